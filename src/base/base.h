@@ -1,0 +1,151 @@
+// base: what every room stands on. Arenas own memory by lifetime, `struct err` carries one error to
+// whoever can report it, and the rest is small: growable arrays, strings, hashing, random numbers.
+//
+//   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument
+//   err.c     one error: status, place, message, hint (rows in err.def)
+//   str.c     growable text, used by every printer
+//   file.c    whole files in, whole files out (written aside, then renamed)
+//   pool.c    a thread pool whose results do not depend on the number of threads
+#ifndef MICA_BASE_H
+#define MICA_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+// A broken promise inside Mica, never reached from input: CHECK always, ASSERT in debug builds.
+_Noreturn void base_bug(const char *file, int line, const char *what);
+#define CHECK(x) ((x) ? (void)0 : base_bug(__FILE__, __LINE__, #x))
+#ifdef NDEBUG
+#define ASSERT(x) ((void)0)
+#else
+#define ASSERT(x) CHECK(x)
+#endif
+
+// ---- arena.c: memory by lifetime --------------------------------------------------------------
+
+struct arena_block;
+struct arena {
+  struct arena_block *head; // newest block; older ones behind it
+  size_t used;              // bytes handed out since open, for reports
+};
+struct arena_mark {
+  struct arena_block *head;
+  size_t fill, used;
+};
+
+void arena_close(struct arena *a);                          // frees all; a zeroed arena is open and empty
+void *arena_alloc(struct arena *a, size_t bytes);           // zeroed, 16-byte aligned, never NULL
+struct arena_mark arena_mark(struct arena *a);
+void arena_reset(struct arena *a, struct arena_mark m);     // frees what came after the mark
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF(2, 3);
+void *arena_copy(struct arena *a, const void *p, size_t bytes);
+void *arena_grow(struct arena *a, void *old, size_t old_bytes, size_t new_bytes);
+
+#define NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define NEWS(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+
+// Append to a growable array { p, n, cap } kept in an arena: PUSH(a, v->items, v->n, v->cap) = item;
+#define PUSH(a, p, n, cap) (*(VEC_ROOM(a, p, n, cap), &(p)[(n)++]))
+#define VEC_ROOM(a, p, n, cap)                                                                     \
+  ((n) < (cap) ? (void)0                                                                           \
+               : (void)((p) = arena_grow((a), (p), sizeof(*(p)) * (size_t)(n),                     \
+                                         sizeof(*(p)) * (size_t)((cap) ? 2 * (cap) : 8)),          \
+                        (cap) = (cap) ? 2 * (cap) : 8))
+
+// ---- err.c: one error --------------------------------------------------------------------------
+
+// Exit statuses of the command and return values of the library.
+enum status { OK = 0, NO = 1, USER = 2, ENV = 3 };
+
+enum errid {
+#define ERR(id, status, name, hint) ERR_##id,
+#include "base/err.def"
+#undef ERR
+  ERR_N
+};
+
+struct loc {
+  const char *file; // or NULL
+  int line, col;    // from 1; 0 when unknown
+};
+
+struct err {
+  enum status status;
+  enum errid id;
+  struct loc at;
+  char text[768]; // what happened, with the two shapes, the operator, the file
+  char hint[512]; // what to do
+};
+
+// Sets *e (the first error wins) and returns its status, so that `return err_set(...)` reads well.
+int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...) PRINTF(4, 5);
+void err_hint(struct err *e, const char *fmt, ...) PRINTF(2, 3); // replaces the row's general hint
+const char *err_name(enum errid id);                             // stable name, "shape-mismatch"
+void err_print(FILE *f, const struct err *e);                    // "file:line:col: error: ...", hint on a line of its own
+static const struct loc NOWHERE = {0};
+
+// ---- str.c: growable text ------------------------------------------------------------------------
+
+struct str {
+  char *p; // NUL-terminated once anything was added; malloc'd
+  size_t n, cap;
+};
+void str_add(struct str *s, const char *fmt, ...) PRINTF(2, 3);
+void str_raw(struct str *s, const char *p, size_t n);
+void str_free(struct str *s);
+const char *str_text(const struct str *s); // never NULL
+// The shortest decimal text that reads back as x ("0.125", "1e-05", "inf").
+void str_double(char out[32], double x);
+
+// ---- file.c ---------------------------------------------------------------------------------------
+
+// Reads a whole regular file; the text is NUL-terminated and lives in the arena.
+int file_read(struct arena *a, const char *path, char **text, size_t *n, struct err *e);
+// Writes aside and renames: a reader sees the old file or the new one, never half of one.
+int file_write(const char *path, const char *text, size_t n, struct err *e);
+int file_mkdirs(const char *path, struct err *e);
+
+// ---- hash.c: xxHash behind two names; rng: splitmix64 --------------------------------------------
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+static inline uint64_t hash_mix(uint64_t h, uint64_t x)
+{
+  h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  h ^= h >> 33, h *= 0xff51afd7ed558ccdu, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 33;
+}
+struct rng {
+  uint64_t s;
+};
+static inline uint64_t rng_next(struct rng *r)
+{
+  uint64_t z = r->s += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+static inline uint64_t rng_below(struct rng *r, uint64_t n) { return (uint64_t)((unsigned __int128)rng_next(r) * n >> 64); }
+static inline double rng_unit(struct rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; } // [0, 1)
+double rng_normal(struct rng *r);                                                            // mean 0, variance 1
+
+double now_seconds(void); // monotonic
+
+// ---- pool.c ----------------------------------------------------------------------------------------
+
+// Runs job(arg, i, worker) for every i in [0, n) on `threads` threads; worker in [0, threads).
+void pool_run(int threads, int n, void (*job)(void *arg, int i, int worker), void *arg);
+int pool_cores(void); // cores this process may use
+
+// Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
+typedef const volatile int *stop_flag; // may be NULL
+
+#endif

@@ -1,0 +1,54 @@
+// Errors: the rows of err.def give status, name and general hint; the call gives place and text.
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  enum status status;
+  const char *name, *hint;
+} rows[] = {
+#define ERR(id, status, name, hint) [ERR_##id] = {status, name, hint},
+#include "base/err.def"
+#undef ERR
+};
+
+int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...)
+{
+  if (e->id != ERR_NONE) return (int)e->status;
+  e->id = id, e->status = rows[id].status, e->at = at;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(e->text, sizeof e->text, fmt, ap);
+  va_end(ap);
+  snprintf(e->hint, sizeof e->hint, "%s", rows[id].hint);
+  return (int)e->status;
+}
+
+void err_hint(struct err *e, const char *fmt, ...)
+{
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(e->hint, sizeof e->hint, fmt, ap);
+  va_end(ap);
+}
+
+const char *err_name(enum errid id)
+{
+  return rows[id].name;
+}
+
+void err_print(FILE *f, const struct err *e)
+{
+  if (e->at.file) fprintf(f, "%s:", e->at.file);
+  if (e->at.line) fprintf(f, "%d:", e->at.line);
+  if (e->at.line && e->at.col) fprintf(f, "%d:", e->at.col);
+  fprintf(f, "%serror: %s [%s]\n", e->at.file || e->at.line ? " " : "mica: ", e->text, err_name(e->id));
+  if (*e->hint) fprintf(f, "  hint: %s\n", e->hint);
+}
+
+void base_bug(const char *file, int line, const char *what)
+{
+  fprintf(stderr, "mica: internal error at %s:%d: %s\n", file, line, what);
+  abort();
+}

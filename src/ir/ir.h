@@ -1,0 +1,229 @@
+// ir: muGraphs. One struct holds a graph at each of the three levels, so that one builder, one checker, one
+// interpreter and one printer serve all of them.
+//
+// Glossary
+//   kernel graph   tensors in device memory; nodes are library operators or BLOCK nodes
+//   block graph    what one thread block does: iterators load tiles, operators work on tiles in shared
+//                  memory (per-thread scratch on a CPU), accumulators end the for-loop, savers store
+//   thread graph   the same inside a block, over registers; grid = the threads of the block
+//   program        a kernel graph without BLOCK nodes
+//   grid           up to three axes x, y, z of blocks; loop axes i, j, k, l, iterated row-major
+//   imap, fmap     for an iterator: the dimension that each grid (loop) axis partitions, or REPLICA
+//   omap           for a saver: the dimension along which the parts of each grid axis are joined
+//   phase          where in a block graph a tensor lives relative to the loop, see enum phase
+//
+// Files
+//   op.def, attr.def   the tables; op.c gives access to them
+//   graph.c    building: graph_add infers shapes, checks, appends; graph_copy
+//   infer.c    shapes and phases, one function an index rule
+//   check.c    explains what is wrong with a whole graph
+//   print.c    graph -> text (the language of docs/language.md)
+//   json.c     graph <-> JSON (docs/mugraph.md has the schema)
+//   expand.c   composites -> primitives
+#ifndef MICA_IR_H
+#define MICA_IR_H
+
+#include "base/base.h"
+
+enum { MAX_DIMS = 8, MAX_GRID = 3, MAX_LOOPS = 4, MANY = 1 << 20, REPLICA = -1 };
+
+// ---- dtypes ----------------------------------------------------------------------------------------
+enum dtype { F16, BF16, F32, DTYPES };
+const char *dtype_name(enum dtype t);
+int dtype_bytes(enum dtype t);
+bool dtype_parse(const char *s, enum dtype *t);
+enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, others give f32
+
+// ---- shapes ----------------------------------------------------------------------------------------
+struct shape {
+  int n; // number of dimensions; 0 is a scalar
+  int64_t d[MAX_DIMS];
+};
+int64_t shape_size(const struct shape *s); // number of elements
+bool shape_eq(const struct shape *a, const struct shape *b);
+void shape_text(char out[128], const struct shape *s); // "[2, 256, 64]"
+// Right-aligned broadcast of extents that agree or are 1; false when they do not.
+bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
+
+// ---- the operator table ------------------------------------------------------------------------------
+enum level { KERNEL, BLOCK, THREAD, LEVELS };
+const char *level_name(enum level l); // "kernel", "block", "thread"
+
+enum op {
+#define OP(id, ...) OP_##id,
+#include "ir/op.def"
+#undef OP
+  OPS
+};
+
+// Index rules: how the indices of the output read the inputs.
+enum rule {
+  RULE_IO,        // input, output, iterator, saver
+  RULE_CONST,     // no input
+  RULE_MAP,       // elementwise, right-aligned broadcast
+  RULE_CONTRACT,  // matrix product
+  RULE_REDUCE,    // along one dimension
+  RULE_VIEW,      // each output element is one input element
+  RULE_CONCAT,    // joins along a dimension
+  RULE_SPLIT,     // parts along a dimension
+  RULE_COMPOSITE, // expand.c rewrites it
+  RULE_ACCUM,     // over loop iterations
+  RULE_GRAPH,     // defined by a sub-graph
+};
+
+// How the abstract expression of the result is built (expr/of.c).
+enum abstract {
+  AE_NONE, AE_ID, AE_CONST, AE_ADD, AE_SUB, AE_NEG, AE_MUL, AE_DIV, AE_EXP, AE_SQRT, AE_RSQRT, AE_SQUARE,
+  AE_SILU, AE_OPAQUE, AE_SCALE, AE_SHIFT, AE_EWMAX, AE_EWMIN, AE_MATMUL, AE_CONCAT_MATMUL, AE_SUM, AE_MEAN,
+  AE_MAX, AE_CONCAT, AE_ACCUM, AE_ACCUM_MAX, AE_GRAPH,
+};
+
+enum {
+  IS_K = 1 << KERNEL, IS_B = 1 << BLOCK, IS_T = 1 << THREAD,
+  // flags of a row
+  COMMUTES = 1, // op(x, y) = op(y, x)
+  OPAQUE = 2,   // has no laws: inside a Lax subprogram it is an unknown function
+  MEAN = 4,     // divides by the number of elements folded
+  RMS = 8,      // folds squares, takes the root of the mean at the end
+  REDUCES = 16, // an accumulator that also reduces along dim
+  RESCALES = 32, // an accumulator that multiplies the old value by its second argument first
+  RUNNING = 64, // an accumulator whose value may be used inside the loop
+};
+
+enum {
+#define ATTR(id, ...) ATTR_##id,
+#include "ir/attr.def"
+#undef ATTR
+  ATTRS
+};
+enum {
+#define ATTR(id, ...) A_##id = 1 << ATTR_##id,
+#include "ir/attr.def"
+#undef ATTR
+};
+enum attr_kind { ATTR_DIM_KIND, ATTR_INT_KIND, ATTR_REAL_KIND, ATTR_LIST_KIND, ATTR_GRID_KIND, ATTR_LOOP_KIND };
+
+struct attrs {
+  int dim;
+  int64_t group, extent, times, parts, index;
+  double scalar, lo, hi, eps;
+  struct shape shape, perm; // lists of integers
+  int8_t imap[MAX_GRID], omap[MAX_GRID], fmap[MAX_LOOPS]; // dimension or REPLICA
+};
+struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaults (layer_norm's eps)
+
+struct attr_row {
+  const char *name, *doc;
+  enum attr_kind kind;
+  bool needed;
+  size_t offset; // of the field in struct attrs
+};
+struct op_row {
+  const char *name, *doc;
+  const char *code; // text of FLOAT, for code generation
+  int least, most;
+  enum rule rule;
+  unsigned levels, attrs, flags;
+  enum abstract abstract;
+  double cost;
+};
+extern const struct op_row op_rows[OPS];
+extern const struct attr_row attr_rows[ATTRS];
+bool op_find(const char *name, enum op *op);
+
+// ---- graphs --------------------------------------------------------------------------------------------
+
+// Where a tensor of a block or thread graph lives. In a graph without loop axes everything is FIXED.
+enum phase {
+  FIXED,   // the same in every iteration (fmap = replica); usable inside and after the loop
+  VARYING, // changes with the iteration; must pass an accumulator before it is saved
+  RUN,     // result of a RUNNING accumulator: its current value inside the loop, the last one after it
+  AFTER,   // exists after the loop
+};
+const char *phase_name(enum phase p);
+
+struct tensor {
+  const char *name; // or NULL: the printer invents one
+  enum dtype dtype;
+  struct shape shape; // of the whole tensor in a kernel graph, of one tile below it
+  enum phase phase;
+  int node; // producer
+};
+
+struct node {
+  enum op op;
+  int nin, nout;
+  int *in;           // tensors, by index. A BLOCK (THREAD) node has one entry an iterator of sub, in order
+  int out;           // first output; the others follow
+  struct attrs a;
+  struct graph *sub; // of BLOCK and THREAD nodes
+  struct loc at;     // where it was written
+};
+
+struct graph {
+  enum level level;
+  const char *name;
+  struct arena *mem;
+  struct node *nodes;
+  int nnodes, nodes_cap;
+  struct tensor *tensors;
+  int ntensors, tensors_cap;
+  int ngrid, nloop;           // of block and thread graphs
+  int64_t grid[MAX_GRID];     // blocks (threads) along x, y, z
+  int64_t loop[MAX_LOOPS];    // iterations along i, j, k, l
+};
+
+struct graph *graph_new(struct arena *mem, enum level level, const char *name);
+// Sets grid and loop extents of an empty block or thread graph.
+void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop);
+
+// Appends a node; its outputs' shapes, dtypes and phases are inferred and everything that can be checked
+// locally is. Returns OK with the first output's tensor index in *out (outputs are consecutive; *out is
+// unspecified where the operator has none), or an error at `at` that names the operator and the shapes.
+// For ITER of a sub-graph use graph_iter, whose tile is cut from a tensor of the graph above.
+int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out,
+              struct err *e);
+int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out,
+                struct err *e);
+// An iterator over tensor `from` of graph `above`. The BLOCK node's in[] must list the same tensors in order.
+int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out,
+               struct err *e);
+// Appends a BLOCK or THREAD node: outputs are the sub-graph's savers in order.
+int graph_nest(struct graph *g, struct graph *sub, int nin, const int *in, struct loc at, int *out, struct err *e);
+// Names tensor t (printers keep it); a name already taken in g is an error.
+int graph_name(struct graph *g, int t, const char *name, struct loc at, struct err *e);
+
+int graph_inputs(const struct graph *g, int *tensors);  // INPUT (ITER) tensors in order; returns how many; may be NULL
+int graph_outputs(const struct graph *g, int *tensors); // tensors given to OUTPUT (SAVE) nodes in order
+int graph_ops(const struct graph *g);                   // operators and accumulators: no iterators, savers, views, constants
+int64_t graph_blocks(const struct graph *g);            // product of grid
+int64_t graph_iterations(const struct graph *g);        // product of loop
+int64_t graph_tile_bytes(const struct graph *g, int elem); // sum over tile tensors, elem bytes an element
+bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
+uint64_t graph_hash(const struct graph *g);            // of what graph_same compares
+struct graph *graph_copy(struct arena *mem, const struct graph *g);
+// A copy with every input of the given dtype (interior dtypes follow).
+int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
+
+// infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
+int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
+// Extents of the tile that an iterator cuts from a tensor of shape s, or an error.
+int infer_tile(const struct graph *sub, const struct attrs *a, const struct shape *s, struct loc at, struct shape *tile,
+               struct err *e);
+
+// check.c: rules of a well-formed graph at every level (docs/mugraph.md); explains the first violation.
+int graph_check(const struct graph *g, struct err *e);
+
+// print.c: text that the parser reads back to the same graph; tree: a drawing for people, indented by level.
+void graph_print(const struct graph *g, struct str *out);
+void graph_draw(const struct graph *g, struct str *out);
+
+// json.c
+void graph_to_json(const struct graph *g, struct str *out);
+int graph_from_json(struct arena *mem, const char *text, size_t n, const char *file, struct graph **out, struct err *e);
+
+// expand.c: rewrites composites; every other node is copied. The plain form is what is searched and proved
+// (softmax = exp(x) / sum exp(x)); the stable one subtracts the row maximum and is what floats evaluate.
+int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e);
+
+#endif

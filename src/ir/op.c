@@ -1,0 +1,96 @@
+// Access to the operator, attribute and dtype tables.
+#include "ir/ir.h"
+
+#include <string.h>
+
+// In rows: the levels' short names, and what the rows' expressions would clash with.
+#define K IS_K
+#define B IS_B
+#define T IS_T
+const struct op_row op_rows[OPS] = {
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc)                        \
+  [OP_##id] = {#name, doc, #code, least, most, RULE_##rule, levels, attrs, flags, AE_##abstract, cost},
+#include "ir/op.def"
+#undef OP
+};
+#undef K
+#undef B
+#undef T
+
+const struct attr_row attr_rows[ATTRS] = {
+#define NEED true
+#define MAY false
+#define ATTR(id, field, kind, presence, doc)                                                                           \
+  [ATTR_##id] = {#field, doc, ATTR_##kind##_KIND, presence, offsetof(struct attrs, field)},
+#include "ir/attr.def"
+#undef ATTR
+#undef NEED
+#undef MAY
+};
+
+static const char *const level_names[LEVELS] = {"kernel", "block", "thread"};
+static const char *const phase_names[] = {"fixed", "varying", "running", "after"};
+static const struct {
+  const char *name;
+  int bytes;
+} dtypes[DTYPES] = {{"f16", 2}, {"bf16", 2}, {"f32", 4}};
+
+const char *level_name(enum level l) { return level_names[l]; }
+const char *phase_name(enum phase p) { return phase_names[p]; }
+const char *dtype_name(enum dtype t) { return dtypes[t].name; }
+int dtype_bytes(enum dtype t) { return dtypes[t].bytes; }
+enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
+
+bool dtype_parse(const char *s, enum dtype *t)
+{
+  for (int i = 0; i < DTYPES; i++)
+    if (!strcmp(s, dtypes[i].name)) return *t = (enum dtype)i, true;
+  return false;
+}
+
+bool op_find(const char *name, enum op *op)
+{
+  for (int i = 0; i < OPS; i++)
+    if (!strcmp(name, op_rows[i].name)) return *op = (enum op)i, true;
+  return false;
+}
+
+struct attrs attrs_default(enum op op)
+{
+  struct attrs a = {.eps = op == OP_LAYER_NORM ? 1e-5 : 0};
+  memset(a.imap, REPLICA, sizeof a.imap);
+  memset(a.omap, REPLICA, sizeof a.omap);
+  memset(a.fmap, REPLICA, sizeof a.fmap);
+  return a;
+}
+
+int64_t shape_size(const struct shape *s)
+{
+  int64_t n = 1;
+  for (int i = 0; i < s->n; i++) n *= s->d[i];
+  return n;
+}
+
+bool shape_eq(const struct shape *a, const struct shape *b)
+{
+  return a->n == b->n && !memcmp(a->d, b->d, sizeof(*a->d) * (size_t)a->n);
+}
+
+void shape_text(char out[128], const struct shape *s)
+{
+  int n = snprintf(out, 128, "[");
+  for (int i = 0; i < s->n && n < 110; i++) n += snprintf(out + n, (size_t)(128 - n), "%s%lld", i ? ", " : "", (long long)s->d[i]);
+  snprintf(out + n, (size_t)(128 - n), "]");
+}
+
+bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out)
+{
+  struct shape r = {MAX(a->n, b->n)};
+  for (int i = 1; i <= r.n; i++) {
+    int64_t x = i <= a->n ? a->d[a->n - i] : 1, y = i <= b->n ? b->d[b->n - i] : 1;
+    if (x != y && x != 1 && y != 1) return false;
+    r.d[r.n - i] = x == 1 ? y : x;
+  }
+  *out = r;
+  return true;
+}
