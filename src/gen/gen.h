@@ -1,0 +1,25 @@
+// gen: kernel graphs -> C. Every node of the kernel graph becomes one kernel: a BLOCK node a loop nest over its
+// grid (OpenMP threads, tiles in per-thread scratch), a library operator a call to OpenBLAS (MATMUL) or one
+// vectorized loop. mica_cpu.h, the support code, is embedded in the library and printed in front.
+#ifndef MICA_GEN_H
+#define MICA_GEN_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+struct gen_info {
+  int64_t workspace; // bytes of device memory for tensors between kernels
+  int64_t scratch;   // largest scratch of one thread, bytes
+  int kernels;       // nodes that became kernels
+  bool needs_blas;
+};
+// g: a checked kernel graph without composites; BLOCK nodes may hold THREAD nodes. `name` becomes part of the
+// symbols and must be an identifier (gen_identifier makes one). The source defines
+//   int mica_NAME(void *const *inputs, void *const *outputs, void *workspace);   0, or ENOMEM
+//   size_t mica_NAME_workspace(void);
+//   int NAME(const T *in0, ..., T *out0, ...);    allocates the workspace itself; declared in `header`
+int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
+          struct gen_info *info, struct err *e);
+void gen_identifier(char out[64], const char *name);
+const char *gen_flags(void); // compiler flags the source wants, "-O3 -march=native ..."
+#endif

@@ -1,0 +1,24 @@
+// lax: splits a program into subprograms that the search can take whole: at most one exponential on a path,
+// nothing data-dependent, not too large. Elementwise operators without laws stay inside as opaque functions.
+#ifndef MICA_LAX_H
+#define MICA_LAX_H
+
+#include "ir/ir.h"
+
+struct part {
+  struct graph *g;     // an expanded program: the subprogram
+  bool searchable;     // false: only library operators (concat, split, all_reduce between parts)
+  char why[160];       // why it was cut off from the part before it; "" for the first
+  int nin, nout;
+  int *in, *out;       // tensors of the whole program that its inputs and outputs are
+};
+struct lax_split {
+  int n;
+  struct part *parts;  // in topological order
+};
+// p: expanded plain program. max_ops: largest number of operators of a part (0 means 24).
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, struct lax_split *s, struct err *e);
+// Puts optimized parts (same signatures) back together as one kernel graph.
+int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
+             struct graph **out, struct err *e);
+#endif

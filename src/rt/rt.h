@@ -1,0 +1,44 @@
+// rt: compile, load, run, check and measure generated C on this machine, and remember what was best.
+#ifndef MICA_RT_H
+#define MICA_RT_H
+
+#include "gen/gen.h"
+
+// ---- module.c: the system's C compiler and dlopen ----
+struct module;
+int module_build(const char *source, const char *name, struct module **m, struct err *e); // compiles in a private temporary folder
+int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
+const void *module_bytes(const struct module *m, size_t *n); // the shared object
+int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function
+void module_close(struct module *m);
+const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
+
+// ---- measure.c ----
+struct buffers { // device tensors of one kernel graph's inputs and outputs, in their dtypes, 64-byte aligned
+  int nin, nout;
+  void **in, **out;
+  size_t *in_bytes, *out_bytes;
+};
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
+void buffers_close(struct buffers *b);
+
+struct timing {
+  double median, least, most, p25, p75; // seconds a call
+  int runs;
+};
+// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds.
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
+
+// Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64 (sampled rows of
+// work beyond max_ops are not allowed: where the interpreter would take too long, a blocked float64 evaluation
+// of the reference on the CPU is used). *rel = max over outputs of ||out - ref|| / ||ref||; ERR_WRONG beyond
+// the tolerance of the dtype, or where a value is not finite though the reference is.
+int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
+
+// ---- db.c: SQLite; one row a (program, target, versions) ----
+struct db;
+int db_open(const char *path, struct db **db, struct err *e); // NULL path: $MICA_DB, else ~/.cache/mica/mica.db
+void db_close(struct db *db);
+int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO when absent
+int db_put(struct db *db, const char *key, const char *json, const void *so, size_t so_bytes, struct err *e);
+#endif

@@ -1,0 +1,62 @@
+// search: from one Lax subprogram to verified kernel graphs made of new block graphs.
+#ifndef MICA_SEARCH_H
+#define MICA_SEARCH_H
+
+#include "expr/expr.h"
+#include "ir/ir.h"
+#include "target/target.h"
+
+enum prune {
+#define PRUNE(id, name, doc) PRUNE_##id,
+#include "search/prune.def"
+#undef PRUNE
+  PRUNES
+};
+struct prune_row {
+  const char *name, *doc;
+};
+extern const struct prune_row prune_rows[PRUNES];
+
+struct search_stats {
+  uint64_t states;         // operators tried in some context
+  uint64_t pruned[PRUNES]; // by rule
+  uint64_t values;         // distinct values kept
+  uint64_t schedules;      // assignments of index classes to grid and loop axes
+  uint64_t graphs;         // structures found (before sizes)
+  uint64_t verified;       // kernel graphs that passed the verifier's filter
+  double seconds;
+};
+
+struct search_opts {
+  int max_block_ops;  // operators and accumulators of one block graph; 0 means 11
+  int max_kernel_ops; // kernels of a kernel graph; 0 means 5
+  int threads;
+  uint64_t seed;
+  unsigned off;       // pruning rules switched off, bits 1 << PRUNE_x
+  int most;           // graphs to keep, best first; 0 means 64
+  stop_flag stop;
+  void (*progress)(void *arg, const struct search_stats *s, double best_us, double done);
+  void *progress_arg;
+};
+
+struct found {
+  struct graph *g;      // a checked kernel graph at full size: BLOCK nodes and library operators
+  double cost;          // seconds by the cost model
+  int kernels;          // kernels in it
+  int block_ops;        // operators of its largest block graph
+  int structure;        // graphs that differ in sizes only share it
+  char schedule[96];    // "grid x=q:4 y=h:2, loop i=s:64", for people
+};
+
+struct search_result {
+  int n;
+  struct found *found;  // best first by the cost model
+  struct search_stats stats;
+  bool complete;        // false when stopped or a limit cut the space
+  char why[512];        // which rule or limit removed most, and what to raise
+};
+
+// p: an expanded program of one Lax subprogram (lax.h). Results live in mem.
+int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+               struct search_result *r, struct err *e);
+#endif

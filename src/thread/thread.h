@@ -1,0 +1,10 @@
+// thread: thread graphs by rules over a block graph (paper, section 4.2). Chains of elementwise operators, and
+// the reductions or accumulators that end them, become one THREAD node, so that intermediates stay in registers.
+#ifndef MICA_THREAD_H
+#define MICA_THREAD_H
+
+#include "ir/ir.h"
+
+// Rewrites every BLOCK node of kernel graph g; the result is a complete muGraph that computes the same.
+int thread_graphs(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+#endif
