@@ -3,7 +3,7 @@
  * A generated kernel is a parallel loop over grid blocks; a block works on fp32 tiles in
  * per-thread scratch memory: it loads tiles, multiplies them, applies elementwise operators and
  * reductions, and saves. This file holds what those steps are made of. It needs only a C11
- * compiler with GNU vector extensions (gcc 9 or clang 12 and later) and libm, so exported
+ * compiler with GNU vector extensions (gcc 12, clang 12 and later) and libm, so exported
  * kernels compile anywhere. Intrinsics appear only where vector extensions have no word for the
  * thing (masked access, min/max, square root, 2^n scaling) and each has a portable twin.
  *
@@ -17,6 +17,10 @@
  */
 #ifndef MICA_CPU_H
 #define MICA_CPU_H
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#error "mica_cpu.h needs gcc 12 or clang for __builtin_shufflevector"
+#endif
 
 #include <math.h>
 #include <stddef.h>
@@ -97,9 +101,13 @@ M_FN m_vec m_loadn_or(const float *p, int n, m_vec fill)
 #if M_W == 16
     return (m_vec)_mm512_mask_loadu_ps((__m512)fill, (__mmask16)((1u << n) - 1), p);
 #elif M_W == 8
+    if (n == M_W)
+        return m_load(p);
     __m256i on = m_lanes(n);
     return m_sel((m_ivec)on, (m_vec)_mm256_maskload_ps(p, on), fill);
 #else
+    if (n == M_W)
+        return m_load(p);
     for (int i = 0; i < n; i++)
         fill[i] = p[i];
     return fill;
@@ -118,8 +126,11 @@ M_FN void m_storen(float *p, int n, m_vec v)
 #elif M_W == 8
     _mm256_maskstore_ps(p, m_lanes(n), (__m256)v);
 #else
-    for (int i = 0; i < n; i++)
-        p[i] = v[i];
+    if (n == M_W)
+        m_store(p, v);
+    else
+        for (int i = 0; i < n; i++)
+            p[i] = v[i];
 #endif
 }
 
@@ -131,6 +142,8 @@ M_FN m_vec m_min(m_vec a, m_vec b)
     return (m_vec)_mm512_min_ps((__m512)a, (__m512)b);
 #elif M_W == 8
     return (m_vec)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (m_vec)_mm_min_ps((__m128)a, (__m128)b);
 #else
     return m_sel((m_ivec)(a < b), a, b);
 #endif
@@ -142,6 +155,8 @@ M_FN m_vec m_max(m_vec a, m_vec b)
     return (m_vec)_mm512_max_ps((__m512)a, (__m512)b);
 #elif M_W == 8
     return (m_vec)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (m_vec)_mm_max_ps((__m128)a, (__m128)b);
 #else
     return m_sel((m_ivec)(a > b), a, b);
 #endif
@@ -165,7 +180,7 @@ M_FN m_vec m_sqrt(m_vec x)
 #endif
 }
 
-/* Two roundings, error below 1 ulp; the hardware estimate would need a Newton step and cases. */
+/* Two roundings, error below 2 ulp; the hardware estimate would need a Newton step and cases. */
 M_FN m_vec m_rsqrt(m_vec x)
 {
     return m_splat(1) / m_sqrt(x);
@@ -244,7 +259,7 @@ M_FN m_vec m_log(m_vec x)
 {
     m_ivec denormal = (m_ivec)(x < 1.17549435e-38f);
     m_ivec b = (m_ivec)m_sel(denormal, x * 8388608.0f, x);
-    m_ivec d = b - 0x3f3504f3;
+    m_ivec d = (m_ivec)((m_uvec)b - 0x3f3504f3u); /* of NaN it may wrap */
     m_vec e = __builtin_convertvector((d >> 23) - (denormal & 23), m_vec);
     m_vec f = (m_vec)((d & 0x007fffff) + 0x3f3504f3) - 1.0f;
     m_vec q = f * f;
@@ -259,9 +274,10 @@ M_FN m_vec m_log(m_vec x)
     p = p * f + 3.3333331174e-1f;
     p = p * f * q + e * -2.12194440e-4f - q * 0.5f;
     m_vec y = f + p + e * 0.693359375f;
+    m_ivec finite = (m_ivec)(m_abs(x) < INFINITY); /* else +inf or NaN, returned as it is */
+    y = m_sel(finite, y, x);
     y = m_sel((m_ivec)(x == 0.0f), m_splat(-INFINITY), y);
-    y = m_sel((m_ivec)(x < 0.0f), m_splat(NAN), y);
-    return m_sel((m_ivec)(x < INFINITY), y, x + x * 0.0f + m_sel((m_ivec)(x == x), x, x));
+    return m_sel((m_ivec)(x < 0.0f), m_splat(NAN), y);
 }
 
 M_FN m_vec m_sigmoid(m_vec x)
@@ -367,30 +383,28 @@ M_FN uint16_t m_f32_to_f16(float f)
 /* n half floats to floats */
 M_FN_OUT void m_load_f16(float *dst, const uint16_t *src, ptrdiff_t n)
 {
-    ptrdiff_t i = 0;
 #if M_W == 16
-    for (; i + 16 <= n; i += 16)
-        _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(src + i))));
+    for (; n >= 16; n -= 16, src += 16, dst += 16)
+        _mm512_storeu_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)src)));
 #elif defined(__F16C__)
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(src + i))));
+    for (; n >= 8; n -= 8, src += 8, dst += 8)
+        _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128((const void *)src)));
 #endif
-    for (; i < n; i++)
-        dst[i] = m_f16_to_f32(src[i]);
+    while (n-- > 0)
+        *dst++ = m_f16_to_f32(*src++);
 }
 
 M_FN_OUT void m_store_f16(uint16_t *dst, const float *src, ptrdiff_t n)
 {
-    ptrdiff_t i = 0;
 #if M_W == 16
-    for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((void *)(dst + i), _mm512_cvtps_ph(_mm512_loadu_ps(src + i), 0));
+    for (; n >= 16; n -= 16, src += 16, dst += 16)
+        _mm256_storeu_si256((void *)dst, _mm512_cvtps_ph(_mm512_loadu_ps(src), 0));
 #elif defined(__F16C__)
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(dst + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
+    for (; n >= 8; n -= 8, src += 8, dst += 8)
+        _mm_storeu_si128((void *)dst, _mm256_cvtps_ph(_mm256_loadu_ps(src), 0));
 #endif
-    for (; i < n; i++)
-        dst[i] = m_f32_to_f16(src[i]);
+    while (n-- > 0)
+        *dst++ = m_f32_to_f16(*src++);
 }
 
 M_FN m_vec m_bf16_widen(m_hvec h)
@@ -441,13 +455,14 @@ M_FN void m_copy(float *dst, const float *src, int n)
 }
 
 /* dst[i][j] = src[i][j] for rows x cols */
-M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float *dst, ptrdiff_t ldd)
+M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float *dst,
+                      ptrdiff_t ldd)
 {
     for (int i = 0; i < rows; i++)
         m_copy(dst + i * ldd, src + i * lds, cols);
 }
 
-/* Lane indices of the vector that interleaves the halves of a and b starting at lane h. */
+/* Interleaves the halves of a and b that start at lane h. */
 #if M_W == 16
 #define M_ZIP(a, b, h) \
     __builtin_shufflevector(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, \
@@ -457,9 +472,6 @@ M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float
     __builtin_shufflevector(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11)
 #else
 #define M_ZIP(a, b, h) __builtin_shufflevector(a, b, h, h + 4, h + 1, h + 5)
-#endif
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
-#error "mica_cpu.h needs gcc 12 or clang for __builtin_shufflevector"
 #endif
 
 /* Transpose M_W rows in registers: interleaving row i with row i + M_W/2 rotates the bits of the
@@ -535,7 +547,7 @@ M_FN void m_row_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *d
     }
 }
 
-/* dst[i] = the maximum of row i, and of dst[i] when add */
+/* dst[i] = the maximum of row i, and of dst[i] when add; NaN elements are passed over */
 M_FN void m_row_max(int rows, int cols, const float *src, ptrdiff_t ld, float *dst, int add)
 {
     for (int i = 0; i < rows; i++, src += ld) {
@@ -563,25 +575,57 @@ M_FN void m_col_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *d
 
 /* ---- matrix products ------------------------------------------------------------------------ */
 
-/* The microkernel holds mr x nv vectors of C in registers and walks k: each step loads nv vectors
- * of B and multiplies them by mr broadcast elements of A. last is the number of lanes in the last
- * vector of a row, M_W unless the panel ends ragged. ahead > 0 prefetches B that many rows down. */
-M_FN void m_ukr(int mr, int nv, int K, const float *A, ptrdiff_t ars, ptrdiff_t acs, const float *B,
-                ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc, int last, int ahead)
+/* Vectors of B a microkernel holds, and rows of A at most for each such width: what fits into the
+ * registers beside the accumulators with no spill, and keeps the loads below the FMAs. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define M_NV 4
+#define M_ROWS(nv) ((nv) == 4 ? 6 : 8)
+#else
+#define M_NV 2
+#define M_ROWS(nv) 6
+#endif
+#define M_PANEL (M_NV * M_W)
+
+/* Keeps a vector in its register: gcc would otherwise load it again for every use. */
+#if defined(__x86_64__)
+#define M_PIN(v) __asm__("" : "+v"(v))
+#elif defined(__aarch64__)
+#define M_PIN(v) __asm__("" : "+w"(v))
+#else
+#define M_PIN(v) ((void)0)
+#endif
+
+/* C (+)= A B. Element (i, k) of A is at A[i*ars + k*acs]; row k of B at B + k*ldb. The last vector
+ * of a row has `last` lanes, M_W unless N is ragged. */
+typedef struct m_prod {
+    const float *A, *B;
+    float *C;
+    ptrdiff_t ars, acs, ldb, ldc;
+    int K, acc, last, ahead; /* ahead: rows of B that a streaming product prefetches in advance */
+} m_prod;
+
+/* The microkernel: mr x nv vectors of C stay in registers while k runs; a step loads nv vectors of
+ * B and multiplies them by mr broadcast elements of A. */
+M_FN void m_ukr(int mr, int nv, int ragged, int stream, const m_prod *g)
 {
-    m_vec c[16][4];
+    const float *A = g->A, *B = g->B;
+    const ptrdiff_t ars = g->ars, acs = g->acs, ldb = g->ldb, ldc = g->ldc;
+    const ptrdiff_t ahead = g->ahead * ldb;
+    const int K = g->K, acc = g->acc, last = ragged ? g->last : M_W;
+    float *C = g->C;
+    m_vec c[8][4], b[4];
     M_UNROLL
     for (int i = 0; i < mr; i++)
         M_UNROLL
         for (int v = 0; v < nv; v++)
             c[i][v] = (m_vec){0};
     for (int k = 0; k < K; k++) {
-        m_vec b[4];
         M_UNROLL
         for (int v = 0; v < nv; v++) {
-            b[v] = v < nv - 1 || last == M_W ? m_load(B + v * M_W) : m_loadn(B + v * M_W, last);
-            if (ahead)
-                __builtin_prefetch(B + ahead * ldb + v * M_W);
+            b[v] = ragged && v == nv - 1 ? m_loadn(B + v * M_W, last) : m_load(B + v * M_W);
+            M_PIN(b[v]);
+            if (stream)
+                __builtin_prefetch(B + ahead + v * M_W);
         }
         M_UNROLL
         for (int i = 0; i < mr; i++) {
@@ -598,12 +642,146 @@ M_FN void m_ukr(int mr, int nv, int K, const float *A, ptrdiff_t ars, ptrdiff_t 
         M_UNROLL
         for (int v = 0; v < nv; v++) {
             float *p = C + i * ldc + v * M_W;
-            int n = v < nv - 1 ? M_W : last;
-            m_vec old = !acc ? (m_vec){0} : n == M_W ? m_load(p) : m_loadn(p, n);
-            if (n == M_W)
-                m_store(p, old + c[i][v]);
+            if (ragged && v == nv - 1)
+                m_storen(p, last, acc ? m_loadn(p, last) + c[i][v] : c[i][v]);
             else
-                m_storen(p, n, old + c[i][v]);
+                m_store(p, acc ? m_load(p) + c[i][v] : c[i][v]);
         }
+}
+
+/* One function a size, shared by all products of a file; the unused ones vanish. */
+#define M_SIZES(X) M_SIZES_(X, 1) M_SIZES_(X, 2) M_SIZES_(X, 3) M_SIZES_(X, 4)
+#define M_SIZES_(X, nv) \
+    X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
+#define M_DEFINE(mr, nv) \
+    M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, g); } \
+    M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, g); }
+#define M_CASE(mr, nv) \
+    case 10 * mr + nv: \
+        if (M_NV >= nv && M_ROWS(nv) >= mr) { \
+            if (at->last != M_W) \
+                m_ragged_##mr##x##nv(at); \
+            else \
+                m_full_##mr##x##nv(at); \
+        } \
+        break;
+M_SIZES(M_DEFINE)
+
+/* Runs the microkernel down count blocks of mr rows. With constant sizes one case remains. g comes
+ * by value: only this copy has its address taken, those of the callers can stay in registers. */
+M_FN void m_blocks(int mr, int nv, int count, m_prod g)
+{
+    for (int i = 0; i < count; i++) {
+        const m_prod *at = &g;
+        switch (10 * mr + nv) {
+            M_SIZES(M_CASE)
+        }
+        g.A += mr * g.ars;
+        g.C += mr * g.ldc;
+    }
+}
+
+/* The M rows of one panel, in blocks as even as can be: two microkernels at most. */
+M_FN void m_panel(int M, int nv, m_prod g)
+{
+    int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks;
+    m_blocks(mr + 1, nv, larger, g);
+    g.A += larger * (mr + 1) * g.ars;
+    g.C += larger * (mr + 1) * g.ldc;
+    m_blocks(mr, nv, blocks - larger, g);
+}
+
+/* The general product, in panels of at most M_NV vectors, as even as can be, the wider ones first.
+ * ldb = 0 says that B is packed, see m_pack_b. */
+M_FN void m_product(int M, int N, m_prod g)
+{
+    int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, packed = g.ldb == 0;
+    for (int p = 0; p < panels; p++) {
+        int wide = p < vecs % panels, nv = vecs / panels + wide;
+        g.last = N % M_W && p == panels - 1 ? N % M_W : M_W;
+        if (packed)
+            g.ldb = nv * M_W;
+        if (wide)
+            m_panel(M, vecs / panels + 1, g);
+        else
+            m_panel(M, vecs / panels, g);
+        g.B += packed ? (ptrdiff_t)g.K * nv * M_W : nv * M_W;
+        g.C += nv * M_W;
+    }
+}
+
+/* C (+)= A B for row-major tiles in cache; acc says whether C is added to or overwritten. Meant
+ * for constant sizes, where all that remains of it is two loops and calls. M, N, K >= 1. */
+M_FN void m_gemm(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb,
+                 float *C, ptrdiff_t ldc, int acc)
+{
+    m_product(M, N, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+}
+
+/* The same with A stored transposed, [K][M]: no cost, the microkernel reads A by elements. For a
+ * transposed B use m_load_tile_t. */
+M_FN void m_gemm_at(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
+                    ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
+{
+    m_product(M, N, (m_prod){A, B, C, 1, lda, ldb, ldc, K, acc, M_W, 0});
+}
+
+/* Floats that a packed K x N operand takes. */
+M_FN ptrdiff_t m_packed_size(int K, int N)
+{
+    return (ptrdiff_t)K * ((N + M_W - 1) / M_W * M_W);
+}
+
+/* Packs K x N of B for m_gemm_packed: panel after panel, each K rows of contiguous vectors, the
+ * ragged end filled with zeros. */
+M_FN void m_pack_b(int K, int N, const float *B, ptrdiff_t ldb, float *dst)
+{
+    int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
+    for (int p = 0, col = 0; p < panels; p++) {
+        int width = (vecs / panels + (p < vecs % panels)) * M_W;
+        for (int k = 0; k < K; k++, dst += width)
+            for (int v = 0; v < width; v += M_W) {
+                int n = N - col - v < M_W ? N - col - v : M_W;
+                m_store(dst + v, m_loadn(B + k * ldb + col + v, n));
+            }
+        col += width;
+    }
+}
+
+/* m_gemm with B from m_pack_b */
+M_FN void m_gemm_packed(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
+                        float *C, ptrdiff_t ldc, int acc)
+{
+    m_product(M, N, (m_prod){A, B, C, lda, 1, 0, ldc, K, acc, M_W, 0});
+}
+
+/* Two vectors of columns of a streaming product. Its calls have few steps each and are worth their
+ * own code with constant strides (15 % over a shared microkernel): M has to be a constant. */
+M_FN void m_stream_panel(int M, m_prod g)
+{
+    int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks, larger = M % blocks;
+    for (int i = 0; i < larger; i++, g.A += (mr + 1) * g.ars, g.C += (mr + 1) * g.ldc)
+        m_ukr(mr + 1, 2, 0, 1, &g);
+    for (int i = larger; i < blocks; i++, g.A += mr * g.ars, g.C += mr * g.ldc)
+        m_ukr(mr, 2, 0, 1, &g);
+}
+
+/* The product of few rows (M up to 16 or so) with a B that streams from memory, read once: B is
+ * a strip of a large row-major matrix, better 1024 and more columns wide, C a scratch tile that
+ * stays in cache. Rows of B are visited few at a time over the whole width: this follows the order
+ * of memory, which the hardware prefetcher needs, and a panel of more than 8 or 16 rows of a
+ * stride divisible by the page size would not fit the ways of a level 1 cache. */
+M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
+                        ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
+{
+    const int step = M <= 8 ? 8 : 16, cols = N - N % (2 * M_W), rows = K - K % step;
+    for (int k = 0; k < rows; k += step)
+        for (int j = 0; j < cols; j += 2 * M_W)
+            m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step,
+                                       acc || k, M_W, 16});
+    if (rows < K && cols > 0)
+        m_gemm(M, cols, K - rows, A + rows, lda, B + rows * ldb, ldb, C, ldc, acc || rows);
+    if (cols < N)
+        m_gemm(M, N - cols, K, A, lda, B + cols, ldb, C + cols, ldc, acc);
 }
 #endif

@@ -1,7 +1,10 @@
 // plan: decisions on a verified muGraph that do not change what it computes.
 //
-//   stable.c   softmax without overflow: running maximum and rescaled accumulators
-//   memory.c   offsets of a block graph's tiles in scratch, of intermediate tensors in the workspace
+//   stable.c       softmax without overflow: which exponentials, which maxima;  stable.h has the glossary
+//   stable_rule.c  what each operator does to tensors that lack a factor
+//   factor.c       the factors: views of them, saving and loading them, bringing parts to a common maximum
+//   sweep.c        drops what a rewrite left unused
+//   memory.c       offsets of a block graph's tiles in scratch
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H
 
@@ -15,7 +18,9 @@
 // what cannot be stabilized is left as written and named in note.
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
 
-// Offsets in bytes (64-aligned) of the tile tensors of a block graph, lifetimes overlapped; -1 for tensors that
-// need none. *total is the scratch of one thread. elem: bytes of a tile element (4).
-int plan_scratch(struct arena *mem, const struct graph *block, int elem, int64_t *offset, int64_t *total);
+// Offsets in bytes (64-aligned) of the tile tensors of a block graph, so that tensors that live at the same time do
+// not overlap. skip[t]: tensor t needs no room, for example an iterator that is read in place; skip may be NULL.
+// Those and constants get -1; a reshape shares the room of what it reshapes. *total is the scratch of one thread.
+// elem: bytes of a tile element (4). The best total there is up to 8 tensors, close to it beyond.
+int plan_scratch(struct arena *mem, const struct graph *block, int elem, const bool *skip, int64_t *offset, int64_t *total);
 #endif

@@ -1,0 +1,63 @@
+# Two commands: `make demo` and `make test`. The rest is for work on Mica itself.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+DEMO ?= examples/gqa_spec.mica
+PREFIX ?= /usr/local
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+.NOTPARALLEL:
+.PHONY: build setup debug demo test check check-all tsan bench install format clean
+build: build/build.ninja
+	@cmake --build build -j $(JOBS)
+
+build/build.ninja:
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || \
+	  { echo "cmake or ninja is missing; \`make setup\` installs what Mica needs" >&2; exit 3; }
+	@cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+
+debug:
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+	  -DMICA_SANITIZE=address,undefined >/dev/null
+	@cmake --build build-asan -j $(JOBS)
+
+setup:
+	@bash scripts/setup.sh
+
+# Optimizes one program from examples/ and ends in a report; the files are in build/demo.
+demo: setup
+	@$(MAKE) --no-print-directory build
+	build/mica optimize $(DEMO) --dtype f32 --target cpu --out build/demo
+
+# Everything quick, once with the address and undefined-behaviour sanitizers and once as released.
+test: setup
+	@$(MAKE) --no-print-directory debug build
+	@$(MAKE) --no-print-directory check
+
+check:
+	cd build-asan && $(CTEST) -L '^check$$'
+	cd build && $(CTEST) -L '^check$$'
+
+# The slow tests too: mutants of every example, long random tests.
+check-all: setup
+	@$(MAKE) --no-print-directory debug build
+	cd build-asan && $(CTEST) -L '^check$$'
+	cd build && $(CTEST) -L '^check-all$$'
+
+# The thread sanitizer on what runs threads: the pool and the search.
+tsan: setup
+	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+	  -DMICA_SANITIZE=thread >/dev/null
+	@cmake --build build-tsan -j $(JOBS)
+	cd build-tsan && $(CTEST) -L '^(base|search)$$'
+
+# The table of all examples against op-by-op; bench/cpu.csv keeps the figures.
+bench:
+	bash bench/run.sh
+
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+format:
+	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
+
+clean:
+	rm -rf build build-asan build-tsan

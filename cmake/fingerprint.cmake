@@ -1,0 +1,11 @@
+# Run at build time: one hash over all sources, so that results remembered by another build are not taken for this one's.
+file(GLOB_RECURSE files ${FROM}/*.c ${FROM}/*.h ${FROM}/*.def)
+list(SORT files)
+set(all)
+foreach(file ${files})
+  file(SHA256 ${file} one)
+  string(APPEND all ${one})
+endforeach()
+string(SHA256 all "${all}")
+string(SUBSTRING ${all} 0 12 all)
+file(WRITE ${TO} "extern const char build_fingerprint[];\nconst char build_fingerprint[] = \"${all}\";\n")

@@ -1,0 +1,26 @@
+# Compiler flags of everything in the tree. Contraction into fused multiply-adds is off, so that the interpreter
+# gives the same bits on every machine; generated kernels have flags of their own (gen_flags).
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+
+set(MICA_FLAGS -Wall -Wextra -Wshadow -Wswitch-enum -Wmissing-prototypes -Wvla -Werror
+    -Wno-missing-field-initializers -ffp-contract=off
+    # guesses of gcc's optimizer that differ from level to level and see errors where there are none
+    -Wno-maybe-uninitialized -Wno-format-truncation -Wno-restrict)
+set(MICA_ARCH)
+if(MICA_NATIVE)
+  include(CheckCCompilerFlag)
+  check_c_compiler_flag(-march=native MICA_HAS_MARCH)
+  if(MICA_HAS_MARCH)
+    set(MICA_ARCH -march=native)
+  endif()
+endif()
+
+if(MICA_SANITIZE)
+  add_compile_options(-fsanitize=${MICA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MICA_SANITIZE})
+endif()

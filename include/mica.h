@@ -1,0 +1,106 @@
+// Mica: a superoptimizer for tensor programs. This is its whole C interface: load a program, optimize it, read and
+// save the report. `mica optimize` is a thin layer over it.
+//
+//   struct mica_context *m = mica_open();
+//   struct mica_program *p;
+//   struct mica_report *r;
+//   if (mica_load(m, "softmax.mica", 0, NULL, &p) || mica_optimize(m, p, NULL, &r)) puts(mica_error(m));
+//   else fputs(mica_report_text(r), stdout), mica_report_save(m, r, "out");
+//   mica_close(m);
+//
+// Functions that can fail return an enum mica_status; mica_error then has the message. Programs and reports belong
+// to their context and live until it is closed. A context is used by one thread at a time; different contexts are
+// independent. Nothing here prints, exits or installs signal handlers.
+#ifndef MICA_H
+#define MICA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MICA_API __attribute__((visibility("default")))
+#else
+#define MICA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum mica_status {
+  MICA_OK = 0,
+  MICA_NO = 1,          // the answer is no: not equal, or a kernel computes wrong values
+  MICA_USER = 2,        // the program or an option is wrong
+  MICA_ENVIRONMENT = 3, // no compiler, a full disk, too little memory, stopped
+};
+
+struct mica_context;
+struct mica_program;
+struct mica_report;
+
+struct mica_progress {
+  const char *stage;                 // "search", "compile", "measure", ...
+  int part, parts;                   // which subprogram, from 1
+  uint64_t states, pruned, verified; // of the search so far
+  double best_us;                    // of the best candidate so far: modelled in the search, measured later; 0 if none
+  double done;                       // of this stage, 0 to 1
+};
+
+// What mica_optimize may do. Take mica_options_default and change what matters.
+struct mica_options {
+  const char *target;    // "cpu"
+  const char *dtype;     // NULL, or a dtype that replaces that of every input: "f32"
+  int max_block_ops;     // operators and accumulators in one block graph
+  int max_kernel_ops;    // kernels in a kernel graph
+  int max_part_ops;      // operators of a subprogram that is searched whole
+  int threads;           // of search and kernels; 0 means every core
+  int measure;           // candidates a subprogram that are compiled and measured
+  double seconds;        // of the last comparison
+  uint64_t seed;         // of random inputs and tests
+  const char *off;       // pruning rules to switch off, separated by commas; NULL: none
+  bool remember, fresh;  // use a database of earlier results; do not read from it
+  const char *db;        // its file; NULL: $MICA_DB, else ~/.cache/mica/mica.db
+  const volatile int *stop; // NULL, or a flag that ends the work soon after it is set; what was found is kept
+  void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
+  void *progress_arg;
+};
+
+MICA_API const char *mica_version(void); // "0.1.0"
+
+MICA_API struct mica_context *mica_open(void);
+MICA_API void mica_close(struct mica_context *m);
+// Message of the last call that failed: place, what is wrong, and on a second line what to do.
+MICA_API const char *mica_error(const struct mica_context *m);
+
+// Reads a tensor program or a kernel graph (.mica or .json). set: "name=value" for integer parameters of the program.
+MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set,
+                       struct mica_program **out);
+// The same from text; `name` stands for the file in messages.
+MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset,
+                            const char *const *set, struct mica_program **out);
+
+MICA_API struct mica_options mica_options_default(void);
+
+// Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
+// (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
+// program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
+// still there if something was proven and measured before, NULL otherwise.
+MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
+                           struct mica_report **out);
+
+MICA_API const char *mica_report_text(const struct mica_report *r); // for people
+MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
+MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
+// Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica), and the report into a
+// folder, which is made if need be. Files are whole or absent.
+MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
+
+// Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate
+// as JSON in *json, which lives in the context.
+MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b,
+                         uint64_t seed, const char **json);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,93 @@
+// cli: the command `mica`. One file a subcommand; options and subcommands are rows of opt.def and cmd.def.
+//
+//   main.c      finds the subcommand, catches signals, turns errors into exit statuses
+//   options.c   argument list -> struct cli
+//   help.c      texts of help from the rows
+//   progress.c  the line on a terminal
+//   output.c    answers to files and standard output
+//   npy.c       numpy's array files
+//   abstract_text.c  abstract expressions of a graph
+//   cmd_*.c     the subcommands
+#ifndef MICA_CLI_H
+#define MICA_CLI_H
+
+#include "core/core.h"
+
+enum {
+#define OPT(id, ...) OPT_##id,
+#include "cli/opt.def"
+#undef OPT
+  OPTS
+};
+
+struct cli {
+  struct arena mem;
+  struct err err;
+  const struct cmd *cmd;
+  int nargs;
+  const char **args;
+  bool given[OPTS];
+  // fields of opt.def
+  int nset;
+  const char **set;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db;
+  int max_block_ops, max_kernel_ops, max_part_ops, threads, measure, top;
+  uint64_t seed;
+  bool text, draw, expand, abstract, fresh, no_db, quiet;
+};
+
+struct cmd {
+  const char *name;
+  int (*run)(struct cli *c);
+  int least, most;
+  const char *args;
+  unsigned options; // bits 1 << OPT_x
+  const char *summary, *examples;
+};
+extern const struct cmd cmds[];
+extern const int cmd_count;
+const struct cmd *cmd_find(const char *name);
+
+extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
+
+// ---- options.c ----
+int options_parse(struct cli *c, int argc, char **argv); // after the subcommand's name
+int option_unknown(struct cli *c, const char *what, const char *word, const char *nearest, const char *all);
+
+// ---- help.c ----
+void help_overview(FILE *f);
+void help_command(FILE *f, const struct cmd *cmd);
+
+// ---- progress.c ----
+struct progress {
+  bool on, shown;
+  double start, last;
+  const char *label; // the program, in bench
+};
+void progress_open(struct progress *p, const struct cli *c, const char *label);
+void progress_show(void *arg, const struct mica_progress *m); // callback of mica_options
+void progress_clear(struct progress *p);
+
+// ---- output.c ----
+// Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
+int output_write(const char *path, const char *text, size_t n, struct err *e);
+int output_json(struct cli *c, const json_t *v); // to --json where given
+bool output_wants_text(const struct cli *c);     // not --quiet, and standard output is not taken by --json -
+int output_folder(const char *path, struct err *e); // made, and can be written to
+
+// ---- what several subcommands do ----
+int cli_load(struct cli *c, const char *path, struct graph **g);
+struct mica_options cli_options(const struct cli *c);
+
+// ---- abstract_text.c ----
+int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
+
+// ---- npy.c ----
+int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);
+int npy_write(const char *path, const struct shape *shape, const double *data, struct err *e);
+
+#define CMD(name, ...) int cmd_##name(struct cli *c);
+#include "cli/cmd.def"
+#undef CMD
+
+#endif

@@ -1,0 +1,52 @@
+// mica optimize: the public API with a progress line.
+#include "cli/cli.h"
+
+#include <string.h>
+
+struct mica_options cli_options(const struct cli *c)
+{
+  struct mica_options o = mica_options_default();
+  o.target = c->target, o.dtype = c->dtype;
+  o.max_block_ops = c->max_block_ops, o.max_kernel_ops = c->max_kernel_ops, o.max_part_ops = c->max_part_ops;
+  o.threads = c->threads, o.measure = c->measure, o.seed = c->seed, o.off = c->off;
+  o.remember = !c->no_db, o.fresh = c->fresh, o.db = c->db;
+  o.stop = cli_stop;
+  return o;
+}
+
+static int show(struct cli *c, struct mica_context *m, const struct mica_report *r)
+{
+  if (output_wants_text(c)) {
+    fputs(mica_report_text(r), stdout);
+    if (mica_report_recalled(r)) printf("\nrecalled from the database; --fresh searches and measures again\n");
+  }
+  if (c->json) TRY(output_write(c->json, mica_report_json(r), strlen(mica_report_json(r)), &c->err));
+  if (!c->out) return OK;
+  int status = mica_report_save(m, r, c->out);
+  if (status != OK) return fputs(mica_error(m), stderr), status;
+  if (output_wants_text(c))
+    printf("\nin %s: program.mica, graph.mica, graph.json, kernel.c, kernel.h, report.txt, report.json\n", c->out);
+  return OK;
+}
+
+int cmd_optimize(struct cli *c)
+{
+  struct mica_options o = cli_options(c);
+  struct mica_program *p;
+  struct mica_report *r = NULL;
+  struct progress line;
+  if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
+  struct mica_context *m = mica_open();
+  progress_open(&line, c, NULL);
+  o.progress = progress_show, o.progress_arg = &line;
+  int status = mica_load(m, c->args[0], c->nset, c->set, &p);
+  if (status == OK) status = mica_optimize(m, p, &o, &r);
+  progress_clear(&line);
+  if (status != OK) fputs(mica_error(m), stderr);
+  if (r) {
+    int shown = show(c, m, r);
+    if (status == OK) status = shown;
+  }
+  mica_close(m);
+  return status;
+}

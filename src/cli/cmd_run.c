@@ -1,0 +1,242 @@
+// mica run: a program or muGraph by the interpreter or compiled, on random inputs or on arrays from files.
+#include "cli/cli.h"
+#include "front/parse.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+  struct cli *c;
+  struct graph *g;      // without composites
+  int nin, nout, *in, *out;
+  void **inputs, **outputs; // of the engine's domain; doubles for cpu
+  enum domain domain;
+  bool cpu;
+  struct field *field;
+};
+
+static int choose_engine(struct run *r)
+{
+  static const char *const names[] = {"f64", "f32", "field", "cpu"};
+  struct near near = near_start(r->c->engine);
+  for (int i = 0; i < (int)COUNT(names); i++) {
+    near_try(&near, names[i]);
+    if (strcmp(names[i], r->c->engine)) continue;
+    r->cpu = i == 3;
+    r->domain = r->cpu ? DOM_F64 : (enum domain)i;
+    return OK;
+  }
+  return option_unknown(r->c, "engine", r->c->engine, near.best, "the engines are f64, f32, field and cpu");
+}
+
+// ---- elements of device tensors ----
+
+static float bf16_to_float(uint16_t x)
+{
+  uint32_t bits = (uint32_t)x << 16;
+  float f;
+  return memcpy(&f, &bits, 4), f;
+}
+
+static uint16_t float_to_bf16(float x)
+{
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  if (x != x) return 0x7fc0;
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void encode(enum dtype t, const double *x, void *to, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) switch (t) {
+    case F16: ((_Float16 *)to)[i] = (_Float16)x[i]; break;
+    case BF16: ((uint16_t *)to)[i] = float_to_bf16((float)x[i]); break;
+    case F32: case DTYPES: ((float *)to)[i] = (float)x[i]; break;
+    }
+}
+
+static void decode(enum dtype t, const void *from, double *x, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) switch (t) {
+    case F16: x[i] = (double)((const _Float16 *)from)[i]; break;
+    case BF16: x[i] = (double)bf16_to_float(((const uint16_t *)from)[i]); break;
+    case F32: case DTYPES: x[i] = (double)((const float *)from)[i]; break;
+    }
+}
+
+// ---- inputs ----
+
+static const struct tensor *tensor(const struct run *r, int t) { return &r->g->tensors[t]; }
+
+static int read_input(struct run *r, const char *arg)
+{
+  const char *eq = strchr(arg, '=');
+  struct err *e = &r->c->err;
+  if (!eq) return err_set(e, ERR_OPTION, NOWHERE, "%.80s gives no input; write NAME=FILE.npy", arg);
+  int i = 0;
+  while (i < r->nin && (strncmp(tensor(r, r->in[i])->name, arg, (size_t)(eq - arg)) || tensor(r, r->in[i])->name[eq - arg])) i++;
+  if (i == r->nin) return err_set(e, ERR_NAME, NOWHERE, "the program has no input %.*s", (int)MIN(eq - arg, 80), arg);
+  struct shape shape;
+  double *data;
+  TRY(npy_read(&r->c->mem, eq + 1, &shape, &data, e));
+  if (!shape_eq(&shape, &tensor(r, r->in[i])->shape)) {
+    char want[128], is[128];
+    shape_text(want, &tensor(r, r->in[i])->shape), shape_text(is, &shape);
+    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", tensor(r, r->in[i])->name, want, eq + 1, is);
+  }
+  if (r->domain == DOM_F32)
+    for (int64_t k = 0; k < shape_size(&shape); k++) ((float *)r->inputs[i])[k] = (float)data[k];
+  else memcpy(r->inputs[i], data, sizeof *data * (size_t)shape_size(&shape));
+  return OK;
+}
+
+static int make_inputs(struct run *r)
+{
+  struct arena *mem = &r->c->mem;
+  r->nin = graph_inputs(r->g, NULL), r->nout = graph_outputs(r->g, NULL);
+  graph_inputs(r->g, r->in = NEWS(mem, int, r->nin));
+  graph_outputs(r->g, r->out = NEWS(mem, int, r->nout));
+  r->inputs = NEWS(mem, void *, r->nin), r->outputs = NEWS(mem, void *, r->nout);
+  if (r->domain == DOM_FIELD) field_open(r->field = NEW(mem, struct field), 62, r->c->seed);
+  eval_random(mem, r->g, r->domain, r->field, r->c->seed, r->inputs);
+  if (r->domain == DOM_FIELD && r->c->nargs > 1)
+    return err_set(&r->c->err, ERR_OPTION, NOWHERE, "arrays are real numbers; the field engine takes random elements only");
+  for (int i = 1; i < r->c->nargs; i++) TRY(read_input(r, r->c->args[i]));
+  return OK;
+}
+
+// ---- running ----
+
+static int run_module(struct run *r, struct module *m, struct buffers *b)
+{
+  for (int i = 0; i < r->nin; i++) {
+    const struct tensor *t = tensor(r, r->in[i]);
+    encode(t->dtype, r->inputs[i], b->in[i], shape_size(&t->shape));
+  }
+  if (module_call(m, b->in, b->out))
+    return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
+  for (int i = 0; i < r->nout; i++) {
+    const struct tensor *t = tensor(r, r->out[i]);
+    r->outputs[i] = NEWS(&r->c->mem, double, shape_size(&t->shape));
+    decode(t->dtype, b->out[i], r->outputs[i], shape_size(&t->shape));
+  }
+  return OK;
+}
+
+static int run_cpu(struct run *r)
+{
+  struct cli *c = r->c;
+  struct target t;
+  struct candidate built = {.g = r->g};
+  struct job job = {.threads = c->threads ? c->threads : pool_cores()};
+  struct buffers *b;
+  TRY(target_open(c->target, job.threads, true, &t, &c->err));
+  job.target = t;
+  TRY(candidate_build(&job, &built, r->g->name ? r->g->name : "program", &c->err));
+  int status = buffers_open(r->g, c->seed, &b, &c->err);
+  if (status == OK) {
+    status = run_module(r, built.module, b);
+    buffers_close(b);
+  }
+  module_close(built.module);
+  return status;
+}
+
+// ---- results ----
+
+static json_t *summary(const struct run *r, int i)
+{
+  const struct tensor *t = tensor(r, r->out[i]);
+  int64_t n = shape_size(&t->shape);
+  char hash[24];
+  snprintf(hash, sizeof hash, "%016llx",
+           (unsigned long long)hash_bytes(r->outputs[i], domain_bytes(r->domain) * (size_t)n, 0));
+  json_t *shape = json_array(), *v = json_pack("{s:s, s:s}", "name", t->name ? t->name : "", "hash", hash);
+  for (int k = 0; k < t->shape.n; k++) json_array_append_new(shape, json_integer(t->shape.d[k]));
+  json_object_set_new(v, "shape", shape);
+  if (r->domain == DOM_FIELD) return v;
+  double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
+  int64_t odd = 0;
+  for (int64_t k = 0; k < n; k++) {
+    double x = r->domain == DOM_F32 ? (double)((float *)r->outputs[i])[k] : ((double *)r->outputs[i])[k];
+    if (!isfinite(x)) odd++;
+    else sum += x, squares += x * x, least = fmin(least, x), most = fmax(most, x);
+  }
+  if (odd < n) {
+    json_object_set_new(v, "mean", json_real(sum / (double)(n - odd)));
+    json_object_set_new(v, "rms", json_real(sqrt(squares / (double)(n - odd))));
+    json_object_set_new(v, "least", json_real(least));
+    json_object_set_new(v, "most", json_real(most));
+  }
+  json_object_set_new(v, "not_finite", json_integer(odd));
+  return v;
+}
+
+static void print_summary(const json_t *v)
+{
+  struct str line = {0};
+  const char *key;
+  json_t *x;
+  json_object_foreach((json_t *)v, key, x)
+  {
+    if (json_is_real(x)) str_add(&line, "  %s %.6g", key, json_real_value(x));
+    else if (json_is_integer(x) && json_integer_value(x)) str_add(&line, "  %s %lld", key, (long long)json_integer_value(x));
+    else if (!strcmp(key, "hash")) str_add(&line, "  hash %s", json_string_value(x));
+    else if (json_is_string(x)) str_add(&line, "%s", json_string_value(x));
+    else if (json_is_array(x)) {
+      str_add(&line, "  [");
+      for (size_t i = 0; i < json_array_size(x); i++)
+        str_add(&line, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(x, i)));
+      str_add(&line, "]");
+    }
+  }
+  puts(str_text(&line));
+  str_free(&line);
+}
+
+static int save_output(struct run *r, int i)
+{
+  struct cli *c = r->c;
+  const struct tensor *t = tensor(r, r->out[i]);
+  double *x = r->outputs[i];
+  int64_t n = shape_size(&t->shape);
+  if (r->domain == DOM_FIELD) return err_set(&c->err, ERR_OPTION, NOWHERE, "field elements are not saved; use another engine");
+  if (r->domain == DOM_F32) {
+    x = NEWS(&c->mem, double, n);
+    for (int64_t k = 0; k < n; k++) x[k] = (double)((float *)r->outputs[i])[k];
+  }
+  const char *name = t->name ? t->name : arena_printf(&c->mem, "out%d", i);
+  return npy_write(arena_printf(&c->mem, "%s/%s.npy", c->out, name), &t->shape, x, &c->err);
+}
+
+static int report(struct run *r)
+{
+  struct cli *c = r->c;
+  json_t *list = json_array();
+  for (int i = 0; i < r->nout; i++) {
+    json_t *v = summary(r, i);
+    json_array_append_new(list, v);
+    if (output_wants_text(c)) print_summary(v);
+  }
+  json_t *root = json_pack("{s:s, s:s, s:I, s:o}", "program", r->g->name ? r->g->name : "", "engine", c->engine, "seed",
+                           (json_int_t)c->seed, "outputs", list);
+  int status = output_json(c, root);
+  json_decref(root);
+  for (int i = 0; i < r->nout && status == OK && c->out; i++) status = save_output(r, i);
+  return status;
+}
+
+int cmd_run(struct cli *c)
+{
+  struct run r = {.c = c};
+  struct graph *g;
+  TRY(choose_engine(&r));
+  if (c->out) TRY(output_folder(c->out, &c->err));
+  TRY(cli_load(c, c->args[0], &g));
+  TRY(graph_expand(&c->mem, g, true, &r.g, &c->err));
+  TRY(make_inputs(&r));
+  if (r.cpu) TRY(run_cpu(&r));
+  else TRY(eval_run(&c->mem, r.g, r.domain, r.field, r.inputs, r.outputs, cli_stop, &c->err));
+  return report(&r);
+}

@@ -1,0 +1,119 @@
+// mica search: graphs and their proofs, without compiling.
+#include "cli/cli.h"
+
+// One found graph, proven against its part.
+static int prove(struct cli *c, const struct job *j, const struct part *p, const struct found *f, json_t **out)
+{
+  struct verify_opts o = {.seed = c->seed, .threads = j->threads, .stop = cli_stop};
+  struct certificate r = {0};
+  TRY(verify_equal(p->g, f->g, &o, &r, &c->err));
+  *out = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",
+                   f->block_ops, "structure", f->structure, "schedule", f->schedule, "certificate",
+                   certificate_json(&r), "graph", graph_json(f->g));
+  return OK;
+}
+
+static void print_graph(const struct found *f, int i, const json_t *v)
+{
+  const json_t *cert = json_object_get(v, "certificate");
+  struct str text = {0};
+  bool equal = json_is_true(json_object_get(cert, "equal"));
+  printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (delta %.1e)\n", i + 1, f->kernels,
+         f->kernels == 1 ? "" : "s", f->block_ops, f->schedule, 1e6 * f->cost, equal ? "equal" : "NOT EQUAL",
+         json_number_value(json_object_get(cert, "delta")));
+  graph_draw(f->g, &text);
+  fputs(str_text(&text), stdout);
+  str_free(&text);
+}
+
+static int save_graph(struct cli *c, const struct found *f, int part, int i)
+{
+  struct str text = {0};
+  graph_print(f->g, &text);
+  int status = file_write(arena_printf(&c->mem, "%s/part%d_%02d.mica", c->out, part + 1, i + 1), str_text(&text), text.n, &c->err);
+  str_free(&text);
+  return status;
+}
+
+static int show_part(struct cli *c, const struct job *j, int part, const struct search_result *r, json_t *parts)
+{
+  const struct part *p = j->contests[part].part;
+  json_t *graphs = json_array();
+  json_t *v = json_pack("{s:b, s:s, s:i, s:b, s:s, s:o}", "searchable", p->searchable, "why", p->why, "found", r->n,
+                        "complete", r->complete, "limits", r->why, "graphs", graphs);
+  json_array_append_new(parts, v);
+  if (j->contests[part].twin >= 0) json_object_set_new(v, "same_as", json_integer(j->contests[part].twin + 1));
+  json_object_set_new(v, "search", stats_json(&r->stats));
+  if (output_wants_text(c) && j->split.n > 1)
+    printf("\nsubprogram %d%s%s: %d graphs\n", part + 1, *p->why ? ", cut off because " : "", p->why, r->n);
+  for (int i = 0; i < r->n && i < c->top; i++) {
+    json_t *one;
+    TRY(prove(c, j, p, &r->found[i], &one));
+    json_array_append_new(graphs, one);
+    if (output_wants_text(c)) print_graph(&r->found[i], i, one);
+    if (c->out) TRY(save_graph(c, &r->found[i], part, i));
+  }
+  return OK;
+}
+
+static void print_stats(const struct search_stats *s, const struct search_result *r)
+{
+  printf("%.2f s, %llu operators tried, %llu values, %llu schedules, %llu structures, %llu verified%s\n", s->seconds,
+         (unsigned long long)s->states, (unsigned long long)s->values, (unsigned long long)s->schedules,
+         (unsigned long long)s->graphs, (unsigned long long)s->verified, r->complete ? "" : "; not the whole space");
+  printf("pruned");
+  for (int i = 0; i < PRUNES; i++)
+    if (s->pruned[i]) printf("  %s %llu", prune_rows[i].name, (unsigned long long)s->pruned[i]);
+  printf("\n%s%s", r->why, *r->why ? "\n" : "");
+}
+
+static int answer(struct cli *c, const struct job *j, const struct search_result *r, int found)
+{
+  json_t *parts = json_array();
+  json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "program",
+                           j->program->name ? j->program->name : "", "target", j->target.name, "found", found, "parts", parts);
+  struct search_result sum = {.complete = true};
+  int status = OK;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct search_stats *s = &r[i].stats;
+    if (output_wants_text(c) && s->seconds > 0) print_stats(s, &r[i]);
+    sum.stats.states += s->states, sum.stats.values += s->values, sum.stats.schedules += s->schedules;
+    sum.stats.graphs += s->graphs, sum.stats.verified += s->verified, sum.stats.seconds += s->seconds;
+    for (int k = 0; k < PRUNES; k++) sum.stats.pruned[k] += s->pruned[k];
+  }
+  json_object_set_new(root, "search", stats_json(&sum.stats));
+  for (int i = 0; i < j->split.n && status == OK; i++) status = show_part(c, j, i, &r[i], parts);
+  if (status == OK) status = output_json(c, root);
+  json_decref(root);
+  return status;
+}
+
+static int run(struct cli *c, struct job *j, const struct mica_options *o)
+{
+  struct graph *g;
+  struct search_result *r;
+  TRY(load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err));
+  TRY(job_open(j, &c->mem, g, o, &c->err));
+  int status = pipe_search(j, &r, &c->err), found = 0;
+  progress_clear(o->progress_arg);
+  if (status != OK) return status;
+  for (int i = 0; i < j->split.n; i++) found += r[i].n;
+  TRY(answer(c, j, r, found));
+  if (*cli_stop) return err_set(&c->err, ERR_STOPPED, NOWHERE, "stopped; these are the graphs found until then");
+  if (!found && output_wants_text(c)) printf("no kernel graph found besides the program itself\n");
+  return OK;
+}
+
+int cmd_search(struct cli *c)
+{
+  struct mica_options o = cli_options(c);
+  struct progress line;
+  struct job j = {0};
+  if (c->out) TRY(output_folder(c->out, &c->err));
+  progress_open(&line, c, NULL);
+  o.remember = false, o.progress = progress_show, o.progress_arg = &line;
+  int status = run(c, &j, &o);
+  progress_clear(&line);
+  job_close(&j);
+  return status;
+}

@@ -1,0 +1,47 @@
+// mica targets, mica version: what this machine is and can do.
+#include "cli/cli.h"
+
+static json_t *target_json(const struct target *t, const char *doc)
+{
+  return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc,
+                   "device", t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2",
+                   (json_int_t)t->l2, "l3", (json_int_t)t->l3, "scratch", (json_int_t)t->scratch, "memory",
+                   (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth", t->cache_bandwidth, "flops",
+                   t->flops, "exp_rate", t->exp_rate, "launch", t->launch);
+}
+
+static void print(const struct target *t, const char *doc)
+{
+  printf("%s: %s\n  %s\n", t->name, doc, t->device);
+  printf("  %d threads, vectors of %d f32, caches %lld KiB, %lld KiB, %lld KiB, memory %lld MiB\n", t->cores, t->lanes,
+         (long long)t->l1 >> 10, (long long)t->l2 >> 10, (long long)t->l3 >> 10, (long long)t->memory >> 20);
+  printf("  a block may keep %lld KiB\n", (long long)t->scratch >> 10);
+  printf("  measured: copy %.1f GB/s, from cache %.1f GB/s, %.1f Gflop/s, %.2f G exp/s, launch %.1f us\n",
+         1e-9 * t->bandwidth, 1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
+}
+
+int cmd_targets(struct cli *c)
+{
+  json_t *list = json_array(), *root = json_pack("{s:o}", "targets", list);
+  int status = OK;
+  for (int i = 0; i < target_count() && status == OK; i++) {
+    struct target t;
+    status = target_open(target_name(i), c->threads ? c->threads : pool_cores(), false, &t, &c->err);
+    if (status != OK) break;
+    json_array_append_new(list, target_json(&t, target_doc(i)));
+    if (output_wants_text(c)) print(&t, target_doc(i));
+  }
+  if (status == OK) status = output_json(c, root);
+  json_decref(root);
+  return status;
+}
+
+int cmd_version(struct cli *c)
+{
+  const char *cc = compiler_version();
+  if (output_wants_text(c)) printf("mica %s (sources %s)\ncompiler: %s\n", mica_version(), build_fingerprint, *cc ? cc : "none");
+  json_t *v = json_pack("{s:s, s:s, s:s}", "mica", mica_version(), "sources", build_fingerprint, "compiler", cc);
+  int status = output_json(c, v);
+  json_decref(v);
+  return status;
+}

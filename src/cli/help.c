@@ -1,0 +1,52 @@
+// Help, from the rows of cmd.def and opt.def.
+#include "cli/cli.h"
+
+#include <string.h>
+
+static const struct {
+  const char *name, *argument, *doc;
+} rows[OPTS] = {
+#define OPT(id, name, kind, field, argument, doc) {#name, argument, doc},
+#include "cli/opt.def"
+#undef OPT
+};
+
+void help_overview(FILE *f)
+{
+  fprintf(f, "mica %s, a superoptimizer for tensor programs\n\n", mica_version());
+  for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s %s\n", cmds[i].name, cmds[i].summary);
+  fprintf(f, "\n`mica help COMMAND` has the options and examples.\n"
+             "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is.\n");
+}
+
+static void example_lines(FILE *f, const char *text)
+{
+  for (const char *end; *text; text = end) {
+    end = strchr(text, '\n');
+    end = end ? end + 1 : text + strlen(text);
+    fprintf(f, "  %.*s", (int)(end - text), text);
+  }
+  fprintf(f, "\n");
+}
+
+void help_command(FILE *f, const struct cmd *cmd)
+{
+  fprintf(f, "mica %s%s%s [OPTIONS]\n\n  %s\n\noptions\n", cmd->name, *cmd->args ? " " : "", cmd->args, cmd->summary);
+  for (int i = 0; i < OPTS; i++) {
+    if (!(cmd->options >> i & 1)) continue;
+    char left[64];
+    snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
+    fprintf(f, "  %-24s %s\n", left, rows[i].doc);
+  }
+  fprintf(f, "\nexamples\n");
+  example_lines(f, cmd->examples);
+}
+
+int cmd_help(struct cli *c)
+{
+  const struct cmd *cmd = c->nargs ? cmd_find(c->args[0]) : NULL;
+  if (c->nargs && !cmd) return option_unknown(c, "command", c->args[0], NULL, "`mica help` lists the commands");
+  if (cmd) help_command(stdout, cmd);
+  else help_overview(stdout);
+  return OK;
+}

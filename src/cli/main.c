@@ -1,0 +1,76 @@
+// mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
+#include "cli/cli.h"
+#include "front/parse.h"
+
+#include <signal.h>
+#include <string.h>
+
+// The only mutable global: signals have nowhere else to put what they say.
+static volatile int stopped;
+const volatile int *const cli_stop = &stopped;
+
+#define O(id) (1u << OPT_##id)
+#define READING (O(SET) | O(DTYPE))
+#define SEARCHING                                                                                                      \
+  (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(THREADS) | O(SEED) | O(OFF))
+const struct cmd cmds[] = {
+#define CMD(name, least, most, args, options, summary, examples)                                                       \
+  {#name, cmd_##name, least, most, args, (options) | O(JSON) | O(QUIET), summary, examples},
+#include "cli/cmd.def"
+#undef CMD
+};
+const int cmd_count = COUNT(cmds);
+
+const struct cmd *cmd_find(const char *name)
+{
+  for (int i = 0; i < cmd_count; i++)
+    if (!strcmp(name, cmds[i].name)) return &cmds[i];
+  return NULL;
+}
+
+// The first signal asks for an end; SA_RESETHAND makes the second one deadly.
+static void on_signal(int sig)
+{
+  (void)sig;
+  stopped = 1;
+}
+
+static void catch_signals(void)
+{
+  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+  sigaction(SIGINT, &stop, NULL);
+  sigaction(SIGTERM, &stop, NULL);
+  signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+static int unknown_command(struct cli *c, const char *name)
+{
+  struct near n = near_start(name);
+  for (int i = 0; i < cmd_count; i++) near_try(&n, cmds[i].name);
+  return option_unknown(c, "command", name, n.best, "`mica help` lists the commands");
+}
+
+static int dispatch(struct cli *c, int argc, char **argv)
+{
+  const char *name = argc > 1 ? argv[1] : "help";
+  if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
+  if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
+  c->cmd = cmd_find(name);
+  if (!c->cmd) return unknown_command(c, name);
+  for (int i = 2; i < argc; i++)
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help_command(stdout, c->cmd), OK;
+  TRY(options_parse(c, argc - 2, argv + 2));
+  return c->cmd->run(c);
+}
+
+int main(int argc, char **argv)
+{
+  struct cli c = {0};
+  catch_signals();
+  int status = dispatch(&c, argc, argv);
+  if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
+  if (c.err.id != ERR_NONE) err_print(stderr, &c.err);
+  arena_close(&c.mem);
+  return status;
+}

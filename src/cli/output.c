@@ -1,0 +1,47 @@
+// Where answers go.
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int write_through(const char *path, const char *text, size_t n, struct err *e)
+{
+  FILE *f = fopen(path, "wb");
+  bool good = f && fwrite(text, 1, n, f) == n;
+  int why = errno;
+  if (f && fclose(f)) good = false, why = errno;
+  return good ? OK : err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why));
+}
+
+int output_write(const char *path, const char *text, size_t n, struct err *e)
+{
+  struct stat st;
+  if (!strcmp(path, "-")) {
+    fwrite(text, 1, n, stdout);
+    return fflush(stdout) ? err_set(e, ERR_FILE, NOWHERE, "cannot write to standard output: %s", strerror(errno)) : OK;
+  }
+  if (!stat(path, &st) && !S_ISREG(st.st_mode)) return write_through(path, text, n, e);
+  return file_write(path, text, n, e);
+}
+
+int output_json(struct cli *c, const json_t *v)
+{
+  if (!c->json) return OK;
+  struct str text = {0};
+  json_text(v, &text);
+  int status = output_write(c->json, str_text(&text), text.n, &c->err);
+  str_free(&text);
+  return status;
+}
+
+bool output_wants_text(const struct cli *c) { return !c->quiet && !(c->json && !strcmp(c->json, "-")); }
+
+int output_folder(const char *path, struct err *e)
+{
+  TRY(file_mkdirs(path, e));
+  if (access(path, W_OK | X_OK))
+    return err_set(e, ERR_FILE, NOWHERE, "cannot write to the folder %s: %s", path, strerror(errno));
+  return OK;
+}

@@ -1,0 +1,129 @@
+// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it.
+#include "core/core.h"
+
+#include <stdlib.h>
+
+struct mica_context {
+  struct arena mem;
+  struct err err;
+  char message[1600];
+  struct mica_report *reports; // their JSON documents are counted references
+};
+struct mica_program {
+  struct graph *g;
+};
+struct mica_report {
+  json_t *json;
+  bool recalled;
+  const char *text, *json_text;
+  struct mica_report *next;
+};
+
+static int finish(struct mica_context *m, int status)
+{
+  FILE *f = fmemopen(m->message, sizeof m->message, "w");
+  *m->message = 0;
+  if (!f) return status;
+  if (status != OK && m->err.id != ERR_NONE) err_print(f, &m->err);
+  fclose(f);
+  return status;
+}
+
+static const char *keep(struct mica_context *m, struct str *s)
+{
+  const char *text = arena_strdup(&m->mem, str_text(s));
+  str_free(s);
+  return text;
+}
+
+const char *mica_version(void) { return MICA_VERSION; }
+
+struct mica_context *mica_open(void)
+{
+  struct mica_context *m = calloc(1, sizeof *m);
+  CHECK(m);
+  return m;
+}
+
+void mica_close(struct mica_context *m)
+{
+  if (!m) return;
+  for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json);
+  arena_close(&m->mem);
+  free(m);
+}
+
+const char *mica_error(const struct mica_context *m) { return m->message; }
+
+int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out)
+{
+  m->err = (struct err){0};
+  *out = NEW(&m->mem, struct mica_program);
+  return finish(m, load_file(&m->mem, path, nset, set, &(*out)->g, &m->err));
+}
+
+int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
+                   struct mica_program **out)
+{
+  m->err = (struct err){0};
+  *out = NEW(&m->mem, struct mica_program);
+  return finish(m, load_text(&m->mem, text, name, nset, set, &(*out)->g, &m->err));
+}
+
+struct mica_options mica_options_default(void)
+{
+  return (struct mica_options){.target = "cpu",
+                               .max_block_ops = 11,
+                               .max_kernel_ops = 5,
+                               .max_part_ops = 24,
+                               .measure = 8,
+                               .seconds = 1,
+                               .seed = 1,
+                               .remember = true};
+}
+
+int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
+                  struct mica_report **out)
+{
+  struct mica_options standard = mica_options_default();
+  json_t *json = NULL;
+  bool recalled = false;
+  m->err = (struct err){0};
+  *out = NULL;
+  int status = pipe_optimize(&m->mem, p->g, opts ? opts : &standard, &json, &recalled, &m->err);
+  if (!json) return finish(m, status);
+  struct mica_report *r = NEW(&m->mem, struct mica_report);
+  struct str text = {0}, json_str = {0};
+  report_text(&m->mem, json, NULL, &text);
+  json_text(json, &json_str);
+  *r = (struct mica_report){json, recalled, .next = m->reports};
+  r->text = keep(m, &text), r->json_text = keep(m, &json_str);
+  *out = m->reports = r;
+  return finish(m, status);
+}
+
+const char *mica_report_text(const struct mica_report *r) { return r->text; }
+const char *mica_report_json(const struct mica_report *r) { return r->json_text; }
+bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
+
+int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
+{
+  m->err = (struct err){0};
+  return finish(m, report_save(&m->mem, r->json, folder, &m->err));
+}
+
+int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,
+                const char **json)
+{
+  struct verify_opts o = {.seed = seed, .threads = pool_cores()};
+  struct certificate c = {0};
+  m->err = (struct err){0};
+  int status = verify_equal(a->g, b->g, &o, &c, &m->err);
+  if (status != OK) return finish(m, status);
+  json_t *v = certificate_json(&c);
+  struct str text = {0};
+  json_text(v, &text);
+  json_decref(v);
+  *json = keep(m, &text);
+  return c.equal ? OK : NO;
+}

@@ -1,0 +1,122 @@
+// From found graphs to compiled candidates. What goes wrong here costs the candidate, never the job: its reason is
+// kept and shown.
+#include "core/core.h"
+#include "plan/plan.h"
+#include "thread/thread.h"
+
+#include <string.h>
+
+// Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
+enum { MOST_OF_A_STRUCTURE = 3 };
+
+static int of_structure(const struct contest *c, int structure)
+{
+  int n = 0;
+  for (int i = 1; i < c->ncand; i++) n += c->cand[i].structure == structure;
+  return n;
+}
+
+static bool have(const struct contest *c, const struct graph *g)
+{
+  for (int i = 1; i < c->ncand; i++)
+    if (graph_same(c->cand[i].found, g)) return true;
+  return false;
+}
+
+static void add(struct contest *c, const struct found *f)
+{
+  c->cand[c->ncand++] = (struct candidate){.found = f->g,
+                                           .cost = f->cost,
+                                           .kernels = f->kernels,
+                                           .block_ops = f->block_ops,
+                                           .structure = f->structure,
+                                           .schedule = f->schedule,
+                                           .note = ""};
+}
+
+// Makes a found graph complete: softmax without overflow, thread graphs.
+static void complete(struct job *j, struct candidate *c)
+{
+  struct graph *stable, *whole;
+  struct err e = {0};
+  char note[256] = "";
+  bool changed;
+  if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK ||
+      thread_graphs(j->mem, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
+    c->dropped = arena_strdup(j->mem, e.text);
+    return;
+  }
+  c->g = whole;
+  if (*note) c->note = arena_strdup(j->mem, note);
+}
+
+int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
+                    struct err *e)
+{
+  (void)e;
+  int most = j->opts->measure, extra = kept ? kept->n : 0;
+  struct candidate base = c->cand[0];
+  c->cand = NEWS(j->mem, struct candidate, 1 + most + extra);
+  c->cand[0] = base, c->ncand = 1;
+  c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
+  for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
+      if ((round || of_structure(c, r->found[i].structure) < MOST_OF_A_STRUCTURE) && !have(c, r->found[i].g))
+        add(c, &r->found[i]);
+  for (int i = 1; i < c->ncand; i++) complete(j, &c->cand[i]);
+  return OK;
+}
+
+// Op-by-op: of a program that is one part its stable form, else the stabilized part.
+int candidate_base(struct job *j, struct contest *c, struct err *e)
+{
+  struct graph *stable = (struct graph *)j->stable;
+  char note[256] = "";
+  bool changed;
+  if (!j->single) TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
+  c->stable = stable;
+  c->cand = NEW(j->mem, struct candidate);
+  c->cand[0] = (struct candidate){.found = c->part->g, .g = stable, .schedule = "op by op", .note = arena_strdup(j->mem, note)};
+  c->ncand = 1;
+  return OK;
+}
+
+int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e)
+{
+  struct str source = {0}, header = {0};
+  char id[64];
+  gen_identifier(id, name);
+  int status = gen_c(c->g, id, &j->target, &source, &header, &c->info, e);
+  if (status == OK) status = module_build(str_text(&source), id, &c->module, e);
+  if (status == OK) c->kernels = c->info.kernels;
+  str_free(&source);
+  str_free(&header);
+  return status;
+}
+
+struct building {
+  struct job *j;
+  struct contest *c;
+  struct err *errs; // one a candidate, because arenas are not shared by threads
+  int part;
+};
+
+static void build_one(void *arg, int i, int worker)
+{
+  (void)worker;
+  struct building *b = arg;
+  struct candidate *c = &b->c->cand[i];
+  if (c->dropped || job_stopping(b->j)) return;
+  candidate_build(b->j, c, b->j->program->name ? b->j->program->name : "program", &b->errs[i]);
+}
+
+void candidates_build(struct job *j, struct contest *c, int part)
+{
+  struct building b = {j, c, NEWS(j->mem, struct err, c->ncand), part};
+  job_progress(j, "compile", part, 0, &c->stats, 0);
+  pool_run(j->threads, c->ncand, build_one, &b);
+  for (int i = 0; i < c->ncand; i++)
+    if (b.errs[i].status != OK) c->cand[i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);
+  job_progress(j, "compile", part, 1, &c->stats, 0);
+}

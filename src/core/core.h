@@ -1,0 +1,142 @@
+// core: the pipeline, and the public C API over it. It alone includes every room.
+//
+// Glossary
+//   program     the kernel graph that was asked for: composites allowed, no BLOCK nodes needed
+//   plain       program with composites expanded as mathematics writes them; what is searched and proved against
+//   stable      the same with the row maximum subtracted in softmax; what is run op by op, and the reference of floats
+//   part        a Lax subprogram; a program is one part or several
+//   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
+//   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result
+//   report      a JSON document; the text for people is made from it, so a recalled report reads like a new one
+//
+// Files
+//   pipe.c         the straight line through all stages
+//   source.c       programs from files and text, with their parameters
+//   job.c          a job: options, the two forms of the program, target, database and its keys
+//   candidate.c    from a found graph to a compiled one
+//   race.c         candidates against op-by-op: measure, prove, keep the fastest
+//   remember.c     what the search found for a part, in the database
+//   report.c       the report as JSON; certificate_json
+//   report_text.c  the report for people
+//   json_text.c    JSON documents as text, numbers in their shortest form
+//   save.c         the folder of --out
+//   api.c          include/mica.h
+#ifndef MICA_CORE_H
+#define MICA_CORE_H
+
+#include "lax/lax.h"
+#include "mica.h"
+#include "rt/rt.h"
+#include "search/search.h"
+#include "verify/verify.h"
+
+#include <jansson.h>
+
+extern const char build_fingerprint[]; // of all sources, made by the build
+
+#define TRY(x)                                                                                                         \
+  do {                                                                                                                 \
+    int try_status_ = (x);                                                                                             \
+    if (try_status_ != OK) return try_status_;                                                                         \
+  } while (0)
+
+struct candidate {
+  const struct graph *found; // as the search gave it; of op-by-op the part itself
+  const struct graph *g;     // complete: what is compiled
+  double cost;               // modelled seconds
+  int kernels, block_ops, structure;
+  const char *schedule;
+  struct gen_info info;
+  struct module *module;     // NULL until compiled
+  struct timing timing;      // of its last race
+  struct certificate cert;
+  double rel;                // numeric error
+  bool measured, proven;
+  const char *dropped;       // why it is out of the race, or NULL
+  const char *note;          // of plan_stable, or ""
+};
+
+// One part of the program.
+struct contest {
+  const struct part *part;
+  int twin;                  // an earlier part with the same graph, or -1
+  const struct graph *stable; // of the part: reference of floats
+  struct search_stats stats;
+  bool complete;             // of search_result
+  bool ended, searched;      // the search was not stopped; it ran now and was not recalled
+  const char *why;           // of search_result
+  int nfound, ncand, best;   // cand[0] is op-by-op
+  struct candidate *cand;
+};
+
+struct job {
+  struct arena *mem;
+  const struct mica_options *opts;
+  const struct graph *program, *plain, *stable;
+  struct target target;
+  struct db *db;             // NULL without
+  const char *key;
+  int threads;
+  unsigned off;              // pruning rules
+  struct lax_split split;
+  struct contest *contests;  // one a part
+  bool single;               // the only part has the program's own signature, so its modules serve the whole
+  int part;                  // being worked on, for the progress
+  struct candidate base, best; // of the whole program
+  bool stopped;
+  const char *reason;        // why the best is op-by-op, or NULL
+  const char *warning;       // what went wrong with the database, or NULL
+};
+
+// ---- pipe.c ----
+// The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
+int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
+                  bool *recalled, struct err *e);
+// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched).
+int pipe_search(struct job *j, struct search_result **r, struct err *e);
+
+// ---- source.c ----
+int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
+int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
+              struct graph **out, struct err *e);
+
+// ---- job.c ----
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
+             struct err *e);
+int job_split(struct job *j, struct err *e);  // full target figures, parts
+void job_close(struct job *j);
+bool job_stopping(const struct job *j);
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
+                  double best_us);
+const char *job_part_key(const struct job *j, const struct graph *part);
+struct search_opts job_search_opts(struct job *j);
+int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
+
+// ---- candidate.c ----
+// r: new results; kept: those of an earlier run that was stopped, or NULL.
+int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
+                    struct err *e);
+void candidates_build(struct job *j, struct contest *c, int part);
+int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
+int candidate_base(struct job *j, struct contest *c, struct err *e);
+
+// ---- race.c ----
+int race_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_whole(struct job *j, struct err *e);
+
+// ---- remember.c ----
+int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e);
+void part_remember(struct job *j, const struct contest *c);
+
+// ---- report.c, report_text.c, json_text.c ----
+json_t *report_make(const struct job *j);
+json_t *certificate_json(const struct certificate *c);
+json_t *graph_json(const struct graph *g);
+json_t *stats_json(const struct search_stats *s);
+void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
+void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
+
+// ---- save.c ----
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
+
+#endif

@@ -1,0 +1,154 @@
+// A job: what is asked, the forms of the program, the target, and the keys under which results are remembered.
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool job_stopping(const struct job *j) { return j->opts->stop && *j->opts->stop; }
+
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
+                  double best_us)
+{
+  if (!j->opts->progress) return;
+  struct mica_progress p = {stage, part + 1, j->split.n, .best_us = best_us, .done = done};
+  if (s) {
+    p.states = s->states, p.verified = s->verified;
+    for (int i = 0; i < PRUNES; i++) p.pruned += s->pruned[i];
+  }
+  j->opts->progress(j->opts->progress_arg, &p);
+}
+
+static void on_search(void *arg, const struct search_stats *s, double best_us, double done)
+{
+  const struct job *j = arg;
+  job_progress(j, "search", j->part, done, s, best_us);
+}
+
+struct search_opts job_search_opts(struct job *j)
+{
+  const struct mica_options *o = j->opts;
+  return (struct search_opts){
+      .max_block_ops = o->max_block_ops,
+      .max_kernel_ops = o->max_kernel_ops,
+      .threads = j->threads,
+      .seed = o->seed,
+      .off = j->off,
+      .stop = o->stop,
+      .progress = on_search,
+      .progress_arg = j,
+  };
+}
+
+int prune_parse(const char *names, unsigned *off, struct err *e)
+{
+  *off = 0;
+  while (names && *names) {
+    size_t n = strcspn(names, ",");
+    int i = 0;
+    while (i < PRUNES && (strlen(prune_rows[i].name) != n || memcmp(prune_rows[i].name, names, n))) i++;
+    if (i == PRUNES) {
+      struct str all = {0};
+      for (int k = 0; k < PRUNES; k++) str_add(&all, "%s%s", k ? ", " : "", prune_rows[k].name);
+      err_set(e, ERR_OPTION, NOWHERE, "there is no pruning rule %.*s", (int)MIN(n, 60), names);
+      err_hint(e, "the rules are %s", all.p);
+      str_free(&all);
+      return (int)e->status;
+    }
+    *off |= 1u << i;
+    names += n + (names[n] == ',');
+  }
+  return OK;
+}
+
+// What results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
+// mix up two programs.
+static const char *key_of(const struct job *j, const char *kind, const struct graph *g)
+{
+  const struct mica_options *o = j->opts;
+  struct str text = {0};
+  graph_print(g, &text);
+  const char *key = arena_printf(
+      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d, off %x, measure %d, seed %llu\n%s",
+      kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
+      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, j->off, o->measure,
+      (unsigned long long)o->seed, str_text(&text));
+  str_free(&text);
+  return key;
+}
+
+const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", part); }
+
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
+             struct err *e)
+{
+  struct graph *plain, *stable, *cast;
+  enum dtype t;
+  *j = (struct job){.mem = mem, .opts = opts, .program = program};
+  j->threads = opts->threads > 0 ? opts->threads : pool_cores();
+  TRY(prune_parse(opts->off, &j->off, e));
+  if (opts->dtype) {
+    if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);
+    TRY(graph_cast(mem, program, t, &cast, e));
+    j->program = cast;
+  }
+  TRY(target_open(opts->target, j->threads, true, &j->target, e));
+  TRY(graph_expand(mem, j->program, false, &plain, e));
+  TRY(graph_expand(mem, j->program, true, &stable, e));
+  j->plain = plain, j->stable = stable;
+  j->key = key_of(j, "program", j->program);
+  return opts->remember ? db_open(opts->db, &j->db, e) : OK;
+}
+
+// Identical parts are searched once; the later ones are twins of the first.
+static int twin_of(const struct job *j, int i)
+{
+  const struct graph *g = j->split.parts[i].g;
+  uint64_t hash = graph_hash(g);
+  for (int k = 0; k < i; k++)
+    if (graph_hash(j->split.parts[k].g) == hash && graph_same(j->split.parts[k].g, g)) return k;
+  return -1;
+}
+
+static bool same_list(const struct graph *g, int (*list)(const struct graph *, int *), int n, const int *tensors,
+                      struct arena *mem)
+{
+  int *whole = NEWS(mem, int, list(g, NULL));
+  return list(g, whole) == n && !memcmp(whole, tensors, sizeof(int) * (size_t)n);
+}
+
+int job_split(struct job *j, struct err *e)
+{
+  TRY(target_open(j->opts->target, j->threads, false, &j->target, e));
+  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &j->split, e));
+  j->contests = NEWS(j->mem, struct contest, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};
+    const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
+    if (first && first->twin >= 0) j->contests[i].twin = first->twin;
+  }
+  const struct part *p = j->split.parts;
+  j->single = j->split.n == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) &&
+              same_list(j->plain, graph_outputs, p->nout, p->out, j->mem);
+  return OK;
+}
+
+static void close_module(struct candidate *c)
+{
+  if (c->module) module_close(c->module);
+  c->module = NULL;
+}
+
+// The whole program's modules may be those of its only part.
+void job_close(struct job *j)
+{
+  struct module *seen[2] = {j->base.module, j->best.module};
+  for (int i = 0; i < j->split.n && j->contests; i++)
+    for (int k = 0; k < j->contests[i].ncand; k++) {
+      struct candidate *c = &j->contests[i].cand[k];
+      if (c->module != seen[0] && c->module != seen[1]) close_module(c);
+    }
+  if (j->best.module != j->base.module) close_module(&j->best);
+  close_module(&j->base);
+  db_close(j->db);
+  j->db = NULL;
+}

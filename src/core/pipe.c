@@ -1,0 +1,134 @@
+// The straight line: every stage of Mica by name, in the order in which data passes through them.
+//
+// Proving is dear (a float64 evaluation at full size, hundreds of field tests at reduced ones) and measuring is cheap,
+// so the race measures first and proves whatever would take the lead. Nothing unproven is ever ranked, shown as a
+// result or remembered as the best.
+#include "core/core.h"
+
+#include <string.h>
+
+// A stop ends the search early; what it had verified until then goes on.
+static int search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
+{
+  struct search_opts o = job_search_opts(j);
+  struct err inner = {0};
+  int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
+  if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
+  if (status != OK) *e = inner;
+  c->stats = r->stats, c->complete = r->complete, c->ended = !job_stopping(j), c->searched = true;
+  return status;
+}
+
+static int optimize_part(struct job *j, int i, struct err *e)
+{
+  struct contest *c = &j->contests[j->part = i];
+  struct search_result r = {0}, kept = {0};
+  bool ended = false;
+  if (c->twin >= 0) return OK;
+  TRY(candidate_base(j, c, e));
+  if (c->part->searchable) {
+    TRY(part_recall(j, c, &kept, &ended, e));
+    if (ended) r = kept;
+    else TRY(search_part(j, c, &r, e));
+  }
+  TRY(candidates_pick(j, c, &r, ended ? NULL : &kept, e));
+  if (c->searched) part_remember(j, c);
+  candidates_build(j, c, i);
+  TRY(race_part(j, c, i, e));
+  if (c->best) part_remember(j, c);
+  return OK;
+}
+
+static const struct contest *decided(const struct job *j, int i)
+{
+  const struct contest *c = &j->contests[i];
+  return c->twin < 0 ? c : &j->contests[c->twin];
+}
+
+// Puts the winners together; the whole is op-by-op where every part is.
+static int join(struct job *j, struct err *e)
+{
+  int n = j->split.n;
+  bool better = false;
+  struct graph **parts = NEWS(j->mem, struct graph *, n), *whole;
+  for (int i = 0; i < n; i++) {
+    const struct contest *c = decided(j, i);
+    parts[i] = (struct graph *)c->cand[c->best].g;
+    better |= c->best > 0;
+  }
+  j->base.g = j->base.found = j->stable, j->best = j->base;
+  if (!better) return OK;
+  TRY(lax_join(j->mem, j->plain, &j->split, parts, &whole, e));
+  j->best = (struct candidate){.found = whole, .g = whole, .note = ""};
+  return OK;
+}
+
+static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
+{
+  char *text;
+  *recalled = false;
+  if (!j->db || j->opts->fresh) return OK;
+  int status = db_get(j->db, j->key, j->mem, &text, NULL, NULL, e);
+  if (status == NO) return OK;
+  if (status == OK && (*report = json_loads(text, 0, NULL))) *recalled = true;
+  return status;
+}
+
+static void remember(struct job *j, const json_t *report)
+{
+  if (!j->db || j->stopped) return;
+  struct str text = {0};
+  struct err e = {0};
+  json_text(report, &text);
+  if (db_put(j->db, j->key, str_text(&text), NULL, 0, &e) != OK) j->warning = arena_strdup(j->mem, e.text);
+  str_free(&text);
+}
+
+// Nothing was measured that stands for the whole program.
+static int stopped_early(const struct job *j, struct err *e)
+{
+  int found = 0;
+  for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
+  err_set(e, ERR_STOPPED, NOWHERE, "stopped before anything was measured; %d verified graph%s found%s", found,
+          found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
+  if (!j->db) err_hint(e, "with a database the next run goes on from there");
+  return ENV;
+}
+
+static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
+{
+  TRY(recall(j, report, recalled, e));                                // seen before: done
+  if (*recalled) return OK;
+  TRY(job_split(j, e));                                               // lax: subprograms
+  for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, i, e)); // search, plan, thread, gen, rt, verify
+  if (j->stopped && !(j->single && j->contests[0].cand[0].measured)) return stopped_early(j, e);
+  TRY(join(j, e));                                                    // one kernel graph again
+  TRY(race_whole(j, e));                                              // the figures of the report, in one run
+  *report = report_make(j);
+  remember(j, *report);
+  if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));
+  return j->stopped ? err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then") : OK;
+}
+
+int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
+                  bool *recalled, struct err *e)
+{
+  struct job j = {0};
+  *report = NULL;
+  int status = job_open(&j, mem, program, opts, e);
+  if (status == OK) status = line(&j, report, recalled, e);
+  job_close(&j);
+  return status;
+}
+
+int pipe_search(struct job *j, struct search_result **r, struct err *e)
+{
+  TRY(job_split(j, e));
+  *r = NEWS(j->mem, struct search_result, j->split.n);
+  for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
+    struct contest *c = &j->contests[i];
+    j->part = i;
+    if (c->part->searchable && c->twin < 0) TRY(search_part(j, c, &(*r)[i], e));
+  }
+  return OK;
+}

@@ -1,0 +1,191 @@
+// The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
+// down slows down all of them. Who would take the lead is proven first: equal to the part over finite fields, and its
+// compiled code right on random numbers.
+#include "core/core.h"
+
+#include <stdlib.h>
+
+static const double HEAT = 0.15;   // seconds of one comparison between candidates
+static const double HOPELESS = 2;  // one call this many times slower than the best is not measured further
+enum { NUMERIC_REPEATS = 2 };
+
+static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
+{
+  c->dropped = arena_printf(j->mem, "%s: %s", what, e->text);
+}
+
+// The certificate, then the numbers. False and a reason when it fails either.
+static bool prove(struct job *j, struct contest *c, struct candidate *k)
+{
+  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = j->opts->stop};
+  struct err e = {0};
+  if (verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK) return drop(j, k, &e, "verifier"), false;
+  if (!k->cert.equal) {
+    k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note);
+    return false;
+  }
+  if (check_numeric(k->module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK)
+    return drop(j, k, &e, "numbers"), false;
+  return k->proven = true;
+}
+
+static bool hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
+{
+  if (!best->measured) return false;
+  module_call(k->module, b->in, b->out);
+  double start = now_seconds();
+  if (module_call(k->module, b->in, b->out) != 0) return k->dropped = "too little memory", true;
+  double t = now_seconds() - start;
+  if (t <= HOPELESS * best->timing.median) return false;
+  k->timing = (struct timing){t, t, t, t, t, 1};
+  k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
+  return true;
+}
+
+// Times op-by-op, the best so far and one more together.
+static int heat(struct job *j, struct contest *c, int k, struct buffers *b, double seconds, struct err *e)
+{
+  int who[3] = {0}, n = 1;
+  if (c->best) who[n++] = c->best;
+  if (k && k != c->best) who[n++] = k;
+  struct module *m[3];
+  struct timing t[3];
+  for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].module;
+  TRY(measure(m, n, b, seconds, j->opts->stop, t, e));
+  for (int i = 0; i < n; i++) c->cand[who[i]].timing = t[i], c->cand[who[i]].measured = true;
+  return OK;
+}
+
+static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
+{
+  TRY(heat(j, c, 0, b, HEAT, e));
+  for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
+    struct candidate *x = &c->cand[k];
+    job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[c->best].timing.median);
+    if (x->dropped || !x->module || hopeless(j, x, &c->cand[c->best], b)) continue;
+    TRY(heat(j, c, k, b, HEAT, e));
+    if (x->timing.median < c->cand[c->best].timing.median && prove(j, c, x)) c->best = k;
+  }
+  return OK;
+}
+
+// Op-by-op must build: without it there is nothing to compare with, and the reason is the machine's.
+static int base_error(struct job *j, const struct contest *c, struct err *e)
+{
+  const char *why = c->cand[0].dropped;
+  if (!why) return OK;
+  struct err again = {0};
+  struct candidate retry = c->cand[0];
+  if (candidate_build(j, &retry, "base", &again) == OK) {
+    module_close(retry.module);
+    return err_set(e, ERR_COMPILER, NOWHERE, "%s", why);
+  }
+  *e = again;
+  return (int)e->status;
+}
+
+int race_part(struct job *j, struct contest *c, int part, struct err *e)
+{
+  struct buffers *b;
+  if (job_stopping(j)) return j->stopped = true, OK; // Ctrl-C reaches the compiler too: its failure is no news
+  TRY(base_error(j, c, e));
+  TRY(buffers_open(c->part->g, j->opts->seed, &b, e));
+  struct err inner = {0};
+  int status = c->ncand > 1 ? run_heats(j, c, part, b, &inner) : OK;
+  buffers_close(b);
+  j->stopped = job_stopping(j);
+  if (status != OK && inner.id == ERR_STOPPED) return OK;
+  if (status != OK) *e = inner;
+  return status;
+}
+
+// ---- the whole program ----
+
+// With one part the modules are there already; then a stop loses nothing.
+static int whole_modules(struct job *j, struct err *e)
+{
+  struct contest *c = &j->contests[0];
+  bool one = j->single, op_by_op = j->best.g == j->base.g;
+  const char *name = j->program->name ? j->program->name : "program";
+  if (one && c->cand[0].g == j->base.g && c->cand[0].module) j->base = c->cand[0];
+  else TRY(candidate_build(j, &j->base, name, e));
+  if (op_by_op) j->best = j->base;
+  else if (one && graph_same(j->best.g, c->cand[c->best].g)) j->best = c->cand[c->best];
+  else TRY(candidate_build(j, &j->best, name, e));
+  return OK;
+}
+
+static int time_whole(struct job *j, struct buffers *b, struct err *e)
+{
+  bool op_by_op = j->best.module == j->base.module;
+  struct module *m[2] = {j->base.module, j->best.module};
+  struct timing t[2];
+  struct err inner = {0};
+  int status = measure(m, op_by_op ? 1 : 2, b, j->opts->seconds, j->opts->stop, t, &inner);
+  if (inner.id == ERR_STOPPED) j->stopped = true;
+  if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
+  if (status != OK) {
+    *e = inner;
+    return status;
+  }
+  j->base.timing = t[0], j->best.timing = t[op_by_op ? 0 : 1];
+  j->base.measured = j->best.measured = true;
+  return OK;
+}
+
+static const char *why_op_by_op(const struct job *j)
+{
+  const struct contest *c = &j->contests[0];
+  int tried = 0;
+  for (int i = 1; i < c->ncand; i++) tried += c->cand[i].measured;
+  if (j->split.n > 1) return "in no subprogram was a candidate faster than op-by-op";
+  if (j->stopped) return "stopped before a candidate was proven and measured";
+  if (!c->part->searchable) return "the program has only operators that are not searched";
+  if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
+  if (!tried && c->ncand > 1 && c->cand[1].dropped)
+    return arena_printf(j->mem, "no candidate came through; the first: %s", c->cand[1].dropped);
+  return arena_printf(j->mem, "none of %d measured candidates was faster", tried);
+}
+
+static void fall_back(struct job *j, const char *reason)
+{
+  if (j->best.module != j->base.module) {
+    const struct contest *c = &j->contests[0];
+    bool shared = c->ncand && c->cand[c->best].module == j->best.module;
+    if (!shared) module_close(j->best.module);
+  }
+  j->best = j->base;
+  j->reason = reason;
+}
+
+static int numbers(struct job *j, struct err *e)
+{
+  struct err inner = {0};
+  if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
+  if (j->stopped) return OK;
+  int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, &inner);
+  if (status == OK) return OK;
+  if (j->best.module == j->base.module || inner.id != ERR_WRONG) {
+    *e = inner;
+    return status;
+  }
+  fall_back(j, arena_printf(j->mem, "the parts are right but the whole is not: %s", inner.text));
+  return check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, e);
+}
+
+int race_whole(struct job *j, struct err *e)
+{
+  struct buffers *b;
+  TRY(whole_modules(j, e));
+  job_progress(j, "compare", j->split.n - 1, 0, NULL, 0);
+  if (j->best.g == j->base.g) j->reason = why_op_by_op(j);
+  TRY(numbers(j, e));
+  TRY(buffers_open(j->program, j->opts->seed, &b, e));
+  int status = time_whole(j, b, e);
+  buffers_close(b);
+  if (status != OK) return status;
+  double ours = j->best.timing.median, theirs = j->base.timing.median;
+  if (j->best.g != j->base.g && ours > theirs)
+    fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
+  return OK;
+}

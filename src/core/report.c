@@ -1,0 +1,181 @@
+// The report as one JSON document (docs/report.md lists its keys). It is what the database keeps, and the text for
+// people is made from it.
+#include "core/core.h"
+
+#include <math.h>
+
+static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *whole(uint64_t x) { return json_integer((json_int_t)x); }
+
+// Text that may come from outside (a compiler's message, cut somewhere) need not be UTF-8.
+static json_t *words(const char *s)
+{
+  json_t *v = json_string(s ? s : "");
+  if (v) return v;
+  struct str ascii = {0};
+  for (; *s; s++) str_add(&ascii, "%c", (unsigned char)*s < 0x80 ? *s : '?');
+  v = json_string(str_text(&ascii));
+  str_free(&ascii);
+  return v;
+}
+
+json_t *graph_json(const struct graph *g)
+{
+  struct str text = {0};
+  graph_to_json(g, &text);
+  json_t *v = json_loads(str_text(&text), 0, NULL);
+  str_free(&text);
+  CHECK(v);
+  return v;
+}
+
+json_t *stats_json(const struct search_stats *s)
+{
+  json_t *pruned = json_object();
+  for (int i = 0; i < PRUNES; i++) json_object_set_new(pruned, prune_rows[i].name, whole(s->pruned[i]));
+  return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", real(s->seconds), "states", whole(s->states), "pruned",
+                   pruned, "values", whole(s->values), "schedules", whole(s->schedules), "graphs", whole(s->graphs),
+                   "verified", whole(s->verified));
+}
+
+json_t *certificate_json(const struct certificate *c)
+{
+  return json_pack("{s:b, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:b, s:o, s:o}", "equal", c->equal, "delta",
+                   real(c->delta), "tests", c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p",
+                   whole(c->p), "q", whole(c->q), "reduced", c->reduced, "full_size", c->full_size, "extents",
+                   words(c->extents), "note", words(c->note));
+}
+
+static json_t *timing_json(const struct timing *t, int kernels)
+{
+  return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i}", "us", real(1e6 * t->median), "kernels", kernels, "least",
+                   real(1e6 * t->least), "p25", real(1e6 * t->p25), "p75", real(1e6 * t->p75), "most",
+                   real(1e6 * t->most), "runs", t->runs);
+}
+
+static json_t *candidate_json(const struct candidate *c)
+{
+  json_t *v = json_pack("{s:s, s:i, s:i, s:o, s:b}", "schedule", c->schedule ? c->schedule : "", "kernels", c->kernels,
+                        "structure", c->structure, "model_us", real(1e6 * c->cost), "proven", c->proven);
+  if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
+  if (c->proven) json_object_set_new(v, "max_rel_err", real(c->rel));
+  if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
+  return v;
+}
+
+static json_t *part_json(const struct job *j, int i)
+{
+  const struct contest *c = &j->contests[i], *d = c->twin >= 0 ? &j->contests[c->twin] : c;
+  const struct candidate *best = &d->cand[d->best];
+  json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:s, s:o}", "operators", graph_ops(c->part->g), "searchable",
+                        c->part->searchable, "why", words(c->part->why), "found", d->nfound, "complete", d->complete, "kernels",
+                        best->kernels, "schedule", d->best ? best->schedule : "op by op", "limits", words(d->why));
+  if (c->twin >= 0) json_object_set_new(v, "same_as", json_integer(c->twin + 1));
+  if (d->cand[0].measured) json_object_set_new(v, "baseline_us", real(1e6 * d->cand[0].timing.median));
+  if (best->measured) json_object_set_new(v, "best_us", real(1e6 * best->timing.median));
+  if (d->best) json_object_set_new(v, "certificate", certificate_json(&best->cert));
+  json_t *list = json_array();
+  for (int k = 1; c->twin < 0 && k < c->ncand; k++) json_array_append_new(list, candidate_json(&c->cand[k]));
+  json_object_set_new(v, "candidates", list);
+  return v;
+}
+
+static void add_stats(struct search_stats *sum, const struct search_stats *s)
+{
+  sum->states += s->states, sum->values += s->values, sum->schedules += s->schedules;
+  sum->graphs += s->graphs, sum->verified += s->verified, sum->seconds += s->seconds;
+  for (int i = 0; i < PRUNES; i++) sum->pruned[i] += s->pruned[i];
+}
+
+static json_t *search_json(const struct job *j)
+{
+  struct search_stats sum = {0};
+  bool complete = true;
+  for (int i = 0; i < j->split.n; i++) {
+    if (j->contests[i].twin < 0) add_stats(&sum, &j->contests[i].stats);
+    complete &= j->contests[i].complete;
+  }
+  json_t *v = stats_json(&sum);
+  json_object_set_new(v, "complete", json_boolean(complete));
+  return v;
+}
+
+// Of several parts: wrong with at most the sum of their bounds, as each was tested by itself.
+static json_t *certificate_of(const struct job *j)
+{
+  struct certificate all = {.equal = true};
+  bool first = true;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = &j->contests[i];
+    if (c->twin >= 0 || !c->best) continue;
+    const struct certificate *one = &c->cand[c->best].cert;
+    if (first) all = *one;
+    else {
+      all.delta += one->delta, all.tests += one->tests;
+      all.k = MAX(all.k, one->k), all.degree = MAX(all.degree, one->degree);
+      all.reduced |= one->reduced, all.full_size &= one->full_size;
+      snprintf(all.extents, sizeof all.extents, "see parts");
+      snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own");
+    }
+    first = false;
+  }
+  if (first) snprintf(all.note, sizeof all.note, "the program as written; nothing to prove");
+  return certificate_json(&all);
+}
+
+// Work that cannot be avoided, against what the machine was measured to do.
+static json_t *share_json(const struct job *j)
+{
+  const struct graph *g = j->plain;
+  double bytes = 0, flops = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
+    double size = (double)shape_size(&t->shape);
+    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += size * dtype_bytes(t->dtype);
+    if (op_rows[n->op].rule != RULE_CONTRACT) continue;
+    const struct shape *a = &g->tensors[n->in[0]].shape;
+    flops += op_rows[n->op].cost * size * (double)a->d[a->n - 1];
+  }
+  double copy = bytes / j->target.bandwidth, matrix = flops / j->target.flops, bound = MAX(copy, matrix);
+  return json_pack("{s:s, s:o, s:o, s:o, s:o}", "of", copy >= matrix ? "copy bandwidth" : "matrix rate", "best",
+                   real(bound / j->best.timing.median), "baseline", real(bound / j->base.timing.median), "bytes",
+                   real(bytes), "flops", real(flops));
+}
+
+static json_t *best_json(const struct job *j)
+{
+  const struct contest *c = &j->contests[0];
+  bool op_by_op = j->best.g == j->base.g;
+  json_t *v = timing_json(&j->best.timing, j->best.info.kernels);
+  json_object_set_new(v, "op_by_op", json_boolean(op_by_op));
+  if (j->reason) json_object_set_new(v, "reason", words(j->reason));
+  if (j->split.n == 1 && !op_by_op) {
+    json_object_set_new(v, "schedule", words(c->cand[c->best].schedule));
+    json_object_set_new(v, "block_ops", json_integer(c->cand[c->best].block_ops));
+    if (*c->cand[c->best].note) json_object_set_new(v, "note", words(c->cand[c->best].note));
+  }
+  json_object_set_new(v, "workspace", json_integer(j->best.info.workspace));
+  json_object_set_new(v, "scratch", json_integer(j->best.info.scratch));
+  return v;
+}
+
+json_t *report_make(const struct job *j)
+{
+  json_t *parts = json_array();
+  for (int i = 0; i < j->split.n; i++) json_array_append_new(parts, part_json(j, i));
+  json_t *v = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:b}", "mica", mica_version(), "schema", 1, "program",
+                        j->program->name ? j->program->name : "program", "target", j->target.name, "device",
+                        j->target.device, "threads", j->threads, "compiler", compiler_version(), "stopped", j->stopped);
+  json_object_set_new(v, "search", search_json(j));
+  json_object_set_new(v, "baseline", timing_json(&j->base.timing, j->base.info.kernels));
+  json_object_set_new(v, "best", best_json(j));
+  json_object_set_new(v, "speedup", real(j->base.timing.median / j->best.timing.median));
+  json_object_set_new(v, "share", share_json(j));
+  json_object_set_new(v, "certificate", certificate_of(j));
+  json_object_set_new(v, "max_rel_err", real(j->best.rel));
+  json_object_set_new(v, "parts", parts);
+  json_object_set_new(v, "source", graph_json(j->program));
+  json_object_set_new(v, "graph", graph_json(j->best.g));
+  return v;
+}

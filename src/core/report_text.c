@@ -1,0 +1,196 @@
+// The report for people, made from the JSON document: what was found, whether it is equal, how fast it is, why.
+#include "core/core.h"
+
+#include <string.h>
+
+static double num(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+static const char *txt(const json_t *o, const char *key)
+{
+  const char *s = json_string_value(json_object_get(o, key));
+  return s ? s : "";
+}
+
+static bool yes(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
+
+// "1.23 ms": three digits in the unit that fits.
+static const char *duration(char out[32], double us)
+{
+  const char *unit = us < 1e3 ? "us" : us < 1e6 ? "ms" : "s";
+  double x = us < 1e3 ? us : us < 1e6 ? us / 1e3 : us / 1e6;
+  snprintf(out, 32, "%.*f %s", x < 10 ? 2 : x < 100 ? 1 : 0, x, unit);
+  return out;
+}
+
+// 12,345
+static const char *grouped(char out[32], double x)
+{
+  char digits[32];
+  int n = snprintf(digits, sizeof digits, "%.0f", x), k = 0;
+  for (int i = 0; i < n; i++) {
+    if (i && (n - i) % 3 == 0) out[k++] = ',';
+    out[k++] = digits[i];
+  }
+  out[k] = 0;
+  return out;
+}
+
+static const char *plural(double n) { return n == 1 ? "" : "s"; }
+
+static struct graph *graph_of(struct arena *mem, const json_t *v)
+{
+  struct graph *g = NULL;
+  struct err e = {0};
+  struct str text = {0};
+  json_text(v, &text);
+  if (graph_from_json(mem, str_text(&text), text.n, "report", &g, &e) != OK) g = NULL;
+  str_free(&text);
+  return g;
+}
+
+static void signature(const struct graph *g, struct str *out)
+{
+  char shape[128];
+  int n = graph_inputs(g, NULL), m = graph_outputs(g, NULL), *t = NEWS(g->mem, int, MAX(n, m));
+  graph_inputs(g, t);
+  for (int i = 0; i < n; i++) {
+    const struct tensor *x = &g->tensors[t[i]];
+    shape_text(shape, &x->shape);
+    str_add(out, "%s%s %s%s", i ? ", " : "", x->name ? x->name : "?", dtype_name(x->dtype), shape);
+  }
+  graph_outputs(g, t);
+  str_add(out, " ->");
+  for (int i = 0; i < m; i++) {
+    shape_text(shape, &g->tensors[t[i]].shape);
+    str_add(out, "%s %s%s", i ? "," : "", dtype_name(g->tensors[t[i]].dtype), shape);
+  }
+}
+
+static void time_line(const char *what, const json_t *t, double share, const char *of, const char *more, struct str *out)
+{
+  char us[32];
+  double kernels = num(t, "kernels");
+  str_add(out, "  %-10s %9s   %3.0f kernel%s%s", what, duration(us, num(t, "us")), kernels, plural(kernels),
+          kernels == 1 ? " " : "");
+  if (share > 0) str_add(out, "   %3.0f%% of the %s", 100 * share, of);
+  str_add(out, "%s\n", more);
+}
+
+static void times(const json_t *r, struct str *out)
+{
+  const json_t *share = json_object_get(r, "share"), *best = json_object_get(r, "best");
+  char faster[64];
+  snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
+  time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
+  else time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
+}
+
+static void proof(const json_t *r, struct str *out)
+{
+  const json_t *c = json_object_get(r, "certificate");
+  if (yes(json_object_get(r, "best"), "op_by_op")) {
+    str_add(out, "  proof      the program as written, nothing to prove\n");
+  } else {
+    double delta = num(c, "delta"), tests = num(c, "tests");
+    if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
+    else str_add(out, "  proof      equal in every test; no theorem bounds the error here\n");
+    str_add(out, "             %.0f test%s over Z_%.0f, exponents over Z_%.0f, seed %.0f\n", tests, plural(tests), num(c, "p"),
+            num(c, "q"), num(c, "seed"));
+    if (*txt(c, "extents")) str_add(out, "             at %s%s\n", txt(c, "extents"), yes(c, "full_size") ? ", and once at full size" : "");
+    if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
+  }
+  str_add(out, "  numbers    relative error %.1e against float64\n", num(r, "max_rel_err"));
+}
+
+static void drawing(struct arena *mem, const json_t *r, struct str *out)
+{
+  const struct graph *g = graph_of(mem, json_object_get(r, "graph"));
+  if (!g) return;
+  const char *schedule = txt(json_object_get(r, "best"), "schedule");
+  str_add(out, "\nfound%s%s\n", *schedule ? ": " : "", schedule);
+  struct str text = {0};
+  graph_draw(g, &text);
+  for (const char *p = str_text(&text), *end; *p; p = end) {
+    end = strchr(p, '\n');
+    end = end ? end + 1 : p + strlen(p);
+    str_add(out, "  %.*s", (int)(end - p), p);
+  }
+  str_free(&text);
+}
+
+static void part_line(const json_t *p, int i, struct str *out)
+{
+  char a[32], b[32];
+  double n = num(p, "operators");
+  str_add(out, "  %2d  %2.0f operator%s", i + 1, n, n == 1 ? " " : "s");
+  if (json_object_get(p, "same_as")) str_add(out, ", the same as %.0f", num(p, "same_as"));
+  else if (json_object_get(p, "best_us"))
+    str_add(out, ", %s -> %s, %s", duration(a, num(p, "baseline_us")), duration(b, num(p, "best_us")), txt(p, "schedule"));
+  else str_add(out, yes(p, "searchable") ? ", nothing better found" : ", not searched");
+  if (*txt(p, "why")) str_add(out, "\n      cut off because %s", txt(p, "why"));
+  str_add(out, "\n");
+}
+
+static void subprograms(const json_t *r, struct str *out)
+{
+  const json_t *parts = json_object_get(r, "parts");
+  size_t n = json_array_size(parts);
+  if (n < 2) return;
+  str_add(out, "\nsubprograms\n");
+  for (size_t i = 0; i < n; i++) part_line(json_array_get(parts, i), (int)i, out);
+}
+
+static void dropped(const json_t *r, struct str *out)
+{
+  const json_t *parts = json_object_get(r, "parts");
+  int n = 0;
+  const char *first = "";
+  for (size_t i = 0; i < json_array_size(parts); i++) {
+    size_t k;
+    json_t *c;
+    json_array_foreach(json_object_get(json_array_get(parts, i), "candidates"), k, c)
+      if (*txt(c, "dropped") && !json_object_get(c, "us") && !n++) first = txt(c, "dropped");
+  }
+  if (n) str_add(out, "  dropped    %d candidate%s; the first: %.*s\n", n, plural(n), (int)strcspn(first, "\n"), first);
+}
+
+static void search(const json_t *r, struct str *out)
+{
+  static const struct {
+    const char *key, *label;
+  } counts[] = {{"states", "operators tried"}, {"values", "values"}, {"schedules", "schedules"}, {"graphs", "graphs"},
+                {"verified", "verified"}};
+  const json_t *s = json_object_get(r, "search");
+  char text[32];
+  const char *key;
+  json_t *count;
+  str_add(out, "\nsearch       %.2f s%s", num(s, "seconds"), yes(s, "complete") ? "" : ", not the whole space");
+  for (size_t i = 0; i < COUNT(counts); i++) str_add(out, ", %s %s", grouped(text, num(s, counts[i].key)), counts[i].label);
+  str_add(out, "\n  pruned    ");
+  json_object_foreach(json_object_get(s, "pruned"), key, count)
+    if (json_integer_value(count)) str_add(out, " %s %s", key, grouped(text, json_number_value(count)));
+  str_add(out, "\n");
+  dropped(r, out);
+}
+
+void report_text(struct arena *mem, const json_t *r, const char *folder, struct str *out)
+{
+  const struct graph *program = graph_of(mem, json_object_get(r, "source"));
+  double threads = num(r, "threads");
+  str_add(out, "%s on %s: %s, %.0f thread%s%s\n", txt(r, "program"), txt(r, "target"), txt(r, "device"), threads,
+          plural(threads), yes(r, "stopped") ? " (stopped early)" : "");
+  if (program) {
+    str_add(out, "  ");
+    signature(program, out);
+    str_add(out, "\n");
+  }
+  str_add(out, "\n");
+  times(r, out);
+  proof(r, out);
+  drawing(mem, r, out);
+  subprograms(r, out);
+  search(r, out);
+  if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
+  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, kernel.c, kernel.h, report.txt, report.json\n", folder);
+}

@@ -1,0 +1,180 @@
+// Prime-field pairs: what is too long for field.h. Powers by squaring; exponentials by a table of omega's powers,
+// since every exponential of a test has the same base.
+#include "eval/field.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct primes_row primes_rows[] = {
+#define PRIMES(bits, p, q, doc) {bits, p, q, doc},
+#include "eval/primes.def"
+#undef PRIMES
+};
+const int primes_count = COUNT(primes_rows);
+
+struct modulus mod_open(uint64_t n)
+{
+  struct modulus m = {.n = n};
+  uint64_t inv = n; // correct to 3 bits, doubled by every step
+  for (int i = 0; i < 5; i++) inv *= 2 - n * inv;
+  m.minv = -inv;
+  m.one = (uint64_t)(((unsigned __int128)1 << 64) % n);
+  m.sq = (uint64_t)((unsigned __int128)m.one * m.one % n);
+  return m;
+}
+
+uint64_t mod_pow(const struct modulus *m, uint64_t x, uint64_t e)
+{
+  uint64_t low[16] = {m->one, x};
+  for (int i = 2; i < 16; i++) low[i] = mod_mul(m, low[i - 1], x);
+  uint64_t r = m->one;
+  int at = e ? (63 - __builtin_clzll(e)) & ~3 : 0;
+  for (; at >= 0; at -= 4) {
+    for (int i = 0; i < 4; i++) r = mod_mul(m, r, r);
+    r = mod_mul(m, r, low[e >> at & 15]);
+  }
+  return r;
+}
+
+static void fill_powers(struct field *F)
+{
+  uint64_t base = F->omega;
+  for (int i = 0; i < FF_ROWS; i++) {
+    F->power[i][0] = F->P.one;
+    for (int j = 1; j < 1 << FF_WINDOW; j++) F->power[i][j] = mod_mul(&F->P, F->power[i][j - 1], base);
+    base = mod_mul(&F->P, F->power[i][(1 << FF_WINDOW) - 1], base);
+  }
+}
+
+void field_open(struct field *F, int bits, uint64_t seed)
+{
+  const struct primes_row *row = NULL;
+  for (int i = 0; i < primes_count; i++)
+    if (primes_rows[i].bits == bits) row = &primes_rows[i];
+  CHECK(row);
+  struct rng r = {seed ^ 0x6d6963612d666621u};
+  *F = (struct field){.P = mod_open(row->p), .Q = mod_open(row->q), .key = rng_next(&r)};
+  do F->omega = mod_pow(&F->P, rng_below(&r, row->p - 1) + 1, (row->p - 1) / row->q);
+  while (F->omega == F->P.one);
+  fill_powers(F);
+}
+
+struct ffv field_random(const struct field *F, struct rng *r)
+{
+  uint64_t p = rng_below(r, F->P.n);
+  return (struct ffv){p, rng_below(r, F->Q.n)};
+}
+
+// The last inverse is remembered: rows are divided by one value each.
+struct ffv ff_inv(struct field *F, struct ffv x)
+{
+  if (!x.p || !x.q) F->zero_divisions++;
+  if (x.p == F->inv_of.p && x.q == F->inv_of.q) return F->inv_is;
+  struct ffv r = {mod_pow(&F->P, x.p, F->P.n - 2), ff_lost(x) ? FF_NONE : mod_pow(&F->Q, x.q, F->Q.n - 2)};
+  F->inv_of = x, F->inv_is = r;
+  return r;
+}
+
+static uint64_t root(const struct modulus *m, uint64_t x)
+{
+  return m->n % 4 == 3 ? mod_pow(m, x, m->n / 4 + 1) : FF_NONE;
+}
+
+struct ffv ff_sqrt(const struct field *F, struct ffv x)
+{
+  return (struct ffv){root(&F->P, x.p), ff_lost(x) ? FF_NONE : root(&F->Q, x.q)};
+}
+
+struct ffv ff_exp(struct field *F, struct ffv x)
+{
+  if (ff_lost(x)) {
+    F->lost_exps++;
+    return ff_opaque(F, -1, x, x);
+  }
+  uint64_t r = F->P.one, e = mod_from(&F->Q, x.q);
+  for (int i = 0; e; i++, e >>= FF_WINDOW) r = mod_mul(&F->P, r, F->power[i][e & ((1 << FF_WINDOW) - 1)]);
+  return (struct ffv){r, FF_NONE};
+}
+
+static uint64_t hashed(uint64_t h, uint64_t n) { return (uint64_t)((unsigned __int128)h * n >> 64); }
+
+struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y)
+{
+  uint64_t h = hash_mix(hash_mix(hash_mix(F->key, (uint64_t)op), x.p), y.p);
+  struct rng r = {h};
+  uint64_t p = hashed(rng_next(&r), F->P.n);
+  return (struct ffv){p, hashed(rng_next(&r), F->Q.n)};
+}
+
+// A bijection of 64-bit words, so that no two values tie.
+static uint64_t rank(const struct field *F, struct ffv x)
+{
+  struct rng r = {x.p ^ F->key};
+  return rng_next(&r);
+}
+
+static struct ffv pick(const struct field *F, struct ffv x, struct ffv y, bool larger)
+{
+  if (x.p == y.p) return ff_lost(x) ? y : x;
+  if (F->opaque_max) return ff_opaque(F, larger ? -2 : -3, x, y);
+  return (rank(F, x) > rank(F, y)) == larger ? x : y;
+}
+struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y) { return pick(F, x, y, true); }
+struct ffv ff_min(const struct field *F, struct ffv x, struct ffv y) { return pick(F, x, y, false); }
+
+struct decimal {
+  bool negative;
+  uint64_t digits; // at most 17 decimal digits
+  int exponent;    // of ten
+};
+
+static struct decimal decimal_read(const char *s)
+{
+  struct decimal d = {.negative = *s == '-'};
+  bool point = false;
+  for (s += d.negative; *s && *s != 'e'; s++) {
+    if (*s == '.') {
+      point = true;
+      continue;
+    }
+    if (d.digits > UINT64_MAX / 10 - 10) d.exponent += !point; // trailing zeros of a long integer
+    else d.digits = d.digits * 10 + (uint64_t)(*s - '0'), d.exponent -= point;
+  }
+  int e = 0;
+  if (*s == 'e') sscanf(s + 1, "%d", &e);
+  d.exponent += e;
+  return d;
+}
+
+static uint64_t decimal_mod(const struct modulus *m, struct decimal d)
+{
+  uint64_t ten = mod_pow(m, mod_to(m, 10), (uint64_t)abs(d.exponent));
+  if (d.exponent < 0) ten = mod_pow(m, ten, m->n - 2);
+  uint64_t r = mod_mul(m, mod_to(m, d.digits), ten);
+  return d.negative ? mod_sub(m, 0, r) : r;
+}
+
+static struct ffv const_value(const struct field *F, double c)
+{
+  if (!isfinite(c)) {
+    struct ffv tag = {isnan(c) ? 1 : c > 0 ? 2 : 3, 0};
+    return ff_opaque(F, -4, tag, tag);
+  }
+  char text[32];
+  str_double(text, c);
+  struct decimal d = decimal_read(text);
+  return (struct ffv){decimal_mod(&F->P, d), decimal_mod(&F->Q, d)};
+}
+
+struct ffv ff_const(struct field *F, double c)
+{
+  uint64_t bits;
+  memcpy(&bits, &c, sizeof bits);
+  int i = (int)(hash_mix(0, bits) % FF_CONSTS);
+  if (!F->consts[i].set || memcmp(&F->consts[i].c, &c, sizeof c)) {
+    F->consts[i].v = const_value(F, c);
+    F->consts[i].c = c, F->consts[i].set = true;
+  }
+  return F->consts[i].v;
+}

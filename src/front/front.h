@@ -1,0 +1,39 @@
+// front: programs and muGraphs as text, read into graphs. docs/language.md describes the language to its users.
+//
+// Glossary
+//   setting    a value for a parameter of the program, from `--set name=value`
+//   scope      the names of one graph; a block (thread) graph has a scope of its own inside the one around it
+//   value      what an expression gives: a number known while parsing, or tensors of the graph being built
+//
+// Files
+//   lex.c      text -> tokens with places
+//   number.c   arithmetic on numbers: exact integers while they stay integers, doubles after that
+//   near.c     the nearest name, for "did you mean"
+//   scope.c    names and what they stand for
+//   expr.c     expressions: precedence, operators on tensors and numbers
+//   call.c     function calls: arguments and attributes after the operator's row
+//   block.c    block and thread statements
+//   parse.c    the program: header, parameters, statements
+//   load.c     files, told apart by content
+#ifndef MICA_FRONT_H
+#define MICA_FRONT_H
+
+#include "ir/ir.h"
+
+struct setting {
+  const char *name;
+  int64_t value;
+};
+
+// What one text may hold. The limits keep hostile input cheap; generated programs stay far below them.
+enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192 };
+
+// Reads a program or muGraph of n bytes into a checked kernel graph in mem. `file` names it in errors and may be
+// NULL. A setting that names no parameter is an error. Any bytes are safe.
+int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set,
+                struct graph **out, struct err *e);
+// Reads a file: JSON when it starts with '{', this language otherwise.
+int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out,
+               struct err *e);
+
+#endif

@@ -1,0 +1,116 @@
+// Arithmetic on numbers that are known while parsing. Extents need exact integers, scalars need doubles, and one
+// expression may become either; so a number stays an exact integer as long as it can and remembers why it ceased to
+// be one. Functions of numbers are the FLOAT column of op.def, compiled here over double.
+#include "front/parse.h"
+
+#include <math.h>
+
+struct number number_of(int64_t x) { return (struct number){.real = (double)x, .whole = x, .lost = WHOLE}; }
+
+static struct number real_of(double x, enum lost why) { return (struct number){.real = x, .lost = why}; }
+
+static int64_t floor_mod(int64_t a, int64_t b) // b not 0
+{
+  int64_t r = b == -1 ? 0 : a % b;
+  return r && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static struct number whole_op(int op, int64_t a, int64_t b)
+{
+  int64_t r = 0;
+  switch (op) {
+  case '+': return __builtin_add_overflow(a, b, &r) ? real_of((double)a + (double)b, OVERFLOWED) : number_of(r);
+  case '-': return __builtin_sub_overflow(a, b, &r) ? real_of((double)a - (double)b, OVERFLOWED) : number_of(r);
+  case '*': return __builtin_mul_overflow(a, b, &r) ? real_of((double)a * (double)b, OVERFLOWED) : number_of(r);
+  case '%': return number_of(floor_mod(a, b));
+  default:
+    if (floor_mod(a, b)) return real_of((double)a / (double)b, INEXACT);
+    return b == -1 ? whole_op('-', 0, a) : number_of(a / b);
+  }
+}
+
+static double real_op(int op, double a, double b)
+{
+  return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
+}
+
+// A folded number must be one: no NaN, and no infinity that came from finite numbers.
+static int proper(struct err *e, struct loc at, bool inputs, double r, const char *what)
+{
+  if (!isnan(r) && !(inputs && isinf(r))) return OK;
+  int s = err_set(e, ERR_ATTRIBUTE, at,
+                  isnan(r) ? "%s of these numbers is undefined" : "%s of these numbers is too large", what);
+  return err_hint(e, "numbers are computed while the program is read, as 64-bit floating point"), s;
+}
+
+int number_by_zero(struct err *e, struct loc at)
+{
+  int s = err_set(e, ERR_ATTRIBUTE, at, "division by zero");
+  return err_hint(e, "numbers are computed while the program is read; look at the parameters"), s;
+}
+
+int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r)
+{
+  char what[] = {'`', (char)op, '`', 0};
+  bool whole = a.lost == WHOLE && b.lost == WHOLE;
+  if ((op == '/' || op == '%') && b.real == 0) return number_by_zero(e, at);
+  if (op == '%' && !whole) return err_set(e, ERR_SYNTAX, at, "`%%` takes integers");
+  if (whole) return *r = whole_op(op, a.whole, b.whole), OK;
+  enum lost why = a.lost != WHOLE ? a.lost : b.lost;
+  *r = real_of(real_op(op, a.real, b.real), why);
+  return proper(e, at, isfinite(a.real) && isfinite(b.real), r->real, what);
+}
+
+// The names that the FLOAT column of op.def uses.
+#define K(c) ((double)(c))
+static double m_exp(double x) { return exp(x); }
+static double m_log(double x) { return log(x); }
+static double m_sqrt(double x) { return sqrt(x); }
+static double m_abs(double x) { return fabs(x); }
+static double m_tanh(double x) { return tanh(x); }
+static double m_gelu(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
+static double m_pow(double x, double y) { return pow(x, y); }
+static double m_min(double x, double y) { return y < x ? y : x; }
+static double m_max(double x, double y) { return y > x ? y : x; }
+
+static double by_row(enum op op, const struct attrs *a, double x, double y)
+{
+  const double scalar = a->scalar, lo = a->lo, hi = a->hi, r = 0;
+  (void)r;
+  switch (op) {
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc)                        \
+  case OP_##id:                                                                                                        \
+    return code;
+#include "ir/op.def"
+#undef OP
+  case OPS: break;
+  }
+  return NAN;
+}
+#undef K
+
+int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
+                struct number *r)
+{
+  double y = n > 1 ? x[1].real : 0;
+  *r = real_of(by_row(op, a, x[0].real, y), DECIMAL);
+  return proper(e, at, isfinite(x[0].real) && isfinite(y), r->real, op_rows[op].name);
+}
+
+int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,
+                 int64_t hi, int64_t *out)
+{
+  static const char *const why[] = {[DECIMAL] = "is a decimal number",
+                                    [INEXACT] = "is the result of a division that leaves a remainder",
+                                    [OVERFLOWED] = "is beyond 64-bit integers"};
+  char text[32];
+  str_double(text, x->real);
+  if (x->lost != WHOLE) {
+    int s = err_set(e, id, at, "%s must be an integer, and %s %s", what, text, why[x->lost]);
+    if (x->lost == INEXACT) err_hint(e, "`/` must divide exactly in extents and attributes");
+    return s;
+  }
+  if (x->whole >= lo && x->whole <= hi) return *out = x->whole, OK;
+  return err_set(e, id, at, "%s must be from %lld to %lld, not %lld", what, (long long)lo, (long long)hi,
+                 (long long)x->whole);
+}

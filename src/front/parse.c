@@ -1,0 +1,304 @@
+// The program: its header and parameters, then statements. The grammar is in docs/language.md.
+#include "front/parse.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
+
+// ---- tokens ----------------------------------------------------------------------------------------
+
+void parse_next(struct parser *p)
+{
+  p->t = p->ahead;
+  if (p->t.kind != TOK_END) p->ahead = lex_next(&p->lex);
+}
+
+bool parse_take(struct parser *p, int kind)
+{
+  bool here = p->t.kind == kind;
+  if (here) parse_next(p);
+  return here;
+}
+
+int parse_unexpected(struct parser *p, const char *wanted)
+{
+  char text[64];
+  lex_text(text, &p->t);
+  if (p->t.kind == TOK_BAD && !isprint((unsigned char)*p->t.p))
+    return err_set(p->e, ERR_SYNTAX, p->t.at, "%s", p->t.why);
+  if (p->t.kind == TOK_BAD) return err_set(p->e, ERR_SYNTAX, p->t.at, "%s %s", text, p->t.why);
+  return err_set(p->e, ERR_SYNTAX, p->t.at, "%s stands where %s was expected", text, wanted);
+}
+
+int parse_expect(struct parser *p, int kind, const char *what)
+{
+  return parse_take(p, kind) ? OK : parse_unexpected(p, what);
+}
+
+int parse_close(struct parser *p, int kind, int opening, struct loc opened)
+{
+  if (parse_take(p, kind)) return OK;
+  bool bad = p->t.kind == TOK_BAD;
+  char what[80];
+  snprintf(what, sizeof what, "`,` or `%c`", kind);
+  int s = parse_unexpected(p, what);
+  if (!bad) err_hint(p->e, "the `%c` was opened at line %d, column %d", opening, opened.line, opened.col);
+  return s;
+}
+
+static void skip_lines(struct parser *p)
+{
+  while (p->t.kind == TOK_LINE || p->t.kind == ';') parse_next(p);
+}
+
+// ---- statements ------------------------------------------------------------------------------------
+
+// Name: f16[2, 256, 64]
+static int input(struct parser *p)
+{
+  struct token id = p->t, type;
+  struct shape s = {0};
+  enum dtype dtype;
+  char text[64];
+  parse_next(p), parse_next(p);
+  type = p->t, lex_text(text, &type);
+  if (p->scope->g->level != KERNEL) {
+    int status = err_set(p->e, ERR_LEVEL, id.at, "inputs are declared in the kernel graph");
+    return err_hint(p->e, "a block loads tiles: x = iter(X, imap={x:0})"), status;
+  }
+  if (!dtype_parse(arena_printf(p->mem, "%.*s", type.kind == TOK_NAME ? type.n : 0, type.p), &dtype))
+    return err_set(p->e, ERR_DTYPE, type.at, "%s is not a dtype", text);
+  parse_next(p);
+  struct loc opened = p->t.at;
+  int status = parse_expect(p, '[', "`[` and the extents");
+  while (!status && p->t.kind != ']') {
+    if (s.n == MAX_DIMS) return err_set(p->e, ERR_LIMIT, p->t.at, "a tensor has at most %d dimensions", MAX_DIMS);
+    status = expr_whole(p, ERR_EXTENT, "an extent", 1, LARGEST, &s.d[s.n]);
+    s.n += !status;
+    if (!status && !parse_take(p, ',')) break;
+  }
+  if (!status) status = parse_close(p, ']', '[', opened);
+  struct value v = {.kind = TENSORS, .count = 1};
+  if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
+  if (++p->tensors > FRONT_TENSORS && !status)
+    status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
+  return status ? status : scope_define(p, &id, &v);
+}
+
+// a, b = ...
+static int assign(struct parser *p)
+{
+  struct token *ids = NULL;
+  int n = 0, cap = 0, s = OK;
+  do {
+    PUSH(p->mem, ids, n, cap) = p->t;
+    if (p->t.kind != TOK_NAME) return parse_unexpected(p, "a name");
+    parse_next(p);
+  } while (parse_take(p, ','));
+  s = parse_expect(p, '=', "`=`");
+  while (p->t.kind == TOK_LINE) parse_next(p);
+  struct value v;
+  if (!s) s = block_starts(p) ? block_parse(p, &v) : expr_parse(p, &v);
+  return s ? s : scope_name_results(p, n, ids, &v);
+}
+
+static int outputs(struct parser *p, int n, const struct value *v)
+{
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < v[i].count; k++) {
+      struct value none;
+      int t = v[i].first + k, s = call_add(p, OP_OUTPUT, 1, &t, NULL, v[i].at, &none);
+      if (s) return s;
+    }
+  return OK;
+}
+
+static int results(struct parser *p)
+{
+  struct value *values = NULL;
+  int n = 0, cap = 0;
+  if (p->scope->g->level != KERNEL) {
+    int s = err_set(p->e, ERR_SYNTAX, p->t.at, "`return` in a %s", level_name(p->scope->g->level));
+    return err_hint(p->e, "results leave by save(x, omap={x:0}); the `{` before this was opened at line %d",
+                    p->scope->opened.line),
+           s;
+  }
+  parse_next(p);
+  do {
+    while (n && p->t.kind == TOK_LINE) parse_next(p); // a comma continues the line
+    struct value v;
+    struct loc at = p->t.at;
+    int s = expr_parse(p, &v);
+    if (!s && v.kind == NUMBER) s = err_set(p->e, ERR_GRAPH, at, "a number is returned, and programs return tensors");
+    if (s) return s;
+    v.at = at;
+    PUSH(p->mem, values, n, cap) = v;
+  } while (parse_take(p, ','));
+  skip_lines(p);
+  if (p->t.kind != '}' && p->t.kind != TOK_END) return parse_unexpected(p, "`}` after `return`");
+  return outputs(p, n, values);
+}
+
+// An expression that stands alone has no results: save(...).
+static int alone(struct parser *p)
+{
+  struct value v;
+  struct loc at = p->t.at;
+  int s = expr_parse(p, &v);
+  if (s || (v.kind == TENSORS && !v.count)) return s;
+  s = err_set(p->e, ERR_SYNTAX, at, "the result of this expression is dropped");
+  return err_hint(p->e, "name it: y = ..., or drop the statement"), s;
+}
+
+static int statement(struct parser *p, bool *returned)
+{
+  if (lex_is(&p->t, "return")) {
+    if (returned) *returned = true;
+    return results(p);
+  }
+  if (p->t.kind != TOK_NAME) return parse_unexpected(p, "a statement");
+  if (p->ahead.kind == ':') return input(p);
+  if (p->ahead.kind == '=' || p->ahead.kind == ',') return assign(p);
+  if (block_starts(p)) {
+    struct value v;
+    int s = block_parse(p, &v);
+    if (!s) s = err_set(p->e, ERR_SYNTAX, v.at, "the %d results of this block have no names", v.count);
+    return s;
+  }
+  return alone(p);
+}
+
+int parse_statements(struct parser *p, struct loc opened, bool *returned)
+{
+  for (skip_lines(p); p->t.kind != '}'; skip_lines(p)) {
+    if (p->t.kind == TOK_END) {
+      int s = err_set(p->e, ERR_SYNTAX, p->t.at, "the file ends inside `{`");
+      return err_hint(p->e, "the `{` was opened at line %d, column %d, and needs a `}`", opened.line, opened.col), s;
+    }
+    int s = statement(p, returned);
+    if (s) return s;
+    if (p->t.kind != TOK_LINE && p->t.kind != ';' && p->t.kind != '}' && p->t.kind != TOK_END)
+      return parse_unexpected(p, "the end of the statement");
+  }
+  return OK;
+}
+
+// ---- header ----------------------------------------------------------------------------------------
+
+// One parameter, "b" or "b = 1"; a setting replaces the default.
+static int parameter(struct parser *p, int nset, const struct setting *set)
+{
+  struct token id = p->t;
+  struct value v = {.kind = NUMBER};
+  int s = parse_expect(p, TOK_NAME, "a parameter");
+  bool known = false;
+  int64_t x = 0;
+  if (!s && parse_take(p, '='))
+    s = expr_whole(p, ERR_OPTION, "the default of a parameter", INT64_MIN, INT64_MAX, &x), known = true;
+  if (s) return s;
+  for (int i = 0; i < nset; i++)
+    if (lex_is(&id, set[i].name)) x = set[i].value, known = true;
+  char *name = arena_printf(p->mem, "%.*s", id.n, id.p);
+  if (!known) {
+    s = err_set(p->e, ERR_OPTION, id.at, "parameter `%s` has no value", name);
+    return err_hint(p->e, "give it one with --set %s=1, or write a default", name), s;
+  }
+  v.number = number_of(x);
+  return scope_define(p, &id, &v);
+}
+
+static int settings_used(struct parser *p, int nset, const struct setting *set)
+{
+  const struct scope *params = p->scope;
+  for (int i = 0; i < nset; i++) {
+    bool found = false;
+    for (int k = 0; k < params->n; k++) found |= !strcmp(set[i].name, params->names[k].id);
+    if (found) continue;
+    int s =
+        err_set(p->e, ERR_OPTION, (struct loc){p->lex.file, 0, 0}, "there is no parameter `%.64s` to set", set[i].name);
+    struct str list = {0};
+    for (int k = 0; k < params->n; k++) str_add(&list, "%s%s", k ? ", " : "", params->names[k].id);
+    err_hint(p->e, params->n ? "the parameters are %s" : "the program has no parameters%s", str_text(&list));
+    return str_free(&list), s;
+  }
+  return OK;
+}
+
+static int parameters(struct parser *p, int nset, const struct setting *set)
+{
+  struct loc opened = p->t.at;
+  int s = OK;
+  if (!parse_take(p, '(')) return settings_used(p, nset, set);
+  while (p->t.kind != ')') {
+    s = parameter(p, nset, set);
+    if (s) return s;
+    if (!parse_take(p, ',')) break;
+  }
+  s = parse_close(p, ')', '(', opened);
+  return s ? s : settings_used(p, nset, set);
+}
+
+static int program(struct parser *p, int nset, const struct setting *set)
+{
+  skip_lines(p);
+  p->blocks = lex_is(&p->t, "graph");
+  if (!p->blocks && !lex_is(&p->t, "program")) {
+    bool empty = p->t.kind == TOK_END;
+    int s = empty ? err_set(p->e, ERR_SYNTAX, p->t.at, "there is no program here")
+                  : parse_unexpected(p, "`program` or `graph`");
+    return err_hint(p->e, "a file starts with: program name(b = 1) {"), s;
+  }
+  parse_next(p);
+  struct token id = p->t;
+  int s = parse_expect(p, TOK_NAME, "the program's name");
+  if (s) return s;
+  p->scope->g = graph_new(p->mem, KERNEL, arena_printf(p->mem, "%.*s", id.n, id.p));
+  s = parameters(p, nset, set);
+  skip_lines(p);
+  struct loc opened = p->t.at;
+  if (!s) s = parse_expect(p, '{', "`{`");
+  bool returned = false;
+  if (!s) s = parse_statements(p, opened, &returned);
+  if (s) return s;
+  struct loc end = p->t.at;
+  parse_next(p), skip_lines(p);
+  if (!returned) {
+    s = err_set(p->e, ERR_SYNTAX, end, "%.*s ends without `return`", id.n, id.p);
+    return err_hint(p->e, "say what it computes: return Y"), s;
+  }
+  if (p->t.kind == TOK_END) return OK;
+  s = parse_unexpected(p, "the end of the file");
+  return err_hint(p->e, "one file holds one program"), s;
+}
+
+static int checked(const char *text, size_t n, const char *file, struct err *e)
+{
+  struct loc at = {file, 1, 1};
+  for (size_t i = 0; i < MIN(n, FRONT_BYTES); i++, at.col++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c == '\n') at.line++, at.col = 0;
+    if (c >= ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    int s = err_set(e, ERR_SYNTAX, at, "this is not a text file: byte 0x%02x at offset %zu", c, i);
+    return err_hint(e, "programs are text in UTF-8 (docs/language.md) or JSON (docs/mugraph.md)"), s;
+  }
+  if (n <= FRONT_BYTES) return OK;
+  return err_set(e, ERR_LIMIT, (struct loc){file, 0, 0}, "the text is larger than %d bytes", FRONT_BYTES);
+}
+
+int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set,
+                struct graph **out, struct err *e)
+{
+  if (file) file = arena_strdup(mem, file); // nodes keep their places
+  int s = checked(text, n, file, e);
+  if (s) return s;
+  struct scope scope = {0};
+  struct parser p = {.mem = mem, .e = e, .scope = &scope};
+  lex_open(&p.lex, mem, text, n, file);
+  p.ahead = lex_next(&p.lex);
+  parse_next(&p);
+  s = program(&p, nset, set);
+  if (!s) s = graph_check(scope.g, e);
+  if (!s) *out = scope.g;
+  return s;
+}

@@ -1,0 +1,116 @@
+// Inside the room: the parser's state. It builds the graph while it reads, so that every error of shapes is
+// found at the place where it was written; there is no syntax tree.
+#ifndef MICA_FRONT_PARSE_H
+#define MICA_FRONT_PARSE_H
+
+#include "front/front.h"
+#include "ir/print.h"
+
+// ---- lex.c ---------------------------------------------------------------------------------------
+enum { TOK_END = 256, TOK_LINE, TOK_NAME, TOK_NUMBER, TOK_BAD }; // other tokens are their character
+
+// A number that is known while parsing. Integers stay exact; `lost` says why one is none any more.
+enum lost { WHOLE, DECIMAL, INEXACT, OVERFLOWED };
+struct number {
+  double real;
+  int64_t whole; // while lost == WHOLE
+  enum lost lost;
+};
+
+struct token {
+  int kind;
+  struct loc at;
+  const char *p; // its text, n bytes
+  int n;
+  struct number number;
+  const char *why; // of TOK_BAD: what is wrong with it
+};
+
+struct lexer {
+  struct arena *mem;
+  const char *p, *end, *line_start;
+  const char *file;
+  int line;
+  int inside; // open parentheses and brackets, in which line ends do not count
+};
+void lex_open(struct lexer *l, struct arena *mem, const char *text, size_t n, const char *file);
+struct token lex_next(struct lexer *l);
+bool lex_is(const struct token *t, const char *word); // the token is this name
+void lex_text(char out[64], const struct token *t);   // for messages: "`matmul`", "the end of the line"
+
+// ---- scope.c: names ------------------------------------------------------------------------------
+struct value {
+  enum { NUMBER, TENSORS } kind;
+  struct loc at;
+  struct number number;
+  int first, count; // tensors first .. first + count - 1 of the graph
+};
+struct name {
+  const char *id;
+  int next; // in its bucket, plus 1
+  struct value value;
+};
+enum { BUCKETS = 512 };
+struct scope {
+  struct scope *above;
+  struct graph *g;
+  struct name *names;
+  int n, cap, bucket[BUCKETS]; // first name of each bucket, plus 1
+  struct loc opened;           // its `{`
+  int *from;                   // tensors of the graph above that iterators read, in their order
+  int nfrom, from_cap;
+};
+
+struct parser {
+  struct lexer lex;
+  struct token t, ahead; // the token to be read, and the one after it
+  struct arena *mem;
+  struct err *e;
+  struct scope *scope; // innermost
+  int depth;           // of nested expressions
+  int tensors;         // built so far, in all graphs
+  bool blocks;         // `graph`, so block statements are legal
+};
+
+int scope_define(struct parser *p, const struct token *id, const struct value *v);
+int scope_value(struct parser *p, const struct token *id, struct value *v); // a name in an expression
+int scope_outer(struct parser *p, const struct token *id, int *tensor);     // iter's first argument
+int scope_name_results(struct parser *p, int n, const struct token *ids, const struct value *v); // `a, b = v`
+
+// ---- near.c --------------------------------------------------------------------------------------
+struct near {
+  const char *word; // that was written
+  const char *best; // nearest so far, or NULL
+  int distance;
+};
+struct near near_start(const char *word);
+void near_try(struct near *n, const char *candidate);
+
+// ---- number.c ------------------------------------------------------------------------------------
+struct number number_of(int64_t x);
+int number_by_zero(struct err *e, struct loc at);
+int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r); // + - * / %
+int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
+                struct number *r); // an elementwise operator, by its row
+int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,
+                 int64_t hi, int64_t *out); // an integer in [lo, hi], or error `id`
+
+// ---- expr.c, call.c, block.c, parse.c ------------------------------------------------------------
+int expr_parse(struct parser *p, struct value *v);
+int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);
+int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b,
+                struct value *v); // ADD SUB MUL DIV and the other elementwise rows of two arguments
+int call_parse(struct parser *p, const struct token *id, struct value *v); // after the name, at '('
+int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct value *v);
+bool block_starts(const struct parser *p);
+int block_parse(struct parser *p, struct value *v);
+
+int parse_statements(struct parser *p, struct loc opened, bool *returned); // up to the `}`
+void parse_next(struct parser *p);
+bool parse_take(struct parser *p, int kind);
+int parse_expect(struct parser *p, int kind, const char *what);
+int parse_close(struct parser *p, int kind, int opening, struct loc opened); // `)` and its kin
+int parse_unexpected(struct parser *p, const char *wanted);
+int parse_duplicate(struct parser *p, struct loc at, const char *id, struct loc first);
+
+#endif

@@ -1,0 +1,228 @@
+// emit: what the files of the generator share. Everything but a matrix product is a loop nest over an iteration
+// space with operands as strided views, so that elementwise operators, reductions, accumulators, copies, concat,
+// repeat and dtype conversion have one printer.
+//
+// Glossary
+//   view     how a tensor is read or written: a pointer expression, a dtype, strides in elements
+//   nest     an iteration space, operands, values computed at each point, sinks that take values away
+//   sink     a store, or a fold (sum, max) over some dimensions of the space
+//   place    where the value of a tensor of a block graph is: nowhere yet, a constant, a view
+//   stage    before the for-loop (hoisted), inside it, after it
+//
+//   gen.c      the driver: kernels in order, header, entry points
+//   names.c    identifiers and comments out of names that anyone may have written
+//   view.c     strided views: slices, transposes, reshapes
+//   nest.c     building and simplifying a nest;  nest_print.c prints it
+//   space.c    offsets of buffers whose lifetimes overlap
+//   kernel.c   a BLOCK node as a function
+//   stages.c   its statements: before, inside and after the for-loop; views and savers
+//   tile.c     places of tensors, tiles, copies
+//   group.c    operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
+//   matmul.c   products of tiles
+//   library.c  kernel-level operators
+#ifndef MICA_GEN_EMIT_H
+#define MICA_GEN_EMIT_H
+
+#include "gen/gen.h"
+
+enum { NEST_DIMS = 2 * MAX_DIMS };
+
+// ---- names.c ------------------------------------------------------------------------------------------
+
+// One line of text: indentation, the words, a newline.
+void line(struct str *s, int depth, const char *fmt, ...) PRINTF(3, 4);
+// "prefix" + index + the tensor's own name reduced to letters, digits and _: unique in a function, safe in C.
+const char *name_of(struct arena *mem, const char *prefix, int index, const char *own);
+// The node as text for a comment: "E = exp(S)". Nothing in it can end the comment.
+const char *node_text(struct arena *mem, const struct graph *g, const struct node *n);
+const char *c_type(enum dtype t);                        // "float", "uint16_t"
+const char *number(struct arena *mem, double x);         // a C constant of type float
+
+// ---- view.c ----------------------------------------------------------------------------------------------
+
+struct view {
+  const char *ptr; // C expression of the address of the first element; only "+ offset" is ever appended
+  int buf;         // buffer of struct space it lies in, or -1
+  enum dtype dtype;
+  struct shape shape;
+  int64_t stride[MAX_DIMS];
+  const char *past; // C flag: store past the caches, where the address allows it; or NULL
+};
+struct view view_dense(const char *ptr, int buf, enum dtype t, const struct shape *s);
+bool view_is_dense(const struct view *v);
+struct view view_cut(struct arena *mem, const struct view *v, int dim, int64_t from, int64_t extent);
+struct view view_permuted(const struct view *v, const struct shape *perm); // perm.n == 0: the last two swap
+bool view_reshaped(const struct view *v, const struct shape *s, struct view *out); // false: needs a copy
+struct view view_broadcast(const struct view *v, const struct shape *to);  // right-aligned, stride 0
+
+// ---- space.c ---------------------------------------------------------------------------------------------
+
+struct space {
+  struct arena *mem;
+  int n, cap;
+  struct buffer {
+    int64_t bytes, offset;
+    int first, last; // times of first and last use
+  } *buffers;
+  int64_t total; // after space_place
+};
+int space_add(struct space *s, int64_t bytes, int first);
+void space_touch(struct space *s, int buf, int time); // buf -1: nothing
+void space_place(struct space *s);
+
+// ---- nest.c ------------------------------------------------------------------------------------------------
+
+enum fold { FOLD_NONE, FOLD_SUM, FOLD_MAX };
+
+struct operand {
+  const char *ptr;
+  enum dtype dtype;
+  int64_t s[NEST_DIMS];
+  int repeated; // dimension whose slices are read several times in a row, or -1
+  bool local;   // a buffer of one piece of a row
+  int64_t ahead; // prefetch what lies so many elements further: the tile that comes next; or 0
+  const char *past; // as of a view
+};
+struct value {
+  const char *code;      // text over x and y, or NULL: the operand
+  const struct attrs *a; // for scalar, lo, hi
+  int x, y;              // values, or -1
+  int operand;
+  bool inner;            // changes along the innermost dimension
+};
+struct sink {
+  struct operand to;
+  int value;
+  enum fold fold;
+  int dim;           // folded dimension of the space
+  int64_t group;     // elements folded together
+  bool red[NEST_DIMS];
+  bool add;          // combines with what is there
+  double scale;      // of the folded value
+};
+struct nest {
+  struct arena *mem;
+  struct shape space;
+  int64_t group[MAX_DIMS]; // a dimension split in (extent / group, group); 0 = not
+  int n;                   // after nest_finish: dimensions left, the last one is vectorized
+  int64_t d[NEST_DIMS];
+  struct operand *operands;
+  int noperands, operands_cap;
+  struct value *values;
+  int nvalues, values_cap;
+  struct sink *sinks;
+  int nsinks, sinks_cap;
+};
+struct nest nest_new(struct arena *mem, const struct shape *space);
+int nest_load(struct nest *f, const struct view *v);  // a value
+int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t times);
+int nest_const(struct nest *f, double c);
+int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y);
+int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y);
+void nest_store(struct nest *f, int value, const struct view *to, bool add);
+// `to` has the space's shape with `dim` cut to extent / group; false where the space is already split otherwise.
+bool nest_can_fold(const struct nest *f, int dim, int64_t group);
+bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add,
+               double scale);
+void nest_move(struct nest *f, int from, int to); // dimension `from` takes the place of `to`
+void nest_finish(struct nest *f); // splits, drops extents of 1, merges what is contiguous
+
+// nest_print.c. threads > 0: the nest is a whole kernel and its loops are spread over threads.
+void nest_print(struct str *s, int depth, struct nest *f, int threads);
+
+// ---- stages.c ----------------------------------------------------------------------------------------------
+
+struct place {
+  enum { PLACE_NONE, PLACE_CONST, PLACE_VIEW } kind;
+  bool packed; // a matmul operand in the order of m_pack_b
+  double c;
+  struct view v;
+};
+enum stage { BEFORE, INSIDE, BEHIND, STAGES };
+
+struct block {
+  struct arena *mem;
+  const struct graph *g;
+  const struct place *from; // what iterators read, in order: device memory or constants
+  const struct view *to;    // what savers write, in order
+  struct place *place;      // of every tensor
+  struct place *operand;    // copies that matmul wants of a tensor: dense, converted, transposed or packed
+  int *loads;               // nests that read each tensor so far
+  bool *done;               // nodes that another node's loop nest has taken over
+  bool *root;               // accumulators whose square root is still to be taken
+  int *order;               // node -> index among iterators or savers
+  struct str text[STAGES];
+  struct str tiles;         // declarations, once offsets are known
+  struct space space;
+  const char **names;       // of the tiles in space, by buffer
+  int names_cap;
+  int depth, now;           // of the block's statements; index of the node being emitted
+  int64_t iterations;
+  bool wants_first;         // some statement asks whether this is the first iteration
+  struct err *e;
+};
+
+// Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
+int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth,
+                struct str *s, int64_t *scratch, struct err *e);
+
+// ---- tile.c: where tensors of a block are ------------------------------------------------------------------
+enum stage stage_of(const struct block *b, int tensor);
+int depth_of(const struct block *b, enum stage st);
+const char *block_name(const struct block *b, const char *prefix, int tensor);
+// A dense tile in scratch, alive from now on; whole_loop: its value crosses iterations.
+struct view tile_new(struct block *b, const char *name, const struct shape *s, enum stage st, bool whole_loop);
+struct view tile_like(struct block *b, const char *name, const struct view *v, enum stage st); // its dimensions' order kept
+void tile_use(struct block *b, const struct view *v, enum stage st); // keeps its memory until now
+void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st); // converts, transposes
+void tile_fill(struct block *b, const struct view *v, double c, enum stage st);
+struct view tile_iterator(struct block *b, int node); // the part of a device tensor that this iteration reads
+struct view tile_saved(struct block *b, int node);    // the part of a device tensor that a saver writes
+int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // its value in a nest
+void tile_print(struct block *b, struct nest *f, enum stage st);
+void block_comment(struct block *b, int node, enum stage st); // stages.c: the node's text
+
+// ---- group.c, fusion.c: elementwise operators, reductions, thread graphs ------------------------------------------------
+int group_node(struct block *b, int node);   // one operator
+int group_thread(struct block *b, int node); // a THREAD node
+// Where a value of a nest goes: to savers and accumulators that can take it as it is made, to a tile if others read it.
+struct folded {
+  enum fold fold;
+  int dim;
+  int64_t group;
+  double scale;
+};
+void group_sinks(struct block *b, struct nest *f, int tensor, int value, const struct folded *how, enum stage st);
+void group_finish(struct block *b, struct nest *f, enum stage st); // prints it, and what accumulators do after the loop
+
+// ---- accum.c ---------------------------------------------------------------------------------------------------
+bool accum_is(enum op op);
+bool accum_takes(const struct block *b, const struct nest *f, int node, int tensor, const struct folded *how);
+void accum_sink(struct block *b, struct nest *f, int node, int value, const struct folded *how);
+void accum_end(struct block *b, int node); // after the loop: means and roots
+int accum_node(struct block *b, int node); // an accumulator that nobody took
+// The accumulator as a target of a product: where, and whether to add to it; false when it cannot be one.
+bool accum_target(struct block *b, int tensor, struct view *v, bool *add);
+
+// ---- matmul.c --------------------------------------------------------------------------------------------------
+int matmul_node(struct block *b, int node);
+
+// ---- library.c -----------------------------------------------------------------------------------------------
+
+// A kernel as it is printed: a function whose parameters are the node's tensors and temporary buffers.
+struct kernel {
+  struct arena *mem;
+  const struct graph *g;
+  const struct node *n;
+  struct place *in; // constants, or views of parameters
+  struct view *out;
+  struct space *space; // the workspace
+  int temps[4], ntemps; // buffers in it that the kernel alone uses: parameters w0, w1, ...
+  int now, threads;
+  int64_t scratch;      // bytes a thread, of BLOCK
+  bool blas;
+};
+int library_print(struct kernel *k, struct str *s, struct err *e);  // the body of any node but BLOCK
+int kernel_print(struct kernel *k, struct str *s, struct err *e);   // the body of a BLOCK node
+
+#endif

@@ -1,0 +1,78 @@
+// Elementwise operators and reductions of a block as loop nests. One operator is a nest of its own; a THREAD node
+// is one nest for all its operators, whose intermediate values stay in registers. Savers and accumulators that
+// read a value are taken into the nest that makes it, so that it never becomes a tile when nobody else needs it.
+#include "gen/emit.h"
+
+static struct folded fold_of(const struct node *n, const struct shape *in)
+{
+  const struct attrs *a = &n->a;
+  unsigned has = op_rows[n->op].attrs;
+  int64_t extent = in->d[a->dim], group = extent;
+  if ((has & A_GROUP) && a->group) group = a->group;
+  if (has & A_EXTENT) group = extent / a->extent;
+  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, a->dim, group,
+                         op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
+}
+
+static void emit_sink(struct nest *f, int value, const struct view *to, const struct folded *how)
+{
+  if (how->fold == FOLD_NONE) nest_store(f, value, to, false);
+  else CHECK(nest_fold(f, value, to, how->fold, how->dim, how->group, false, how->scale));
+}
+
+static bool reads(const struct node *n, int tensor)
+{
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i] == tensor) return true;
+  return false;
+}
+
+void group_sinks(struct block *b, struct nest *f, int tensor, int value, const struct folded *how, enum stage st)
+{
+  bool others = false;
+  for (int i = 0; i < b->g->nnodes; i++) {
+    const struct node *n = &b->g->nodes[i];
+    if (b->done[i] || !reads(n, tensor)) continue;
+    struct view to;
+    bool saves = n->op == OP_SAVE && (how->fold == FOLD_NONE || b->to[b->order[i]].dtype == F32);
+    if (saves) {
+      to = tile_saved(b, i);
+      block_comment(b, i, st);
+      emit_sink(f, value, &to, how);
+    } else if (accum_takes(b, f, i, tensor, how)) {
+      block_comment(b, i, st);
+      accum_sink(b, f, i, value, how);
+      b->done[i] = true;
+      continue;
+    }
+    others |= !saves;
+    b->done[i] = saves;
+  }
+  if (!others) return;
+  struct view t = tile_new(b, block_name(b, "t", tensor), &b->g->tensors[tensor].shape, st, false);
+  emit_sink(f, value, &t, how);
+  b->place[tensor] = (struct place){PLACE_VIEW, false, 0, t};
+}
+
+void group_finish(struct block *b, struct nest *f, enum stage st)
+{
+  if (!f->nsinks) return;
+  tile_print(b, f, st);
+  for (int i = 0; i < b->g->nnodes; i++)
+    if (b->done[i] && accum_is(b->g->nodes[i].op)) accum_end(b, i);
+}
+
+int group_node(struct block *b, int node)
+{
+  const struct node *n = &b->g->nodes[node];
+  bool map = op_rows[n->op].rule == RULE_MAP;
+  enum stage st = stage_of(b, n->out);
+  struct nest f = nest_new(b->mem, &b->g->tensors[map ? n->out : n->in[0]].shape);
+  int x = tile_load(b, &f, n->in[0], st), y = n->nin > 1 ? tile_load(b, &f, n->in[1], st) : -1;
+  struct folded how = {FOLD_NONE};
+  if (map) x = nest_op(&f, n->op, &n->a, x, y);
+  else how = fold_of(n, &f.space);
+  group_sinks(b, &f, n->out, x, &how, st);
+  group_finish(b, &f, st);
+  return OK;
+}

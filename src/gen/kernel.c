@@ -1,0 +1,62 @@
+// A BLOCK node as a function: its grid is a loop over OpenMP threads, each with scratch of its own.
+#include "gen/emit.h"
+
+enum { PIECES = 16 };
+
+// Pieces of neighbouring blocks that threads take in turn: enough of them that a thread which the system holds up
+// leaves its share to the others.
+static int64_t piece(const struct graph *g, int threads)
+{
+  return MAX(1, graph_blocks(g) / (threads * PIECES));
+}
+
+// Loops over the grid axes that have more than one block; returns how many.
+static int grid_loops(const struct graph *g, int threads, struct str *s, int depth)
+{
+  int loops = 0;
+  for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
+  for (int i = 0; i < g->ngrid; i++)
+    if (g->grid[i] == 1) line(s, depth, "const ptrdiff_t x%d = 0;", i), line(s, depth, "(void)x%d;", i);
+  if (loops)
+    line(s, depth, "#pragma omp for schedule(dynamic, %lld)%s", (long long)piece(g, threads),
+         loops == 3 ? " collapse(3)" : loops == 2 ? " collapse(2)" : "");
+  for (int i = 0; i < g->ngrid; i++)
+    if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
+  return loops;
+}
+
+// One flag an output that is stored past the caches.
+static bool flags(const struct kernel *k, struct str *s)
+{
+  bool any = false;
+  for (int i = 0; i < k->n->nout; i++) {
+    if (!k->out[i].past) continue;
+    line(s, 1, "const int %s = m_on_line(r%d);", k->out[i].past, i);
+    line(s, 1, "(void)%s;", k->out[i].past);
+    any = true;
+  }
+  return any;
+}
+
+int kernel_print(struct kernel *k, struct str *s, struct err *e)
+{
+  const struct graph *g = k->n->sub;
+  struct str body = {0};
+  bool many = graph_blocks(g) > 1;
+  int depth = many ? 2 : 1, loops = 0;
+  for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
+  int status = block_print(k->mem, g, k->in, k->out, depth + loops, &body, &k->scratch, e);
+  if (!status) {
+    bool past = flags(k, s);
+    if (many) line(s, 0, "#pragma omp parallel num_threads(MICA_THREADS)"), line(s, 1, "{");
+    if (k->scratch) line(s, depth, "float *const scratch = memory + %lld * M_THREAD;", (long long)k->scratch / 4);
+    grid_loops(g, k->threads, s, depth);
+    line(s, depth + loops - 1, "{");
+    str_raw(s, str_text(&body), body.n);
+    line(s, depth + loops - 1, "}");
+    if (past) line(s, depth, "m_fence();");
+    if (many) line(s, 1, "}");
+  }
+  str_free(&body);
+  return status;
+}

@@ -1,0 +1,189 @@
+// Products of tiles. The microkernel reads its first operand anywhere, with any strides, and wants rows of the
+// second to be contiguous: so the first is read in place (from device memory too) unless it has to be converted,
+// and the second is packed when many rows share it, turned when it is stored transposed, and streamed in place
+// when few rows read each of its elements once. An accumulator that is the only reader is added to directly.
+#include "gen/emit.h"
+
+enum { DOT_ROWS = 4 };  // rows for which dot products with a transposed operand are faster than turning it
+enum { FEW_ROWS = 16 }; // every element of the second operand is read once, or twice from the nearest cache
+
+struct product {
+  int64_t m, n, k;
+  int lead;              // leading dimensions left
+  struct view a, b, c;   // broadcast to the leading dimensions
+  enum second { PLAIN, PACKED, TURNED } kind; // the second operand's
+  bool add;
+};
+
+static bool on_device(const struct view *v) { return v->buf < 0; }
+
+// A copy that products share; it is made at the stage of the tensor itself, so out of the loop if that can be.
+static struct view operand_copy(struct block *b, int tensor, const struct view *to_like, bool dense)
+{
+  struct place *p = &b->operand[tensor];
+  if (p->kind == PLACE_VIEW && !p->packed) return p->v;
+  enum stage st = stage_of(b, tensor);
+  const char *name = block_name(b, "o", tensor);
+  struct view t = dense ? tile_new(b, name, &to_like->shape, st, false) : tile_like(b, name, to_like, st);
+  tile_copy(b, to_like, &t, st);
+  *p = (struct place){PLACE_VIEW, false, 0, t};
+  return t;
+}
+
+static struct view packed(struct block *b, int tensor, const struct view *v)
+{
+  struct place *p = &b->operand[tensor];
+  if (p->kind == PLACE_VIEW && p->packed) return p->v;
+  enum stage st = stage_of(b, tensor);
+  int n = v->shape.n;
+  struct view t = tile_new(b, block_name(b, "p", tensor), &v->shape, st, false);
+  const char *src = v->ptr, *dst = t.ptr;
+  int depth = depth_of(b, st);
+  for (int i = 0; i < n - 2; i++) {
+    if (v->shape.d[i] == 1) continue;
+    line(&b->text[st], depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)v->shape.d[i], i);
+    src = arena_printf(b->mem, "%s + i%d * %lld", src, i, (long long)v->stride[i]);
+    dst = arena_printf(b->mem, "%s + i%d * %lld", dst, i, (long long)t.stride[i]);
+  }
+  line(&b->text[st], depth, "m_pack_b(%lld, %lld, %s, %lld, %s);", (long long)v->shape.d[n - 2], (long long)v->shape.d[n - 1],
+       src, (long long)v->stride[n - 2], dst);
+  *p = (struct place){PLACE_VIEW, true, 0, t};
+  return t;
+}
+
+static bool rows_contiguous(const struct view *v)
+{
+  int n = v->shape.n;
+  return v->shape.d[n - 1] == 1 || v->stride[n - 1] == 1;
+}
+
+static struct view second(struct block *b, int tensor, int64_t rows, enum second *kind)
+{
+  struct view v = b->place[tensor].v;
+  int n = v.shape.n;
+  *kind = PLAIN;
+  if (rows <= DOT_ROWS && v.stride[n - 2] == 1 && v.shape.d[n - 2] >= 16 && !rows_contiguous(&v)) {
+    *kind = TURNED;
+    return v;
+  }
+  if (v.dtype != F32 || !rows_contiguous(&v)) return operand_copy(b, tensor, &v, true);
+  int64_t cols = v.shape.d[n - 1], step = v.stride[n - 2];
+  if (!on_device(&v) || rows <= FEW_ROWS || step == cols) return v;
+  if (cols % 16) return operand_copy(b, tensor, &v, true);
+  *kind = PACKED;
+  return packed(b, tensor, &v);
+}
+
+// Copied when it is read several times and its rows lie far apart.
+static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
+{
+  struct view v = b->place[tensor].v;
+  int row = v.shape.n - 2;
+  bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1, aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
+  bool scattered = on_device(&v) && v.shape.d[row] > 1 && (aliased || !view_is_dense(&v));
+  if (dots && v.stride[row + 1] != 1) return operand_copy(b, tensor, &v, true);
+  if (v.dtype == F32 && !(scattered && (again || cols > 128))) return v;
+  return operand_copy(b, tensor, &v, false);
+}
+
+// Leading dimensions along which the second operand stays the same are more rows of the first.
+static void stack_rows(struct product *p)
+{
+  while (p->lead) {
+    int l = p->lead - 1, row = p->c.shape.n - 2;
+    int64_t extent = p->c.shape.d[l];
+    bool rows = p->m == 1 || (p->a.stride[l] == p->m * p->a.stride[row] && p->c.stride[l] == p->m * p->c.stride[row]);
+    if (extent != 1 && (p->b.stride[l] || !rows)) return;
+    if (extent != 1 && p->m == 1) p->a.stride[row] = p->a.stride[l], p->c.stride[row] = p->c.stride[l];
+    p->m *= extent, p->lead--;
+  }
+}
+
+static void product_print(struct block *b, struct product *p, enum stage st)
+{
+  struct str *s = &b->text[st];
+  const char *at[3] = {p->a.ptr, p->b.ptr, p->c.ptr};
+  const struct view *v[3] = {&p->a, &p->b, &p->c};
+  int depth = depth_of(b, st), row = p->c.shape.n - 2, col = row + 1;
+  for (int i = 0; i < p->lead; i++) {
+    if (p->c.shape.d[i] == 1) continue;
+    line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)p->c.shape.d[i], i);
+    for (int k = 0; k < 3; k++)
+      if (v[k]->stride[i]) at[k] = arena_printf(b->mem, "%s + i%d * %lld", at[k], i, (long long)v[k]->stride[i]);
+  }
+  long long ars = p->a.stride[row], acs = p->a.stride[col], ldb = p->kind == PACKED ? 0 : p->b.stride[p->kind == TURNED ? col : row], ldc = p->c.stride[row];
+  long long m = p->m, n = p->n, k = p->k;
+  if (p->k == 1) acs = 1;
+  if (p->kind == TURNED)
+    line(s, depth, "m_gemm_bt%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);", p->b.dtype == F32 ? "" : p->b.dtype == F16 ? "_f16" : "_bf16",
+         m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
+  else if (p->kind == PACKED && acs == 1)
+    line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
+  else if (acs == 1)
+    line(s, depth, "%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);", on_device(&p->b) && m <= FEW_ROWS ? "m_gemm_stream" : "m_gemm",
+         m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
+  else
+    line(s, depth, "m_product(%lld, %lld, (m_prod){%s, %s, %s, %lld, %lld, %lld, %lld, %lld, %d, M_W, 0});", m, n, at[0], at[1], at[2], ars,
+         acs, ldb, ldc, k, p->add);
+}
+
+// Strides of an operand along the output's leading dimensions; the last two are its own.
+static struct view led(const struct view *v, const struct shape *out)
+{
+  struct shape to = *out;
+  to.d[to.n - 2] = v->shape.d[v->shape.n - 2], to.d[to.n - 1] = v->shape.d[v->shape.n - 1];
+  struct view r = view_broadcast(v, &to);
+  for (int i = 1; i <= 2; i++) r.stride[to.n - i] = v->stride[v->shape.n - i];
+  return r;
+}
+
+static void multiply(struct block *b, int x, int y, const struct view *c, bool add, enum stage st)
+{
+  struct product p = {.c = *c, .add = add, .lead = c->shape.n - 2};
+  const struct shape *sx = &b->g->tensors[x].shape, *sy = &b->g->tensors[y].shape;
+  p.m = sx->d[sx->n - 2], p.k = sx->d[sx->n - 1], p.n = sy->d[sy->n - 1];
+  struct view a = b->place[x].v, w = b->place[y].v;
+  p.a = led(&a, &c->shape), p.b = led(&w, &c->shape);
+  struct product plan = p;
+  stack_rows(&plan); // how many rows share the second operand, before anything is copied
+  w = second(b, y, plan.m, &p.kind);
+  a = first(b, x, p.n, p.kind == TURNED);
+  tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);
+  p.a = led(&a, &c->shape), p.b = led(&w, &c->shape);
+  stack_rows(&p);
+  product_print(b, &p, st);
+}
+
+// Straight into a saver's tensor when nobody else reads the product and it is stored as fp32.
+static bool saved_directly(struct block *b, int tensor, bool streams, struct view *to)
+{
+  int reader = -1, readers = 0;
+  for (int i = 0; i < b->g->nnodes; i++)
+    for (int k = 0; k < b->g->nodes[i].nin; k++)
+      if (b->g->nodes[i].in[k] == tensor) reader = i, readers++;
+  if (readers != 1 || b->g->nodes[reader].op != OP_SAVE) return false;
+  *to = tile_saved(b, reader);
+  if (to->dtype != F32 || !rows_contiguous(to) || streams) return false; // streaming adds to its result again and again
+  return b->done[reader] = true;
+}
+
+static int64_t c_rows(const struct block *b, const struct node *n)
+{
+  const struct shape *s = &b->g->tensors[n->out].shape;
+  return s->d[s->n - 2];
+}
+
+int matmul_node(struct block *b, int node)
+{
+  const struct node *n = &b->g->nodes[node];
+  enum stage st = stage_of(b, n->out);
+  struct view c;
+  bool add = false, streams = on_device(&b->place[n->in[n->nin / 2]].v) && c_rows(b, n) <= FEW_ROWS;
+  if (!accum_target(b, n->out, &c, &add) && !saved_directly(b, n->out, streams, &c)) {
+    c = tile_new(b, block_name(b, "t", n->out), &b->g->tensors[n->out].shape, st, false);
+    b->place[n->out] = (struct place){PLACE_VIEW, false, 0, c};
+  }
+  int half = n->nin / 2;
+  for (int i = 0; i < half; i++) multiply(b, n->in[i], n->in[half + i], &c, add || i, st);
+  return OK;
+}

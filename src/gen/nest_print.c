@@ -1,0 +1,405 @@
+// Prints a nest: loops over the outer dimensions, the innermost one in whole vectors with a masked rest. Values
+// that do not change along the innermost dimension are computed once a row. A fold keeps its partial results in
+// registers while every loop inside it is folded; otherwise it combines into memory, row by row. As a whole
+// kernel, the dimensions that are not folded come first and are spread over threads.
+#include "gen/emit.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; below which one thread is enough
+
+struct printer {
+  struct str *s;
+  struct nest *f;
+  int depth, unroll, threads;
+  int64_t total, chunk; // chunk: the innermost dimension is cut into pieces of it, or 0
+  int64_t bound;        // extent of the innermost loop where it is constant
+  bool rest;            // printing the masked rest of a row
+};
+
+static const struct {
+  const char *load, *loadn, *store, *storen, *scalar, *gather, *scatter;
+} words[DTYPES] = {
+    [F16] = {"m_ld_f16", "m_ldn_f16", "m_st_f16", "m_stn_f16", "m_f16_to_f32", "m_gather_f16", "m_scatter_f16"},
+    [BF16] = {"m_ld_bf16", "m_ldn_bf16", "m_st_bf16", "m_stn_bf16", "m_bf16_to_f32", "m_gather_bf16", "m_scatter_bf16"},
+    [F32] = {"m_load", "m_loadn", "m_store", "m_storen", "", "m_gather", "m_scatter"},
+};
+
+static int last_dim(const struct nest *f) { return f->n - 1; }
+static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
+static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
+
+// The outermost loop from which on everything is folded by k: its partial result lives in registers there.
+static int fold_level(const struct nest *f, const struct sink *k)
+{
+  int l = last_dim(f);
+  while (l > 0 && k->red[l - 1]) l--;
+  return l;
+}
+
+static bool folds_outside(const struct nest *f, const struct sink *k)
+{
+  for (int i = 0; i < fold_level(f, k); i++)
+    if (k->red[i]) return true;
+  return false;
+}
+
+// Text of the address of operand o at the current point; with_inner: along the innermost dimension too.
+static const char *address(const struct printer *p, const struct operand *o, bool with_inner)
+{
+  struct str t = {0};
+  int last = last_dim(p->f);
+  str_add(&t, "%s", o->ptr);
+  for (int i = 0; i < last; i++)
+    if (o->s[i] == 1) str_add(&t, " + i%d", i);
+    else if (o->s[i]) str_add(&t, " + i%d * %lld", i, (long long)o->s[i]);
+  bool cut = p->chunk && !o->local;
+  if (with_inner && o->s[last] == 1) str_add(&t, cut ? " + c + j" : " + j");
+  else if (with_inner && o->s[last]) str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
+  const char *text = arena_strdup(p->f->mem, str_text(&t));
+  str_free(&t);
+  return text;
+}
+
+static const char *load_text(const struct printer *p, const struct operand *o)
+{
+  struct arena *mem = p->f->mem;
+  int64_t step = o->s[last_dim(p->f)];
+  const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
+  if (!step) return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
+                                    : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
+  if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
+  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at)
+                 : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
+}
+
+// Whole lines, aligned where the tensor is: they need not be read before they are written.
+static bool goes_past(const struct printer *p, const struct operand *o)
+{
+  const struct nest *f = p->f;
+  bool lines = o->past && o->dtype == F32 && o->s[last_dim(f)] == 1 && !p->chunk && f->d[last_dim(f)] % 16 == 0;
+  for (int i = 0; i < last_dim(f); i++) lines &= o->s[i] % 16 == 0;
+  return lines;
+}
+
+static void store_line(const struct printer *p, int depth, const struct operand *o, const char *value)
+{
+  int64_t step = o->s[last_dim(p->f)];
+  const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
+  if (!step) line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
+  else if (step != 1) line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
+  else if (p->rest) line(p->s, depth, "%s(%s, n, %s);", words[o->dtype].storen, at, value);
+  else if (goes_past(p, o)) line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o->past);
+  else line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
+}
+
+// The row's code with its variables: x and y are values, scalar, lo and hi attributes, K makes a vector of a number.
+static const char *code_text(const struct printer *p, const struct value *v)
+{
+  struct str t = {0};
+  struct arena *mem = p->f->mem;
+  for (const char *c = v->code; *c;) {
+    if (!isalpha((unsigned char)*c) && *c != '_') {
+      bool digits = isdigit((unsigned char)*c);
+      do str_raw(&t, c++, 1);
+      while (digits && (isalnum((unsigned char)*c) || *c == '.'));
+      continue;
+    }
+    const char *end = c;
+    while (isalnum((unsigned char)*end) || *end == '_') end++;
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)MIN(end - c, 31), c);
+    if (!strcmp(word, "x")) str_add(&t, "v%d", v->x);
+    else if (!strcmp(word, "y")) str_add(&t, "v%d", v->y);
+    else if (!strcmp(word, "K")) str_add(&t, "m_splat");
+    else if (v->a && !strcmp(word, "scalar")) str_add(&t, "%s", number(mem, v->a->scalar));
+    else if (v->a && !strcmp(word, "lo")) str_add(&t, "%s", number(mem, v->a->lo));
+    else if (v->a && !strcmp(word, "hi")) str_add(&t, "%s", number(mem, v->a->hi));
+    else str_add(&t, "%s", word);
+    c = end;
+  }
+  const char *text = arena_strdup(mem, str_text(&t));
+  str_free(&t);
+  return text;
+}
+
+// The next tile on its way while this one is worked on: the hardware only follows what is being read.
+static void print_prefetch(const struct printer *p, int depth, const struct operand *o)
+{
+  if (o->ahead && !p->rest && o->s[last_dim(p->f)] == 1)
+    line(p->s, depth, "__builtin_prefetch(%s + %lld);", address(p, o, true), (long long)o->ahead);
+}
+
+static void print_values(const struct printer *p, int depth, bool inner)
+{
+  for (int i = 0; i < p->f->nvalues; i++) {
+    const struct value *v = &p->f->values[i];
+    if (v->inner != inner) continue;
+    const char *text = v->operand >= 0 ? load_text(p, &p->f->operands[v->operand]) : code_text(p, v);
+    line(p->s, depth, "const m_vec v%d = %s;", i, text);
+    if (inner && v->operand >= 0) print_prefetch(p, depth, &p->f->operands[v->operand]);
+  }
+}
+
+static const char *combined(const struct printer *p, const struct sink *k, const char *old, const char *value)
+{
+  return k->fold == FOLD_MAX ? arena_printf(p->f->mem, "m_max(%s, %s)", value, old)
+                             : arena_printf(p->f->mem, "%s + %s", old, value);
+}
+
+// Where one thread combines its piece of a row of folded results.
+static struct operand partial(const struct nest *f)
+{
+  struct operand o = {"acc", F32, {0}, -1, true};
+  o.s[last_dim(f)] = 1;
+  return o;
+}
+
+// One whole vector (or the masked rest) of a row.
+static void print_body(const struct printer *p, int depth)
+{
+  struct nest *f = p->f;
+  struct arena *mem = f->mem;
+  print_values(p, depth, true);
+  for (int i = 0; i < f->nsinks; i++) {
+    const struct sink *k = &f->sinks[i];
+    const char *v = arena_printf(mem, "v%d", k->value);
+    if (folds_row(f, k)) {
+      const char *old = arena_printf(mem, "f%d[%s]", i, p->unroll > 1 && !p->rest ? "u" : "0");
+      const char *now = combined(p, k, old, v);
+      line(p->s, depth, p->rest ? "%s = m_first(n, %s, %s);" : "%s = %s;", old, now, old);
+    } else if (folds_memory(f, k)) {
+      struct operand acc = k->to;
+      if (p->threads) acc = partial(f);
+      if (k->scale != 1) v = arena_printf(mem, "%s * %s", v, number(mem, k->scale));
+      store_line(p, depth, &acc, combined(p, k, load_text(p, &acc), v));
+    } else if (k->to.s[last_dim(f)]) {
+      store_line(p, depth, &k->to, k->add ? arena_printf(mem, "%s + %s", load_text(p, &k->to), v) : v);
+    }
+  }
+}
+
+static bool works_inside(const struct nest *f)
+{
+  for (int i = 0; i < f->nsinks; i++)
+    if (f->sinks[i].fold != FOLD_NONE || f->sinks[i].to.s[last_dim(f)]) return true;
+  return false;
+}
+
+static void print_row(struct printer *p, int depth)
+{
+  struct nest *f = p->f;
+  struct str *s = p->s;
+  const char *bound = p->chunk && !p->bound ? "m" : arena_printf(f->mem, "%lld", (long long)p->bound);
+  bool ragged = !p->bound || p->bound % 16, whole = !p->bound || p->bound >= 4;
+  print_values(p, depth, false);
+  if (!works_inside(f)) return;
+  if (ragged) line(s, depth, "ptrdiff_t j = 0;");
+  if (whole && p->unroll > 1) {
+    line(s, depth, "for (ptrdiff_t k = 0; k < %s; k += %d * M_W)", bound, p->unroll);
+    line(s, depth + 1, "M_UNROLL");
+    line(s, depth + 1, "for (int u = 0; u < %d; u++) {", p->unroll);
+    line(s, depth + 2, "const ptrdiff_t j = k + u * M_W;");
+    print_body(p, depth + 2);
+    line(s, depth + 1, "}");
+  } else if (whole) {
+    line(s, depth, ragged ? "for (; j + M_W <= %s; j += M_W) {" : "for (ptrdiff_t j = 0; j < %s; j += M_W) {", bound);
+    print_body(p, depth + 1);
+    line(s, depth, "}");
+  }
+  if (!ragged) return;
+  line(s, depth, "if (j < %s) {", bound);
+  line(s, depth + 1, "const int n = (int)(%s - j);", bound);
+  p->rest = true;
+  print_body(p, depth + 1);
+  p->rest = false;
+  line(s, depth, "}");
+}
+
+// Before loop l: registers of the folds that live from here on.
+static void open_folds(struct printer *p, int depth, int l)
+{
+  for (int i = 0; i < p->f->nsinks; i++) {
+    const struct sink *k = &p->f->sinks[i];
+    if (!folds_row(p->f, k) || fold_level(p->f, k) != l) continue;
+    const char *zero = k->fold == FOLD_MAX ? "m_splat(-INFINITY)" : "{0}";
+    struct str t = {0};
+    for (int u = 0; u < p->unroll; u++) str_add(&t, "%s%s", u ? ", " : "", zero);
+    line(p->s, depth, "m_vec f%d[%d] = {%s};", i, p->unroll, str_text(&t));
+    str_free(&t);
+  }
+}
+
+static const char *gathered(const struct printer *p, const struct sink *k, int i)
+{
+  struct arena *mem = p->f->mem;
+  const char *t = arena_printf(mem, "f%d[0]", i);
+  for (int u = 1; u < p->unroll; u++)
+    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u) : arena_printf(mem, "%s + f%d[%d]", t, i, u);
+  t = arena_printf(mem, k->fold == FOLD_MAX ? "m_hmax(%s)" : "m_hsum(%s)", t);
+  return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
+}
+
+// After loop l: one number a fold, combined with memory where parts of it come from other iterations.
+static void close_folds(struct printer *p, int depth, int l)
+{
+  struct nest *f = p->f;
+  for (int i = 0; i < f->nsinks; i++) {
+    const struct sink *k = &f->sinks[i];
+    if (!folds_row(f, k) || fold_level(f, k) != l) continue;
+    const char *at = address(p, &k->to, false);
+    line(p->s, depth, "const float s%d = %s;", i, gathered(p, k, i));
+    if (k->to.dtype != F32) line(p->s, depth, "%s(%s, 1, m_splat(s%d));", words[k->to.dtype].storen, at, i);
+    else if (!k->add && !folds_outside(f, k)) line(p->s, depth, "*(%s) = s%d;", at, i);
+    else if (k->fold == FOLD_SUM) line(p->s, depth, "*(%s) += s%d;", at, i);
+    else line(p->s, depth, "*(%s) = *(%s) < s%d ? s%d : *(%s);", at, at, i, i, at);
+  }
+}
+
+// Stores of values that are the same along the whole row.
+static void print_row_stores(struct printer *p, int depth)
+{
+  struct nest *f = p->f;
+  for (int i = 0; i < f->nsinks; i++) {
+    const struct sink *k = &f->sinks[i];
+    if (k->fold != FOLD_NONE || k->to.s[last_dim(f)]) continue;
+    const char *at = address(p, &k->to, false);
+    if (k->add) line(p->s, depth, "*(%s) += v%d[0];", at, k->value);
+    else line(p->s, depth, "%s(%s, 1, v%d);", words[k->to.dtype].storen, at, k->value);
+  }
+}
+
+static void print_loops(struct printer *p, int l, int depth)
+{
+  struct nest *f = p->f;
+  open_folds(p, depth, l);
+  if (l == last_dim(f)) {
+    print_row(p, depth);
+    print_row_stores(p, depth);
+  } else {
+    line(p->s, depth, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++) {", l, l, (long long)f->d[l], l);
+    print_loops(p, l + 1, depth + 1);
+    line(p->s, depth, "}");
+  }
+  close_folds(p, depth, l);
+}
+
+// Folds into memory start from a neutral value: a nest of its own over what is not folded.
+static void print_neutral(struct printer *p, int depth, const struct sink *k)
+{
+  struct shape one = {0};
+  struct nest f = nest_new(p->f->mem, &one);
+  f.n = p->f->n;
+  struct sink to = {k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
+  for (int i = 0; i < f.n; i++) f.d[i] = k->red[i] ? 1 : p->f->d[i];
+  PUSH(f.mem, f.sinks, f.nsinks, f.sinks_cap) = to;
+  nest_print(p->s, depth, &f, 0);
+}
+
+static void print_inside(struct printer *p, int depth)
+{
+  for (int i = 0; i < p->f->nsinks; i++) {
+    const struct sink *k = &p->f->sinks[i];
+    if (!k->add && (folds_memory(p->f, k) || (folds_row(p->f, k) && folds_outside(p->f, k)))) print_neutral(p, depth, k);
+  }
+  line(p->s, depth, "{");
+  print_loops(p, 0, depth + 1);
+  line(p->s, depth, "}");
+}
+
+// Dimensions that are not folded come first, so that they can be spread over threads.
+static int threads_first(struct nest *f)
+{
+  struct nest old = *f;
+  int n = 0, outer = 0;
+  old.operands = arena_copy(f->mem, f->operands, sizeof *f->operands * (size_t)f->noperands);
+  old.sinks = arena_copy(f->mem, f->sinks, sizeof *f->sinks * (size_t)f->nsinks);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < f->n - 1; i++) {
+      if (old.sinks[0].red[i] != (pass == 1)) continue;
+      f->d[n] = old.d[i];
+      for (int o = 0; o < f->noperands; o++) f->operands[o].s[n] = old.operands[o].s[i];
+      for (int o = 0; o < f->nsinks; o++) f->sinks[o].to.s[n] = old.sinks[o].to.s[i], f->sinks[o].red[n] = old.sinks[o].red[i];
+      n++;
+    }
+    if (!pass) outer = n;
+  }
+  return outer;
+}
+
+// The piece of a row one thread works on at a time.
+static int64_t chunk_of(const struct printer *p, int64_t outer, bool folds)
+{
+  int64_t n = p->f->d[last_dim(p->f)], most = folds ? CHUNK : 16 * CHUNK;
+  if (p->f->sinks[0].red[last_dim(p->f)]) return 0;
+  if (!folds && outer >= 4 * p->threads && n <= most) return 0;
+  while (most > 64 && outer * (n / most) < 4 * p->threads) most /= 2;
+  if (n <= most) return folds ? n : 0;
+  for (int64_t c = most; c >= most / 2; c -= 16)
+    if (n % c == 0) return c;
+  return most;
+}
+
+static void print_shared_fold(struct printer *p, int depth, int outer)
+{
+  struct nest *f = p->f;
+  struct sink *k = &f->sinks[0];
+  const char *zero = k->fold == FOLD_MAX ? "-INFINITY" : "0";
+  line(p->s, depth, "float acc[%lld];", (long long)p->chunk);
+  line(p->s, depth, "for (int j = 0; j < %lld; j++) acc[j] = %s;", (long long)p->chunk, zero);
+  print_loops(p, outer, depth);
+  struct shape one = {0};
+  struct nest out = nest_new(f->mem, &one);
+  out.n = f->n;
+  for (int i = 0; i < f->n; i++) out.d[i] = f->d[i];
+  struct operand acc = partial(f);
+  struct sink to = {k->to, nest_value(&out, NULL, NULL, -1, -1), FOLD_NONE, -1, 0, {0}, false, 1};
+  out.values[0].operand = 0, out.values[0].inner = true;
+  PUSH(out.mem, out.operands, out.noperands, out.operands_cap) = acc;
+  PUSH(out.mem, out.sinks, out.nsinks, out.sinks_cap) = to;
+  struct printer q = *p;
+  q.f = &out, q.unroll = 1;
+  print_loops(&q, last_dim(&out), depth);
+}
+
+static void print_threads(struct printer *p, int depth)
+{
+  struct nest *f = p->f;
+  int outer = threads_first(f), loops = 0;
+  int64_t blocks = 1;
+  for (int i = 0; i < outer; i++) blocks *= f->d[i];
+  bool folds = folds_memory(f, &f->sinks[0]);
+  p->chunk = chunk_of(p, blocks, folds);
+  int64_t row = f->d[last_dim(f)];
+  if (p->chunk) p->bound = row % p->chunk ? 0 : p->chunk;
+  loops = outer + (p->chunk != 0);
+  if (loops && p->total > TINY)
+    line(p->s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s",
+         loops > 1 ? arena_printf(f->mem, " collapse(%d)", loops) : "");
+  for (int i = 0; i < outer; i++)
+    line(p->s, depth + i, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)f->d[i], i);
+  int in = depth + loops;
+  if (p->chunk) line(p->s, in - 1, "for (ptrdiff_t c = 0; c < %lld; c += %lld)", (long long)row, (long long)p->chunk);
+  line(p->s, in - 1, "{");
+  if (p->chunk && !p->bound) line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row, (long long)p->chunk, (long long)(row % p->chunk));
+  if (folds) print_shared_fold(p, in, outer);
+  else print_loops(p, outer, in);
+  line(p->s, in - 1, "}");
+}
+
+static int unroll_of(const struct nest *f, int64_t bound)
+{
+  bool fold = false;
+  for (int i = 0; i < f->nsinks; i++) fold |= folds_row(f, &f->sinks[i]);
+  return !fold || bound % 32 ? 1 : bound % 64 ? 2 : 4;
+}
+
+void nest_print(struct str *s, int depth, struct nest *f, int threads)
+{
+  struct printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false};
+  for (int i = 0; i < f->n; i++) p.total *= f->d[i];
+  p.unroll = unroll_of(f, p.bound);
+  if (threads) print_threads(&p, depth);
+  else print_inside(&p, depth);
+}

@@ -1,0 +1,115 @@
+// Softmax without overflow. A verified muGraph may compute exp(s) of large s, because over the reals
+//   sum_k exp(s_k) v_k / sum_k exp(s_k)
+// is the same for s and s - m, and the search does not know about overflow. This pass finds such exponentials and
+// subtracts maxima, as FlashAttention does by hand (paper, sections 1 and 3): along the summed dimension where a
+// block holds all of it, running over the for-loop with rescaled accumulators where it does not, and saved beside the
+// partial sums where later kernels finish them.
+//
+// One exponential is taken at a time. An attempt fixes the dimensions of the maximum and whether it runs over the
+// loop, and rebuilds the whole kernel graph; every tensor carries the power of exp(m) that it lacks (stable.h). It
+// succeeds when no output lacks any. Attempts go from few dimensions to many: the first success is the cheapest.
+// Requires a checked kernel graph; provides one that is equal to it in exact arithmetic.
+#include "plan/stable.h"
+
+#include <string.h>
+
+enum { MOST_DIMS = 3 }; // of a maximum
+
+struct candidate {
+  const struct graph *g; // the kernel graph or a block graph
+  int node;
+};
+
+// Is the argument of this exponential a difference to a maximum already?
+static bool shifted(const struct graph *g, const struct node *exp)
+{
+  const struct node *p = &g->nodes[g->tensors[exp->in[0]].node];
+  if (p->op == OP_ACCUM_MAX) return exp->in[0] != p->out; // how much a running maximum moved
+  if (p->op != OP_SUB) return false;
+  int t = p->in[1];
+  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW;) p = &g->nodes[g->tensors[p->in[0]].node];
+  return p->op == OP_MAX || p->op == OP_ACCUM_MAX;
+}
+
+// The exponential number `skip` of those that are not shifted yet; *seen counts them and starts at 0.
+static bool next_candidate(const struct graph *g, int skip, int *seen, struct candidate *c)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->sub && n->sub->level == BLOCK && next_candidate(n->sub, skip, seen, c)) return true;
+    if (n->op != OP_EXP || shifted(g, n) || (*seen)++ < skip) continue;
+    *c = (struct candidate){g, i};
+    return true;
+  }
+  return false;
+}
+
+static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
+{
+  struct site s = {
+      .a = a, .old = g, .g = graph_new(a->mem, KERNEL, g->name), .v = NEWS(a->mem, struct scaled, g->ntensors + 1)};
+  for (int i = 0; i < g->nnodes; i++)
+    if (stable_node(&s, i)) return NO;
+  *out = s.g;
+  return a->cancelled ? OK : give_up(&s, "it is not divided by a sum");
+}
+
+// Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
+static bool try_dims(struct arena *mem, const struct graph *g, struct candidate c, unsigned dims, struct graph **out,
+                     struct attempt *best)
+{
+  bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;
+  for (int running = 0; running <= varying; running++) {
+    struct arena_mark m = arena_mark(mem);
+    struct attempt a = {.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .running = running};
+    if (!attempt(&a, g, out)) return true;
+    arena_reset(mem, m);
+    if (a.done > best->done) *best = a;
+  }
+  return false;
+}
+
+static bool try_candidate(struct arena *mem, const struct graph *g, struct candidate c, struct graph **out,
+                          struct attempt *best)
+{
+  int n = c.g->tensors[c.g->nodes[c.node].in[0]].shape.n;
+  for (int count = 1; count <= MIN(n, MOST_DIMS); count++)
+    for (unsigned mask = 1; mask < 1u << n; mask++) { // bit 0 is the last dimension
+      unsigned dims = 0;
+      for (int k = 0; k < n; k++) dims |= (mask >> k & 1) << (n - 1 - k);
+      if (__builtin_popcount(mask) == count && try_dims(mem, g, c, dims, out, best)) return true;
+    }
+  return false;
+}
+
+static void add_note(char note[256], struct candidate c, const struct attempt *best)
+{
+  const struct node *n = &c.g->nodes[c.node];
+  const char *name = c.g->tensors[n->out].name;
+  size_t have = strlen(note);
+  char who[64];
+  if (name)
+    snprintf(who, sizeof who, "`%.40s`", name);
+  else
+    snprintf(who, sizeof who, "of %s node %d", level_name(c.g->level), c.node);
+  snprintf(note + have, 256 - have, "%sexp %s stays as written: %s", have ? "; " : "", who,
+           *best->why ? best->why : "it is a scalar");
+}
+
+int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256],
+                struct err *e)
+{
+  struct candidate c;
+  *changed = false, note[0] = 0;
+  for (int skip = 0, seen = 0; next_candidate(g, skip, &seen, &c); seen = 0) {
+    struct attempt best = {0};
+    struct graph *better;
+    if (try_candidate(mem, g, c, &better, &best))
+      g = better, *changed = true;
+    else
+      add_note(note, c, &best), skip++;
+  }
+  if (!*changed) return *out = (struct graph *)g, OK;
+  int s = plan_sweep(mem, g, out, e);
+  return s ? s : graph_check(*out, e);
+}

@@ -1,0 +1,84 @@
+// Inside stable*.c and factor.c: one attempt at making one exponential safe.
+//
+// Glossary
+//   target     the exponential e = exp(s) that the attempt replaces by exp(s - m)
+//   factor     a tensor F of the graph under construction; a tensor x of the old graph is exp(degree * F) times
+//              the tensor that stands for it now. F is m, or a view or part of m, or a maximum of maxima.
+//   runs       F's extent along a dimension divides x's: each of its elements belongs to a run of neighbours of
+//              x, in the extreme to all of them (plain broadcasting). Shapes are compared right-aligned.
+//   running    F is the value of an accum_max: it changes from iteration to iteration, and accumulators over
+//              the loop must rescale what they hold
+//   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
+#ifndef MICA_PLAN_STABLE_H
+#define MICA_PLAN_STABLE_H
+
+#include "plan/plan.h"
+
+struct scaled {
+  int t;      // tensor of the new graph
+  int degree; // 0: no factor
+  int F;
+  bool stored;
+};
+
+struct attempt {
+  struct arena *mem;
+  const struct graph *target_graph;
+  int target_node;
+  unsigned dims; // dimensions of s along which m is the maximum
+  bool running;  // m runs over the for-loop
+  int cancelled; // quotients in which the factor disappeared
+  int done;      // nodes passed, to tell which failure came furthest
+  char why[160]; // why it failed
+};
+
+// A graph being rebuilt.
+struct site {
+  struct attempt *a;
+  const struct graph *old;
+  struct graph *g;
+  struct scaled *v;           // of every tensor of old
+  struct loc at;              // of the node being rebuilt
+  struct site *above;         // of a block graph
+  const int *holds;           // the BLOCK node's arguments in above->old
+  int iter;                   // iterators of old passed
+  int *from, nfrom, from_cap; // tensors of above->g that the iterators of g read
+  struct saved *saves;        // one a saver of old
+  int nsaves, saves_cap;
+  struct saver { // savers of factors, put behind the others
+    int F;
+    int8_t omap[MAX_GRID];
+  } * extra;
+  int nextra, extra_cap;
+};
+struct saved {
+  int degree, extra;
+};
+
+int give_up(struct site *s, const char *fmt, ...) PRINTF(2, 3); // returns NO
+
+// factor.c: all return OK, or NO with a->why set.
+int site_add(struct site *s, enum op op, int nin, const int *in, const struct attrs *a, int *t);
+int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a,
+              int *t); // finds an equal node first; y < 0: one argument
+int64_t factor_extent(const struct site *s, const struct scaled *x, int dim); // along dim of x.t
+bool factor_same(const struct site *s, int F, int G);
+bool factor_running(const struct site *s, int F);
+int factor_reshape(struct site *s, struct scaled *x, const struct shape *from, const struct shape *to);
+int factor_view(struct site *s, struct scaled *x, enum op op,
+                const struct attrs *a);                     // dims of *a count from F's own rank
+int factor_pad(struct site *s, struct scaled *x, int rank); // leading extents of 1 until F has that rank
+int factor_iter(struct site *s, const struct scaled *above, const struct attrs *a, struct scaled *x);
+int factor_save(struct site *s, struct scaled *x, const int8_t *omap, int *extra);
+// Makes x's factor the same along dim: parts that differ are brought to the maximum of their maxima.
+int factor_settle(struct site *s, struct scaled *x, int dim);
+// The same over the iterations of the loop; *f is the rescaling factor of the accumulator.
+int factor_settle_loop(struct site *s, struct scaled *x, int *f);
+
+// stable_rule.c: rebuilds node i of s->old.
+int stable_node(struct site *s, int i);
+
+// sweep.c: without nodes and savers that nothing uses; inputs stay.
+int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+
+#endif

@@ -1,0 +1,143 @@
+// Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
+// down all of them; figures are quantiles over the rounds, after a warm-up that is not counted.
+#include "gen/mica_cpu.h"
+#include "rt/rt.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
+
+// ---- buffers ----
+
+static void *pages(size_t bytes)
+{
+  size_t align = bytes >= HUGE ? HUGE : PAGE;
+  void *p = aligned_alloc(align, (bytes + align - 1) / align * align);
+  if (p && align == HUGE) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+struct fill {
+  enum dtype dtype;
+  void *p;
+  int64_t n;
+  uint64_t seed;
+};
+
+// Mean 0 and variance 1 from four uniform parts of one random number: normal enough to time with, and fast.
+static float nearly_normal(struct rng *r)
+{
+  uint64_t z = rng_next(r);
+  int64_t sum = (int64_t)(z & 0xffff) + (int64_t)(z >> 16 & 0xffff) + (int64_t)(z >> 32 & 0xffff) + (int64_t)(z >> 48);
+  return (float)(sum - 131070) * (float)(1.7320508 / 65536);
+}
+
+static void fill_piece(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct fill *f = arg;
+  struct rng r = {hash_mix(f->seed, (uint64_t)i)};
+  int64_t from = (int64_t)i * PIECE, to = MIN(from + PIECE, f->n);
+  for (int64_t k = from; k < to; k++) {
+    float x = nearly_normal(&r);
+    if (f->dtype == F32) ((float *)f->p)[k] = x;
+    else if (f->dtype == F16) ((uint16_t *)f->p)[k] = m_f32_to_f16(x);
+    else m_store_bf16((uint16_t *)f->p + k, &x, 1);
+  }
+}
+
+void buffers_close(struct buffers *b)
+{
+  if (!b) return;
+  for (int i = 0; i < b->nin; i++) free(b->in[i]);
+  for (int i = 0; i < b->nout; i++) free(b->out[i]);
+  free(b->in), free(b->out), free(b->in_bytes), free(b->out_bytes);
+  free(b);
+}
+
+static size_t bytes_of(const struct tensor *t)
+{
+  return (size_t)shape_size(&t->shape) * (size_t)dtype_bytes(t->dtype);
+}
+
+static int *list_of(const struct graph *g, int (*which)(const struct graph *, int *), int *n)
+{
+  int *list = calloc((size_t)(*n = which(g, NULL)) + 1, sizeof *list);
+  CHECK(list);
+  which(g, list);
+  return list;
+}
+
+// All or nothing: `side` gets n buffers for the listed tensors.
+static bool side_open(const struct graph *g, const int *list, int n, void ***side, size_t **bytes)
+{
+  *side = calloc((size_t)n + 1, sizeof **side), *bytes = calloc((size_t)n + 1, sizeof **bytes);
+  CHECK(*side && *bytes);
+  for (int i = 0; i < n; i++) {
+    (*bytes)[i] = bytes_of(&g->tensors[list[i]]);
+    if (!((*side)[i] = pages((*bytes)[i]))) return false;
+  }
+  return true;
+}
+
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, struct err *e)
+{
+  struct buffers *b = calloc(1, sizeof *b);
+  CHECK(b);
+  int *in = list_of(g, graph_inputs, &b->nin), *res = list_of(g, graph_outputs, &b->nout);
+  bool good = side_open(g, in, b->nin, &b->in, &b->in_bytes);
+  good = side_open(g, res, b->nout, &b->out, &b->out_bytes) && good;
+  for (int i = 0; i < b->nin && good; i++) {
+    const struct tensor *t = &g->tensors[in[i]];
+    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i)};
+    pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
+  }
+  for (int i = 0; i < b->nout && good; i++) memset(b->out[i], 0, b->out_bytes[i]);
+  free(in), free(res);
+  if (good) {
+    *out = b;
+    return OK;
+  }
+  buffers_close(b);
+  return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the program's tensors");
+}
+
+// ---- timing ----
+
+static int ascending(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static struct timing summary(double *t, int n)
+{
+  qsort(t, (size_t)n, sizeof *t, ascending);
+  return (struct timing){t[n / 2], t[0], t[n - 1], t[n / 4], t[(3 * n) / 4], n};
+}
+
+static int timed_call(struct module *m, struct buffers *b, double *seconds, struct err *e)
+{
+  double start = now_seconds();
+  int s = module_call(m, b->in, b->out);
+  *seconds = now_seconds() - start;
+  return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function returned %d", s) : OK;
+}
+
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e)
+{
+  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), ignored, start = 0;
+  CHECK(times);
+  int s = OK, rounds = 0;
+  for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &ignored, e);
+  start = now_seconds();
+  while (!s && rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || now_seconds() - start < seconds)) {
+    for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
+    rounds++;
+    if (!s && stop && *stop) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
+  }
+  for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
+  free(times);
+  return s;
+}

@@ -1,0 +1,248 @@
+// Modules: generated C compiled by the system's compiler into a shared object and loaded with dlopen. The compiler
+// is started without a shell, in a private folder that is removed whatever happens; what it says becomes part of
+// the error. A module owns its workspace, so that a call allocates nothing.
+#include "rt/rt.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+enum { MAX_ARGS = 64, SAID = 400 }; // of the compiler's command line; characters of its message kept
+
+struct module {
+  void *so; // of dlopen
+  int (*call)(void *const *, void *const *, void *);
+  void *bytes, *workspace;
+  size_t size;
+  int fd; // of the object's file in memory
+};
+
+// ---- finding and starting the compiler ----
+
+// An executable of that name: a path, or the first in PATH.
+static bool find_program(const char *name, char out[512])
+{
+  if (strchr(name, '/')) return snprintf(out, 512, "%s", name) < 512 && !access(out, X_OK);
+  const char *path = getenv("PATH");
+  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+    size_t n = strcspn(p, ":");
+    if (n && snprintf(out, 512, "%.*s/%s", (int)n, p, name) < 512 && !access(out, X_OK)) return true;
+    p += n + (p[n] == ':');
+  }
+  return false;
+}
+
+// $CC, which may carry flags, else the first of cc, gcc, clang. Its words go to argv; returns how many, 0 for none.
+static int find_compiler(struct arena *mem, char **argv)
+{
+  static const char *const usual[] = {"cc", "gcc", "clang"};
+  const char *cc = getenv("CC");
+  char path[512];
+  if (cc && *cc) {
+    int n = 0;
+    for (char *words = arena_strdup(mem, cc), *w, *rest = words; (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;) argv[n++] = w;
+    if (!n || !find_program(argv[0], path)) return 0;
+    argv[0] = arena_strdup(mem, path);
+    return n;
+  }
+  for (size_t i = 0; i < COUNT(usual); i++)
+    if (find_program(usual[i], path)) return argv[0] = arena_strdup(mem, path), 1;
+  return 0;
+}
+
+// Runs argv with stdout and stderr into files of the folder; returns the exit status, -1 where it could not start.
+static int run(char *const *argv, const char *said)
+{
+  posix_spawn_file_actions_t f;
+  posix_spawn_file_actions_init(&f);
+  posix_spawn_file_actions_addopen(&f, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&f, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&f, 1, 2);
+  pid_t pid;
+  int status = -1, bad = posix_spawn(&pid, argv[0], &f, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&f);
+  if (bad) return -1;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// ---- the private folder ----
+
+struct folder {
+  char dir[300], c[320], so[320], said[320];
+};
+
+static int folder_open(struct folder *f, struct err *e)
+{
+  const char *tmp = getenv("TMPDIR");
+  if (!tmp || !*tmp) tmp = "/tmp";
+  if (snprintf(f->dir, sizeof f->dir, "%s/mica-XXXXXX", tmp) >= (int)sizeof f->dir || !mkdtemp(f->dir))
+    return err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", tmp, strerror(errno));
+  snprintf(f->c, sizeof f->c, "%s/kernel.c", f->dir);
+  snprintf(f->so, sizeof f->so, "%s/kernel.so", f->dir);
+  snprintf(f->said, sizeof f->said, "%s/said", f->dir);
+  return OK;
+}
+
+static void folder_close(const struct folder *f)
+{
+  unlink(f->c), unlink(f->so), unlink(f->said);
+  rmdir(f->dir);
+}
+
+const char *compiler_version(void)
+{
+  static _Thread_local char text[128];
+  struct arena mem = {0};
+  struct err e = {0};
+  struct folder f;
+  size_t size;
+  char *argv[MAX_ARGS] = {0}, *said;
+  int n = find_compiler(&mem, argv);
+  *text = 0;
+  if (n && !folder_open(&f, &e)) {
+    argv[n] = (char *)"--version";
+    if (!run(argv, f.said) && !file_read(&mem, f.said, &said, &size, &e))
+      snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
+    folder_close(&f);
+  }
+  arena_close(&mem);
+  return text;
+}
+
+// ---- compiling ----
+
+static int complain(const struct folder *f, const char *compiler, int status, struct arena *mem, struct err *e)
+{
+  struct err ignored = {0};
+  char *text = (char *)"";
+  size_t n = 0;
+  if (file_read(mem, f->said, &text, &n, &ignored)) text = (char *)"";
+  const char *error = strstr(text, "error");
+  while (error && error > text && error[-1] != '\n') error--;
+  if (!error) error = text;
+  if (status < 0) return err_set(e, ERR_COMPILER, NOWHERE, "%s did not run to its end", compiler);
+  return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
+}
+
+static int compile(const char *source, const struct folder *f, struct arena *mem, struct err *e)
+{
+  char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, gen_flags());
+  int n = find_compiler(mem, argv);
+  const char *cc = getenv("CC");
+  if (!n) return err_set(e, ERR_COMPILER, NOWHERE, cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s", cc && *cc ? cc : "");
+  for (char *w; (w = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = w;
+  const char *const more[] = {"-w", "-shared", "-fPIC", f->c, "-o", f->so, "-lm", strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
+  for (size_t i = 0; i < COUNT(more); i++) argv[n++] = (char *)more[i];
+  int s = file_write(f->c, source, strlen(source), e);
+  if (s) return s;
+  int status = run(argv, f->said);
+  return status ? complain(f, argv[0], status, mem, e) : OK;
+}
+
+int module_build(const char *source, const char *name, struct module **m, struct err *e)
+{
+  struct arena mem = {0};
+  struct folder f;
+  int s = folder_open(&f, e);
+  if (s) return s;
+  s = compile(source, &f, &mem, e);
+  char *bytes;
+  size_t n;
+  if (!s) s = file_read(&mem, f.so, &bytes, &n, e);
+  folder_close(&f);
+  if (!s) s = module_load(bytes, n, name, m, e);
+  arena_close(&mem);
+  return s;
+}
+
+// ---- loading ----
+
+// The threads of an OpenMP run time outlive the module that brought it in, so its code has to stay; and OpenBLAS is
+// slow to start.
+static void pin_threads(void)
+{
+  static const char *const names[] = {"libgomp.so.1", "libomp.so.5", "libomp.so", "libopenblas.so.0", "libblas.so.3"};
+  for (size_t i = 0; i < COUNT(names); i++) dlopen(names[i], RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+// The object goes through a file that exists in memory only. It stays open as long as the module does: dlopen knows
+// libraries by their path, and the descriptor's number is part of it.
+static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
+{
+  int fd = *open_fd = memfd_create("mica", MFD_CLOEXEC);
+  if (fd < 0) return snprintf(why, 256, "memfd_create: %s", strerror(errno)), NULL;
+  char path[64];
+  const char *p = so;
+  for (size_t done = 0; done < n;) {
+    ssize_t w = write(fd, p + done, n - done);
+    if (w <= 0 && errno == EINTR) continue;
+    if (w <= 0) return snprintf(why, 256, "write: %s", strerror(errno)), NULL;
+    done += (size_t)w;
+  }
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  void *r = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!r) snprintf(why, 256, "%.255s", dlerror());
+  else pin_threads();
+  return r;
+}
+
+int module_load(const void *so, size_t n, const char *name, struct module **out, struct err *e)
+{
+  char why[256] = "", symbol[96];
+  struct module *m = calloc(1, sizeof *m);
+  CHECK(m);
+  void *lib = m->so = load_bytes(so, n, &m->fd, why);
+  if (!lib) {
+    module_close(m);
+    return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel cannot be loaded: %s", why);
+  }
+  m->size = n, m->bytes = malloc(n + 1);
+  CHECK(m->bytes);
+  memcpy(m->bytes, so, n);
+  snprintf(symbol, sizeof symbol, "mica_%.80s", name);
+  *(void **)&m->call = dlsym(lib, symbol);
+  size_t (*workspace)(void) = NULL;
+  snprintf(symbol, sizeof symbol, "mica_%.70s_workspace", name);
+  *(void **)&workspace = dlsym(lib, symbol);
+  if (!m->call || !workspace) {
+    module_close(m);
+    return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel has no function mica_%.80s", name);
+  }
+  size_t bytes = (workspace() + 4095) / 4096 * 4096;
+  if (bytes && !(m->workspace = aligned_alloc(4096, bytes))) {
+    module_close(m);
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for a workspace of %zu bytes", bytes);
+  }
+  if (bytes >= 1 << 22) madvise(m->workspace, bytes, MADV_HUGEPAGE);
+  *out = m;
+  return OK;
+}
+
+const void *module_bytes(const struct module *m, size_t *n)
+{
+  *n = m->size;
+  return m->bytes;
+}
+
+int module_call(struct module *m, void *const *inputs, void *const *outputs)
+{
+  return m->call(inputs, outputs, m->workspace);
+}
+
+void module_close(struct module *m)
+{
+  if (!m) return;
+  if (m->so) dlclose(m->so);
+  if (m->fd >= 0) close(m->fd);
+  free(m->bytes), free(m->workspace);
+  free(m);
+}

@@ -1,0 +1,108 @@
+// The cost model of the CPU: what a core computes, what the caches move, what memory moves. Rates are the
+// host's, measured (target.h); the shape of the formulas is what generated code does: matrix products in
+// registers, elementwise chains fused, iterators that read in place.
+#include "search/space.h"
+
+#include <math.h>
+
+int64_t size_of(const struct space *s, const struct sizes *z, mask m)
+{
+  int64_t n = 1;
+  for (int c = 0; c < s->nclass; c++)
+    for (int p = 0; p < 3 && m >> (3 * c); p++)
+      if (m >> (3 * c + p) & 1) n *= z->ext[c][p];
+  return n;
+}
+
+struct sum {
+  double compute;  // seconds of one core for all blocks
+  double unique;   // bytes of device memory touched once
+  double again;    // bytes read again by other blocks or iterations
+  double tile;     // bytes of tiles
+};
+
+static double product_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z)
+{
+  const struct space *s = m->s;
+  const struct value *a = &t->v[d->a], *b = &t->v[d->b];
+  mask over = a->stored & all_of(d->cls), both = a->stored & b->stored & ~over;
+  double k = (double)size_of(s, z, over), batch = (double)size_of(s, z, both);
+  double rows = (double)size_of(s, z, a->stored & ~over & ~both), cols = (double)size_of(s, z, b->stored & ~over & ~both);
+  double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
+  double efficiency = 0.85 * rows / (rows + 1.5) * cols / (cols + lanes / 2) * k / (k + 8);
+  if (cols < lanes) efficiency *= cols / lanes;
+  double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
+  return fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
+}
+
+static double map_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z, const struct value *v)
+{
+  const struct value *x = &t->v[d->a];
+  double n = (double)size_of(m->s, z, op_rows[d->op].rule == RULE_MAP ? v->stored : x->stored);
+  double one_core = m->t->flops / m->t->cores / 8, row = op_rows[d->op].cost; // a map is not a chain of fused multiply-adds
+  double seconds = n * row / one_core + 2 * n / (m->t->cache_bandwidth / m->t->cores);
+  if (row >= 10) seconds = n * row / 10 / (m->t->exp_rate / m->t->cores);
+  return seconds;
+}
+
+static void add_leaf(const struct model *m, const struct value *v, const struct sizes *z, struct sum *sum)
+{
+  const struct device *d = &m->dev[v->leaf];
+  if (!d->has) return;
+  double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
+  double whole = elem * (double)size_of(m->s, z, d->has), tile = elem * (double)size_of(m->s, z, v->stored);
+  double times = (double)z->blocks * (v->phase == VARYING ? (double)z->iterations : 1);
+  sum->unique += whole;
+  sum->again += fmax(0, tile * times - whole);
+  sum->compute += tile * times / (m->t->cache_bandwidth / m->t->cores);
+  sum->tile += 4 * tile / elem;
+}
+
+static void add_value(const struct model *m, const struct table *t, int value, int deriv, const struct sizes *z, struct sum *sum)
+{
+  const struct value *v = &t->v[value];
+  const struct deriv *d = &t->d[deriv];
+  bool accum = op_rows[d->op].rule == RULE_ACCUM;
+  double times = (double)z->blocks * (accum || v->phase == VARYING ? (double)z->iterations : 1);
+  double once = d->op == OP_MATMUL ? product_seconds(m, t, d, z) : map_seconds(m, t, d, z, v);
+  sum->compute += times * (once + 2e-8);
+  sum->tile += 4 * (double)size_of(m->s, z, v->stored);
+}
+
+double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
+                   const struct sizes *z)
+{
+  struct sum sum = {0};
+  for (int i = 0; i < p->n; i++) {
+    if (p->deriv[i] < 0) add_leaf(m, &t->v[p->value[i]], z, &sum);
+    else add_value(m, t, p->value[i], p->deriv[i], z, &sum);
+  }
+  if (sum.tile > (double)m->t->scratch) return INFINITY;
+  for (int i = 0; i < nroots; i++) sum.unique += 2 * 4 * (double)size_of(m->s, z, t->v[roots[i]].has);
+  double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
+  double compute = sum.compute / cores * waves;
+  bool cached = sum.unique < 0.5 * (double)m->t->l3;
+  double memory = sum.unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum.again / (0.4 * m->t->cache_bandwidth);
+  if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
+  return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
+}
+
+double cost_library(const struct model *m, const struct node *n)
+{
+  const struct graph *p = m->s->p;
+  double bytes = 0, work = 0;
+  const struct tensor *out = &p->tensors[n->out];
+  for (int i = 0; i < n->nin; i++) bytes += dtype_bytes(p->tensors[n->in[i]].dtype) * (double)shape_size(&p->tensors[n->in[i]].shape);
+  bytes += 2 * dtype_bytes(out->dtype) * (double)shape_size(&out->shape);
+  if (n->op == OP_MATMUL) {
+    const struct shape *x = &p->tensors[n->in[0]].shape;
+    double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
+    work = flops / (0.85 * m->t->flops * rows / (rows + 6));
+    if (rows < 32) bytes *= 1.6; // packing is not amortized
+  } else {
+    double row = op_rows[n->op].cost, elements = (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape));
+    work = row >= 10 ? elements * row / 10 / m->t->exp_rate : elements * row / (m->t->flops / 8);
+  }
+  double rate = bytes < 0.5 * (double)m->t->l3 ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth;
+  return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + m->t->launch;
+}

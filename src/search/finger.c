@@ -1,0 +1,297 @@
+// Fingerprints: tensors over small extents and a pair of 32- and 31-bit primes (paper, section 5.2). Equal
+// tensors have equal fingerprints; different ones differ but for a chance near 2^-30, and the verifier
+// decides what survives. The field semantics are op.def's own column, on a pair of 32-bit words.
+#include "search/space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// p = 2q + 1, both 3 mod 4, so that x^((p+1)/4) is a square root of plus or minus x in both.
+#define P 4294967087u
+#define Q 2147483543u
+
+struct field_pair { // what the rows' F is here
+  const struct fctx *f;
+};
+
+static inline uint32_t mulp(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b % P); }
+static inline uint32_t mulq(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b % Q); }
+
+static inline uint32_t addp(uint32_t a, uint32_t b)
+{
+  uint64_t s = (uint64_t)a + b;
+  return (uint32_t)(s >= P ? s - P : s);
+}
+static inline uint32_t addq(uint32_t a, uint32_t b)
+{
+  uint32_t s = a + b;
+  return s >= Q ? s - Q : s;
+}
+
+static uint32_t power(uint32_t x, uint64_t n, uint32_t m)
+{
+  uint64_t r = 1, b = x;
+  for (; n; n >>= 1, b = b * b % m)
+    if (n & 1) r = r * b % m;
+  return (uint32_t)r;
+}
+
+static inline struct fv ff_add(const struct field_pair *F, struct fv x, struct fv y)
+{
+  (void)F;
+  return (struct fv){addp(x.p, y.p), addq(x.q, y.q)};
+}
+static inline struct fv ff_neg(const struct field_pair *F, struct fv x)
+{
+  (void)F;
+  return (struct fv){x.p ? P - x.p : 0, x.q ? Q - x.q : 0};
+}
+static inline struct fv ff_sub(const struct field_pair *F, struct fv x, struct fv y) { return ff_add(F, x, ff_neg(F, y)); }
+static inline struct fv ff_mul(const struct field_pair *F, struct fv x, struct fv y)
+{
+  (void)F;
+  return (struct fv){mulp(x.p, y.p), mulq(x.q, y.q)};
+}
+static struct fv ff_inv(const struct field_pair *F, struct fv x)
+{
+  (void)F;
+  return (struct fv){power(x.p, P - 2, P), power(x.q, Q - 2, Q)};
+}
+static struct fv ff_div(const struct field_pair *F, struct fv x, struct fv y) { return ff_mul(F, x, ff_inv(F, y)); }
+static struct fv ff_sqrt(const struct field_pair *F, struct fv x)
+{
+  (void)F;
+  return (struct fv){power(x.p, ((uint64_t)P + 1) / 4, P), power(x.q, ((uint64_t)Q + 1) / 4, Q)};
+}
+static struct fv ff_exp(const struct field_pair *F, struct fv x)
+{
+  const uint32_t(*t)[2048] = F->f->power;
+  return (struct fv){mulp(mulp(t[0][x.q & 2047], t[1][x.q >> 11 & 2047]), t[2][x.q >> 22]), 0};
+}
+static struct fv ff_opaque(const struct field_pair *F, enum op op, struct fv x, struct fv y)
+{
+  uint64_t h = hash_mix(hash_mix(F->f->key + (uint64_t)op, (uint64_t)x.p << 32 | x.q), (uint64_t)y.p << 32 | y.q);
+  return (struct fv){(uint32_t)(h % P), (uint32_t)((h >> 20) % Q)};
+}
+static uint64_t order(const struct field_pair *F, struct fv x)
+{
+  return hash_mix(F->f->key, (uint64_t)x.p << 32 | x.q);
+}
+static struct fv ff_max(const struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? y : x; }
+static struct fv ff_min(const struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? x : y; }
+
+// The rational that the shortest decimal text of c denotes: 0.1 is 1/10 here too.
+static struct fv ff_const(const struct field_pair *F, double c)
+{
+  char text[32], *at;
+  str_double(text, c);
+  int64_t digits = 0, exponent = 0;
+  bool point = false;
+  for (at = text; *at && *at != 'e'; at++) {
+    if (*at == '.') point = true;
+    if (*at < '0' || *at > '9') continue;
+    digits = digits * 10 + (*at - '0');
+    exponent -= point;
+  }
+  if (*at == 'e') exponent += atoi(at + 1);
+  uint64_t e = (uint64_t)llabs(exponent);
+  struct fv ten = {power(10, e, P), power(10, e, Q)}, d = {(uint32_t)(digits % P), (uint32_t)(digits % Q)};
+  struct fv r = exponent < 0 ? ff_div(F, d, ten) : ff_mul(F, d, ten);
+  return c < 0 ? ff_neg(F, r) : r;
+}
+
+typedef struct fv map_fn(const struct field_pair *F, const struct attrs *a, struct fv x, struct fv y);
+#define K(c) (c)
+#define DEFINE_MAP(id, field)                                                                                          \
+  static struct fv map_##id(const struct field_pair *F, const struct attrs *a, struct fv x, struct fv y)               \
+  {                                                                                                                    \
+    const double scalar = a->scalar, lo = a->lo, hi = a->hi;                                                           \
+    const struct fv r = x;                                                                                             \
+    (void)F, (void)y, (void)r, (void)scalar, (void)lo, (void)hi;                                                       \
+    return field;                                                                                                      \
+  }
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) DEFINE_MAP(id, field)
+#include "ir/op.def"
+#undef OP
+#undef K
+static map_fn *const maps[OPS] = {
+#define OP(id, ...) [OP_##id] = map_##id,
+#include "ir/op.def"
+#undef OP
+};
+
+void finger_open(struct fctx *f, const struct space *s, uint64_t seed)
+{
+  struct rng r = {seed ^ 0x6d696361};
+  f->s = s, f->key = rng_next(&r);
+  uint32_t omega = power((uint32_t)(2 + rng_below(&r, P - 3)), 2, P); // a square: of order q
+  for (int k = 0; k < 3; k++) {
+    uint32_t step = power(omega, (uint64_t)1 << (11 * k), P);
+    f->power[k][0] = 1;
+    for (int i = 1; i < 2048; i++) f->power[k][i] = mulp(f->power[k][i - 1], step);
+  }
+}
+
+int64_t finger_size(const struct space *s, mask has)
+{
+  int64_t n = 1;
+  for (int b = 0; b < 3 * s->nclass; b++)
+    if (has >> b & 1) n *= s->class[b / 3].small[b % 3];
+  return n;
+}
+
+static struct finger make(const struct fctx *f, struct arena *mem, mask has, bool q)
+{
+  int64_t n = finger_size(f->s, has);
+  return (struct finger){has, q, n, NEWS(mem, struct fv, n)};
+}
+
+// The element at dimension indices of the tensor, so that two visits of one tensor read the same numbers.
+void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out)
+{
+  const struct space *s = f->s;
+  *out = make(f, mem, v->full, true);
+  for (int64_t i = 0; i < out->n; i++) {
+    int digit[3 * MAX_CLASSES];
+    int64_t rest = i;
+    for (int b = 3 * s->nclass - 1; b >= 0; b--) {
+      if (!(v->full >> b & 1)) continue;
+      digit[b] = (int)(rest % s->class[b / 3].small[b % 3]), rest /= s->class[b / 3].small[b % 3];
+    }
+    uint64_t h = hash_mix(f->key, (uint64_t)v->tensor);
+    for (int d = 0; d < v->l.n; d++)
+      for (int k = 0; k < v->l.d[d].n; k++)
+        for (int p = 0; p < 3; p++) h = hash_mix(h, (uint64_t)digit[3 * v->l.d[d].c[k] + p]);
+    out->v[i] = (struct fv){(uint32_t)(h % P), (uint32_t)(hash_mix(h, 1) % Q)};
+  }
+}
+
+void finger_const(const struct fctx *f, struct arena *mem, double x, struct finger *out)
+{
+  *out = make(f, mem, 0, true);
+  out->v[0] = ff_const(&(struct field_pair){f}, x);
+}
+
+// ---- walking: the pieces of `all` as loops, neighbours merged where every tensor steps evenly ------------
+
+struct walk {
+  int n;
+  int64_t extent[3 * MAX_CLASSES], step[3][3 * MAX_CLASSES]; // steps of up to three tensors
+};
+
+static void walk_open(struct walk *w, const struct space *s, mask all, const mask *has, int tensors)
+{
+  int64_t step[3] = {1, 1, 1};
+  w->n = 0;
+  for (int b = 3 * s->nclass - 1; b >= 0; b--) {
+    int64_t e = s->class[b / 3].small[b % 3];
+    if (!(all >> b & 1) || e == 1) continue;
+    bool merge = w->n > 0;
+    for (int t = 0; t < tensors; t++) {
+      int64_t here = has[t] >> b & 1 ? step[t] : 0;
+      if (w->n) merge &= here == w->step[t][w->n - 1] * w->extent[w->n - 1];
+      w->step[t][w->n] = here;
+      if (here) step[t] *= e;
+    }
+    if (merge) w->extent[w->n - 1] *= e;
+    else w->extent[w->n++] = e;
+  }
+  if (!w->n) {
+    w->extent[w->n++] = 1;
+    for (int t = 0; t < 3; t++) w->step[t][0] = 0;
+  }
+}
+
+// Advances the outer loops (all but the innermost, which is loop 0); false at the end.
+static bool walk_next(const struct walk *w, int64_t *index, int64_t *at, int tensors)
+{
+  for (int d = 1; d < w->n; d++) {
+    for (int t = 0; t < tensors; t++) at[t] += w->step[t][d];
+    if (++index[d] < w->extent[d]) return true;
+    for (int t = 0; t < tensors; t++) at[t] -= w->step[t][d] * w->extent[d];
+    index[d] = 0;
+  }
+  return false;
+}
+
+bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
+                const struct finger *y, struct finger *out)
+{
+  const struct field_pair F = {f};
+  struct finger inverse;
+  if (op == OP_EXP && !x->q) return false;
+  if (op == OP_DIV && y->n < x->n) { // one inverse an element of the smaller tensor
+    inverse = make(f, mem, y->has, y->q);
+    for (int64_t i = 0; i < y->n; i++) inverse.v[i] = ff_inv(&F, y->v[i]);
+    y = &inverse, op = OP_MUL;
+  }
+  mask all = x->has | (y ? y->has : 0);
+  *out = make(f, mem, all, op != OP_EXP && x->q && (!y || y->q));
+  struct walk w;
+  walk_open(&w, f->s, all, (mask[]){all, x->has, y ? y->has : 0}, 3);
+  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
+  map_fn *fn = maps[op];
+  do {
+    for (int64_t i = 0; i < w.extent[0]; i++) {
+      struct fv vx = x->v[at[1] + i * w.step[1][0]], vy = y ? y->v[at[2] + i * w.step[2][0]] : vx;
+      struct fv r = fn(&F, a, vx, vy);
+      if (!out->q) r.q = 0;
+      out->v[at[0] + i * w.step[0][0]] = r;
+    }
+  } while (walk_next(&w, index, at, 3));
+  return true;
+}
+
+void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale,
+                 struct finger *out)
+{
+  const struct field_pair F = {f};
+  const struct attrs none = {0};
+  *out = make(f, mem, x->has & ~over, x->q);
+  bool *seen = NEWS(mem, bool, out->n);
+  struct walk w;
+  walk_open(&w, f->s, x->has, (mask[]){out->has, x->has}, 2);
+  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
+  map_fn *square = op == OP_ACCUM_RMS ? maps[OP_SQUARE] : NULL;
+  bool max = op == OP_MAX;
+  do {
+    for (int64_t i = 0; i < w.extent[0]; i++) {
+      struct fv v = x->v[at[1] + i * w.step[1][0]];
+      int64_t o = at[0] + i * w.step[0][0];
+      if (square) v = square(&F, &none, v, v);
+      out->v[o] = !seen[o] ? v : max ? ff_max(&F, out->v[o], v) : ff_add(&F, out->v[o], v);
+      seen[o] = true;
+    }
+  } while (walk_next(&w, index, at, 2));
+  struct fv s = ff_inv(&F, (struct fv){(uint32_t)scale, (uint32_t)scale});
+  for (int64_t i = 0; i < out->n; i++) {
+    if (scale != 1) out->v[i] = ff_mul(&F, out->v[i], s);
+    if (square) out->v[i] = ff_sqrt(&F, out->v[i]);
+    if (!out->q) out->v[i].q = 0;
+  }
+}
+
+void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over,
+                    struct finger *out)
+{
+  mask all = x->has | y->has;
+  *out = make(f, mem, all & ~over, x->q && y->q);
+  struct walk w;
+  walk_open(&w, f->s, all, (mask[]){out->has, x->has, y->has}, 3);
+  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
+  do {
+    for (int64_t i = 0; i < w.extent[0]; i++) {
+      struct fv vx = x->v[at[1] + i * w.step[1][0]], vy = y->v[at[2] + i * w.step[2][0]];
+      struct fv *o = &out->v[at[0] + i * w.step[0][0]];
+      o->p = addp(o->p, mulp(vx.p, vy.p));
+      if (out->q) o->q = addq(o->q, mulq(vx.q, vy.q));
+    }
+  } while (walk_next(&w, index, at, 3));
+}
+
+uint64_t finger_hash(const struct finger *x)
+{
+  uint64_t h = hash_mix(x->has, x->q);
+  return hash_mix(h, hash_bytes(x->v, sizeof *x->v * (size_t)x->n, 17));
+}

@@ -1,0 +1,255 @@
+// space: the inner map of the search. The idea (index classes, symbolic sizes, saturation, kernels as edges)
+// is explained in docs/search.md; the paper's Algorithm 1 is what it computes.
+//
+// Glossary
+//   class      what one index letter of an einsum is: dimensions that the program forces to run together.
+//              Each class n is cut into three pieces, n = grid * loop * tile, whose extents stay symbolic
+//   mask       a set of pieces, bit 3 * class + piece
+//   labels     which classes, in which order, make up each dimension of a tensor (a dimension may be several
+//              classes: query heads = kv heads x group; or none: extent 1)
+//   visit      a tensor of the program under one labelling; a tensor used in two roles has two
+//   value      a tensor of a block graph as a function of pieces: those stored in the tile, and those that the
+//              block and iteration index fix. Two derivations of one value are two ways to compute it
+//   schedule   which classes the grid axes and the loop axis run over
+//   device value   what one kernel leaves in device memory for another: whole classes, or only the grid piece
+//              of a class (partial sums)
+//
+//   classes.c   program -> classes and visits
+//   finger.c    values over small extents and a prime field: the identity of a value
+//   abstract.c  normal form of an operator's result
+//   values.c    all values of one schedule (saturation)
+//   extract.c   the graphs that compute given values
+//   cost.c      seconds of a sized kernel
+//   sizes.c     extents of grid, loop and tile for a structure
+//   build.c     structure and sizes -> block graph
+//   assemble.c  kernels -> kernel graph
+//   kernels.c   chains of kernels that end in the program's outputs
+//   search.c    the line through all of these
+#ifndef MICA_SPACE_H
+#define MICA_SPACE_H
+
+#include "search/search.h"
+
+enum { MAX_CLASSES = 20, MAX_VISITS = 256, MAX_AXES = MAX_GRID };
+enum piece { GRID, LOOP, TILE };
+typedef uint64_t mask;
+
+static inline mask bit(int c, enum piece p) { return (mask)1 << (3 * c + (int)p); }
+static inline mask all_of(int c) { return (mask)7 << (3 * c); }
+
+// ---- classes.c -----------------------------------------------------------------------------------------
+
+enum kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // how the program uses a class; several may hold
+
+struct class {
+  int64_t extent;   // in the program
+  unsigned kind;
+  int small[3];     // extents of the pieces in fingerprints
+  uint64_t prime[3]; // the pieces' symbols in sum factors
+  char name[24];    // "Q.1": where it was first seen
+};
+struct dim {
+  int8_t n, c[7];   // classes, outermost first
+};
+struct labels {
+  int n;
+  struct dim d[MAX_DIMS];
+};
+struct visit {
+  int tensor;       // of the program
+  int in[2];        // visits of the operands of its producer, or -1
+  struct labels l;
+  mask full;        // all pieces of its classes
+};
+struct space {
+  const struct graph *p;
+  int nclass, nvisit;
+  struct class class[MAX_CLASSES];
+  struct visit visit[MAX_VISITS];
+  int nout;
+  int out[64];      // visits of the program's outputs
+};
+
+mask labels_mask(const struct labels *l);
+// NO where a class structure cannot be found (why says so); the program then stays op by op.
+int classes_build(struct space *s, const struct graph *p, char why[160]);
+
+// ---- finger.c: values over small extents and one pair of primes ----------------------------------------
+
+struct fv { // an element: mod p, and mod q where no exponential came before
+  uint32_t p, q;
+};
+struct finger { // a tensor over the pieces in `has`, row-major in the order of bits
+  mask has;
+  bool q;       // the q parts are there
+  int64_t n;
+  struct fv *v;
+};
+struct fctx {   // one a search; read-only after finger_open
+  const struct space *s;
+  uint64_t key; // of opaque functions
+  struct fv inputs_seed;
+  uint32_t power[3][2048]; // omega^x by digits of x
+};
+void finger_open(struct fctx *f, const struct space *s, uint64_t seed);
+int64_t finger_size(const struct space *s, mask has);
+// Input tensor t of the program under its visit's labels.
+void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out);
+void finger_const(const struct fctx *f, struct arena *mem, double x, struct finger *out);
+// Elementwise op on one or two operands (y NULL for one). false: an exponential of an exponential.
+bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
+                const struct finger *y, struct finger *out);
+// Sum (or keyed maximum) over the pieces in `over`; scale: times 1 / this unless 1; squares: of the squares.
+void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale,
+                 struct finger *out);
+// Sum over `over` of x * y.
+void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over,
+                    struct finger *out);
+uint64_t finger_hash(const struct finger *x);
+
+// ---- abstract.c: normal forms ----------------------------------------------------------------------------
+
+// Atoms: the program's input tensors by index, and these.
+uint32_t atom_scalar(double x);  // a constant of the program
+uint32_t atom_inverse(int c);    // 1 / extent of class c, the factor of a mean
+// Normal form of an elementwise operator on x (and y).
+nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y);
+uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of folding these pieces
+
+// What the program itself computes, visit by visit: expressions and fingerprints to aim at.
+struct reference {
+  nf e[MAX_VISITS];
+  struct finger f[MAX_VISITS];
+  uint64_t hash[MAX_VISITS];
+};
+// NO where a second exponential sits on a path.
+int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex);
+
+// ---- values.c: saturation ----------------------------------------------------------------------------------
+
+struct schedule {
+  int ngrid, grid[MAX_GRID]; // classes on the axes
+  int loop;                  // class of the loop axis, or -1
+};
+
+// A device tensor that kernels may read: program inputs, and what earlier kernels may leave.
+struct device {
+  mask has;          // whole classes, or only the grid piece of one
+  nf e[64];          // in each worker's context
+  uint64_t ehash;
+  struct finger f;
+  uint64_t hash;
+  int visit;         // of the program where it is one of its tensors, else -1
+  int input;         // program tensor where it is an input, else -1
+};
+
+struct deriv {       // one way to compute a value
+  enum op op;
+  int a, b;          // values, b = -1 where unary
+  int cls;           // class folded or contracted; for MUL_SCALAR the class whose 1/extent it is; else -1
+  int attrs;         // index into the program's instances, or -1
+  int next;          // next derivation of the same value, or -1
+};
+struct value {
+  mask has, stored;
+  enum phase phase;  // FIXED, VARYING or AFTER
+  nf e;
+  uint64_t ehash, hash;
+  struct finger f;   // dropped after saturation
+  int leaf;          // device tensor it is loaded from, or -1
+  int der;           // first derivation, or -1
+};
+
+// Operators worth trying for this program: elementwise ones with their attributes.
+struct instance {
+  enum op op;
+  struct attrs a;
+  int cls;           // MUL_SCALAR by 1 / extent of this class, or -1
+};
+struct vocabulary {
+  int n;
+  struct instance *i;
+  bool add, sub, mul, div, product, sum, mean, rms, max; // families present
+};
+void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
+
+struct table {       // all values of one schedule
+  struct schedule sch;
+  const struct vocabulary *voc;
+  int n, cap;
+  struct value *v;
+  int nd, dcap;
+  struct deriv *d;
+  int *bucket;       // hash index over values
+  int nbucket;
+};
+struct worker {      // what one thread owns
+  int id;
+  struct expr *ex;
+  struct reference ref;
+  struct arena mem, scratch;
+  struct search_stats stats;
+};
+// All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+              const struct device *dev, int ndev, const struct search_opts *o);
+// May a kernel save value v of t? Then *has is the device tensor's mask.
+bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
+
+// ---- extract.c: graphs -----------------------------------------------------------------------------------
+
+enum { MAX_PICK = 64, MAX_LEAVES = 12 };
+struct pick {          // one block graph: values in the order they are computed, leaves first
+  int n, ops;          // ops: without leaves
+  int value[MAX_PICK];
+  int deriv[MAX_PICK]; // derivation taken, or -1 for a leaf
+};
+// Calls take() for every graph of at most max_ops operators that computes all roots from leaves, of which at
+// most max_extra may be device tensors numbered first_extra or more (made by earlier kernels), smallest first,
+// until it returns false or the step limit ends it (then false).
+bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
+             bool (*take)(void *arg, const struct pick *p), void *arg);
+
+// ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
+
+struct sizes {
+  int64_t ext[MAX_CLASSES][3]; // extents of the pieces; grid * loop * tile = the class
+  int64_t blocks, iterations;
+};
+int64_t size_of(const struct space *s, const struct sizes *z, mask m);
+struct model {
+  const struct space *s;
+  const struct target *t;
+  const struct device *dev;
+};
+// Cost of the kernel that computes `roots` by p. Infinite where its tiles exceed the target's scratch.
+double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
+                   const struct sizes *z);
+// Cost of a library operator: program node n.
+double cost_library(const struct model *m, const struct node *n);
+
+// ---- sizes.c --------------------------------------------------------------------------------------------------
+
+// The cheapest sizes; where `fixed` >= 0 that class's grid extent is given. The second cheapest with other tiles
+// come behind: fills at most `most`, best first; returns how many (0: nothing fits).
+struct sized {
+  struct sizes z;
+  double cost;
+};
+int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
+                 int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large);
+
+// ---- build.c: block graphs ---------------------------------------------------------------------------------------
+
+// A tensor of the kernel graph under construction, one class at most a dimension where blocks read it.
+struct placed {
+  int tensor;       // of the kernel graph; -1 while absent
+  struct labels l;
+};
+// Adds the BLOCK node of p to kernel graph g. dev_at[i]: where device tensor i is; roots' device tensors are
+// written to made[k], their dimensions in the order want[k] (n < 0: any).
+int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z,
+                const struct device *dev, const struct placed *dev_at, const int *roots, int nroots,
+                const struct labels *want, struct placed *made, struct err *e);
+
+#endif

@@ -1,0 +1,294 @@
+// Saturation: every value that a block graph under one schedule can hold and the oracle approves, each once,
+// with all its derivations. A value is a function of pieces: where a class is on a grid or loop axis its
+// grid or loop piece is fixed by the block or iteration index, the rest is stored in the tile.
+//
+// This computes the same prefixes as the paper's Algorithm 1 without walking its tree: (XA)B and X(BA) meet in
+// one value with two derivations. Values keep phases apart: what varies with the iteration passes exactly one
+// accumulator before it meets what exists after the loop.
+#include "search/space.h"
+
+#include <string.h>
+
+struct run {
+  struct table *t;
+  struct arena *mem;
+  struct worker *w;
+  const struct fctx *f;
+  const struct space *s;
+  const struct vocabulary *voc;
+  unsigned off;
+  mask grid, loop; // pieces that the block (iteration) index fixes
+};
+
+// ---- vocabulary ---------------------------------------------------------------------------------------------
+
+static void add_instance(struct vocabulary *v, struct arena *mem, int *cap, enum op op, const struct attrs *a, int cls)
+{
+  for (int i = 0; i < v->n; i++) {
+    const struct instance *k = &v->i[i];
+    if (k->op == op && k->cls == cls && k->a.scalar == a->scalar && k->a.lo == a->lo && k->a.hi == a->hi) return;
+  }
+  PUSH(mem, v->i, v->n, *cap) = (struct instance){op, *a, cls};
+}
+
+void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s)
+{
+  *v = (struct vocabulary){0};
+  int cap = 0;
+  for (int k = 0; k < s->nvisit; k++) {
+    const struct node *n = &s->p->nodes[s->p->tensors[s->visit[k].tensor].node];
+    enum rule rule = op_rows[n->op].rule;
+    enum abstract ae = op_rows[n->op].abstract;
+    v->add |= ae == AE_ADD || ae == AE_SUB || ae == AE_SHIFT, v->sub |= ae == AE_SUB || ae == AE_NEG;
+    v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_SILU || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
+    v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
+    v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
+    bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs anyway
+    if (rule == RULE_MAP && !generic) add_instance(v, mem, &cap, n->op, &n->a, -1);
+    if (ae == AE_MEAN)
+      for (int c = 0; c < s->nclass; c++)
+        if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE))
+          add_instance(v, mem, &cap, OP_MUL_SCALAR, &(struct attrs){.scalar = 1 / (double)s->class[c].extent}, c);
+    struct attrs none = attrs_default(OP_SQRT);
+    if (ae == AE_RSQRT) add_instance(v, mem, &cap, OP_SQRT, &none, -1);
+    if (ae == AE_SILU) add_instance(v, mem, &cap, OP_SIGMOID, &none, -1);
+    if (ae == AE_SUB) add_instance(v, mem, &cap, OP_NEG, &none, -1);
+  }
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------
+
+static uint64_t key(mask has, mask stored, enum phase phase, uint64_t ehash, uint64_t hash)
+{
+  return hash_mix(hash_mix(hash_mix(has, stored), (uint64_t)phase), hash_mix(ehash, hash));
+}
+
+static void rehash(struct run *r)
+{
+  struct table *t = r->t;
+  t->nbucket = t->nbucket ? 2 * t->nbucket : 256;
+  t->bucket = NEWS(r->mem, int, t->nbucket);
+  for (int i = 0; i < t->n; i++) {
+    uint64_t h = key(t->v[i].has, t->v[i].stored, t->v[i].phase, t->v[i].ehash, t->v[i].hash);
+    int b = (int)(h % (uint64_t)t->nbucket);
+    while (t->bucket[b]) b = (b + 1) % t->nbucket;
+    t->bucket[b] = i + 1;
+  }
+}
+
+// The value equal to *v, made where it is new.
+static int intern(struct run *r, const struct value *v)
+{
+  struct table *t = r->t;
+  if (2 * (t->n + 1) > t->nbucket) rehash(r);
+  int b = (int)(key(v->has, v->stored, v->phase, v->ehash, v->hash) % (uint64_t)t->nbucket);
+  for (; t->bucket[b]; b = (b + 1) % t->nbucket) {
+    const struct value *o = &t->v[t->bucket[b] - 1];
+    if (o->has == v->has && o->stored == v->stored && o->phase == v->phase && o->ehash == v->ehash && o->hash == v->hash)
+      return t->bucket[b] - 1;
+  }
+  PUSH(r->mem, t->v, t->n, t->cap) = *v;
+  t->bucket[b] = t->n;
+  r->w->stats.values++;
+  return t->n - 1;
+}
+
+static bool prune(struct run *r, enum prune rule)
+{
+  r->w->stats.pruned[rule]++;
+  return false;
+}
+
+// Does the oracle let this expression live?
+static bool alive(struct run *r, nf e)
+{
+  r->w->stats.states++;
+  if (r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, e)) return true;
+  return prune(r, PRUNE_EXPR);
+}
+
+// A whole tensor with the target's expression but another value can only be a wrong answer.
+static bool wrong(struct run *r, const struct value *v)
+{
+  const struct space *s = r->s;
+  if (s->nout != 1 || r->off >> PRUNE_FINGER & 1) return false;
+  int o = s->out[0];
+  if (v->e != r->w->ref.e[o] || v->has != s->visit[o].full || v->hash == r->w->ref.hash[o]) return false;
+  r->w->stats.pruned[PRUNE_FINGER]++;
+  return true;
+}
+
+static void record(struct run *r, struct value *v, const struct deriv *d)
+{
+  v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
+  if (wrong(r, v)) return;
+  int i = intern(r, v);
+  struct value *in = &r->t->v[i];
+  PUSH(r->mem, r->t->d, r->t->nd, r->t->dcap) = *d;
+  r->t->d[r->t->nd - 1].next = in->der;
+  in->der = r->t->nd - 1;
+}
+
+// ---- operators --------------------------------------------------------------------------------------------------
+
+static bool join_phase(struct run *r, const struct value *x, const struct value *y, enum phase *p)
+{
+  if ((x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING)) return prune(r, PRUNE_PHASE);
+  *p = x->phase == FIXED ? y->phase : x->phase;
+  return true;
+}
+
+// Do tiles of x and y line up, class by class: equal stored pieces, or one of them broadcast?
+static bool lines_up(struct run *r, const struct value *x, const struct value *y)
+{
+  for (int c = 0; c < r->s->nclass; c++) {
+    mask sx = x->stored & all_of(c), sy = y->stored & all_of(c);
+    if (sx != sy && sx && sy) return prune(r, PRUNE_SHAPE);
+  }
+  mask ix = x->has & ~x->stored, iy = y->has & ~y->stored;
+  if ((ix & y->stored) || (iy & x->stored)) return prune(r, PRUNE_SHAPE);
+  return true;
+}
+
+static void try_map(struct run *r, const struct instance *in, int index, int x, int y)
+{
+  const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
+  struct value v = {.has = a->has, .stored = a->stored, .phase = a->phase, .leaf = -1, .der = -1};
+  if (b && (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b))) return;
+  if (b) v.has |= b->has, v.stored |= b->stored;
+  v.e = in->cls >= 0 ? expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)))
+                     : abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
+  if (!alive(r, v.e)) return;
+  if (in->cls >= 0) // the extent is another one in fingerprints
+    finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), &v.f);
+  else if (!finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, &v.f))
+    return;
+  record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
+}
+
+static void try_pair(struct run *r, enum op op, int x, int y)
+{
+  const struct instance in = {op, attrs_default(op), -1};
+  try_map(r, &in, -1, x, y);
+}
+
+// Folds pieces of class c that the tile stores; with an accumulator also the loop piece.
+static void try_fold(struct run *r, enum op op, int x, int c)
+{
+  const struct value *a = &r->t->v[x];
+  bool accum = op_rows[op].rule == RULE_ACCUM, mean = op_rows[op].flags & MEAN;
+  mask over = c < 0 ? 0 : a->stored & all_of(c);
+  if (accum) over |= r->loop;
+  struct value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
+  if (mean && over != all_of(c)) return;
+  nf e = a->e;
+  if (op == OP_ACCUM_RMS) e = expr_square(r->w->ex, e);
+  uint64_t k = abstract_factor(r->s, over);
+  e = op == OP_MAX ? expr_max(r->w->ex, k, e) : expr_sum(r->w->ex, k, e);
+  if (mean) e = expr_mul(r->w->ex, e, expr_atom(r->w->ex, atom_inverse(c)));
+  if (op == OP_ACCUM_RMS) e = expr_sqrt(r->w->ex, e);
+  if (!alive(r, v.e = e)) return;
+  finger_fold(r->f, &r->w->scratch, op, &a->f, over, mean ? finger_size(r->s, over) : 1, &v.f);
+  record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
+}
+
+static void try_product(struct run *r, int x, int y, int c)
+{
+  const struct value *a = &r->t->v[x], *b = &r->t->v[y];
+  mask over = a->stored & all_of(c);
+  struct value v = {.leaf = -1, .der = -1};
+  if (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b)) return;
+  v.has = (a->has | b->has) & ~over, v.stored = (a->stored | b->stored) & ~over;
+  v.e = expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
+  if (!alive(r, v.e)) return;
+  finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
+  record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
+}
+
+static void unary(struct run *r, int x)
+{
+  const struct vocabulary *voc = r->voc;
+  for (int i = 0; i < voc->n; i++)
+    if (op_rows[voc->i[i].op].least == 1) try_map(r, &voc->i[i], i, x, -1);
+  const struct value *a = &r->t->v[x];
+  mask stored = a->stored;
+  bool varying = a->phase == VARYING;
+  for (int c = 0; c < r->s->nclass; c++) {
+    if (!(stored & all_of(c))) continue;
+    if (voc->sum) try_fold(r, OP_SUM, x, c);
+    if (voc->mean) try_fold(r, OP_MEAN, x, c);
+    if (voc->max) try_fold(r, OP_MAX, x, c);
+    if (varying && voc->sum) try_fold(r, OP_ACCUM_SUM, x, c);
+    if (varying && voc->mean) try_fold(r, OP_ACCUM_MEAN, x, c);
+    if (varying && voc->mean && voc->rms) try_fold(r, OP_ACCUM_RMS, x, c);
+  }
+  if (varying) try_fold(r, OP_ACCUM, x, -1);
+}
+
+static void binary(struct run *r, int x, int y)
+{
+  const struct vocabulary *voc = r->voc;
+  if (voc->add) try_pair(r, OP_ADD, x, y);
+  if (voc->mul) try_pair(r, OP_MUL, x, y);
+  if (x != y) r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
+  if (voc->div) try_pair(r, OP_DIV, x, y);
+  if (voc->sub) try_pair(r, OP_SUB, x, y);
+  if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
+  if (x != y && voc->sub) try_pair(r, OP_SUB, y, x);
+  for (int i = 0; i < voc->n; i++) {
+    if (op_rows[voc->i[i].op].least != 2) continue;
+    try_map(r, &voc->i[i], i, x, y);
+    if (x != y && !(op_rows[voc->i[i].op].flags & COMMUTES)) try_map(r, &voc->i[i], i, y, x);
+  }
+  if (!voc->product) return;
+  for (int c = 0; c < r->s->nclass; c++) {
+    mask over = r->t->v[x].stored & all_of(c);
+    if (over && over == (r->t->v[y].stored & all_of(c))) try_product(r, x, y, c);
+  }
+}
+
+// ---- leaves ---------------------------------------------------------------------------------------------------------
+
+// A device tensor as an iterator loads it: every class that an axis runs over is partitioned.
+static void load(struct run *r, const struct device *d, int i)
+{
+  mask fixed = 0;
+  for (int c = 0; c < r->s->nclass; c++) {
+    mask has = d->has & all_of(c);
+    if (has == all_of(c)) fixed |= has & (r->grid | r->loop);
+    else if (has && ((r->grid | r->loop) & all_of(c))) return; // partial sums of a class that this kernel splits again
+  }
+  struct value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
+  v.phase = fixed & r->loop ? VARYING : FIXED;
+  v.hash = d->hash, v.ehash = d->ehash;
+  int at = intern(r, &v);
+  r->t->v[at].leaf = i;
+}
+
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+              const struct device *dev, int ndev, const struct search_opts *o)
+{
+  struct run r = {t, mem, w, f, f->s, voc, o->off, 0, 0};
+  t->voc = voc;
+  for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
+  if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
+  for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
+  for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
+    unary(&r, x);
+    for (int y = 0; y <= x; y++) binary(&r, x, y);
+  }
+  for (int i = 0; i < t->n; i++) t->v[i].f.v = NULL;
+}
+
+bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has)
+{
+  if (v->phase == VARYING) return false;
+  for (int i = 0; i < t->sch.ngrid; i++)
+    if (!(v->has & ~v->stored & bit(t->sch.grid[i], GRID))) return false;
+  for (int c = 0; c < s->nclass; c++) {
+    mask h = v->has & all_of(c);
+    if (h && h != all_of(c) && !(h == bit(c, GRID) && !(v->stored & h))) return false;
+  }
+  *has = v->has;
+  return true;
+}

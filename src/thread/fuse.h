@@ -1,0 +1,35 @@
+// Inside the room.
+//
+//   group    block operators that become one thread graph; every operator is in one, mostly alone
+//   thread.c finds the groups and puts the block graph back together
+//   build.c  one group -> one THREAD node
+#ifndef MICA_THREAD_FUSE_H
+#define MICA_THREAD_FUSE_H
+
+#include "thread/thread.h"
+
+enum fuse {
+#define FUSE(id, ...) FUSE_##id,
+#include "thread/rule.def"
+#undef FUSE
+  FUSES
+};
+
+struct block {
+  struct arena *mem;
+  const struct graph *g; // the block graph as it was
+  struct graph *to;      // and as it becomes
+  int *group;            // of every node
+  uint64_t *needs;       // bit matrix: nodes that a node depends on
+  int words;             // of a row of `needs`
+  int *moved;            // where each tensor went
+  struct err *e;
+};
+
+int group_size(const struct block *b, int group);
+bool group_reads(const struct block *b, int group, int tensor);  // from outside
+bool group_result(const struct block *b, int group, int tensor); // made inside, read outside
+// build.c: appends the THREAD node of a group to b->to and notes where its results went.
+int build_thread(struct block *b, int group);
+
+#endif

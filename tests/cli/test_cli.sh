@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# The command line from outside: good input gives the answer and status 0, bad input a message that says what to do and
+# the right status, and nothing is left half-written.
+# test: timeout 300
+set -u
+: "${MICA:?set MICA to the command}"
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+export MICA_DB=$work/mica.db
+failures=0
+
+complain() {
+  echo "FAILED: $1"
+  sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | head -20
+  failures=$((failures + 1))
+}
+
+# expect STATUS PATTERN COMMAND...: PATTERN (extended, in what is printed to either stream)
+expect() {
+  local status=$1 pattern=$2 got
+  shift 2
+  "$@" >"$work/out" 2>"$work/err"
+  got=$?
+  [ "$got" = "$status" ] || complain "status $got, not $status: $*"
+  [ -z "$pattern" ] || grep -Eq -- "$pattern" "$work/out" "$work/err" || complain "nothing like '$pattern': $*"
+}
+
+program() { printf '%s\n' "$2" >"$work/$1"; }
+
+program soft.mica 'program soft(n = 64) {
+  X: f32[32, n]
+  E = exp(X)
+  return E / sum(E, dim=1)
+}'
+program other.mica 'program soft(n = 64) {
+  X: f32[32, n]
+  return softmax(X, dim=1)
+}'
+program wrong.mica 'program soft(n = 64) {
+  X: f32[32, n]
+  E = exp(X)
+  return E / sum(E, dim=0)
+}'
+program function.mica 'program p() {
+  X: f32[4, 4]
+  return sofmax(X, dim=1)
+}'
+program shapes.mica 'program p() {
+  X: f32[4, 5]
+  Y: f32[6, 7]
+  return matmul(X, Y)
+}'
+program zero.mica 'program p(n = 0) {
+  X: f32[4, n]
+  return exp(X)
+}'
+
+# ---- help and tables ----
+expect 0 'superoptimizer' "$MICA"
+expect 0 'optimize' "$MICA" help
+for command in optimize search run verify show bench ops targets version; do
+  expect 0 'examples' "$MICA" help "$command"
+  expect 0 'examples' "$MICA" "$command" --help
+done
+expect 0 'rms_norm' "$MICA" ops
+expect 0 'dim' "$MICA" ops softmax
+expect 0 '"operators"' "$MICA" ops --json -
+expect 0 'mica [0-9]' "$MICA" version
+
+# ---- options ----
+expect 2 'optimize' "$MICA" optimise x
+expect 2 'did you mean --threads' "$MICA" optimize "$work/soft.mica" --thread 2
+expect 2 'needs a value' "$MICA" optimize "$work/soft.mica" --seed
+expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads many
+expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads 0
+expect 2 'takes FILE' "$MICA" optimize
+expect 2 'pruning rule' "$MICA" optimize "$work/soft.mica" --off nothing
+expect 2 'softmax' "$MICA" ops sofmax
+expect 2 'name=integer' "$MICA" show "$work/soft.mica" --set n
+expect 2 'k' "$MICA" show "$work/soft.mica" --set k=3
+expect 2 'target' "$MICA" optimize "$work/soft.mica" --target abacus
+expect 2 'dtype' "$MICA" optimize "$work/soft.mica" --dtype f99
+
+# ---- programs ----
+expect 3 'cannot open' "$MICA" show "$work/absent.mica"
+expect 2 'function.mica:3:' "$MICA" show "$work/function.mica"
+expect 2 'softmax' "$MICA" show "$work/function.mica"
+expect 2 '\[4, 5\].*\[6, 7\]' "$MICA" show "$work/shapes.mica"
+expect 2 'hint' "$MICA" show "$work/zero.mica"
+expect 0 'softmax' "$MICA" show "$work/other.mica" --text
+expect 0 'exp' "$MICA" show "$work/other.mica" --expand
+expect 0 'exp' "$MICA" show "$work/soft.mica" --abstract
+
+# ---- graphs as JSON ----
+expect 0 '' "$MICA" show "$work/soft.mica" --json "$work/soft.json" --quiet
+expect 0 'exp' "$MICA" show "$work/soft.json" --text
+head -c 200 "$work/soft.json" >"$work/cut.json"
+expect 2 'cut.json' "$MICA" show "$work/cut.json"
+: >"$work/empty.mica"
+expect 2 'empty.mica' "$MICA" show "$work/empty.mica"
+head -c 4096 /dev/urandom >"$work/noise.mica"
+expect 2 'noise.mica' "$MICA" show "$work/noise.mica"
+
+# ---- run ----
+expect 0 'hash' "$MICA" run "$work/soft.mica"
+expect 0 'hash' "$MICA" run "$work/soft.mica" --engine field
+expect 2 'engines' "$MICA" run "$work/soft.mica" --engine f65
+expect 0 '' "$MICA" run "$work/soft.mica" --out "$work/arrays" --json "$work/run.json" --quiet
+[ -n "$(ls "$work"/arrays/*.npy 2>/dev/null)" ] || complain "no array was written"
+expect 0 'hash' "$MICA" run "$work/soft.mica" "X=$(echo "$work"/arrays/*.npy)"
+expect 2 'no input' "$MICA" run "$work/soft.mica" "Z=$work/run.json"
+expect 2 'numpy' "$MICA" run "$work/soft.mica" "X=$work/run.json"
+
+# ---- verify ----
+expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/other.mica"
+expect 1 'not equal' "$MICA" verify "$work/soft.mica" "$work/wrong.mica"
+expect 2 '' "$MICA" verify "$work/soft.mica" "$work/shapes.mica"
+
+# ---- the machine ----
+expect 3 'folder|directory' "$MICA" optimize "$work/soft.mica" --out /dev/null/there
+expect 3 'write' "$MICA" show "$work/soft.mica" --json /dev/full
+expect 3 'write' bash -c "'$MICA' ops >/dev/full"
+expect 3 'compiler|CC' env CC=/nonexistent "$MICA" optimize "$work/soft.mica" --no-db
+(ulimit -f 0; "$MICA" show "$work/soft.mica" --json "$work/full.json") >"$work/out" 2>"$work/err"
+[ $? = 3 ] || complain "a full disk is not status 3"
+[ ! -e "$work/full.json" ] && [ -z "$(ls "$work"/*.tmp 2>/dev/null)" ] || complain "a full disk left a file"
+head -c 8192 /dev/urandom >"$work/bad.db"
+expect 3 'database' "$MICA" optimize "$work/soft.mica" --db "$work/bad.db"
+
+# ---- optimize, and again from the database ----
+expect 0 'op-by-op' "$MICA" optimize "$work/soft.mica" --out "$work/result" --json "$work/report.json"
+for file in program.mica graph.mica graph.json kernel.c kernel.h report.txt report.json; do
+  [ -s "$work/result/$file" ] || complain "$file is missing"
+done
+for key in program target search seconds states pruned verified baseline best us kernels speedup certificate delta tests \
+  seed max_rel_err; do
+  grep -q "\"$key\"" "$work/report.json" || complain "the report has no $key"
+done
+expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/result/graph.mica"
+expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/result/graph.json"
+cc -std=gnu11 -O1 -fopenmp -march=native -c "$work/result/kernel.c" -o "$work/kernel.o" 2>"$work/err" || complain "kernel.c does not compile"
+start=$(date +%s%N)
+expect 0 'recalled' "$MICA" optimize "$work/soft.mica"
+took=$((($(date +%s%N) - start) / 1000000))
+[ -n "${MICA_SANITIZED:-}" ] || [ "$took" -lt 200 ] || complain "recalling took $took ms"
+
+# ---- a stop keeps what was found ----
+if [ -z "${MICA_SANITIZED:-}" ]; then
+  "$MICA" optimize examples/m_gqa.mica --dtype f32 >"$work/out" 2>"$work/err" &
+  pid=$!
+  sleep 1
+  kill -INT $pid
+  wait $pid
+  status=$?
+  [ $status = 3 ] || complain "status $status after a stop, not 3"
+  grep -q stopped "$work/err" || complain "a stop is not reported"
+fi
+
+[ $failures = 0 ] || { echo "$failures failed"; exit 1; }
+echo "all passed"

@@ -1,0 +1,168 @@
+// The pipeline from its public interface, and what it is made of that has no room of its own.
+#include "core/core.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/mica-core-XXXXXX";
+
+static const char soft[] = "program soft(n = 64) {\n"
+                           "  X: f32[32, n]\n"
+                           "  E = exp(X)\n"
+                           "  return E / sum(E, dim=1)\n"
+                           "}\n";
+
+static void json_forms(void **state)
+{
+  static const char *const same[] = {
+      "{}\n",
+      "[]\n",
+      "0.1\n",
+      "[1, 2.5, \"a\\\"b\", null, true]\n",
+      "{\"a\": {\"b\": [1e-05, 3]}}\n",
+  };
+  (void)state;
+  for (size_t i = 0; i < COUNT(same); i++) {
+    struct str out = {0};
+    json_t *v = json_loads(same[i], JSON_DECODE_ANY, NULL);
+    assert_non_null(v);
+    json_text(v, &out);
+    assert_string_equal(str_text(&out), same[i]);
+    str_free(&out);
+    json_decref(v);
+  }
+}
+
+static void json_breaks_long_lines(void **state)
+{
+  (void)state;
+  struct str out = {0};
+  json_t *v = json_object();
+  for (int i = 0; i < 12; i++) {
+    char key[32];
+    snprintf(key, sizeof key, "a_long_key_%d", i);
+    json_object_set_new(v, key, json_integer(i));
+  }
+  json_text(v, &out);
+  assert_non_null(strstr(out.p, "{\n  \"a_long_key_0\": 0,\n  \"a_long_key_1\": 1,"));
+  json_t *again = json_loads(out.p, 0, NULL);
+  assert_true(json_equal(v, again));
+  json_decref(again);
+  json_decref(v);
+  str_free(&out);
+}
+
+static void prune_names(void **state)
+{
+  (void)state;
+  unsigned off;
+  struct err e = {0};
+  assert_int_equal(prune_parse(NULL, &off, &e), OK);
+  assert_int_equal(off, 0);
+  assert_int_equal(prune_parse("expr,memory", &off, &e), OK);
+  assert_int_equal(off, 1u << PRUNE_EXPR | 1u << PRUNE_MEMORY);
+  assert_int_equal(prune_parse("expr,exp", &off, &e), USER);
+  assert_non_null(strstr(e.hint, "expr"));
+}
+
+static void messages(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  const char *bad[] = {"n", "=3", "n=", "n=3x", "n=99999999999999999999"};
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    assert_int_equal(mica_load_text(m, soft, "soft.mica", 1, &bad[i], &p), MICA_USER);
+    assert_non_null(strstr(mica_error(m), "name=integer"));
+  }
+  assert_int_equal(mica_load_text(m, "program p() {\n  X: f32[2]\n  return epx(X)\n}\n", "p.mica", 0, NULL, &p), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "p.mica:3:"));
+  assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
+  assert_string_equal(mica_error(m), "");
+  mica_close(m);
+}
+
+static void optimize_and_recall(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  struct mica_report *r, *again;
+  struct mica_options o = mica_options_default();
+  char path[64];
+  snprintf(path, sizeof path, "%s/mica.db", folder);
+  o.db = path, o.seconds = 0.05, o.measure = 2, o.threads = 2;
+  assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
+  assert_int_equal(mica_optimize(m, p, &o, &r), MICA_OK);
+  assert_false(mica_report_recalled(r));
+  json_t *v = json_loads(mica_report_json(r), 0, NULL);
+  assert_string_equal(json_string_value(json_object_get(v, "program")), "soft");
+  assert_true(json_number_value(json_object_get(v, "speedup")) >= 1);
+  assert_true(json_is_true(json_object_get(json_object_get(v, "certificate"), "equal")));
+  assert_true(json_number_value(json_object_get(v, "max_rel_err")) < 1e-4);
+  json_decref(v);
+  assert_int_equal(mica_optimize(m, p, &o, &again), MICA_OK);
+  assert_true(mica_report_recalled(again));
+  assert_string_equal(mica_report_json(r), mica_report_json(again));
+  assert_string_equal(mica_report_text(r), mica_report_text(again));
+  snprintf(path, sizeof path, "%s/out", folder);
+  assert_int_equal(mica_report_save(m, again, path), MICA_OK);
+  assert_int_equal(mica_report_save(m, again, "/dev/null/out"), MICA_ENVIRONMENT);
+  mica_close(m);
+}
+
+static void stopped_at_once(void **state)
+{
+  (void)state;
+  volatile int stop = 1;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  struct mica_report *r;
+  struct mica_options o = mica_options_default();
+  o.remember = false, o.stop = &stop;
+  assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
+  assert_int_equal(mica_optimize(m, p, &o, &r), MICA_ENVIRONMENT);
+  assert_non_null(strstr(mica_error(m), "stopped"));
+  mica_close(m);
+}
+
+static void no_compiler(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  struct mica_report *r;
+  struct mica_options o = mica_options_default();
+  o.remember = false;
+  setenv("CC", "/nonexistent/cc", 1);
+  assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
+  assert_int_equal(mica_optimize(m, p, &o, &r), MICA_ENVIRONMENT);
+  assert_non_null(strstr(mica_error(m), "compiler"));
+  unsetenv("CC");
+  mica_close(m);
+}
+
+static int leave(void **state)
+{
+  (void)state;
+  struct str s = {0};
+  str_add(&s, "rm -rf '%s'", folder);
+  int status = system(s.p);
+  str_free(&s);
+  return status;
+}
+
+int main(void)
+{
+  if (!mkdtemp(folder)) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(json_forms),          cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
+      cmocka_unit_test(messages),            cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
+      cmocka_unit_test(no_compiler),
+  };
+  return cmocka_run_group_tests(tests, NULL, leave);
+}

@@ -1,0 +1,150 @@
+// Generated code against the interpreter: every case of cases.h as written and with thread graphs, the examples'
+// small graphs, what a target refuses, and names that try to become code.
+// test: timeout 300
+#include "cases.h"
+#include "front/front.h"
+#include "rt/rt.h"
+#include "thread/thread.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct target host = {.name = "cpu", .cores = 2, .lanes = 16, .l3 = 32 << 20};
+static const struct target small = {.name = "cpu", .cores = 3, .lanes = 16, .l3 = 1 << 10}; // stores past its caches
+
+static void parse(struct arena *mem, const char *text, struct graph **g)
+{
+  struct err e = {0};
+  if (front_parse(mem, text, strlen(text), "case", 0, NULL, g, &e)) fail_msg("%d:%d: %s", e.at.line, e.at.col, e.text);
+}
+
+static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header, struct gen_info *info)
+{
+  struct err e = {0};
+  if (gen_c(g, "test", t, source, header, info, &e)) fail_msg("gen: %s", e.text);
+}
+
+// Compiles g and compares it with `reference` on random inputs.
+static void check(const char *name, const struct graph *g, const struct target *t, const struct graph *reference)
+{
+  struct err e = {0};
+  struct str source = {0};
+  struct module *m;
+  double rel;
+  generate(g, t, &source, NULL, NULL);
+  if (module_build(source.p, "test", &m, &e)) fail_msg("%s: %s", name, e.text);
+  if (check_numeric(m, reference, 7, 2, &rel, &e)) fail_msg("%s: %s", name, e.text);
+  module_close(m);
+  str_free(&source);
+}
+
+static void as_written(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct arena mem = {0};
+    struct graph *g;
+    parse(&mem, cases[i].text, &g);
+    check(cases[i].name, g, &host, g);
+    arena_close(&mem);
+  }
+}
+
+static void with_thread_graphs(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    if (!strstr(cases[i].text, "block(")) continue;
+    struct arena mem = {0};
+    struct graph *g, *fused;
+    struct err e = {0};
+    parse(&mem, cases[i].text, &g);
+    if (thread_graphs(&mem, g, &fused, &e)) fail_msg("%s: %s", cases[i].name, e.text);
+    check(cases[i].name, fused, &small, g);
+    arena_close(&mem);
+  }
+}
+
+static void half_precision(void **state)
+{
+  (void)state;
+  static const char *const which[] = {"attention", "block_rows", "block_moves", "lora", "mixed", "streamed", "keys_transposed"};
+  for (size_t i = 0; i < COUNT(cases); i++)
+    for (size_t k = 0; k < COUNT(which); k++) {
+      if (strcmp(cases[i].name, which[k])) continue;
+      struct arena mem = {0};
+      struct graph *g, *h;
+      struct err e = {0};
+      parse(&mem, cases[i].text, &g);
+      if (graph_cast(&mem, g, k % 2 ? BF16 : F16, &h, &e)) fail_msg("%s", e.text);
+      check(cases[i].name, h, &host, h);
+      arena_close(&mem);
+    }
+}
+
+static void refuses_all_reduce(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *g;
+  struct err e = {0};
+  struct str s = {0}, h = {0};
+  parse(&mem, "program p { X: f32[4]\n return all_reduce(X) }", &g);
+  assert_int_equal(gen_c(g, "p", &host, &s, &h, NULL, &e), USER);
+  assert_int_equal(e.id, ERR_TARGET);
+  assert_non_null(strstr(e.text, "all_reduce"));
+  str_free(&s), str_free(&h);
+  arena_close(&mem);
+}
+
+static void names_stay_names(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *g = graph_new(&mem, KERNEL, "p");
+  struct err e = {0};
+  struct str s = {0}, h = {0};
+  int x, y;
+  assert_int_equal(graph_input(g, "*/ int main(void) {", F32, &(struct shape){1, {5}}, NOWHERE, &x, &e), OK);
+  assert_int_equal(graph_add(g, OP_EXP, 1, &x, NULL, NOWHERE, &y, &e), OK);
+  assert_int_equal(graph_name(g, y, "e\n#error \\", NOWHERE, &e), OK);
+  assert_int_equal(graph_add(g, OP_OUTPUT, 1, &y, NULL, NOWHERE, NULL, &e), OK);
+  generate(g, &host, &s, &h, NULL);
+  assert_null(strstr(s.p, "main("));
+  assert_null(strstr(s.p, "#error \\"));
+  check("names", g, &host, g);
+  char name[64];
+  gen_identifier(name, "9 lives; drop");
+  assert_string_equal(name, "m_9_lives__drop");
+  str_free(&s), str_free(&h);
+  arena_close(&mem);
+}
+
+static void same_text_again(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *g;
+  struct str s = {0}, t = {0};
+  struct gen_info info;
+  parse(&mem, cases[8].text, &g);
+  generate(g, &host, &s, NULL, &info), generate(g, &host, &t, NULL, NULL);
+  assert_string_equal(s.p, t.p);
+  assert_int_equal(info.kernels, 1);
+  assert_true(info.scratch > 0 && !info.needs_blas);
+  str_free(&s), str_free(&t);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(as_written),         cmocka_unit_test(with_thread_graphs), cmocka_unit_test(half_precision),
+      cmocka_unit_test(refuses_all_reduce), cmocka_unit_test(names_stay_names),   cmocka_unit_test(same_text_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+// Compiling, loading, checking and timing generated code; what goes wrong there is the environment's fault and has to
+// be said so.
+#include "front/front.h"
+#include "rt/rt.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char adds_one[] = "program p { X: f32[3, 50]\n return X + 1 }";
+static const char adds_two[] = "program p { X: f32[3, 50]\n return X + 2 }";
+
+static struct graph *parse(struct arena *mem, const char *text)
+{
+  struct graph *g;
+  struct err e = {0};
+  if (front_parse(mem, text, strlen(text), "p", 0, NULL, &g, &e)) fail_msg("%s", e.text);
+  return g;
+}
+
+static struct module *build(const struct graph *g)
+{
+  const struct target t = {.name = "cpu", .cores = 2, .lanes = 16};
+  struct err e = {0};
+  struct str s = {0};
+  struct module *m = NULL;
+  if (gen_c(g, "p", &t, &s, NULL, NULL, &e)) fail_msg("%s", e.text);
+  if (module_build(s.p, "p", &m, &e)) fail_msg("%s", e.text);
+  str_free(&s);
+  return m;
+}
+
+static int entries_of(const char *path)
+{
+  int n = 0;
+  DIR *d = opendir(path);
+  assert_non_null(d);
+  for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+static void compiler_errors_are_told(void **state)
+{
+  (void)state;
+  struct err e = {0};
+  struct module *m = NULL;
+  char dir[] = "/tmp/mica-test-XXXXXX";
+  assert_non_null(mkdtemp(dir));
+  setenv("TMPDIR", dir, 1);
+  assert_int_equal(module_build("int mica_p(void) { return wrong; }\n", "p", &m, &e), ENV);
+  assert_int_equal(e.id, ERR_COMPILER);
+  assert_non_null(strstr(e.text, "wrong"));
+  assert_int_equal(entries_of(dir), 0);
+  e = (struct err){0};
+  assert_int_equal(module_build("int mica_q(void) { return 0; }\n", "p", &m, &e), ENV);
+  assert_int_equal(e.id, ERR_LIBRARY);
+  assert_int_equal(entries_of(dir), 0);
+  unsetenv("TMPDIR");
+  rmdir(dir);
+}
+
+static void missing_compiler(void **state)
+{
+  (void)state;
+  struct err e = {0};
+  struct module *m = NULL;
+  setenv("CC", "/nonexistent/cc", 1);
+  assert_string_equal(compiler_version(), "");
+  assert_int_equal(module_build("", "p", &m, &e), ENV);
+  assert_int_equal(e.id, ERR_COMPILER);
+  assert_non_null(strstr(e.text, "/nonexistent/cc"));
+  unsetenv("CC");
+  assert_string_not_equal(compiler_version(), "");
+}
+
+static void no_room_for_files(void **state)
+{
+  (void)state;
+  struct err e = {0};
+  struct module *m = NULL;
+  setenv("TMPDIR", "/nonexistent", 1);
+  assert_int_equal(module_build("", "p", &m, &e), ENV);
+  assert_int_equal(e.id, ERR_FILE);
+  unsetenv("TMPDIR");
+}
+
+static void wrong_results_are_found(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *one = parse(&mem, adds_one), *two = parse(&mem, adds_two);
+  struct module *m = build(one);
+  struct err e = {0};
+  double rel;
+  assert_int_equal(check_numeric(m, one, 1, 2, &rel, &e), OK);
+  assert_true(rel < 1e-6);
+  assert_int_equal(check_numeric(m, two, 1, 1, &rel, &e), NO);
+  assert_int_equal(e.id, ERR_WRONG);
+  module_close(m);
+  arena_close(&mem);
+}
+
+static void untouched_outputs_are_found(void **state)
+{
+  (void)state;
+  static const char lazy[] = "#include <stddef.h>\nsize_t mica_p_workspace(void) { return 0; }\n"
+                             "int mica_p(void *const *i, void *const *o, void *w) { return !i || !o || w; }\n";
+  struct arena mem = {0};
+  struct graph *one = parse(&mem, adds_one);
+  struct module *m;
+  struct err e = {0};
+  double rel;
+  assert_int_equal(module_build(lazy, "p", &m, &e), OK);
+  assert_int_equal(check_numeric(m, one, 1, 1, &rel, &e), NO);
+  assert_int_equal(e.id, ERR_WRONG);
+  module_close(m);
+  arena_close(&mem);
+}
+
+static void large_exponents(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *g = parse(&mem, "program p { A: f32[8, 3000]\n B: f32[3000, 8]\n return exp(matmul(A, B)) }");
+  struct module *m = build(g);
+  struct err e = {0};
+  double rel;
+  if (check_numeric(m, g, 3, 1, &rel, &e)) fail_msg("%s", e.text);
+  module_close(m);
+  arena_close(&mem);
+}
+
+static void bytes_load_again(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *one = parse(&mem, adds_one);
+  struct module *m = build(one), *again;
+  struct err e = {0};
+  size_t n;
+  double rel;
+  const void *so = module_bytes(m, &n);
+  assert_true(n > 1000);
+  assert_int_equal(module_load(so, n, "p", &again, &e), OK);
+  module_close(m);
+  assert_int_equal(check_numeric(again, one, 1, 1, &rel, &e), OK);
+  module_close(again);
+  assert_int_equal(module_load("not an object", 13, "p", &again, &e), ENV);
+  assert_int_equal(e.id, ERR_LIBRARY);
+  arena_close(&mem);
+}
+
+static void timing_makes_sense(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *one = parse(&mem, adds_one);
+  struct module *m[2] = {build(one), build(parse(&mem, adds_two))};
+  struct buffers *b;
+  struct timing t[2];
+  struct err e = {0};
+  int stop = 1;
+  assert_int_equal(buffers_open(one, 5, &b, &e), OK);
+  assert_int_equal(b->nin, 1);
+  assert_int_equal(b->in_bytes[0], 600);
+  assert_int_equal(measure(m, 2, b, 0.01, NULL, t, &e), OK);
+  for (int i = 0; i < 2; i++) {
+    assert_true(t[i].runs >= 5 && t[i].least > 0);
+    assert_true(t[i].least <= t[i].p25 && t[i].p25 <= t[i].median && t[i].median <= t[i].p75 && t[i].p75 <= t[i].most);
+  }
+  assert_int_equal(t[0].runs, t[1].runs);
+  assert_int_equal(measure(m, 2, b, 1, &stop, t, &e), ENV);
+  assert_int_equal(e.id, ERR_STOPPED);
+  buffers_close(b);
+  module_close(m[0]), module_close(m[1]);
+  arena_close(&mem);
+}
+
+static void targets(void **state)
+{
+  (void)state;
+  struct target t;
+  struct err e = {0};
+  assert_int_equal(target_open("tpu", 0, true, &t, &e), USER);
+  assert_int_equal(e.id, ERR_TARGET);
+  assert_non_null(strstr(e.hint, "cpu"));
+  e = (struct err){0};
+  assert_int_equal(target_open(target_name(0), 2, false, &t, &e), OK);
+  assert_int_equal(t.cores, 2);
+  assert_true(t.bandwidth > 1e8 && t.cache_bandwidth > 1e8 && t.flops > 1e8 && t.exp_rate > 1e7 && t.launch > 0);
+  assert_true(t.l1 > 0 && t.l2 > t.l1 && t.scratch < t.l2 && t.memory > 1 << 28 && *t.device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(compiler_errors_are_told), cmocka_unit_test(missing_compiler),
+      cmocka_unit_test(no_room_for_files),        cmocka_unit_test(wrong_results_are_found),
+      cmocka_unit_test(untouched_outputs_are_found), cmocka_unit_test(large_exponents),
+      cmocka_unit_test(bytes_load_again),         cmocka_unit_test(timing_makes_sense),
+      cmocka_unit_test(targets),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
