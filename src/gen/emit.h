@@ -35,8 +35,8 @@ void line(struct str *s, int depth, const char *fmt, ...) PRINTF(3, 4);
 const char *name_of(struct arena *mem, const char *prefix, int index, const char *own);
 // The node as text for a comment: "E = exp(S)". Nothing in it can end the comment.
 const char *node_text(struct arena *mem, const struct graph *g, const struct node *n);
-const char *c_type(enum dtype t);                        // "float", "uint16_t"
-const char *number(struct arena *mem, double x);         // a C constant of type float
+const char *c_type(enum dtype t);                // "float", "uint16_t"
+const char *number(struct arena *mem, double x); // a C constant of type float
 
 // ---- view.c ----------------------------------------------------------------------------------------------
 
@@ -51,9 +51,9 @@ struct view {
 struct view view_dense(const char *ptr, int buf, enum dtype t, const struct shape *s);
 bool view_is_dense(const struct view *v);
 struct view view_cut(struct arena *mem, const struct view *v, int dim, int64_t from, int64_t extent);
-struct view view_permuted(const struct view *v, const struct shape *perm); // perm.n == 0: the last two swap
+struct view view_permuted(const struct view *v, const struct shape *perm);         // perm.n == 0: the last two swap
 bool view_reshaped(const struct view *v, const struct shape *s, struct view *out); // false: needs a copy
-struct view view_broadcast(const struct view *v, const struct shape *to);  // right-aligned, stride 0
+struct view view_broadcast(const struct view *v, const struct shape *to);          // right-aligned, stride 0
 
 // ---- space.c ---------------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ struct space {
   struct buffer {
     int64_t bytes, offset;
     int first, last; // times of first and last use
-  } *buffers;
+  } * buffers;
   int64_t total; // after space_place
 };
 int space_add(struct space *s, int64_t bytes, int first);
@@ -78,9 +78,9 @@ struct operand {
   const char *ptr;
   enum dtype dtype;
   int64_t s[NEST_DIMS];
-  int repeated; // dimension whose slices are read several times in a row, or -1
-  bool local;   // a buffer of one piece of a row
-  int64_t ahead; // prefetch what lies so many elements further: the tile that comes next; or 0
+  int repeated;     // dimension whose slices are read several times in a row, or -1
+  bool local;       // a buffer of one piece of a row
+  int64_t ahead;    // prefetch what lies so many elements further: the tile that comes next; or 0
   const char *past; // as of a view
 };
 struct value {
@@ -88,17 +88,17 @@ struct value {
   const struct attrs *a; // for scalar, lo, hi
   int x, y;              // values, or -1
   int operand;
-  bool inner;            // changes along the innermost dimension
+  bool inner; // changes along the innermost dimension
 };
 struct sink {
   struct operand to;
   int value;
   enum fold fold;
-  int dim;           // folded dimension of the space
-  int64_t group;     // elements folded together
+  int dim;       // folded dimension of the space
+  int64_t group; // elements folded together
   bool red[NEST_DIMS];
-  bool add;          // combines with what is there
-  double scale;      // of the folded value
+  bool add;     // combines with what is there
+  double scale; // of the folded value
 };
 struct nest {
   struct arena *mem;
@@ -114,7 +114,7 @@ struct nest {
   int nsinks, sinks_cap;
 };
 struct nest nest_new(struct arena *mem, const struct shape *space);
-int nest_load(struct nest *f, const struct view *v);  // a value
+int nest_load(struct nest *f, const struct view *v); // a value
 int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t times);
 int nest_const(struct nest *f, double c);
 int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y);
@@ -125,7 +125,7 @@ bool nest_can_fold(const struct nest *f, int dim, int64_t group);
 bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add,
                double scale);
 void nest_move(struct nest *f, int from, int to); // dimension `from` takes the place of `to`
-void nest_finish(struct nest *f); // splits, drops extents of 1, merges what is contiguous
+void nest_finish(struct nest *f);                 // splits, drops extents of 1, merges what is contiguous
 
 // nest_print.c. threads > 0: the nest is a whole kernel and its loops are spread over threads.
 void nest_print(struct str *s, int depth, struct nest *f, int threads);
@@ -152,13 +152,13 @@ struct block {
   bool *root;               // accumulators whose square root is still to be taken
   int *order;               // node -> index among iterators or savers
   struct str text[STAGES];
-  struct str tiles;         // declarations, once offsets are known
+  struct str tiles; // declarations, once offsets are known
   struct space space;
-  const char **names;       // of the tiles in space, by buffer
+  const char **names; // of the tiles in space, by buffer
   int names_cap;
-  int depth, now;           // of the block's statements; index of the node being emitted
+  int depth, now; // of the block's statements; index of the node being emitted
   int64_t iterations;
-  bool wants_first;         // some statement asks whether this is the first iteration
+  bool wants_first; // some statement asks whether this is the first iteration
   struct err *e;
 };
 
@@ -172,7 +172,8 @@ int depth_of(const struct block *b, enum stage st);
 const char *block_name(const struct block *b, const char *prefix, int tensor);
 // A dense tile in scratch, alive from now on; whole_loop: its value crosses iterations.
 struct view tile_new(struct block *b, const char *name, const struct shape *s, enum stage st, bool whole_loop);
-struct view tile_like(struct block *b, const char *name, const struct view *v, enum stage st); // its dimensions' order kept
+struct view tile_like(struct block *b, const char *name, const struct view *v,
+                      enum stage st);                                // its dimensions' order kept
 void tile_use(struct block *b, const struct view *v, enum stage st); // keeps its memory until now
 void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st); // converts, transposes
 void tile_fill(struct block *b, const struct view *v, double c, enum stage st);
@@ -182,7 +183,8 @@ int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // it
 void tile_print(struct block *b, struct nest *f, enum stage st);
 void block_comment(struct block *b, int node, enum stage st); // stages.c: the node's text
 
-// ---- group.c, fusion.c: elementwise operators, reductions, thread graphs ------------------------------------------------
+// ---- group.c, fusion.c: elementwise operators, reductions, thread graphs
+// ------------------------------------------------
 int group_node(struct block *b, int node);   // one operator
 int group_thread(struct block *b, int node); // a THREAD node
 // Where a value of a nest goes: to savers and accumulators that can take it as it is made, to a tile if others read it.
@@ -216,13 +218,13 @@ struct kernel {
   const struct node *n;
   struct place *in; // constants, or views of parameters
   struct view *out;
-  struct space *space; // the workspace
+  struct space *space;  // the workspace
   int temps[4], ntemps; // buffers in it that the kernel alone uses: parameters w0, w1, ...
   int now, threads;
-  int64_t scratch;      // bytes a thread, of BLOCK
+  int64_t scratch; // bytes a thread, of BLOCK
   bool blas;
 };
-int library_print(struct kernel *k, struct str *s, struct err *e);  // the body of any node but BLOCK
-int kernel_print(struct kernel *k, struct str *s, struct err *e);   // the body of a BLOCK node
+int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
+int kernel_print(struct kernel *k, struct str *s, struct err *e);  // the body of a BLOCK node
 
 #endif

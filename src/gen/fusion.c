@@ -8,9 +8,9 @@
 struct part { // a tensor of the thread graph, as the whole tile
   struct shape whole;
   enum { UNMADE, LOADED, VALUE, FOLDED } kind;
-  int value, root;  // root: the tensor it is another name of
-  int outer;        // the block's tensor that it is, or -1
-  int nest;         // the nest in which a loaded one already is a value
+  int value, root; // root: the tensor it is another name of
+  int outer;       // the block's tensor that it is, or -1
+  int nest;        // the nest in which a loaded one already is a value
   struct place at;
 };
 
@@ -55,7 +55,8 @@ static const struct node *adder(const struct fusion *u, const struct node *reduc
   for (int i = 0; i < u->g->nnodes; i++)
     for (int k = 0; k < u->g->nodes[i].nin; k++)
       if (u->g->nodes[i].in[k] == reduce->out) found = &u->g->nodes[i], readers++;
-  bool adds = readers == 1 && found->op == OP_ACCUM && reduce->op == OP_SUM && u->g->nloop == 1 && found->a.fmap[0] == REPLICA;
+  bool adds =
+      readers == 1 && found->op == OP_ACCUM && reduce->op == OP_SUM && u->g->nloop == 1 && found->a.fmap[0] == REPLICA;
   return adds && parts_of(u, reduce->in[0], reduce->a.dim) == u->g->loop[0] ? found : NULL;
 }
 
@@ -182,7 +183,8 @@ static struct folded fold_in(const struct fusion *u, const struct node *n)
   int64_t extent = u->g->tensors[n->in[0]].shape.d[n->a.dim];
   int64_t group = (op_rows[n->op].attrs & A_GROUP) && n->a.group ? n->a.group : extent;
   if (adder(u, n)) group = u->part[n->in[0]].whole.d[n->a.dim];
-  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, n->a.dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
+  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, n->a.dim, group,
+                         op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
 }
 
 static int add_reduce(struct fusion *u, int i)
@@ -248,10 +250,14 @@ int group_thread(struct block *b, int node)
     struct part *out = &u.part[k->out];
     enum rule r = op_rows[k->op].rule;
     if (computes(k)) line(&b->text[u.st], depth_of(b, u.st), "//   %s", node_text(b->mem, n->sub, k));
-    if (k->op == OP_ITER) out->kind = LOADED, out->outer = n->in[iter++];
-    else if (k->op == OP_CONST) out->kind = LOADED, out->at = (struct place){PLACE_CONST, false, k->a.scalar};
-    else if (r == RULE_MAP) s = add_map(&u, i);
-    else if (r == RULE_REDUCE) s = add_reduce(&u, i);
+    if (k->op == OP_ITER)
+      out->kind = LOADED, out->outer = n->in[iter++];
+    else if (k->op == OP_CONST)
+      out->kind = LOADED, out->at = (struct place){PLACE_CONST, false, k->a.scalar};
+    else if (r == RULE_MAP)
+      s = add_map(&u, i);
+    else if (r == RULE_REDUCE)
+      s = add_reduce(&u, i);
   }
   if (!s) flush(&u, n->sub->nnodes);
   return s;

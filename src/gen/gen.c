@@ -8,7 +8,7 @@
 
 extern const char gen_support_text[], gen_more_text[]; // mica_cpu.h and mica_cpu_more.h, embedded by the build
 
-struct home { // of a kernel tensor
+struct home {         // of a kernel tensor
   struct place place; // kind PLACE_NONE: another tensor's memory, or nothing
   int root;           // the tensor whose memory it is
   const char *ptr;    // in the entry function; NULL: workspace
@@ -90,7 +90,8 @@ static void place_tensors(struct gen *c)
     for (int k = 0; k < n->nout; k++) {
       struct home *h = &c->home[n->out + k];
       if (h->root != n->out + k || h->ptr || n->op == OP_CONST) continue;
-      h->buf = space_add(&c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
+      h->buf = space_add(
+          &c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
     }
     for (int k = 0; k < n->nin; k++) space_touch(&c->space, c->home[c->home[n->in[k]].root].buf, i);
   }
@@ -120,7 +121,8 @@ static const char *address_of(const struct gen *c, int t)
   return h->ptr ? h->ptr : arena_printf(c->mem, "b%d", h->buf);
 }
 
-static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params, struct str *args)
+static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params,
+                       struct str *args)
 {
   const char *sep = "";
   for (int i = 0; i < k->n->nin; i++) {
@@ -158,7 +160,8 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   for (int j = 0; j < n->nin; j++) k.in[j] = place_of(c, n->in[j], arena_printf(c->mem, "a%d", j));
   for (int j = 0; j < n->nout; j++) k.out[j] = place_of(c, n->out + j, arena_printf(c->mem, "r%d", j)).v;
   if (n->op == OP_BLOCK) leave_caches(c, &k);
-  if (n->op == OP_OUTPUT) k.out[0] = view_dense("r0", -1, c->g->tensors[n->in[0]].dtype, &c->g->tensors[n->in[0]].shape);
+  if (n->op == OP_OUTPUT)
+    k.out[0] = view_dense("r0", -1, c->g->tensors[n->in[0]].dtype, &c->g->tensors[n->in[0]].shape);
   if (n->op == OP_OUTPUT && k.in->kind == PLACE_CONST) { // a constant that is an output
     struct node *fill = arena_copy(c->mem, n, sizeof *n);
     fill->op = OP_CONST, fill->a.scalar = k.in->c, fill->nin = 0, fill->nout = 1;
@@ -171,7 +174,8 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   int s = n->op == OP_BLOCK ? kernel_print(&k, &body, c->e) : library_print(&k, &body, c->e);
   if (!s) {
     parameters(c, &k, out, &params, &args);
-    str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels, str_text(&params), str_text(&body));
+    str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels,
+            str_text(&params), str_text(&body));
     line(&c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels++, str_text(&args));
   }
   c->scratch = MAX(c->scratch, k.scratch), c->blas |= k.blas;
@@ -205,7 +209,8 @@ static void signature(struct gen *c, struct str *s)
   for (int i = 0; i < c->g->nnodes; i++) {
     const struct node *n = &c->g->nodes[i];
     if (n->op != OP_INPUT) continue;
-    str_add(s, "%sconst %s *%s", in ? ", " : "", c_type(c->g->tensors[n->out].dtype), name_of(c->mem, "in", in, c->g->tensors[n->out].name));
+    str_add(s, "%sconst %s *%s", in ? ", " : "", c_type(c->g->tensors[n->out].dtype),
+            name_of(c->mem, "in", in, c->g->tensors[n->out].name));
     in++;
   }
   for (int i = 0; i < c->g->nnodes; i++) {
@@ -227,8 +232,11 @@ static void unpack(struct gen *c, struct str *s, bool names)
     if (!input && n->op != OP_OUTPUT) continue;
     int t = input ? n->out : n->in[0], at = input ? in++ : out++;
     const char *name = name_of(c->mem, input ? "in" : "out", at, c->g->tensors[t].name);
-    if (names) str_add(s, "%s%s%s", at ? ", " : "", input ? "(void *)" : "", name);
-    else line(s, 1, "%s%s *const %s = %s[%d];", input ? "const " : "", c_type(c->g->tensors[t].dtype), name, input ? "inputs" : "outputs", at);
+    if (names)
+      str_add(s, "%s%s%s", at ? ", " : "", input ? "(void *)" : "", name);
+    else
+      line(s, 1, "%s%s *const %s = %s[%d];", input ? "const " : "", c_type(c->g->tensors[t].dtype), name,
+           input ? "inputs" : "outputs", at);
   }
 }
 
@@ -245,20 +253,23 @@ static void names_of(struct gen *c, struct str *s, enum op op)
   }
 }
 
-static const char entry_memory[] =
-    "  void *memory = %s_workspace() ? aligned_alloc(64, %s_workspace()) : NULL;\n"
-    "  if (%s_workspace() && !memory) return ENOMEM;\n";
+static const char entry_memory[] = "  void *memory = %s_workspace() ? aligned_alloc(64, %s_workspace()) : NULL;\n"
+                                   "  if (%s_workspace() && !memory) return ENOMEM;\n";
 
 static void entries(struct gen *c, struct str *s)
 {
   const char *full = arena_printf(c->mem, "mica_%s", c->name);
-  line(s, 0, "size_t %s_workspace(void)\n{\n  return %lld + (size_t)MICA_THREADS * %lld;\n}\n", full, (long long)c->space.total, (long long)c->scratch);
+  line(s, 0, "size_t %s_workspace(void)\n{\n  return %lld + (size_t)MICA_THREADS * %lld;\n}\n", full,
+       (long long)c->space.total, (long long)c->scratch);
   line(s, 0, "int %s(void *const *inputs, void *const *outputs, void *workspace)\n{", full);
   unpack(c, s, false);
   line(s, 1, "char *const memory = workspace;");
-  if (c->scratch) line(s, 1, "float *const scratch = (float *)(memory + %lld);", (long long)c->space.total);
-  else line(s, 1, "(void)memory;");
-  for (int i = 0; i < c->space.n; i++) line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
+  if (c->scratch)
+    line(s, 1, "float *const scratch = (float *)(memory + %lld);", (long long)c->space.total);
+  else
+    line(s, 1, "(void)memory;");
+  for (int i = 0; i < c->space.n; i++)
+    line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
   if (c->blas) line(s, 1, "if (openblas_set_num_threads) openblas_set_num_threads(MICA_THREADS);");
   str_raw(s, str_text(&c->calls), c->calls.n);
   line(s, 1, "return 0;\n}\n");
@@ -295,13 +306,16 @@ static void write_header(struct gen *c, struct str *h)
   }
   signature(c, h);
   str_add(h, ";\n\n// The same with a workspace of the caller's, 64-byte aligned, of that many bytes.\n");
-  str_add(h, "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n", c->name, c->name);
+  str_add(h,
+          "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n",
+          c->name, c->name);
   str_add(h, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
 const char *gen_flags(void)
 {
-  return "-std=gnu11 -O3 -march=native -fopenmp -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-semantic-interposition";
+  return "-std=gnu11 -O3 -march=native -fopenmp -ffp-contract=fast -fno-math-errno -fno-trapping-math "
+         "-fno-semantic-interposition";
 }
 
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
@@ -316,7 +330,8 @@ int gen_c(const struct graph *g, const char *name, const struct target *t, struc
   int s = emit_kernels(&c), threads = MAX(1, t->cores);
   if (!s) {
     space_place(&c.space);
-    str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
+    str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text,
+            threads);
     if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
     str_add(source, "\n%s", str_text(&c.kernels));
     entries(&c, source);

@@ -16,8 +16,10 @@ static struct folded fold_of(const struct node *n, const struct shape *in)
 
 static void emit_sink(struct nest *f, int value, const struct view *to, const struct folded *how)
 {
-  if (how->fold == FOLD_NONE) nest_store(f, value, to, false);
-  else CHECK(nest_fold(f, value, to, how->fold, how->dim, how->group, false, how->scale));
+  if (how->fold == FOLD_NONE)
+    nest_store(f, value, to, false);
+  else
+    CHECK(nest_fold(f, value, to, how->fold, how->dim, how->group, false, how->scale));
 }
 
 static bool reads(const struct node *n, int tensor)
@@ -70,8 +72,10 @@ int group_node(struct block *b, int node)
   struct nest f = nest_new(b->mem, &b->g->tensors[map ? n->out : n->in[0]].shape);
   int x = tile_load(b, &f, n->in[0], st), y = n->nin > 1 ? tile_load(b, &f, n->in[1], st) : -1;
   struct folded how = {FOLD_NONE};
-  if (map) x = nest_op(&f, n->op, &n->a, x, y);
-  else how = fold_of(n, &f.space);
+  if (map)
+    x = nest_op(&f, n->op, &n->a, x, y);
+  else
+    how = fold_of(n, &f.space);
   group_sinks(b, &f, n->out, x, &how, st);
   group_finish(b, &f, st);
   return OK;

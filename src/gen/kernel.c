@@ -1,28 +1,35 @@
 // A BLOCK node as a function: its grid is a loop over OpenMP threads, each with scratch of its own.
 #include "gen/emit.h"
 
-enum { PIECES = 16 };
+enum { PIECES = 16, SHORT = 8 << 20 }; // pieces a thread; bytes of tensors that make a short kernel
 
-// Pieces of neighbouring blocks that threads take in turn: enough of them that a thread which the system holds up
-// leaves its share to the others.
-static int64_t piece(const struct graph *g, int threads)
+// Threads take pieces of neighbouring blocks in turn, so that one which the system holds up leaves its share to the
+// others. In a short kernel every thread keeps to its own part, which its cache may still hold from the last time.
+static const char *schedule(const struct kernel *k)
 {
-  return MAX(1, graph_blocks(g) / (threads * PIECES));
+  const struct graph *g = k->n->sub;
+  int64_t bytes = 0;
+  for (int i = 0; i < k->n->nin; i++) bytes += shape_size(&k->in[i].v.shape) * dtype_bytes(k->in[i].v.dtype);
+  for (int i = 0; i < k->n->nout; i++) bytes += shape_size(&k->out[i].shape) * dtype_bytes(k->out[i].dtype);
+  if (bytes < SHORT && graph_iterations(g) == 1) return "static";
+  return arena_printf(k->mem, "dynamic, %lld", (long long)MAX(1, graph_blocks(g) / (k->threads * PIECES)));
 }
 
-// Loops over the grid axes that have more than one block; returns how many.
-static int grid_loops(const struct graph *g, int threads, struct str *s, int depth)
+// Loops over the grid axes that have more than one block.
+static void grid_loops(const struct kernel *k, struct str *s, int depth)
 {
+  const struct graph *g = k->n->sub;
   int loops = 0;
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] == 1) line(s, depth, "const ptrdiff_t x%d = 0;", i), line(s, depth, "(void)x%d;", i);
   if (loops)
-    line(s, depth, "#pragma omp for schedule(dynamic, %lld)%s", (long long)piece(g, threads),
-         loops == 3 ? " collapse(3)" : loops == 2 ? " collapse(2)" : "");
+    line(s, depth, "#pragma omp for schedule(%s)%s", schedule(k),
+         loops == 3   ? " collapse(3)"
+         : loops == 2 ? " collapse(2)"
+                      : "");
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
-  return loops;
 }
 
 // One flag an output that is stored past the caches.
@@ -50,7 +57,7 @@ int kernel_print(struct kernel *k, struct str *s, struct err *e)
     bool past = flags(k, s);
     if (many) line(s, 0, "#pragma omp parallel num_threads(MICA_THREADS)"), line(s, 1, "{");
     if (k->scratch) line(s, depth, "float *const scratch = memory + %lld * M_THREAD;", (long long)k->scratch / 4);
-    grid_loops(g, k->threads, s, depth);
+    grid_loops(k, s, depth);
     line(s, depth + loops - 1, "{");
     str_raw(s, str_text(&body), body.n);
     line(s, depth + loops - 1, "}");

@@ -73,8 +73,10 @@ static void print_transpose(struct kernel *k, struct str *s)
   }
   long long rows = from.shape.d[q], piece = 64;
   line(s, depth, "for (ptrdiff_t r = 0; r < %lld; r += %lld)", rows, piece);
-  line(s, depth + 1, "m_load_tile_t(%lld - r < %lld ? (int)(%lld - r) : %lld, %lld, %s + r * %lld, %lld, %s + r, %lld);", rows, piece, rows,
-       piece, (long long)from.shape.d[p], src, (long long)from.stride[q], (long long)from.stride[q], dst, (long long)to->stride[p]);
+  line(s, depth + 1,
+       "m_load_tile_t(%lld - r < %lld ? (int)(%lld - r) : %lld, %lld, %s + r * %lld, %lld, %s + r, %lld);", rows, piece,
+       rows, piece, (long long)from.shape.d[p], src, (long long)from.stride[q], (long long)from.stride[q], dst,
+       (long long)to->stride[p]);
 }
 
 static int print_view(struct kernel *k, struct str *s, struct err *e)
@@ -181,8 +183,8 @@ static void print_matmul(struct kernel *k, struct str *s)
     if (lead.d[i] > 1) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)lead.d[i], i);
   line(s, depth, "cblas_sgemm(CblasRowMajor, %s, %s, %lld, %lld, %lld, 1, %s, %lld, %s, %lld, 0, %s, %lld);",
        x.turned ? "CblasTrans" : "CblasNoTrans", y.turned ? "CblasTrans" : "CblasNoTrans", (long long)m,
-       (long long)out.shape.d[n - 1], (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld, z.at,
-       (long long)z.ld);
+       (long long)out.shape.d[n - 1], (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld,
+       z.at, (long long)z.ld);
   if (c.dtype != F32) print_copy(k, s, &out, &c);
   k->blas = true;
 }
@@ -198,7 +200,9 @@ int library_print(struct kernel *k, struct str *s, struct err *e)
   case RULE_SPLIT: print_split(k, s); return OK;
   case RULE_CONST: print_fill(k, s, k->n->a.scalar, k->out); return OK;
   case RULE_IO: print_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
-  case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH: break;
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
   }
   return err_set(e, ERR_TARGET, k->n->at, "%s is not generated as a kernel", op_rows[k->n->op].name);
 }

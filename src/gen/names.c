@@ -51,10 +51,7 @@ void gen_identifier(char out[64], const char *name)
   }
 }
 
-const char *c_type(enum dtype t)
-{
-  return t == F32 ? "float" : "uint16_t";
-}
+const char *c_type(enum dtype t) { return t == F32 ? "float" : "uint16_t"; }
 
 const char *number(struct arena *mem, double x)
 {
@@ -63,7 +60,8 @@ const char *number(struct arena *mem, double x)
   if (isinf(x)) return x > 0 ? "INFINITY" : "-INFINITY";
   str_double(text, x);
   bool whole = !strpbrk(text, ".e");
-  return fabs(x) > 3.402823e38 ? arena_printf(mem, "(float)%s", text) : arena_printf(mem, "%s%sf", text, whole ? "." : "");
+  return fabs(x) > 3.402823e38 ? arena_printf(mem, "(float)%s", text)
+                               : arena_printf(mem, "%s%sf", text, whole ? "." : "");
 }
 
 static void list_text(struct str *s, const struct shape *l)
@@ -74,8 +72,10 @@ static void list_text(struct str *s, const struct shape *l)
 static void map_text(struct str *s, const int8_t *map, int n)
 {
   for (int i = 0; i < n; i++)
-    if (map[i] == REPLICA) str_add(s, "%s_", i ? ", " : "");
-    else str_add(s, "%s%d", i ? ", " : "", map[i]);
+    if (map[i] == REPLICA)
+      str_add(s, "%s_", i ? ", " : "");
+    else
+      str_add(s, "%s%d", i ? ", " : "", map[i]);
 }
 
 // Attributes as in the text language, those with a value only.

@@ -105,13 +105,19 @@ static void split(struct nest *f)
   for (int i = 0; i < f->space.n; i++) {
     int64_t g = f->group[i];
     for (int o = 0; o < f->noperands; o++)
-      if (g) split_operand(f, operands[o].s, operands[o].repeated, i, k, f->operands[o].s);
-      else f->operands[o].s[k] = operands[o].s[i];
+      if (g)
+        split_operand(f, operands[o].s, operands[o].repeated, i, k, f->operands[o].s);
+      else
+        f->operands[o].s[k] = operands[o].s[i];
     for (int o = 0; o < f->nsinks; o++)
-      if (g) split_sink(f, &sinks[o], i, k, &f->sinks[o]);
-      else f->sinks[o].to.s[k] = sinks[o].to.s[i], f->sinks[o].red[k] = sinks[o].fold != FOLD_NONE && sinks[o].dim == i;
-    if (g) f->d[k++] = f->space.d[i] / g, f->d[k++] = g;
-    else f->d[k++] = f->space.d[i];
+      if (g)
+        split_sink(f, &sinks[o], i, k, &f->sinks[o]);
+      else
+        f->sinks[o].to.s[k] = sinks[o].to.s[i], f->sinks[o].red[k] = sinks[o].fold != FOLD_NONE && sinks[o].dim == i;
+    if (g)
+      f->d[k++] = f->space.d[i] / g, f->d[k++] = g;
+    else
+      f->d[k++] = f->space.d[i];
   }
   f->n = k;
 }
@@ -174,7 +180,8 @@ static void divide_once(struct nest *f)
     if (!v.code || strcmp(v.code, op_rows[OP_DIV].code) || !v.inner || f->values[v.y].inner) continue;
     PUSH(f->mem, f->values, f->nvalues, f->values_cap) = (struct value){0};
     memmove(f->values + i + 1, f->values + i, sizeof v * (size_t)(f->nvalues - 1 - i));
-    for (int k = i + 2; k < f->nvalues; k++) f->values[k].x += f->values[k].x >= i, f->values[k].y += f->values[k].y >= i;
+    for (int k = i + 2; k < f->nvalues; k++)
+      f->values[k].x += f->values[k].x >= i, f->values[k].y += f->values[k].y >= i;
     for (int k = 0; k < f->nsinks; k++) f->sinks[k].value += f->sinks[k].value >= i;
     f->values[i] = (struct value){"K(1) / x", NULL, v.y, -1, -1, false};
     f->values[i + 1] = (struct value){op_rows[OP_MUL].code, NULL, v.x, i, -1, true};

@@ -27,8 +27,14 @@ static const struct {
 };
 
 static int last_dim(const struct nest *f) { return f->n - 1; }
-static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
-static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
+static bool folds_row(const struct nest *f, const struct sink *k)
+{
+  return k->fold != FOLD_NONE && k->red[last_dim(f)];
+}
+static bool folds_memory(const struct nest *f, const struct sink *k)
+{
+  return k->fold != FOLD_NONE && !k->red[last_dim(f)];
+}
 
 // The outermost loop from which on everything is folded by k: its partial result lives in registers there.
 static int fold_level(const struct nest *f, const struct sink *k)
@@ -52,11 +58,15 @@ static const char *address(const struct printer *p, const struct operand *o, boo
   int last = last_dim(p->f);
   str_add(&t, "%s", o->ptr);
   for (int i = 0; i < last; i++)
-    if (o->s[i] == 1) str_add(&t, " + i%d", i);
-    else if (o->s[i]) str_add(&t, " + i%d * %lld", i, (long long)o->s[i]);
+    if (o->s[i] == 1)
+      str_add(&t, " + i%d", i);
+    else if (o->s[i])
+      str_add(&t, " + i%d * %lld", i, (long long)o->s[i]);
   bool cut = p->chunk && !o->local;
-  if (with_inner && o->s[last] == 1) str_add(&t, cut ? " + c + j" : " + j");
-  else if (with_inner && o->s[last]) str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
+  if (with_inner && o->s[last] == 1)
+    str_add(&t, cut ? " + c + j" : " + j");
+  else if (with_inner && o->s[last])
+    str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
   const char *text = arena_strdup(p->f->mem, str_text(&t));
   str_free(&t);
   return text;
@@ -67,8 +77,9 @@ static const char *load_text(const struct printer *p, const struct operand *o)
   struct arena *mem = p->f->mem;
   int64_t step = o->s[last_dim(p->f)];
   const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step) return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
-                                    : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
+  if (!step)
+    return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
+                           : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
   if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
   return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at)
                  : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
@@ -87,11 +98,16 @@ static void store_line(const struct printer *p, int depth, const struct operand 
 {
   int64_t step = o->s[last_dim(p->f)];
   const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step) line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
-  else if (step != 1) line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
-  else if (p->rest) line(p->s, depth, "%s(%s, n, %s);", words[o->dtype].storen, at, value);
-  else if (goes_past(p, o)) line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o->past);
-  else line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
+  if (!step)
+    line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
+  else if (step != 1)
+    line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
+  else if (p->rest)
+    line(p->s, depth, "%s(%s, n, %s);", words[o->dtype].storen, at, value);
+  else if (goes_past(p, o))
+    line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o->past);
+  else
+    line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
 }
 
 // The row's code with its variables: x and y are values, scalar, lo and hi attributes, K makes a vector of a number.
@@ -110,13 +126,20 @@ static const char *code_text(const struct printer *p, const struct value *v)
     while (isalnum((unsigned char)*end) || *end == '_') end++;
     char word[32];
     snprintf(word, sizeof word, "%.*s", (int)MIN(end - c, 31), c);
-    if (!strcmp(word, "x")) str_add(&t, "v%d", v->x);
-    else if (!strcmp(word, "y")) str_add(&t, "v%d", v->y);
-    else if (!strcmp(word, "K")) str_add(&t, "m_splat");
-    else if (v->a && !strcmp(word, "scalar")) str_add(&t, "%s", number(mem, v->a->scalar));
-    else if (v->a && !strcmp(word, "lo")) str_add(&t, "%s", number(mem, v->a->lo));
-    else if (v->a && !strcmp(word, "hi")) str_add(&t, "%s", number(mem, v->a->hi));
-    else str_add(&t, "%s", word);
+    if (!strcmp(word, "x"))
+      str_add(&t, "v%d", v->x);
+    else if (!strcmp(word, "y"))
+      str_add(&t, "v%d", v->y);
+    else if (!strcmp(word, "K"))
+      str_add(&t, "m_splat");
+    else if (v->a && !strcmp(word, "scalar"))
+      str_add(&t, "%s", number(mem, v->a->scalar));
+    else if (v->a && !strcmp(word, "lo"))
+      str_add(&t, "%s", number(mem, v->a->lo));
+    else if (v->a && !strcmp(word, "hi"))
+      str_add(&t, "%s", number(mem, v->a->hi));
+    else
+      str_add(&t, "%s", word);
     c = end;
   }
   const char *text = arena_strdup(mem, str_text(&t));
@@ -236,7 +259,8 @@ static const char *gathered(const struct printer *p, const struct sink *k, int i
   struct arena *mem = p->f->mem;
   const char *t = arena_printf(mem, "f%d[0]", i);
   for (int u = 1; u < p->unroll; u++)
-    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u) : arena_printf(mem, "%s + f%d[%d]", t, i, u);
+    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u)
+                            : arena_printf(mem, "%s + f%d[%d]", t, i, u);
   t = arena_printf(mem, k->fold == FOLD_MAX ? "m_hmax(%s)" : "m_hsum(%s)", t);
   return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
 }
@@ -250,10 +274,14 @@ static void close_folds(struct printer *p, int depth, int l)
     if (!folds_row(f, k) || fold_level(f, k) != l) continue;
     const char *at = address(p, &k->to, false);
     line(p->s, depth, "const float s%d = %s;", i, gathered(p, k, i));
-    if (k->to.dtype != F32) line(p->s, depth, "%s(%s, 1, m_splat(s%d));", words[k->to.dtype].storen, at, i);
-    else if (!k->add && !folds_outside(f, k)) line(p->s, depth, "*(%s) = s%d;", at, i);
-    else if (k->fold == FOLD_SUM) line(p->s, depth, "*(%s) += s%d;", at, i);
-    else line(p->s, depth, "*(%s) = *(%s) < s%d ? s%d : *(%s);", at, at, i, i, at);
+    if (k->to.dtype != F32)
+      line(p->s, depth, "%s(%s, 1, m_splat(s%d));", words[k->to.dtype].storen, at, i);
+    else if (!k->add && !folds_outside(f, k))
+      line(p->s, depth, "*(%s) = s%d;", at, i);
+    else if (k->fold == FOLD_SUM)
+      line(p->s, depth, "*(%s) += s%d;", at, i);
+    else
+      line(p->s, depth, "*(%s) = *(%s) < s%d ? s%d : *(%s);", at, at, i, i, at);
   }
 }
 
@@ -265,8 +293,10 @@ static void print_row_stores(struct printer *p, int depth)
     const struct sink *k = &f->sinks[i];
     if (k->fold != FOLD_NONE || k->to.s[last_dim(f)]) continue;
     const char *at = address(p, &k->to, false);
-    if (k->add) line(p->s, depth, "*(%s) += v%d[0];", at, k->value);
-    else line(p->s, depth, "%s(%s, 1, v%d);", words[k->to.dtype].storen, at, k->value);
+    if (k->add)
+      line(p->s, depth, "*(%s) += v%d[0];", at, k->value);
+    else
+      line(p->s, depth, "%s(%s, 1, v%d);", words[k->to.dtype].storen, at, k->value);
   }
 }
 
@@ -291,7 +321,8 @@ static void print_neutral(struct printer *p, int depth, const struct sink *k)
   struct shape one = {0};
   struct nest f = nest_new(p->f->mem, &one);
   f.n = p->f->n;
-  struct sink to = {k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
+  struct sink to = {
+      k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
   for (int i = 0; i < f.n; i++) f.d[i] = k->red[i] ? 1 : p->f->d[i];
   PUSH(f.mem, f.sinks, f.nsinks, f.sinks_cap) = to;
   nest_print(p->s, depth, &f, 0);
@@ -301,7 +332,8 @@ static void print_inside(struct printer *p, int depth)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
     const struct sink *k = &p->f->sinks[i];
-    if (!k->add && (folds_memory(p->f, k) || (folds_row(p->f, k) && folds_outside(p->f, k)))) print_neutral(p, depth, k);
+    if (!k->add && (folds_memory(p->f, k) || (folds_row(p->f, k) && folds_outside(p->f, k))))
+      print_neutral(p, depth, k);
   }
   line(p->s, depth, "{");
   print_loops(p, 0, depth + 1);
@@ -320,7 +352,8 @@ static int threads_first(struct nest *f)
       if (old.sinks[0].red[i] != (pass == 1)) continue;
       f->d[n] = old.d[i];
       for (int o = 0; o < f->noperands; o++) f->operands[o].s[n] = old.operands[o].s[i];
-      for (int o = 0; o < f->nsinks; o++) f->sinks[o].to.s[n] = old.sinks[o].to.s[i], f->sinks[o].red[n] = old.sinks[o].red[i];
+      for (int o = 0; o < f->nsinks; o++)
+        f->sinks[o].to.s[n] = old.sinks[o].to.s[i], f->sinks[o].red[n] = old.sinks[o].red[i];
       n++;
     }
     if (!pass) outer = n;
@@ -382,9 +415,13 @@ static void print_threads(struct printer *p, int depth)
   int in = depth + loops;
   if (p->chunk) line(p->s, in - 1, "for (ptrdiff_t c = 0; c < %lld; c += %lld)", (long long)row, (long long)p->chunk);
   line(p->s, in - 1, "{");
-  if (p->chunk && !p->bound) line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row, (long long)p->chunk, (long long)(row % p->chunk));
-  if (folds) print_shared_fold(p, in, outer);
-  else print_loops(p, outer, in);
+  if (p->chunk && !p->bound)
+    line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row,
+         (long long)p->chunk, (long long)(row % p->chunk));
+  if (folds)
+    print_shared_fold(p, in, outer);
+  else
+    print_loops(p, outer, in);
   line(p->s, in - 1, "}");
 }
 
@@ -400,6 +437,8 @@ void nest_print(struct str *s, int depth, struct nest *f, int threads)
   struct printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false};
   for (int i = 0; i < f->n; i++) p.total *= f->d[i];
   p.unroll = unroll_of(f, p.bound);
-  if (threads) print_threads(&p, depth);
-  else print_inside(&p, depth);
+  if (threads)
+    print_threads(&p, depth);
+  else
+    print_inside(&p, depth);
 }

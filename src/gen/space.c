@@ -20,10 +20,7 @@ void space_touch(struct space *s, int buf, int time)
   b->first = MIN(b->first, time), b->last = MAX(b->last, time);
 }
 
-static bool clash(const struct buffer *a, const struct buffer *b)
-{
-  return a->first <= b->last && b->first <= a->last;
-}
+static bool clash(const struct buffer *a, const struct buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
 // The lowest offset at which b overlaps none of the placed buffers that are alive together with it.
 static int64_t lowest(const struct space *s, const struct buffer *b)

@@ -13,8 +13,10 @@ static int emit_iter(struct block *b, int node)
 {
   const struct place *from = &b->from[b->order[node]];
   struct place *to = &b->place[b->g->nodes[node].out];
-  if (from->kind == PLACE_CONST) *to = *from;
-  else *to = (struct place){PLACE_VIEW, false, 0, tile_iterator(b, node)};
+  if (from->kind == PLACE_CONST)
+    *to = *from;
+  else
+    *to = (struct place){PLACE_VIEW, false, 0, tile_iterator(b, node)};
   return OK;
 }
 
@@ -105,12 +107,15 @@ static int emit_node(struct block *b, int i)
     return OK;
   }
   if (b->done[i]) return OK;
-  enum stage st = n->op == OP_SAVE ? stage_of(b, n->in[0]) : accum_is(n->op) && b->iterations > 1 ? INSIDE : stage_of(b, n->out);
+  enum stage st = n->op == OP_SAVE                       ? stage_of(b, n->in[0])
+                  : accum_is(n->op) && b->iterations > 1 ? INSIDE
+                                                         : stage_of(b, n->out);
   block_comment(b, i, st);
   switch (op_rows[n->op].rule) {
   case RULE_IO: return n->op == OP_ITER ? emit_iter(b, i) : emit_save(b, i);
   case RULE_CONST: break;
-  case RULE_MAP: case RULE_REDUCE: return group_node(b, i);
+  case RULE_MAP:
+  case RULE_REDUCE: return group_node(b, i);
   case RULE_CONTRACT: return matmul_node(b, i);
   case RULE_VIEW: return emit_view(b, i);
   case RULE_CONCAT: return emit_concat(b, i);
@@ -131,7 +136,8 @@ static void assemble(struct block *b, struct str *s)
   str_raw(s, str_text(&b->text[BEFORE]), b->text[BEFORE].n);
   if (b->iterations > 1) {
     for (int i = 0; i < g->nloop; i++)
-      line(s, b->depth + i, "for (int l%d = 0; l%d < %lld; l%d++)%s", i, i, (long long)g->loop[i], i, i == g->nloop - 1 ? " {" : "");
+      line(s, b->depth + i, "for (int l%d = 0; l%d < %lld; l%d++)%s", i, i, (long long)g->loop[i], i,
+           i == g->nloop - 1 ? " {" : "");
     if (b->wants_first) {
       struct str sum = {0};
       for (int i = 0; i < g->nloop; i++) str_add(&sum, "%sl%d", i ? " + " : "", i);
@@ -149,12 +155,15 @@ int block_print(struct arena *mem, const struct graph *g, const struct place *fr
 {
   struct block b = {.mem = mem, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);
-  b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes), b.order = NEWS(mem, int, g->nnodes);
+  b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes),
+  b.order = NEWS(mem, int, g->nnodes);
   b.iterations = graph_iterations(g);
   int iters = 0, saves = 0, status = OK;
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_ITER) b.order[i] = iters++;
-    else if (g->nodes[i].op == OP_SAVE) b.order[i] = saves++;
+    if (g->nodes[i].op == OP_ITER)
+      b.order[i] = iters++;
+    else if (g->nodes[i].op == OP_SAVE)
+      b.order[i] = saves++;
   for (int i = 0; i < g->nnodes && !status; i++) status = emit_node(&b, i);
   if (!status) assemble(&b, s);
   *scratch = b.space.total;

@@ -44,8 +44,10 @@ static int merged(const struct view *v, int64_t *d, int64_t *s)
   int n = 0;
   for (int i = 0; i < v->shape.n; i++) {
     if (v->shape.d[i] == 1) continue;
-    if (n && s[n - 1] == v->stride[i] * v->shape.d[i]) d[n - 1] *= v->shape.d[i], s[n - 1] = v->stride[i];
-    else d[n] = v->shape.d[i], s[n++] = v->stride[i];
+    if (n && s[n - 1] == v->stride[i] * v->shape.d[i])
+      d[n - 1] *= v->shape.d[i], s[n - 1] = v->stride[i];
+    else
+      d[n] = v->shape.d[i], s[n++] = v->stride[i];
   }
   return n;
 }

@@ -73,8 +73,7 @@ int graph_input(struct graph *g, const char *name, enum dtype t, const struct sh
   int64_t size = 1;
   for (int i = 0; i < s->n; i++) {
     bool good = s->d[i] > 0 && s->d[i] < (int64_t)1 << 40;
-    if (good) size *= s->d[i];
-    if (good && size < (int64_t)1 << 40) continue;
+    if (good && !__builtin_mul_overflow(size, s->d[i], &size) && size < (int64_t)1 << 40) continue;
     shape_text(text, s);
     return err_set(e, ERR_EXTENT, at, "input %s %s: extents are at least 1 and a tensor has fewer than 2^40 elements", name ? name : "", text);
   }

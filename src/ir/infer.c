@@ -6,6 +6,13 @@
 
 static const int64_t LARGEST = (int64_t)1 << 40;
 
+// a times b, or LARGEST where that is less; so that no product of extents overflows and size_ok refuses the large ones
+static int64_t capped(int64_t a, int64_t b)
+{
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) || r > LARGEST ? LARGEST : r;
+}
+
 struct ctx {
   const struct graph *g;
   const struct node *n;
@@ -46,7 +53,7 @@ static int size_ok(const struct ctx *c, const struct shape *s)
   int64_t n = 1;
   for (int i = 0; i < s->n; i++) {
     if (s->d[i] < 1 || s->d[i] >= LARGEST) return bad(c, ERR_EXTENT, "dimension %d has extent %lld", i, (long long)s->d[i]);
-    if ((n *= s->d[i]) >= LARGEST) return bad(c, ERR_EXTENT, "the tensor would have 2^40 elements or more");
+    if ((n = capped(n, s->d[i])) >= LARGEST) return bad(c, ERR_EXTENT, "the tensor would have 2^40 elements or more");
   }
   return OK;
 }
@@ -118,7 +125,7 @@ static int infer_reshape(const struct ctx *c, struct tensor *out)
     int64_t d = c->n->a.shape.d[i];
     if (d == -1 && open >= 0) return bad(c, ERR_ATTRIBUTE, "only one extent may be -1");
     if (d == -1) open = i;
-    else if (d < 1 || d >= LARGEST || (known *= d) >= LARGEST) return bad(c, ERR_EXTENT, "extent %lld in shape", (long long)d);
+    else if (d < 1 || d >= LARGEST || (known = capped(known, d)) >= LARGEST) return bad(c, ERR_EXTENT, "extent %lld in shape", (long long)d);
   }
   out->shape = c->n->a.shape;
   if (open >= 0) out->shape.d[open] = shape_size(from) / known;
@@ -156,7 +163,7 @@ static int infer_view(const struct ctx *c, struct tensor *out)
   if (c->n->op != OP_REPEAT) return OK; // all_reduce
   int s = dim_ok(c, a->dim, &out->shape);
   if (!s && (a->times < 1 || a->times >= LARGEST)) s = bad(c, ERR_ATTRIBUTE, "times=%lld", (long long)a->times);
-  if (!s) out->shape.d[a->dim] *= a->times;
+  if (!s) out->shape.d[a->dim] = capped(out->shape.d[a->dim], a->times);
   return s;
 }
 
@@ -206,7 +213,7 @@ static int infer_accum(const struct ctx *c, struct tensor *out, int *nout)
   for (int i = 0; i < c->g->nloop && !s; i++) {
     int dim = c->n->a.fmap[i];
     if (!(c->row->attrs & A_FMAP) || dim == REPLICA) continue;
-    if (!(s = dim_ok(c, dim, &out->shape))) out->shape.d[dim] *= c->g->loop[i];
+    if (!(s = dim_ok(c, dim, &out->shape))) out->shape.d[dim] = capped(out->shape.d[dim], c->g->loop[i]);
   }
   if (!s && c->n->op == OP_ACCUM_MAX) *nout = 2, out[1] = out[0];
   return s;
@@ -235,7 +242,7 @@ static struct shape joined(const struct graph *sub, const struct node *save)
 {
   struct shape s = sub->tensors[save->in[0]].shape;
   for (int i = 0; i < sub->ngrid; i++)
-    if (save->a.omap[i] != REPLICA) s.d[save->a.omap[i]] *= sub->grid[i];
+    if (save->a.omap[i] != REPLICA) s.d[save->a.omap[i]] = capped(s.d[save->a.omap[i]], sub->grid[i]);
   return s;
 }
 

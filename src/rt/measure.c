@@ -41,9 +41,12 @@ static void fill_piece(void *arg, int i, int worker)
   int64_t from = (int64_t)i * PIECE, to = MIN(from + PIECE, f->n);
   for (int64_t k = from; k < to; k++) {
     float x = nearly_normal(&r);
-    if (f->dtype == F32) ((float *)f->p)[k] = x;
-    else if (f->dtype == F16) ((uint16_t *)f->p)[k] = m_f32_to_f16(x);
-    else m_store_bf16((uint16_t *)f->p + k, &x, 1);
+    if (f->dtype == F32)
+      ((float *)f->p)[k] = x;
+    else if (f->dtype == F16)
+      ((uint16_t *)f->p)[k] = m_f32_to_f16(x);
+    else
+      m_store_bf16((uint16_t *)f->p + k, &x, 1);
   }
 }
 
@@ -56,10 +59,7 @@ void buffers_close(struct buffers *b)
   free(b);
 }
 
-static size_t bytes_of(const struct tensor *t)
-{
-  return (size_t)shape_size(&t->shape) * (size_t)dtype_bytes(t->dtype);
-}
+static size_t bytes_of(const struct tensor *t) { return (size_t)shape_size(&t->shape) * (size_t)dtype_bytes(t->dtype); }
 
 static int *list_of(const struct graph *g, int (*which)(const struct graph *, int *), int *n)
 {
@@ -125,7 +125,8 @@ static int timed_call(struct module *m, struct buffers *b, double *seconds, stru
   return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function returned %d", s) : OK;
 }
 
-int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e)
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
+            struct err *e)
 {
   double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), ignored, start = 0;
   CHECK(times);

@@ -15,6 +15,7 @@
 
 extern char **environ;
 enum { MAX_ARGS = 64, SAID = 400 }; // of the compiler's command line; characters of its message kept
+enum { HUGE = 2 << 20 };            // bytes of a huge page
 
 struct module {
   void *so; // of dlopen
@@ -47,7 +48,9 @@ static int find_compiler(struct arena *mem, char **argv)
   char path[512];
   if (cc && *cc) {
     int n = 0;
-    for (char *words = arena_strdup(mem, cc), *w, *rest = words; (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;) argv[n++] = w;
+    for (char *words = arena_strdup(mem, cc), *w, *rest = words;
+         (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;)
+      argv[n++] = w;
     if (!n || !find_program(argv[0], path)) return 0;
     argv[0] = arena_strdup(mem, path);
     return n;
@@ -138,9 +141,13 @@ static int compile(const char *source, const struct folder *f, struct arena *mem
   char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, gen_flags());
   int n = find_compiler(mem, argv);
   const char *cc = getenv("CC");
-  if (!n) return err_set(e, ERR_COMPILER, NOWHERE, cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s", cc && *cc ? cc : "");
+  if (!n)
+    return err_set(e, ERR_COMPILER, NOWHERE,
+                   cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s",
+                   cc && *cc ? cc : "");
   for (char *w; (w = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = w;
-  const char *const more[] = {"-w", "-shared", "-fPIC", f->c, "-o", f->so, "-lm", strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
+  const char *const more[] = {"-w", "-shared", "-fPIC", f->c,
+                              "-o", f->so,     "-lm",   strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
   for (size_t i = 0; i < COUNT(more); i++) argv[n++] = (char *)more[i];
   int s = file_write(f->c, source, strlen(source), e);
   if (s) return s;
@@ -190,8 +197,10 @@ static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
   }
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   void *r = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!r) snprintf(why, 256, "%.255s", dlerror());
-  else pin_threads();
+  if (!r)
+    snprintf(why, 256, "%.255s", dlerror());
+  else
+    pin_threads();
   return r;
 }
 
@@ -217,12 +226,12 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
     module_close(m);
     return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel has no function mica_%.80s", name);
   }
-  size_t bytes = (workspace() + 4095) / 4096 * 4096;
-  if (bytes && !(m->workspace = aligned_alloc(4096, bytes))) {
+  size_t page = workspace() < HUGE ? 4096 : HUGE, bytes = (workspace() + page - 1) / page * page;
+  if (bytes && !(m->workspace = aligned_alloc(page, bytes))) {
     module_close(m);
     return err_set(e, ERR_MEMORY, NOWHERE, "no memory for a workspace of %zu bytes", bytes);
   }
-  if (bytes >= 1 << 22) madvise(m->workspace, bytes, MADV_HUGEPAGE);
+  if (page == HUGE) madvise(m->workspace, bytes, MADV_HUGEPAGE);
   *out = m;
   return OK;
 }

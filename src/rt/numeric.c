@@ -65,7 +65,8 @@ static int64_t matrix_at(const struct shape *x, const struct shape *out, int64_t
 
 static void multiply(struct reference *r, const struct node *n)
 {
-  const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape, *o = &r->g->tensors[n->out].shape;
+  const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape,
+                     *o = &r->g->tensors[n->out].shape;
   struct product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
   int64_t batch = shape_size(o) / p.m / p.n;
   for (int64_t i = 0; i < batch; i++) {
@@ -83,10 +84,13 @@ static int one_node(struct arena *mem, const struct graph *g, const struct node 
   int *in = NEWS(mem, int, n->nin + 1), t = 0, s = OK;
   for (int i = 0; i < n->nin && !s; i++) {
     const struct node *from = &g->nodes[g->tensors[n->in[i]].node];
-    if (from->op == OP_CONST) s = graph_add(o, OP_CONST, 0, NULL, &from->a, NOWHERE, &in[i], e);
-    else s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &g->tensors[n->in[i]].shape, NOWHERE, &in[i], e);
+    if (from->op == OP_CONST)
+      s = graph_add(o, OP_CONST, 0, NULL, &from->a, NOWHERE, &in[i], e);
+    else
+      s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &g->tensors[n->in[i]].shape, NOWHERE, &in[i], e);
   }
-  if (!s) s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
+  if (!s)
+    s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
   for (int i = 0; i < n->nout && !s; i++) {
     int from = t + i;
     s = graph_add(o, OP_OUTPUT, 1, &from, NULL, NOWHERE, NULL, e);
@@ -120,11 +124,14 @@ static int compute(struct reference *r, const struct node *n, struct err *e)
 {
   for (int i = 0; i < n->nout; i++) {
     size_t bytes = (size_t)shape_size(&r->g->tensors[n->out + i].shape) * sizeof(double);
-    if (!(r->value[n->out + i] = malloc(bytes))) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
+    if (!(r->value[n->out + i] = malloc(bytes)))
+      return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
   }
   int s = OK;
-  if (n->op == OP_MATMUL) multiply(r, n);
-  else s = interpret(r, n, e);
+  if (n->op == OP_MATMUL)
+    multiply(r, n);
+  else
+    s = interpret(r, n, e);
   for (int i = 0; i < n->nout && !s; i++) {
     const struct tensor *t = &r->g->tensors[n->out + i];
     if (!fits(r->value[n->out + i], shape_size(&t->shape), limits[t->dtype].largest)) r->overflow = true;
@@ -148,17 +155,20 @@ static void reference_close(struct reference *r)
 // Every node in order; what was read for the last time is freed. Outputs and inputs stay.
 static int reference_run(struct reference *r, const struct graph *g, double *const *inputs, struct err *e)
 {
-  *r = (struct reference){g, calloc((size_t)g->ntensors + 1, sizeof(double *)), calloc((size_t)g->ntensors + 1, sizeof(int)), false};
+  *r = (struct reference){g, calloc((size_t)g->ntensors + 1, sizeof(double *)),
+                          calloc((size_t)g->ntensors + 1, sizeof(int)), false};
   CHECK(r->value && r->readers);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes; i++) {
-    for (int k = 0; k < g->nodes[i].nin; k++) r->readers[g->nodes[i].in[k]] += g->nodes[i].op == OP_OUTPUT ? g->nnodes : 1;
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      r->readers[g->nodes[i].in[k]] += g->nodes[i].op == OP_OUTPUT ? g->nnodes : 1;
   }
   for (int i = 0; i < g->nnodes && !s && !r->overflow; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) {
       size_t bytes = (size_t)shape_size(&g->tensors[n->out].shape) * sizeof(double);
-      if (!(r->value[n->out] = malloc(bytes))) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
+      if (!(r->value[n->out] = malloc(bytes)))
+        return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
       memcpy(r->value[n->out], inputs[in++], bytes);
     } else if (n->op != OP_OUTPUT && n->op != OP_CONST) {
       s = compute(r, n, e);
@@ -184,9 +194,12 @@ static void store_inputs(const struct tensor *t, double *x, void *p, double scal
 {
   for (int64_t i = 0, n = shape_size(&t->shape); i < n; i++) {
     float f = (float)(x[i] * scale);
-    if (t->dtype == F32) ((float *)p)[i] = f;
-    else if (t->dtype == F16) ((uint16_t *)p)[i] = m_f32_to_f16(f);
-    else m_store_bf16((uint16_t *)p + i, &f, 1);
+    if (t->dtype == F32)
+      ((float *)p)[i] = f;
+    else if (t->dtype == F16)
+      ((uint16_t *)p)[i] = m_f32_to_f16(f);
+    else
+      m_store_bf16((uint16_t *)p + i, &f, 1);
     x[i] = read_one(t->dtype, p, i);
   }
 }
@@ -198,14 +211,16 @@ static int compare(const struct tensor *t, const double *ref, const void *out, i
   for (int64_t i = 0; i < n; i++) {
     double y = read_one(t->dtype, out, i);
     if (!isfinite(y) && fabs(ref[i]) <= largest)
-      return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)i, y, ref[i]);
+      return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)i, y,
+                     ref[i]);
     if (!isfinite(y)) continue;
     diff += (y - ref[i]) * (y - ref[i]), norm += ref[i] * ref[i];
   }
   double r = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
   *rel = fmax(*rel, r);
   if (r <= limits[t->dtype].tolerance) return OK;
-  return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(t->dtype), limits[t->dtype].tolerance);
+  return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
+                 dtype_name(t->dtype), limits[t->dtype].tolerance);
 }
 
 static int call_and_compare(struct module *m, const struct reference *r, struct buffers *b, double *rel, struct err *e)
@@ -220,7 +235,8 @@ static int call_and_compare(struct module *m, const struct reference *r, struct 
   return s;
 }
 
-static int check_once(struct module *m, const struct graph *g, struct buffers *b, uint64_t seed, double *rel, struct err *e)
+static int check_once(struct module *m, const struct graph *g, struct buffers *b, uint64_t seed, double *rel,
+                      struct err *e)
 {
   struct arena mem = {0};
   struct reference r = {g};
@@ -234,13 +250,16 @@ static int check_once(struct module *m, const struct graph *g, struct buffers *b
     s = reference_run(&r, g, (double *const *)inputs, e);
     if (!r.overflow) break;
   }
-  if (!s) s = r.overflow ? err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes") : call_and_compare(m, &r, b, rel, e);
+  if (!s)
+    s = r.overflow ? err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes")
+                   : call_and_compare(m, &r, b, rel, e);
   reference_close(&r);
   arena_close(&mem);
   return s;
 }
 
-int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e)
+int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel,
+                  struct err *e)
 {
   struct buffers *b;
   *rel = 0;

@@ -33,9 +33,12 @@ static void device_name(char out[96])
   while (f && fgets(row, sizeof row, f) && row[0] != '\n') {
     const char *value = strchr(row, ':');
     if (!value) continue;
-    if (!strncmp(row, "model name", 10)) snprintf(model, sizeof model, "%.*s", (int)strcspn(value + 2, "\n"), value + 2);
-    else if (!strncmp(row, "cpu family", 10)) family = atoi(value + 1);
-    else if (!strncmp(row, "model\t", 6)) number = atoi(value + 1);
+    if (!strncmp(row, "model name", 10))
+      snprintf(model, sizeof model, "%.*s", (int)strcspn(value + 2, "\n"), value + 2);
+    else if (!strncmp(row, "cpu family", 10))
+      family = atoi(value + 1);
+    else if (!strncmp(row, "model\t", 6))
+      number = atoi(value + 1);
   }
   if (f) fclose(f);
   snprintf(out, 96, "%s (family %d, model %d)", model, family, number);
@@ -77,7 +80,9 @@ int cpu_open(int threads, bool quick, struct target *t, struct err *e)
   t->l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 3, 16 << 20);
   t->scratch = t->l2 * 3 / 4;
   t->memory = (int64_t)sysconf(_SC_PHYS_PAGES) / 10 * 8 * sysconf(_SC_PAGESIZE);
-  if (quick) rates_typical(t);
-  else rates(t);
+  if (quick)
+    rates_typical(t);
+  else
+    rates(t);
   return OK;
 }

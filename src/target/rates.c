@@ -17,8 +17,8 @@ enum { COPY = 48 << 20, ROUNDS = 3, FMA_STEPS = 400000, EXP_FLOATS = 4096, EXP_S
 
 struct lab {
   const struct target *t;
-  float *memory;      // two stretches of COPY bytes
-  double *sink;       // of results nobody reads, one a thread
+  float *memory; // two stretches of COPY bytes
+  double *sink;  // of results nobody reads, one a thread
   void (*work)(struct lab *, int worker);
 };
 
@@ -48,10 +48,7 @@ static void copy(struct lab *lab, int w)
   for (size_t i = from / 16 * 16; i + M_W <= to; i += M_W) m_store(lab->memory + n + i, m_load(lab->memory + i));
 }
 
-static size_t cached_floats(const struct lab *lab)
-{
-  return (size_t)lab->t->l2 / 2 / 64 * 16;
-}
+static size_t cached_floats(const struct lab *lab) { return (size_t)lab->t->l2 / 2 / 64 * 16; }
 
 static void read_cache(struct lab *lab, int w)
 {
@@ -69,17 +66,16 @@ static void multiply_add(struct lab *lab, int w)
   enum { CHAINS = 12 };
   m_vec s[CHAINS], a = m_splat(0.999f), b = m_splat(0.001f), all = {0};
   for (int u = 0; u < CHAINS; u++) s[u] = m_splat((float)u);
-  for (int k = 0; k < FMA_STEPS; k++)
-    M_UNROLL
-    for (int u = 0; u < CHAINS; u++) {
+  for (int k = 0; k < FMA_STEPS; k++) M_UNROLL
+  for (int u = 0; u < CHAINS; u++) {
 #if M_W == 16
-      s[u] = (m_vec)_mm512_fmadd_ps((__m512)s[u], (__m512)a, (__m512)b);
+    s[u] = (m_vec)_mm512_fmadd_ps((__m512)s[u], (__m512)a, (__m512)b);
 #elif M_W == 8 && defined(__FMA__)
-      s[u] = (m_vec)_mm256_fmadd_ps((__m256)s[u], (__m256)a, (__m256)b);
+    s[u] = (m_vec)_mm256_fmadd_ps((__m256)s[u], (__m256)a, (__m256)b);
 #else
-      s[u] = s[u] * a + b;
+    s[u] = s[u] * a + b;
 #endif
-    }
+  }
   for (int u = 0; u < CHAINS; u++) all += s[u];
   lab->sink[w] = (double)m_hsum(all);
 }
@@ -113,7 +109,8 @@ static double fork_join(const struct target *t)
 
 void rates_measure(struct target *t)
 {
-  struct lab lab = {.t = t, .memory = aligned_alloc(4096, 2 * (size_t)COPY), .sink = calloc((size_t)t->cores, sizeof(double))};
+  struct lab lab = {
+      .t = t, .memory = aligned_alloc(4096, 2 * (size_t)COPY), .sink = calloc((size_t)t->cores, sizeof(double))};
   if (!lab.memory || !lab.sink) {
     free(lab.memory), free(lab.sink);
     rates_typical(t);

@@ -22,7 +22,8 @@ static void parse(struct arena *mem, const char *text, struct graph **g)
   if (front_parse(mem, text, strlen(text), "case", 0, NULL, g, &e)) fail_msg("%d:%d: %s", e.at.line, e.at.col, e.text);
 }
 
-static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header, struct gen_info *info)
+static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header,
+                     struct gen_info *info)
 {
   struct err e = {0};
   if (gen_c(g, "test", t, source, header, info, &e)) fail_msg("gen: %s", e.text);
@@ -72,7 +73,8 @@ static void with_thread_graphs(void **state)
 static void half_precision(void **state)
 {
   (void)state;
-  static const char *const which[] = {"attention", "block_rows", "block_moves", "lora", "mixed", "streamed", "keys_transposed"};
+  static const char *const which[] = {"attention", "block_rows", "block_moves",    "lora",
+                                      "mixed",     "streamed",   "keys_transposed"};
   for (size_t i = 0; i < COUNT(cases); i++)
     for (size_t k = 0; k < COUNT(which); k++) {
       if (strcmp(cases[i].name, which[k])) continue;

@@ -200,10 +200,14 @@ static void targets(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(compiler_errors_are_told), cmocka_unit_test(missing_compiler),
-      cmocka_unit_test(no_room_for_files),        cmocka_unit_test(wrong_results_are_found),
-      cmocka_unit_test(untouched_outputs_are_found), cmocka_unit_test(large_exponents),
-      cmocka_unit_test(bytes_load_again),         cmocka_unit_test(timing_makes_sense),
+      cmocka_unit_test(compiler_errors_are_told),
+      cmocka_unit_test(missing_compiler),
+      cmocka_unit_test(no_room_for_files),
+      cmocka_unit_test(wrong_results_are_found),
+      cmocka_unit_test(untouched_outputs_are_found),
+      cmocka_unit_test(large_exponents),
+      cmocka_unit_test(bytes_load_again),
+      cmocka_unit_test(timing_makes_sense),
       cmocka_unit_test(targets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
