@@ -1,6 +1,12 @@
 // eval: the interpreter. It executes programs and muGraphs exactly as written (blocks, iterations, partitions,
 // accumulators, thread graphs) over float64, float32 or a pair of prime fields, from the rows of op.def: it is
 // the definition that generated code and the search are held against.
+//
+//   field.h, field.c   the pair of prime fields; primes.def has the primes
+//   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
+//   move.c             boxes of elements from one tensor to another: tiles, parts, views
+//   run.c              kernel graphs; nest.c: block and thread graphs
+//   random.c           inputs
 #ifndef MICA_EVAL_H
 #define MICA_EVAL_H
 
@@ -11,13 +17,14 @@ enum domain { DOM_F64, DOM_F32, DOM_FIELD };
 size_t domain_bytes(enum domain d); // of one element: 8, 4, sizeof(struct ffv)
 
 // Runs a checked kernel graph without composites. inputs[i] holds the i-th INPUT tensor, row-major, elements of
-// the domain; outputs[i] is allocated in mem for the i-th OUTPUT. `F` is the field of DOM_FIELD, else NULL.
-// `stop` may be NULL; a set flag ends with ERR_STOPPED.
-int eval_run(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, void *const *inputs,
+// the domain; outputs[i] is allocated in mem for the i-th OUTPUT. `F` is the field of DOM_FIELD, owned by this
+// run (its counters say what happened), else NULL. `stop` may be NULL; a set flag ends with ERR_STOPPED.
+int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
              void **outputs, stop_flag stop, struct err *e);
 
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1) and, for tensors of dtype f16 or bf16,
 // rounded to it first; field elements are uniform. Different for every tensor and seed.
 void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed,
                  void **inputs);
+double eval_round(enum dtype t, double x); // to the nearest value of the dtype, ties to even
 #endif

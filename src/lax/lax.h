@@ -5,20 +5,26 @@
 
 #include "ir/ir.h"
 
+enum { LAX_MAX_OPS = 24 };
+
 struct part {
   struct graph *g;     // an expanded program: the subprogram
   bool searchable;     // false: only library operators (concat, split, all_reduce between parts)
-  char why[160];       // why it was cut off from the part before it; "" for the first
+  bool row_chain;      // larger than the limit, but local to its rows: a rule chains it into one kernel
+  char why[160];       // why it was cut off from the part before it, or is larger than others; "" for most firsts
   int nin, nout;
-  int *in, *out;       // tensors of the whole program that its inputs and outputs are
+  int *in, *out;       // tensors of the whole program that its inputs and outputs are, in the order of g's
 };
 struct lax_split {
   int n;
   struct part *parts;  // in topological order
 };
-// p: expanded plain program. max_ops: largest number of operators of a part (0 means 24).
+// p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). A program that
+// needs no cut is one part with the program's own inputs and outputs. Otherwise inputs and outputs are listed once
+// each, in the program's order; outputs of the program that no operator computes (an input, a view of one) belong
+// to no part: lax_join supplies them.
 int lax_partition(struct arena *mem, const struct graph *p, int max_ops, struct lax_split *s, struct err *e);
-// Puts optimized parts (same signatures) back together as one kernel graph.
+// Puts optimized parts (same signatures) back together as one kernel graph with the signature of p.
 int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
              struct graph **out, struct err *e);
 #endif

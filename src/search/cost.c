@@ -19,6 +19,7 @@ struct sum {
   double unique;   // bytes of device memory touched once
   double again;    // bytes read again by other blocks or iterations
   double tile;     // bytes of tiles
+  double streams;  // bytes that elementwise operators and reductions read and write in tiles
 };
 
 static double product_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z)
@@ -29,8 +30,7 @@ static double product_seconds(const struct model *m, const struct table *t, cons
   double k = (double)size_of(s, z, over), batch = (double)size_of(s, z, both);
   double rows = (double)size_of(s, z, a->stored & ~over & ~both), cols = (double)size_of(s, z, b->stored & ~over & ~both);
   double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
-  double efficiency = 0.85 * rows / (rows + 1.5) * cols / (cols + lanes / 2) * k / (k + 8);
-  if (cols < lanes) efficiency *= cols / lanes;
+  double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
   double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
   return fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
 }
@@ -39,10 +39,9 @@ static double map_seconds(const struct model *m, const struct table *t, const st
 {
   const struct value *x = &t->v[d->a];
   double n = (double)size_of(m->s, z, op_rows[d->op].rule == RULE_MAP ? v->stored : x->stored);
-  double one_core = m->t->flops / m->t->cores / 8, row = op_rows[d->op].cost; // a map is not a chain of fused multiply-adds
-  double seconds = n * row / one_core + 2 * n / (m->t->cache_bandwidth / m->t->cores);
-  if (row >= 10) seconds = n * row / 10 / (m->t->exp_rate / m->t->cores);
-  return seconds;
+  double one_core = m->t->flops / m->t->cores / 2, row = op_rows[d->op].cost; // one operation, not a fused pair
+  if (d->op == OP_DIV && t->v[d->b].stored != v->stored) row = 1;             // a reciprocal a row, and products
+  return row >= 10 ? n * row / 10 / (m->t->exp_rate / m->t->cores) : n * row / one_core;
 }
 
 static void add_leaf(const struct model *m, const struct value *v, const struct sizes *z, struct sum *sum)
@@ -66,6 +65,7 @@ static void add_value(const struct model *m, const struct table *t, int value, i
   double times = (double)z->blocks * (accum || v->phase == VARYING ? (double)z->iterations : 1);
   double once = d->op == OP_MATMUL ? product_seconds(m, t, d, z) : map_seconds(m, t, d, z, v);
   sum->compute += times * (once + 2e-8);
+  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(m->s, z, t->v[d->a].stored);
   sum->tile += 4 * (double)size_of(m->s, z, v->stored);
 }
 
@@ -78,7 +78,8 @@ double cost_kernel(const struct model *m, const struct table *t, const struct pi
     else add_value(m, t, p->value[i], p->deriv[i], z, &sum);
   }
   if (sum.tile > (double)m->t->scratch) return INFINITY;
-  for (int i = 0; i < nroots; i++) sum.unique += 2 * 4 * (double)size_of(m->s, z, t->v[roots[i]].has);
+  sum.compute += sum.streams / (m->t->cache_bandwidth / m->t->cores * (sum.tile > (double)m->t->l1 ? 1 : 3));
+  for (int i = 0; i < nroots; i++) sum.unique += 4 * (double)size_of(m->s, z, t->v[roots[i]].has);
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
   double compute = sum.compute / cores * waves;
   bool cached = sum.unique < 0.5 * (double)m->t->l3;
@@ -97,11 +98,11 @@ double cost_library(const struct model *m, const struct node *n)
   if (n->op == OP_MATMUL) {
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
-    work = flops / (0.85 * m->t->flops * rows / (rows + 6));
+    work = flops / (0.85 * m->t->flops * rows / (rows + 3) * k / (k + 12));
     if (rows < 32) bytes *= 1.6; // packing is not amortized
   } else {
     double row = op_rows[n->op].cost, elements = (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape));
-    work = row >= 10 ? elements * row / 10 / m->t->exp_rate : elements * row / (m->t->flops / 8);
+    work = row >= 10 ? elements * row / 10 / m->t->exp_rate : elements * row / (m->t->flops / 2);
   }
   double rate = bytes < 0.5 * (double)m->t->l3 ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth;
   return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + m->t->launch;

@@ -12,7 +12,7 @@ struct walk {
   int first_extra, max_extra, extra; // leaves from here on are made by earlier kernels: at most so many
   bool (*take)(void *, const struct pick *);
   void *arg;
-  int bound, ops;
+  int bound, ops, nroots;
   long steps;
   bool stopped, deeper; // deeper: something was cut by the bound
   int n;                // values needed so far
@@ -96,7 +96,7 @@ static void choose(struct walk *w, int i)
   }
   const struct value *v = &w->t->v[w->need[i]];
   bool extra = v->leaf >= w->first_extra;
-  if (v->leaf >= 0 && w->extra + extra <= w->max_extra) {
+  if (i >= w->nroots && v->leaf >= 0 && w->extra + extra <= w->max_extra) {
     w->chosen[i] = LEAF, w->extra += extra;
     choose(w, i + 1);
     w->chosen[i] = OPEN, w->extra -= extra;
@@ -115,7 +115,7 @@ bool extract(const struct table *t, const int *roots, int nroots, int max_ops, i
              bool (*take)(void *, const struct pick *), void *arg)
 {
   struct arena mem = {0};
-  struct walk w = {.t = t, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
+  struct walk w = {.t = t, .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
   w.at = NEWS(&mem, int, t->n);
   memset(w.at, -1, sizeof *w.at * (size_t)t->n);
   bool complete = true;

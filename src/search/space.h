@@ -155,7 +155,7 @@ struct value {
   enum phase phase;  // FIXED, VARYING or AFTER
   nf e;
   uint64_t ehash, hash;
-  struct finger f;   // dropped after saturation
+  struct finger f;   // dropped once the schedule is done
   int leaf;          // device tensor it is loaded from, or -1
   int der;           // first derivation, or -1
 };
@@ -170,6 +170,7 @@ struct vocabulary {
   int n;
   struct instance *i;
   bool add, sub, mul, div, product, sum, mean, rms, max; // families present
+  bool outer; // elementwise operators may stretch both operands
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 
@@ -251,5 +252,48 @@ struct placed {
 int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z,
                 const struct device *dev, const struct placed *dev_at, const int *roots, int nroots,
                 const struct labels *want, struct placed *made, struct err *e);
+
+// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+
+enum { MAX_ROOTS = 6, MAX_CHAIN = 16 };
+
+// One kernel that makes device tensors `make` from others.
+struct option {
+  int table;            // -1: a library operator, program node `node`
+  int node;
+  struct pick p;
+  struct sized z;
+  int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors and the values that are saved for them
+  int nneed, need[MAX_LEAVES]; // device tensors from earlier kernels
+  int split;            // class whose grid piece its partial sums keep, or -1
+  int64_t parts;        // and its extent
+  double cost;
+  int kernels;          // 0 for a view
+  uint64_t structure;   // hash without sizes
+};
+struct plan {           // kernels, the last one first
+  int n;
+  const struct option *k[MAX_CHAIN];
+  double cost;
+  uint64_t structure, family; // family: the same kernels up to how they compute
+};
+struct planner {
+  const struct model *m;
+  struct table *tables;
+  int ntables, *home;   // home[table * ndev + device]: the value to save for it, or -1
+  int nfixed, ncut, ndev; // devices: inputs and constants, then cuts, then outputs
+  const struct search_opts *o;
+  struct search_stats *stats;
+  struct arena *mem;
+  bool complete;
+};
+// The cheapest plans, at most `most`, best first.
+int plan_kernels(struct planner *pl, struct plan *out, int most);
+int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
+
+// ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
+
+int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
+void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
 
 #endif

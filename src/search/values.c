@@ -31,6 +31,20 @@ static void add_instance(struct vocabulary *v, struct arena *mem, int *cap, enum
   PUSH(mem, v->i, v->n, *cap) = (struct instance){op, *a, cls};
 }
 
+// The factor of a mean over class c.
+static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const struct space *s, int c)
+{
+  struct attrs a = attrs_default(OP_MUL_SCALAR);
+  a.scalar = 1 / (double)s->class[c].extent;
+  add_instance(v, mem, cap, OP_MUL_SCALAR, &a, c);
+}
+
+// Does an elementwise operator of the program stretch both of its operands?
+static bool stretches(const struct space *s, const struct visit *v)
+{
+  return v->in[1] >= 0 && (s->visit[v->in[0]].full & ~s->visit[v->in[1]].full) && (s->visit[v->in[1]].full & ~s->visit[v->in[0]].full);
+}
+
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s)
 {
   *v = (struct vocabulary){0};
@@ -44,11 +58,12 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
     v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
     bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs anyway
+    v->outer |= rule == RULE_MAP && stretches(s, &s->visit[k]);
     if (rule == RULE_MAP && !generic) add_instance(v, mem, &cap, n->op, &n->a, -1);
     if (ae == AE_MEAN)
       for (int c = 0; c < s->nclass; c++)
         if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE))
-          add_instance(v, mem, &cap, OP_MUL_SCALAR, &(struct attrs){.scalar = 1 / (double)s->class[c].extent}, c);
+          add_inverse(v, mem, &cap, s, c);
     struct attrs none = attrs_default(OP_SQRT);
     if (ae == AE_RSQRT) add_instance(v, mem, &cap, OP_SQRT, &none, -1);
     if (ae == AE_SILU) add_instance(v, mem, &cap, OP_SIGMOID, &none, -1);
@@ -154,6 +169,10 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
 {
   const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
   struct value v = {.has = a->has, .stored = a->stored, .phase = a->phase, .leaf = -1, .der = -1};
+  if (b && !r->voc->outer && (a->stored & ~b->stored) && (b->stored & ~a->stored)) { // an outer product
+    prune(r, PRUNE_SHAPE);
+    return;
+  }
   if (b && (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b))) return;
   if (b) v.has |= b->has, v.stored |= b->stored;
   v.e = in->cls >= 0 ? expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)))
@@ -277,7 +296,6 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
     unary(&r, x);
     for (int y = 0; y <= x; y++) binary(&r, x, y);
   }
-  for (int i = 0; i < t->n; i++) t->v[i].f.v = NULL;
 }
 
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has)

@@ -1,5 +1,13 @@
 // verify: are two kernel graphs equal? Random tests over finite fields, after the paper's section 5: a cheap
 // filter during the search, and a certificate that says what was tested and how likely a wrong answer is.
+//
+//   verify.c        what is tested, where and how often; the certificate
+//   trial.c         one random test of a pair
+//   degree.c        degrees, exponentials and roots of every output; degree_val.c: their arithmetic
+//   bound.c         from these to the error of one test
+//   shrink.c        reduced extents: the system of equations; shrink_rules.c: one equation an index rule;
+//                   shrink_build.c: the graphs again
+//   certificate.c   as text
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
 
@@ -30,7 +38,11 @@ struct verify_opts {
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,
                  struct err *e);
 
-// One test at reduced extents with 31-bit primes: false means certainly unequal.
+// "equal: 2008 tests at reduced extents ...", a few lines for people.
+void certificate_text(const struct certificate *c, struct str *out);
+
+// One test at reduced extents with the 32-bit row of primes.def, whose exponents have square roots too: false means
+// certainly unequal, or that nothing could be tested.
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
 // The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where

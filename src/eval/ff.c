@@ -1,0 +1,126 @@
+// The interpreter's loops over pairs of prime fields. Products of matrices are written out here, since nearly all
+// time of a test is spent in them: the same sums as the rows' r + x * y, but products of Montgomery forms are added
+// as 128-bit numbers and reduced once an element. The part mod q is left out where no exponential follows (then the
+// result is lost) or where an operand is lost already.
+#define NUM struct ffv
+#define DOMAIN domain_ff
+#define DOMAIN_RUN run_ff
+#define VALUE(real, field) field
+#define CONSTANT(c) ff_const(F, c)
+#define OVER(x, y) ff_div(F, x, y)
+#define ROOT(x) ff_sqrt(F, x)
+#define OWN_PRODUCT
+#include "eval/run.h"
+
+typedef unsigned __int128 wide;
+enum { ROWS = 8, COLS = 128, PARTS = 2 };
+
+// A tile of the output: rows x cols at o, x, y, whose rows are n, k and n pairs long. A part (0: p, 1: q) of a pair
+// is one word.
+struct tile {
+  int64_t n, k, rows, cols;
+  struct ffv *o;
+  const struct ffv *x, *y;
+};
+
+static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o,
+                    const struct ffv *px, const struct ffv *py);
+#include "eval/domain.inc"
+
+// Below n * 2^64, as reduction asks, when it was below 2n * 2^64.
+static inline wide folded(const struct modulus *m, wide t) { return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0); }
+
+// sum[j] += x[0] y[0][j] + .. + x[3] y[3][j]; n < 2^62, so that four products stay below n * 2^64.
+static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x, const uint64_t *y)
+{
+  uint64_t a = x[0], b = x[PARTS], c = x[2 * PARTS], d = x[3 * PARTS];
+  for (int64_t j = 0; j < cols; j++) {
+    const uint64_t *at = y + j * PARTS;
+    sum[j] = folded(m, sum[j] + (wide)a * at[0] + (wide)b * at[row] + (wide)c * at[2 * row] + (wide)d * at[3 * row]);
+  }
+}
+
+static void add_one(const struct modulus *m, int64_t cols, wide *restrict sum, uint64_t x, const uint64_t *y)
+{
+  for (int64_t j = 0; j < cols; j++) sum[j] = folded(m, sum[j] + (wide)x * y[j * PARTS]);
+}
+
+static void sum_part(const struct modulus *m, const struct tile *t, int part, wide sum[ROWS][COLS])
+{
+  const uint64_t *px = &t->x->p + part, *py = &t->y->p + part;
+  int64_t l = 0;
+  for (int64_t i = 0; i < t->rows; i++) memset(sum[i], 0, sizeof(wide) * (size_t)t->cols);
+  for (; l + 4 <= t->k; l += 4)
+    for (int64_t i = 0; i < t->rows; i++)
+      add_four(m, t->cols, t->n * PARTS, sum[i], px + (i * t->k + l) * PARTS, py + l * t->n * PARTS);
+  for (; l < t->k; l++)
+    for (int64_t i = 0; i < t->rows; i++) add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
+}
+
+static void product_p(const struct field *F, const struct tile *t)
+{
+  wide sum[ROWS][COLS];
+  sum_part(&F->P, t, 0, sum);
+  for (int64_t i = 0; i < t->rows; i++)
+    for (int64_t j = 0; j < t->cols; j++) {
+      uint64_t *to = &t->o[i * t->n + j].p;
+      *to = mod_add(&F->P, *to, mod_reduce(&F->P, sum[i][j]));
+    }
+}
+
+// A row of x (a column of y) with one lost element loses all its products. Returns whether some are left.
+static bool lost_rows(const struct tile *t, bool *lost)
+{
+  bool left = false;
+  for (int64_t i = 0; i < t->rows; i++) {
+    lost[i] = false;
+    for (int64_t l = 0; l < t->k && !lost[i]; l++) lost[i] = ff_lost(t->x[i * t->k + l]);
+    left |= !lost[i];
+  }
+  return left;
+}
+
+static bool lost_cols(const struct tile *t, bool *lost)
+{
+  bool left = true;
+  memset(lost, 0, (size_t)t->cols);
+  for (int64_t l = 0; l < t->k && left; l++) {
+    left = false;
+    for (int64_t j = 0; j < t->cols; j++) lost[j] |= ff_lost(t->y[l * t->n + j]), left |= !lost[j];
+  }
+  return left;
+}
+
+static void product_q(const struct field *F, const struct tile *t, const bool *lost_x, const bool *lost_y)
+{
+  wide sum[ROWS][COLS]; // what lost elements add is never looked at
+  sum_part(&F->Q, t, 1, sum);
+  for (int64_t i = 0; i < t->rows; i++)
+    for (int64_t j = 0; j < t->cols; j++) {
+      struct ffv *to = &t->o[i * t->n + j];
+      bool lost = lost_x[i] | lost_y[j] | ff_lost(*to);
+      to->q = lost ? FF_NONE : mod_add(&F->Q, to->q, mod_reduce(&F->Q, sum[i][j]));
+    }
+}
+
+static void lose(const struct tile *t)
+{
+  for (int64_t i = 0; i < t->rows; i++)
+    for (int64_t j = 0; j < t->cols; j++) t->o[i * t->n + j].q = FF_NONE;
+}
+
+static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o,
+                    const struct ffv *px, const struct ffv *py)
+{
+  (void)op; // all contractions are r + x * y
+  for (int64_t j = 0; j < n; j += COLS) {
+    struct tile t = {n, k, 0, MIN(COLS, n - j), NULL, NULL, py + j};
+    bool lost_x[ROWS], lost_y[COLS], some = exps && lost_cols(&t, lost_y);
+    for (int64_t i = 0; i < m; i += ROWS) {
+      t.rows = MIN(ROWS, m - i), t.o = o + i * n + j, t.x = px + i * k;
+      product_p(F, &t);
+      if (some && lost_rows(&t, lost_x)) product_q(F, &t, lost_x, lost_y);
+      else lose(&t);
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// Kernel graphs: nodes in order, one function an index rule. Block and thread graphs run in nest.c and use the
+// same functions for what happens inside an iteration.
+#include "eval/run.h"
+
+#include <string.h>
+
+static const double LARGEST = 0x1p34; // bytes
+
+static const struct domain_row *const domains[] = {[DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
+
+size_t domain_bytes(enum domain d) { return domains[d]->bytes; }
+
+struct value frame_arg(const struct frame *f, const struct node *n, int i) { return f->v[n->in[i]]; }
+
+static bool has_exp(const struct graph *g)
+{
+  bool yes = false;
+  for (int i = 0; i < g->nnodes && !yes; i++)
+    yes = op_rows[g->nodes[i].op].abstract == AE_EXP || (g->nodes[i].sub && has_exp(g->nodes[i].sub));
+  return yes;
+}
+
+static void mark_exps(const struct graph *g, const bool *saved, bool *exps)
+{
+  int saver = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_SAVE && saved[saver++]) exps[g->nodes[i].in[0]] = true;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &g->nodes[i];
+    bool yes = op_rows[n->op].abstract == AE_EXP || (n->sub && has_exp(n->sub));
+    for (int k = 0; k < n->nout; k++) yes |= exps[n->out + k];
+    for (int k = 0; k < n->nin && yes && n->op != OP_ITER; k++) exps[n->in[k]] = true;
+  }
+}
+
+struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
+{
+  struct frame *f = NEW(r->mem, struct frame);
+  f->g = g;
+  f->v = NEWS(r->mem, struct value, g->ntensors);
+  f->nest = NEWS(r->mem, struct frame *, g->nnodes);
+  f->exps = NEWS(r->mem, bool, g->ntensors);
+  mark_exps(g, saved, f->exps);
+  for (int i = 0; i < g->ntensors; i++) {
+    f->v[i].s = g->tensors[i].shape;
+    bool given = g->level == KERNEL && g->nodes[g->tensors[i].node].op == OP_INPUT;
+    if (!given) f->v[i].p = arena_alloc(r->mem, r->dom->bytes * (size_t)shape_size(&f->v[i].s));
+  }
+  return f;
+}
+
+bool run_stopped(const struct run *r)
+{
+  return r->stop && *r->stop && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped");
+}
+
+struct fold fold_of(const struct shape *from, const struct shape *to, int dim)
+{
+  struct fold f = {1, to->d[dim], from->d[dim] / to->d[dim], 1};
+  for (int i = 0; i < dim; i++) f.outer *= from->d[i];
+  for (int i = dim + 1; i < from->n; i++) f.inner *= from->d[i];
+  return f;
+}
+
+static void run_contract(struct run *r, struct frame *f, const struct node *n, struct value o)
+{
+  memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
+  int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
+  for (int i = 0; i < terms; i++) r->dom->contract(r->F, n->op, f->exps[n->out], o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
+}
+
+static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)
+{
+  struct fold d = fold_of(&x.s, &o.s, n->a.dim);
+  r->dom->fold(r->F, n->op, true, &d, o.p, x.p);
+  if (op_rows[n->op].flags & MEAN) r->dom->finish(r->F, false, d.len, shape_size(&o.s), o.p);
+}
+
+static void run_concat(struct run *r, struct frame *f, const struct node *n, struct value o)
+{
+  int64_t at[MAX_DIMS] = {0};
+  for (int i = 0; i < n->nin; i++) {
+    struct value x = frame_arg(f, n, i);
+    move_paste(r->dom->bytes, o, at, x);
+    at[n->a.dim] += x.s.d[n->a.dim];
+  }
+}
+
+static void run_split(struct run *r, struct frame *f, const struct node *n, struct value x)
+{
+  for (int i = 0; i < n->nout; i++) {
+    struct value o = f->v[n->out + i];
+    int64_t at[MAX_DIMS] = {0};
+    at[n->a.dim] = (n->op == OP_CHUNK ? n->a.index : i) * o.s.d[n->a.dim];
+    move_cut(r->dom->bytes, x, at, o);
+  }
+}
+
+int run_node(struct run *r, struct frame *f, int node)
+{
+  const struct node *n = &f->g->nodes[node];
+  struct value o = n->nout ? f->v[n->out] : (struct value){0}, x = n->nin ? frame_arg(f, n, 0) : o;
+  switch (op_rows[n->op].rule) {
+  case RULE_CONST: r->dom->constant(r->F, n->a.scalar, o.p); break;
+  case RULE_MAP: r->dom->map(r->F, n->op, &n->a, o, x, n->nin > 1 ? frame_arg(f, n, 1) : x); break;
+  case RULE_CONTRACT: run_contract(r, f, n, o); break;
+  case RULE_REDUCE: run_reduce(r, n, o, x); break;
+  case RULE_VIEW: move_view(r->dom->bytes, n, o, x); break;
+  case RULE_CONCAT: run_concat(r, f, n, o); break;
+  case RULE_SPLIT: run_split(r, f, n, x); break;
+  case RULE_GRAPH:
+    if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f->exps + n->out);
+    return run_nest(r, f, n, f->nest[node]);
+  case RULE_COMPOSITE:
+    return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated", op_rows[n->op].name);
+  case RULE_IO:
+  case RULE_ACCUM: break;
+  }
+  return run_stopped(r) ? (int)r->e->status : OK;
+}
+
+static void take_outputs(struct run *r, struct arena *mem, const struct frame *f, void **outputs)
+{
+  int k = 0;
+  for (int i = 0; i < f->g->nnodes; i++) {
+    const struct node *n = &f->g->nodes[i];
+    if (n->op != OP_OUTPUT) continue;
+    struct value x = frame_arg(f, n, 0);
+    outputs[k++] = arena_copy(mem, x.p, r->dom->bytes * (size_t)shape_size(&x.s));
+  }
+}
+
+// Elements of all tensors; a nest's frame serves all its blocks.
+static double elements(const struct graph *g)
+{
+  double n = 0;
+  for (int i = 0; i < g->ntensors; i++) n += (double)shape_size(&g->tensors[i].shape);
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].sub ? elements(g->nodes[i].sub) : 0;
+  return n;
+}
+
+static int fits(const struct graph *g, enum domain d, struct err *e)
+{
+  double bytes = elements(g) * (double)domain_bytes(d);
+  if (bytes <= LARGEST) return OK;
+  return err_set(e, ERR_MEMORY, NOWHERE, "the interpreter would need %.1f GiB for the tensors of %s; it takes at most %.0f",
+                 bytes / 0x1p30, g->name ? g->name : "this graph", LARGEST / 0x1p30);
+}
+
+int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
+             void **outputs, stop_flag stop, struct err *e)
+{
+  CHECK(g->level == KERNEL && (d == DOM_FIELD) == (F != NULL));
+  if (fits(g, d, e)) return (int)e->status;
+  struct arena tmp = {0};
+  struct run r = {domains[d], F, &tmp, stop, e};
+  struct frame *f = frame_new(&r, g, NULL);
+  int in = 0, s = OK;
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    if (g->nodes[i].op == OP_INPUT) f->v[g->nodes[i].out].p = inputs[in++];
+    else s = run_node(&r, f, i);
+  }
+  if (!s) take_outputs(&r, mem, f, outputs);
+  arena_close(&tmp);
+  return s;
+}

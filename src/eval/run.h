@@ -1,0 +1,61 @@
+// run: for the files of this room only. One domain is one table of functions; everything else moves bytes.
+#ifndef MICA_EVAL_RUN_H
+#define MICA_EVAL_RUN_H
+
+#include "eval/eval.h"
+
+// A dense row-major tensor.
+struct value {
+  struct shape s;
+  char *p;
+};
+
+// [outer, groups, len, inner] folded along len into [outer, groups, inner].
+struct fold {
+  int64_t outer, groups, len, inner;
+};
+
+struct domain_row {
+  size_t bytes;
+  void (*constant)(struct field *F, double c, void *out);
+  // elementwise; y is x for operators of one argument. Broadcasts to o's shape.
+  void (*map)(struct field *F, enum op op, const struct attrs *a, struct value o, struct value x, struct value y);
+  // Adds to o. `exps`: an exponential follows; without, the part mod q may get lost.
+  void (*contract)(struct field *F, enum op op, bool exps, struct value o, struct value x, struct value y);
+  void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
+  void (*finish)(struct field *F, bool root, int64_t count, int64_t n, void *o); // o / count, or its root
+};
+extern const struct domain_row domain_f64, domain_f32, domain_ff;
+
+struct run {
+  const struct domain_row *dom;
+  struct field *F;
+  struct arena *mem;
+  stop_flag stop;
+  struct err *e;
+};
+
+// The tensors of one graph while it runs. A nest's frame is allocated once and serves all its blocks.
+struct frame {
+  const struct graph *g;
+  struct value *v;     // by tensor
+  bool *exps;          // by tensor: an exponential follows somewhere
+  struct frame **nest; // by node; frames of BLOCK and THREAD nodes
+};
+
+// `saved` says of every saver in order whether an exponential follows what it saves; NULL at the kernel level.
+struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
+bool run_stopped(const struct run *r); // sets the error
+int run_node(struct run *r, struct frame *f, int node);                   // run.c: every rule but IO and ACCUM
+int run_nest(struct run *r, struct frame *f, const struct node *n, struct frame *sub); // nest.c
+struct fold fold_of(const struct shape *from, const struct shape *to, int dim);
+struct value frame_arg(const struct frame *f, const struct node *n, int i);
+
+// move.c: copies a box of elements; strides count elements.
+void move_strides(const struct shape *s, int64_t st[MAX_DIMS]);
+void move_box(size_t bytes, const struct shape *box, char *to, const int64_t *ts, const char *from, const int64_t *fs);
+// A tile at `at` (elements, by dimension) out of or into a whole.
+void move_cut(size_t bytes, struct value whole, const int64_t *at, struct value tile);
+void move_paste(size_t bytes, struct value whole, const int64_t *at, struct value tile);
+void move_view(size_t bytes, const struct node *n, struct value o, struct value x); // RULE_VIEW
+#endif

@@ -1,0 +1,114 @@
+// Composites into primitives, at every level that has them; every other node is copied. The plain form is what is
+// searched and proved, since it has the exponential's laws and no maximum; the stable form subtracts the row
+// maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
+#include "ir/ir.h"
+
+#include <string.h>
+
+struct rewrite {
+  struct graph *to;
+  struct loc at;
+  bool stable;
+  struct err *e;
+  int status; // the first error; later steps do nothing
+};
+
+static int put(struct rewrite *w, enum op op, int x, int y, const struct attrs *a)
+{
+  int in[] = {x, y}, out = 0;
+  if (!w->status) w->status = graph_add(w->to, op, y < 0 ? 1 : 2, in, a, w->at, &out, w->e);
+  return out;
+}
+
+static int along(struct rewrite *w, enum op op, int x, int dim)
+{
+  struct attrs a = attrs_default(op);
+  a.dim = dim;
+  return put(w, op, x, -1, &a);
+}
+
+static int shifted(struct rewrite *w, int x, double by)
+{
+  struct attrs a = attrs_default(OP_ADD_SCALAR);
+  a.scalar = by;
+  return by == 0 ? x : put(w, OP_ADD_SCALAR, x, -1, &a);
+}
+
+static int two(struct rewrite *w, enum op op, int x, int y) { return put(w, op, x, y, NULL); }
+static int one(struct rewrite *w, enum op op, int x) { return put(w, op, x, -1, NULL); }
+
+static int softmax(struct rewrite *w, int x, int dim)
+{
+  if (w->stable) x = two(w, OP_SUB, x, along(w, OP_MAX, x, dim));
+  int e = one(w, OP_EXP, x);
+  return two(w, OP_DIV, e, along(w, OP_SUM, e, dim));
+}
+
+// x / sqrt(mean(x * x) + eps) [* weight] [+ shift]
+static int normalized(struct rewrite *w, int x, int last, double eps, int nin, const int *in)
+{
+  int mean = along(w, OP_MEAN, one(w, OP_SQUARE, x), last);
+  int r = two(w, OP_DIV, x, one(w, OP_SQRT, shifted(w, mean, eps)));
+  if (nin > 1) r = two(w, OP_MUL, r, in[1]);
+  if (nin > 2) r = two(w, OP_ADD, r, in[2]);
+  return r;
+}
+
+static int composite(struct rewrite *w, const struct node *n, const int *in)
+{
+  int last = w->to->tensors[in[0]].shape.n - 1;
+  if (n->op == OP_SOFTMAX) return softmax(w, in[0], n->a.dim);
+  int x = in[0];
+  if (n->op == OP_LAYER_NORM) x = two(w, OP_SUB, x, along(w, OP_MEAN, x, last));
+  return normalized(w, x, last, n->a.eps, n->nin, in);
+}
+
+static int copy_graph(struct rewrite *w, const struct graph *g, const struct graph *above, const int *from);
+
+static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int *out)
+{
+  struct graph *sub = graph_new(w->to->mem, n->sub->level, n->sub->name);
+  graph_axes(sub, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop);
+  struct rewrite inner = {sub, n->at, w->stable, w->e, OK};
+  int s = copy_graph(&inner, n->sub, w->to, in);
+  return s ? s : graph_nest(w->to, sub, n->nin, in, n->at, out, w->e);
+}
+
+// Appends node n of g; in[] are its arguments in the copy, the iterator's tensor above for ITER.
+static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n, const int *in, int *out)
+{
+  if (n->op == OP_INPUT) return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
+  if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
+  if (n->sub) return copy_nest(w, n, in, out);
+  w->at = n->at;
+  if (op_rows[n->op].rule != RULE_COMPOSITE) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
+  *out = composite(w, n, in);
+  return w->status;
+}
+
+static int copy_graph(struct rewrite *w, const struct graph *g, const struct graph *above, const int *from)
+{
+  struct arena tmp = {0};
+  int *to = NEWS(&tmp, int, g->ntensors + 1), iters = 0, s = OK;
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    int *in = NEWS(&tmp, int, n->nin + 1), out = 0;
+    if (n->op == OP_ITER) in[0] = from[iters++];
+    else for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
+    s = copy_node(w, g, above, n, in, &out);
+    for (int k = 0; k < n->nout && !s; k++) {
+      to[n->out + k] = out + k;
+      const char *name = g->tensors[n->out + k].name;
+      if (name) w->to->tensors[out + k].name = arena_strdup(w->to->mem, name);
+    }
+  }
+  arena_close(&tmp);
+  return s;
+}
+
+int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e)
+{
+  *out = graph_new(mem, g->level, g->name);
+  struct rewrite w = {*out, NOWHERE, stable, e, OK};
+  return copy_graph(&w, g, NULL, NULL);
+}

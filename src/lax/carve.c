@@ -1,0 +1,104 @@
+// A piece becomes a part: a program of its own, whose inputs are what the piece reads from elsewhere, whose outputs
+// are what others read from it or the program returns, and which holds its own copy of every constant and view.
+#include "lax/piece.h"
+
+#include <string.h>
+
+static bool taken(const struct graph *g, const char *name)
+{
+  for (int t = 0; t < g->ntensors; t++)
+    if (g->tensors[t].name && !strcmp(g->tensors[t].name, name)) return true;
+  return false;
+}
+
+int carve_node(struct graph *to, const struct graph *from, const struct node *n, int *map, struct err *e)
+{
+  struct arena tmp = {0};
+  int *in = NEWS(&tmp, int, n->nin + 1), t = -1, s;
+  for (int k = 0; k < n->nin; k++) in[k] = map[n->in[k]];
+  if (n->sub) s = graph_nest(to, graph_copy(to->mem, n->sub), n->nin, in, n->at, &t, e);
+  else s = graph_add(to, n->op, n->nin, in, &n->a, n->at, &t, e);
+  arena_close(&tmp);
+  for (int k = 0; k < n->nout && !s; k++) {
+    const char *name = from->tensors[n->out + k].name;
+    map[n->out + k] = t + k;
+    if (name && !taken(to, name)) to->tensors[t + k].name = arena_strdup(to->mem, name);
+  }
+  return s;
+}
+
+// Is tensor t made by r (through views) and wanted by the program or, as a root, by other pieces?
+static bool is_output(const struct facts *f, const struct piece *r, int t)
+{
+  bool wanted = f->kept[t];
+  if (facts_maker(f, r->id, t) < 0) return false;
+  for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++) wanted |= f->owner[f->user[u]] != r->id;
+  return wanted;
+}
+
+// needed[t]: tensors that the part must hold to make its outputs.
+static void find_needed(const struct facts *f, const struct piece *r, const struct part *part, bool *needed)
+{
+  const struct graph *p = f->p;
+  for (int i = 0; i < part->nout; i++) needed[part->out[i]] = true;
+  for (int i = p->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &p->nodes[i];
+    bool wanted = false;
+    for (int k = 0; k < n->nout; k++) wanted |= needed[n->out + k];
+    if (!wanted || (f->kind[i] != LIGHT && f->owner[i] != r->id)) continue;
+    for (int k = 0; k < n->nin; k++) needed[n->in[k]] = true;
+  }
+}
+
+static void find_outputs(const struct facts *f, const struct piece *r, struct part *part)
+{
+  if (r->whole) {
+    part->nout = graph_outputs(f->p, part->out);
+    return;
+  }
+  for (int t = 0; t < f->p->ntensors; t++)
+    if (is_output(f, r, t)) part->out[part->nout++] = t;
+}
+
+static void find_inputs(const struct facts *f, const struct piece *r, const bool *needed, struct part *part)
+{
+  for (int t = 0; t < f->p->ntensors; t++) {
+    int node = f->p->tensors[t].node;
+    bool input = f->p->nodes[node].op == OP_INPUT, others = f->kind[node] != LIGHT && f->owner[node] != r->id;
+    if ((input && r->whole) || (needed[t] && (input || others))) part->in[part->nin++] = t;
+  }
+}
+
+static int add_input(const struct facts *f, struct graph *g, int t, int *map, struct err *e)
+{
+  const struct tensor *x = &f->p->tensors[t];
+  const char *name = x->name;
+  if (!name) {
+    name = arena_printf(g->mem, "t%d", t);
+    while (taken(f->p, name)) name = arena_printf(g->mem, "%s_", name);
+  }
+  return graph_input(g, name, x->dtype, &x->shape, f->p->nodes[x->node].at, &map[t], e);
+}
+
+int carve(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, struct err *e)
+{
+  const struct graph *p = f->p;
+  *part = (struct part){.searchable = r->searchable, .row_chain = r->row_chain};
+  memcpy(part->why, r->why, sizeof part->why);
+  part->out = NEWS(mem, int, MAX(p->ntensors, p->nnodes) + 1), part->in = NEWS(mem, int, p->ntensors + 1);
+  bool *needed = NEWS(f->tmp, bool, p->ntensors + 1);
+  int *map = NEWS(f->tmp, int, p->ntensors + 1), s = OK, none;
+  find_outputs(f, r, part);
+  find_needed(f, r, part, needed);
+  find_inputs(f, r, needed, part);
+  struct graph *g = part->g = graph_new(mem, KERNEL, p->name);
+  for (int i = 0; i < part->nin && !s; i++) s = add_input(f, g, part->in[i], map, e);
+  for (int i = 0; i < p->nnodes && !s; i++) {
+    const struct node *n = &p->nodes[i];
+    bool wanted = n->op != OP_INPUT && (f->kind[i] == LIGHT || f->owner[i] == r->id), made = false;
+    for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
+    if (wanted && made) s = carve_node(g, p, n, map, e);
+  }
+  for (int i = 0; i < part->nout && !s; i++) s = graph_add(g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
+  return s;
+}

@@ -1,0 +1,84 @@
+// What the cuts are decided on: which operators the search knows, what is a view of what, who reads what. Everything
+// is an array by node or tensor of the program; node order is a topological order (graph_check).
+#include "lax/piece.h"
+
+static enum kind kind_of(const struct node *n)
+{
+  if (n->op == OP_ALL_REDUCE) return LIBRARY; // a view for one device only
+  switch (op_rows[n->op].rule) {
+  case RULE_IO: case RULE_CONST: case RULE_VIEW: return LIGHT;
+  case RULE_MAP: case RULE_CONTRACT: case RULE_REDUCE: return SEARCHED;
+  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH: break;
+  }
+  return LIBRARY;
+}
+
+static void find_live(struct facts *f)
+{
+  const struct graph *p = f->p;
+  bool *read = NEWS(f->tmp, bool, p->ntensors + 1);
+  for (int i = p->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &p->nodes[i];
+    f->live[i] = n->op == OP_OUTPUT;
+    for (int k = 0; k < n->nout; k++) f->live[i] |= read[n->out + k];
+    for (int k = 0; k < n->nin && f->live[i]; k++) read[n->in[k]] = true;
+    if (n->op == OP_OUTPUT) f->kept[n->in[0]] = true;
+  }
+}
+
+static void find_roots(struct facts *f)
+{
+  for (int i = 0; i < f->p->nnodes; i++) {
+    const struct node *n = &f->p->nodes[i];
+    bool view = f->kind[i] == LIGHT && n->nin && n->nout;
+    for (int k = 0; k < n->nout; k++) f->root[n->out + k] = view ? f->root[n->in[0]] : n->out + k;
+  }
+}
+
+static void find_users(struct facts *f)
+{
+  const struct graph *p = f->p;
+  int all = 0;
+  for (int i = 0; i < p->nnodes; i++)
+    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++) f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
+  for (int t = 0; t < p->ntensors; t++) f->first_user[t + 1] += f->first_user[t];
+  int *at = arena_copy(f->tmp, f->first_user, sizeof(int) * (size_t)(p->ntensors + 1));
+  f->user = NEWS(f->tmp, int, all + 1);
+  for (int i = 0; i < p->nnodes; i++)
+    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++) f->user[at[f->root[p->nodes[i].in[k]]]++] = i;
+}
+
+struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops)
+{
+  struct facts *f = NEW(tmp, struct facts);
+  *f = (struct facts){.tmp = tmp, .p = p, .max_ops = max_ops > 0 ? max_ops : LAX_MAX_OPS};
+  f->kind = NEWS(tmp, enum kind, p->nnodes + 1), f->live = NEWS(tmp, bool, p->nnodes + 1);
+  f->owner = NEWS(tmp, int, p->nnodes + 1), f->root = NEWS(tmp, int, p->ntensors + 1);
+  f->kept = NEWS(tmp, bool, p->ntensors + 1), f->first_user = NEWS(tmp, int, p->ntensors + 1);
+  for (int i = 0; i < p->nnodes; i++) f->kind[i] = kind_of(&p->nodes[i]);
+  find_live(f);
+  find_roots(f);
+  for (int i = 0; i < p->nnodes; i++) f->owner[i] = f->live[i] && f->kind[i] != LIGHT ? 0 : -1;
+  find_users(f);
+  return f;
+}
+
+int facts_maker(const struct facts *f, int id, int t)
+{
+  int node = f->p->tensors[f->root[t]].node;
+  return f->owner[node] == id ? node : -1;
+}
+
+double facts_price(const struct facts *f, int t)
+{
+  const struct tensor *x = &f->p->tensors[t];
+  return (f->kept[t] ? 1. : 2.) * (double)shape_size(&x->shape) * dtype_bytes(x->dtype);
+}
+
+void facts_place(const struct facts *f, int node, char out[96])
+{
+  const struct node *n = &f->p->nodes[node];
+  const char *name = n->nout ? f->p->tensors[n->out].name : NULL;
+  int k = snprintf(out, 96, name ? "%s `%.40s`" : "%s", op_rows[n->op].name, name);
+  if (n->at.line) snprintf(out + k, 96 - (size_t)k, " at line %d", n->at.line);
+}

@@ -1,0 +1,94 @@
+// Optimized parts back into one kernel graph. Parts are copied in order, each over the tensors of the program that
+// its inputs stand for; what the program returns without computing it (an input, a view of one) is added at the end.
+#include "lax/piece.h"
+
+// Tensor k of an optimized part's signature must be what the part has there.
+static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what, struct err *e)
+{
+  const struct tensor *x = &p->tensors[t], *y = &g->tensors[u];
+  if (x->dtype == y->dtype && shape_eq(&x->shape, &y->shape)) return OK;
+  char want[128], got[128];
+  shape_text(want, &x->shape), shape_text(got, &y->shape);
+  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d: its %s %s is %s%s in the program, but %s%s in the optimized graph",
+                 part + 1, what, x->name ? x->name : "tensor", dtype_name(x->dtype), want, dtype_name(y->dtype), got);
+}
+
+static int same_count(const struct part *part, const struct graph *g, int number, struct err *e)
+{
+  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL);
+  if (nin == part->nin && nout == part->nout) return OK;
+  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d has %d inputs and %d outputs, its optimized graph %d and %d",
+                 number + 1, part->nin, part->nout, nin, nout);
+}
+
+// Copies part number i, optimized as g; map: tensors of p in `to`.
+static int add_part(struct graph *to, const struct graph *p, const struct lax_split *s, int i, const struct graph *g,
+                    int *map, struct err *e)
+{
+  const struct part *part = &s->parts[i];
+  struct arena tmp = {0};
+  int *local = NEWS(&tmp, int, g->ntensors + 1), in = 0, out = 0, status = same_count(part, g, i, e);
+  for (int k = 0; k < g->nnodes && !status; k++) {
+    const struct node *n = &g->nodes[k];
+    if (n->op == OP_INPUT) {
+      int t = part->in[in++];
+      CHECK(map[t] >= 0);
+      status = same_tensor(p, t, g, n->out, i, "input", e), local[n->out] = map[t];
+    } else if (n->op == OP_OUTPUT) {
+      int t = part->out[out++];
+      status = same_tensor(p, t, g, n->in[0], i, "output", e), map[t] = local[n->in[0]];
+    } else {
+      status = carve_node(to, g, n, local, e);
+    }
+  }
+  arena_close(&tmp);
+  return status;
+}
+
+// Constants and views that lead to returned tensors that no part has made.
+static int add_views(struct graph *to, const struct graph *p, int *map, struct arena *tmp, struct err *e)
+{
+  bool *needed = NEWS(tmp, bool, p->ntensors + 1);
+  int s = OK;
+  for (int i = p->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &p->nodes[i];
+    bool wanted = n->op == OP_OUTPUT || (n->nout && needed[n->out] && map[n->out] < 0);
+    for (int k = 0; k < n->nin && wanted; k++) needed[n->in[k]] = true;
+  }
+  for (int i = 0; i < p->nnodes && !s; i++) {
+    const struct node *n = &p->nodes[i];
+    if (!n->nout || !needed[n->out] || map[n->out] >= 0) continue;
+    CHECK(op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_CONST);
+    s = carve_node(to, p, n, map, e);
+  }
+  return s;
+}
+
+static int join_all(struct graph *g, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
+                    struct arena *tmp, struct err *e)
+{
+  int *map = NEWS(tmp, int, p->ntensors + 1), status = OK, none;
+  for (int t = 0; t < p->ntensors; t++) map[t] = -1;
+  for (int i = 0; i < p->nnodes && !status; i++) {
+    const struct node *n = &p->nodes[i];
+    const struct tensor *x = &p->tensors[n->out];
+    if (n->op == OP_INPUT) status = graph_input(g, x->name, x->dtype, &x->shape, n->at, &map[n->out], e);
+  }
+  for (int i = 0; i < s->n && !status; i++) status = add_part(g, p, s, i, optimized[i], map, e);
+  if (!status) status = add_views(g, p, map, tmp, e);
+  for (int i = 0; i < p->nnodes && !status; i++) {
+    const struct node *n = &p->nodes[i];
+    if (n->op == OP_OUTPUT) status = graph_add(g, OP_OUTPUT, 1, &map[n->in[0]], NULL, n->at, &none, e);
+  }
+  return status ? status : graph_check(g, e);
+}
+
+int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
+             struct graph **out, struct err *e)
+{
+  struct arena tmp = {0};
+  *out = graph_new(mem, KERNEL, p->name);
+  int status = join_all(*out, p, s, optimized, &tmp, e);
+  arena_close(&tmp);
+  return status;
+}

@@ -1,0 +1,88 @@
+// The cheapest cut between nodes that must come first and nodes that must not, as a minimum cut of a network (Ford
+// and Fulkerson; the shortest augmenting path is taken, Edmonds and Karp 1972, so that it ends for any prices).
+//
+// A vertex a node, and one a tensor that crosses at most once however many nodes read it:
+//   node -> tensor it makes, at the tensor's price;  tensor -> its readers, unbounded
+//   node -> makers of what it reads, unbounded: what comes first has all it needs
+// Of cuts with the same price the earliest is taken: it is unique, so the result does not depend on the order of
+// paths, and nodes that cost nothing to move stay behind, next to what they work with.
+#include "lax/piece.h"
+
+#include <math.h>
+
+struct edge {
+  int to, next; // next edge of the same vertex, or -1
+  double room;  // edge i ^ 1 is its reverse
+};
+struct network {
+  struct arena *tmp;
+  int nvertex, nedge, edge_cap;
+  struct edge *edge;
+  int *head, *via, *queue; // first edge; edge by which the search came; order of visit
+};
+
+static void half(struct network *w, int from, int to, double room)
+{
+  PUSH(w->tmp, w->edge, w->nedge, w->edge_cap) = (struct edge){to, w->head[from], room};
+  w->head[from] = w->nedge - 1;
+}
+
+static void join(struct network *w, int from, int to, double room) { half(w, from, to, room), half(w, to, from, 0); }
+
+// Breadth first from s over edges with room; via[] stays -1 for what it does not reach.
+static bool reaches(struct network *w, int s, int t)
+{
+  int n = 0;
+  for (int i = 0; i < w->nvertex; i++) w->via[i] = -1;
+  w->via[s] = -2, w->queue[n++] = s;
+  for (int i = 0; i < n && w->via[t] == -1; i++)
+    for (int k = w->head[w->queue[i]]; k >= 0; k = w->edge[k].next) {
+      int to = w->edge[k].to;
+      if (w->via[to] == -1 && w->edge[k].room > 0) w->via[to] = k, w->queue[n++] = to;
+    }
+  return w->via[t] != -1;
+}
+
+static void augment(struct network *w, int s, int t)
+{
+  double least = INFINITY;
+  for (int v = t; v != s; v = w->edge[w->via[v] ^ 1].to) least = MIN(least, w->edge[w->via[v]].room);
+  CHECK(least < INFINITY);
+  for (int v = t; v != s; v = w->edge[w->via[v] ^ 1].to) w->edge[w->via[v]].room -= least, w->edge[w->via[v] ^ 1].room += least;
+}
+
+static void connect(struct network *w, const struct facts *f, const struct piece *r, const int *vertex)
+{
+  int tensor = r->n;
+  for (int i = 0; i < r->n; i++) {
+    const struct node *n = &f->p->nodes[r->node[i]];
+    for (int k = 0; k < n->nin; k++) {
+      int maker = facts_maker(f, r->id, n->in[k]);
+      if (maker >= 0) join(w, i, vertex[maker], INFINITY);
+    }
+    for (int t = n->out; t < n->out + n->nout; t++, tensor++) {
+      join(w, i, tensor, facts_price(f, t));
+      for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++)
+        if (f->owner[f->user[u]] == r->id) join(w, tensor, vertex[f->user[u]], INFINITY);
+    }
+  }
+}
+
+void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first)
+{
+  struct arena_mark mark = arena_mark(f->tmp);
+  struct network w = {.tmp = f->tmp, .nvertex = r->n + 2};
+  int *vertex = NEWS(f->tmp, int, f->p->nnodes);
+  for (int i = 0; i < r->n; i++) vertex[r->node[i]] = i, w.nvertex += f->p->nodes[r->node[i]].nout;
+  int s = w.nvertex - 2, t = w.nvertex - 1;
+  w.head = NEWS(f->tmp, int, w.nvertex), w.via = NEWS(f->tmp, int, w.nvertex), w.queue = NEWS(f->tmp, int, w.nvertex);
+  for (int i = 0; i < w.nvertex; i++) w.head[i] = -1;
+  connect(&w, f, r, vertex);
+  for (int i = 0; i < r->n; i++) {
+    if (source[r->node[i]]) join(&w, s, i, INFINITY);
+    if (sink[r->node[i]]) join(&w, i, t, INFINITY);
+  }
+  while (reaches(&w, s, t)) augment(&w, s, t);
+  for (int i = 0; i < r->n; i++) first[r->node[i]] = w.via[i] != -1;
+  arena_reset(f->tmp, mark);
+}

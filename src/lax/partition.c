@@ -1,0 +1,107 @@
+// The line: the whole program is a piece; a piece that must be cut becomes two; what need not be cut is a part.
+// What comes before a cut is worked on first, so that parts come out in topological order. Once a program is cut at
+// all, operators that share no tensor are searched apart: together they would only multiply each other's choices.
+#include "lax/piece.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+  struct facts *f;
+  int n, cap, ids;
+  struct piece *stack;
+  int ndone, done_cap;
+  struct piece *done;
+};
+
+static void push(struct work *w, struct piece r)
+{
+  r.id = ++w->ids;
+  for (int i = 0; i < r.n; i++) w->f->owner[r.node[i]] = r.id;
+  PUSH(w->f->tmp, w->stack, w->n, w->cap) = r;
+}
+
+// The nodes of r whose number is `which`.
+static struct piece subset(struct work *w, const struct piece *r, const int *number, int which, const char *why)
+{
+  struct piece s = {.node = NEWS(w->f->tmp, int, r->n)};
+  for (int i = 0; i < r->n; i++)
+    if (number[i] == which) s.node[s.n++] = r->node[i];
+  CHECK(s.n);
+  snprintf(s.why, sizeof s.why, "%s", why);
+  return s;
+}
+
+static void scatter(struct work *w, const struct piece *r, const int *group, int n)
+{
+  for (int k = n - 1; k >= 0; k--)
+    push(w, subset(w, r, group, k, k ? "shares no tensor with the part before it" : r->why));
+}
+
+static void split(struct work *w, const struct piece *r, const bool *first, const char *why)
+{
+  int *number = NEWS(w->f->tmp, int, r->n);
+  for (int i = 0; i < r->n; i++) number[i] = !first[r->node[i]];
+  push(w, subset(w, r, number, 1, why));
+  push(w, subset(w, r, number, 0, r->why));
+}
+
+static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+// Library parts in a row are one.
+static bool merge(struct work *w, const struct piece *r)
+{
+  struct piece *last = w->ndone ? &w->done[w->ndone - 1] : NULL;
+  if (!last || last->searchable || r->searchable) return false;
+  int *node = NEWS(w->f->tmp, int, last->n + r->n);
+  memcpy(node, last->node, sizeof(int) * (size_t)last->n);
+  memcpy(node + last->n, r->node, sizeof(int) * (size_t)r->n);
+  for (int i = 0; i < r->n; i++) w->f->owner[r->node[i]] = last->id;
+  last->node = node, last->n += r->n;
+  qsort(node, (size_t)last->n, sizeof *node, by_number);
+  return true;
+}
+
+static void finish(struct work *w, struct piece *r)
+{
+  if (r->row_chain) {
+    size_t n = strlen(r->why);
+    snprintf(r->why + n, sizeof r->why - n, "%s%d operators, but local to their rows: chained into one kernel by rule",
+             n ? "; " : "", r->n);
+  }
+  if (!merge(w, r)) PUSH(w->f->tmp, w->done, w->ndone, w->done_cap) = *r;
+}
+
+static void step(struct work *w, bool *first, int *group)
+{
+  struct piece r = w->stack[--w->n];
+  char why[160] = "";
+  bool cut = divide(w->f, &r, first, why);
+  int groups = (cut || !r.whole) && (cut || r.searchable) ? divide_groups(w->f, &r, group) : 1;
+  if (groups > 1) scatter(w, &r, group, groups);
+  else if (cut) split(w, &r, first, why);
+  else finish(w, &r);
+}
+
+static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, struct err *e)
+{
+  struct work w = {.f = f};
+  struct piece all = {.node = NEWS(f->tmp, int, f->p->nnodes + 1), .whole = true};
+  for (int i = 0; i < f->p->nnodes; i++)
+    if (f->owner[i] >= 0) all.node[all.n++] = i;
+  push(&w, all);
+  bool *first = NEWS(f->tmp, bool, f->p->nnodes + 1);
+  int *group = NEWS(f->tmp, int, f->p->nnodes + 1), status = OK;
+  while (w.n) step(&w, first, group);
+  *s = (struct lax_split){w.ndone, NEWS(mem, struct part, w.ndone)};
+  for (int i = 0; i < s->n && !status; i++) status = carve(mem, f, &w.done[i], &s->parts[i], e);
+  return status;
+}
+
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, struct lax_split *s, struct err *e)
+{
+  struct arena tmp = {0};
+  int status = parts_of(mem, facts_of(&tmp, p, max_ops), s, e);
+  arena_close(&tmp);
+  return status;
+}

@@ -1,0 +1,75 @@
+// piece: the inner map of lax.
+//
+// Glossary
+//   light      an input, an output, a constant or a view (reshape, transpose, repeat): it belongs to no piece; every
+//              piece that reads one gets a copy
+//   searched   an operator with index classes (elementwise, contraction, reduction)
+//   library    any other operator: it runs as it is
+//   root       of a tensor: the tensor that it is a view of, itself where it is no view. Only roots cross pieces, so
+//              that a repeat is never written to memory for another piece to read
+//   piece      a set of searched and library nodes on its way to become a part. Pieces are convex
+//   kept       a tensor that the program returns: it is written anyway, so it costs half as much to cut there
+//
+//   partition.c  the line: program -> pieces -> parts
+//   facts.c      what of a program the cuts are decided on
+//   divide.c     where a piece must be cut
+//   mincut.c     the cheapest place to cut between two sets of nodes
+//   rows.c       is a piece local to its rows?
+//   carve.c      piece -> part
+//   join.c       optimized parts -> kernel graph
+#ifndef MICA_PIECE_H
+#define MICA_PIECE_H
+
+#include "lax/lax.h"
+
+enum kind { LIGHT, SEARCHED, LIBRARY };
+
+struct facts {
+  struct arena *tmp;
+  const struct graph *p;
+  int max_ops;
+  enum kind *kind; // by node
+  bool *live;      // nodes that an output needs
+  int *owner;      // piece of a searched or library node, -1 for others and dead ones
+  int *root;       // by tensor
+  bool *kept;      // by tensor
+  int *first_user; // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
+  int *user;       // searched and library nodes, live ones only
+};
+
+struct piece {
+  int id;    // owner of its nodes
+  int n;
+  int *node; // ascending, which is a topological order
+  bool whole, searchable, row_chain;
+  char why[160];
+};
+
+// ---- facts.c ----
+struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops);
+// The node that makes the root of tensor t where it is in piece id, else -1.
+int facts_maker(const struct facts *f, int id, int t);
+double facts_price(const struct facts *f, int t); // of cutting at root t: bytes moved
+void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
+
+// ---- divide.c ----
+// Must r be cut? Then first[node] tells what comes before the cut, and `why` the reason. Sets r->searchable and
+// r->row_chain where it need not.
+bool divide(const struct facts *f, struct piece *r, bool *first, char why[160]);
+// Numbers the groups of nodes of r that share no tensor: group[i] of r->node[i]. Returns how many.
+int divide_groups(const struct facts *f, const struct piece *r, int *group);
+
+// ---- mincut.c ----
+// first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results
+// cost least to store for the others. No sink may be needed by a source.
+void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first);
+
+// ---- rows.c ----
+bool rows_local(const struct facts *f, const struct piece *r);
+
+// ---- carve.c ----
+int carve(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, struct err *e);
+// Appends a copy of node n of `from` to `to`; map: tensors of `from` in `to`. Names already taken are dropped.
+int carve_node(struct graph *to, const struct graph *from, const struct node *n, int *map, struct err *e);
+
+#endif

@@ -1,0 +1,399 @@
+// Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and
+// from what earlier kernels left. Plans are built from the outputs backwards, cheapest first (a kernel's cost
+// depends only on itself, so the first complete plan is the best one): take a device tensor that is still needed,
+// try every kernel that makes it (alone, or with the others that the same schedule can make), and need what that
+// kernel reads. What is needed costs at least its cheapest chain of kernels; that bound keeps the queue short.
+#include "search/space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 96, SAME_NEEDS = 8, SAME_STRUCTURE = 3, MAX_NEEDS = 12, EXPANSIONS = 20000, SIZES = 3, SAME_FAMILY = 4 };
+
+// Partial sums come in one of these numbers of parts.
+static const int64_t part_counts[] = {2, 4, 8, 16, 32};
+enum { PART_COUNTS = COUNT(part_counts), WAYS = 1 + PART_COUNTS };
+
+// ---- options ------------------------------------------------------------------------------------------------------
+
+struct options { // kernels that make one set of device tensors
+  int nmake, make[MAX_ROOTS];
+  int split;     // given by who reads the partial sums
+  int64_t parts;
+  int n;
+  struct option *o;
+  double bound;  // no chain of kernels that makes these is cheaper; of single device tensors
+};
+struct gather {
+  struct planner *pl;
+  struct options *to;
+  int table, roots[MAX_ROOTS];
+};
+
+static bool partial_class(const struct space *s, mask has, int *c)
+{
+  for (int k = 0; k < s->nclass; k++)
+    if ((has & all_of(k)) == bit(k, GRID)) return *c = k, true;
+  return false;
+}
+
+int canonical_device(const struct planner *pl, int d)
+{
+  const struct device *dev = pl->m->dev;
+  for (int i = 0; i < d && dev[d].visit >= 0; i++)
+    if (dev[i].visit >= 0 && pl->m->s->visit[dev[i].visit].tensor == pl->m->s->visit[dev[d].visit].tensor) return i;
+  return d;
+}
+
+static bool same_needs(const struct option *x, const struct option *y)
+{
+  return x->nneed == y->nneed && !memcmp(x->need, y->need, sizeof(int) * (size_t)x->nneed) && x->parts == y->parts && x->split == y->split;
+}
+
+// Keeps the cheapest of each kind: a few with the same needs, fewer with the same structure.
+static void keep_option(struct planner *pl, struct options *to, const struct option *x)
+{
+  int kin = 0, twins = 0, worst_kin = -1, worst_twin = -1, worst = -1;
+  for (int i = 0; i < to->n; i++) {
+    struct option *y = &to->o[i];
+    if (same_needs(x, y)) {
+      kin++;
+      if (worst_kin < 0 || y->cost > to->o[worst_kin].cost) worst_kin = i;
+    }
+    if (x->structure == y->structure) {
+      twins++;
+      if (worst_twin < 0 || y->cost > to->o[worst_twin].cost) worst_twin = i;
+    }
+    if (worst < 0 || y->cost > to->o[worst].cost) worst = i;
+  }
+  int at = twins >= SAME_STRUCTURE ? worst_twin : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS ? worst : -1;
+  if (at >= 0 && to->o[at].cost <= x->cost) return;
+  if (at < 0) {
+    if (!to->o) to->o = NEWS(pl->mem, struct option, MOST_OPTIONS);
+    at = to->n++;
+  }
+  to->o[at] = *x;
+}
+
+static uint64_t pick_hash(const struct table *t, const struct pick *p)
+{
+  uint64_t h = hash_mix((uint64_t)t->sch.loop + 7, (uint64_t)t->sch.ngrid);
+  for (int i = 0; i < t->sch.ngrid; i++) h = hash_mix(h, (uint64_t)t->sch.grid[i]);
+  for (int i = 0; i < p->n; i++) {
+    const struct value *v = &t->v[p->value[i]];
+    h = hash_mix(h, v->hash ^ v->stored);
+    if (p->deriv[i] >= 0) h = hash_mix(hash_mix(h, t->d[p->deriv[i]].op), t->v[t->d[p->deriv[i]].a].hash);
+  }
+  return h;
+}
+
+static void add_need(const struct planner *pl, struct option *x, int leaf)
+{
+  int d = canonical_device(pl, leaf), i = 0;
+  while (i < x->nneed && x->need[i] < d) i++;
+  if (i < x->nneed && x->need[i] == d) return;
+  memmove(&x->need[i + 1], &x->need[i], sizeof(int) * (size_t)(x->nneed - i));
+  x->need[i] = d, x->nneed++;
+}
+
+// Sizes for a structure. Partial sums that it reads may come in any number of parts.
+static void size_option(struct gather *g, struct option *x, int reads)
+{
+  struct planner *pl = g->pl;
+  const struct table *t = &pl->tables[g->table];
+  struct sized z[SIZES];
+  for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
+    if (reads >= 0) {
+      if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
+      x->split = reads, x->parts = part_counts[i];
+    }
+    int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &pl->stats->pruned[PRUNE_MEMORY]);
+    for (int k = 0; k < n; k++) {
+      x->z = z[k], x->cost = z[k].cost;
+      keep_option(pl, g->to, x);
+    }
+  }
+}
+
+static bool take_pick(void *arg, const struct pick *p)
+{
+  struct gather *g = arg;
+  struct planner *pl = g->pl;
+  const struct table *t = &pl->tables[g->table];
+  struct option x = {.table = g->table, .node = -1, .p = *p, .nmake = g->to->nmake, .split = g->to->split,
+                     .parts = g->to->parts, .kernels = 1};
+  memcpy(x.make, g->to->make, sizeof x.make), memcpy(x.root, g->roots, sizeof x.root);
+  int reads = -1, c;
+  pl->stats->graphs++;
+  for (int i = 0; i < p->n; i++) {
+    int leaf = p->deriv[i] < 0 ? t->v[p->value[i]].leaf : -1;
+    if (leaf < pl->nfixed) continue;
+    add_need(pl, &x, leaf);
+    if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
+    if ((reads >= 0 && reads != c) || x.split >= 0) return true; // two classes in parts at once
+    reads = c;
+  }
+  x.structure = pick_hash(t, p);
+  size_option(g, &x, reads);
+  return true;
+}
+
+static void block_options(struct planner *pl, struct options *to)
+{
+  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
+  for (int t = 0; t < pl->ntables; t++) {
+    struct gather g = {pl, to, t, {0}};
+    bool all = true;
+    for (int k = 0; k < to->nmake && all; k++) all = (g.roots[k] = pl->home[t * pl->ndev + to->make[k]]) >= 0;
+    if (!all || (pl->o->stop && *pl->o->stop)) continue;
+    if (!extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g)) pl->complete = false;
+    if (extra && !extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g)) pl->complete = false;
+  }
+}
+
+// Device tensors that program tensor t is a view of (itself, where it is no view): needed ones into x.
+static bool need_tensor(const struct planner *pl, struct option *x, int t)
+{
+  const struct graph *p = pl->m->s->p;
+  while (op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_VIEW) t = p->nodes[p->tensors[t].node].in[0];
+  if (op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_IO || op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_CONST) return true;
+  for (int d = pl->nfixed; d < pl->ndev; d++)
+    if (pl->m->dev[d].visit >= 0 && pl->m->s->visit[pl->m->dev[d].visit].tensor == t) return add_need(pl, x, d), true;
+  return false;
+}
+
+static void library_option(struct planner *pl, struct options *to)
+{
+  const struct device *d = &pl->m->dev[to->make[0]];
+  if (to->nmake != 1 || d->visit < 0) return;
+  const struct graph *p = pl->m->s->p;
+  int t = pl->m->s->visit[d->visit].tensor;
+  struct option x = {.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
+  x.make[0] = to->make[0];
+  const struct node *n = &p->nodes[x.node];
+  if (op_rows[n->op].rule == RULE_VIEW) {
+    x.kernels = 0;
+    if (!need_tensor(pl, &x, t)) return;
+  }
+  for (int i = 0; i < n->nin && x.kernels; i++)
+    if (!need_tensor(pl, &x, n->in[i])) return;
+  x.cost = x.kernels ? cost_library(pl->m, n) : 0;
+  x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99);
+  keep_option(pl, to, &x);
+}
+
+// ---- plans ------------------------------------------------------------------------------------------------------------
+
+struct state {
+  struct plan p;
+  double bound;  // of the whole plan
+  int kernels, nneed, need[MAX_NEEDS];
+  int ndone, done[MAX_CHAIN * 2];
+  int split;
+  int64_t parts;
+};
+struct queue {
+  int n, cap;
+  struct state **s; // a heap, cheapest on top; ties by age
+  uint64_t *age, ages;
+};
+struct search {
+  struct planner *pl;
+  int nsets, sets_cap;
+  struct options **sets;
+  int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
+  struct queue q;
+};
+
+static bool before(const struct queue *q, int i, int k)
+{
+  double x = q->s[i]->bound, y = q->s[k]->bound;
+  return x < y || (x <= y && q->age[i] < q->age[k]);
+}
+
+static void swap(struct queue *q, int i, int k)
+{
+  struct state *s = q->s[i];
+  uint64_t a = q->age[i];
+  q->s[i] = q->s[k], q->age[i] = q->age[k], q->s[k] = s, q->age[k] = a;
+}
+
+static void push(struct planner *pl, struct queue *q, const struct state *s)
+{
+  int n = q->n, cap = q->cap;
+  PUSH(pl->mem, q->age, n, cap) = q->ages++;
+  PUSH(pl->mem, q->s, q->n, q->cap) = arena_copy(pl->mem, s, sizeof *s);
+  for (int i = q->n - 1; i && before(q, i, (i - 1) / 2); i = (i - 1) / 2) swap(q, i, (i - 1) / 2);
+}
+
+static struct state *pop(struct queue *q)
+{
+  struct state *top = q->s[0];
+  swap(q, 0, --q->n);
+  for (int i = 0, k; (k = 2 * i + 1) < q->n; i = k) {
+    if (k + 1 < q->n && before(q, k + 1, k)) k++;
+    if (!before(q, k, i)) break;
+    swap(q, i, k);
+  }
+  return top;
+}
+
+static const struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
+{
+  for (int i = 0; i < se->nsets; i++) {
+    const struct options *x = se->sets[i];
+    if (x->nmake == nmake && x->split == split && x->parts == parts && !memcmp(x->make, make, sizeof(int) * (size_t)nmake)) return x;
+  }
+  struct options *x = PUSH(se->pl->mem, se->sets, se->nsets, se->sets_cap) = NEW(se->pl->mem, struct options);
+  *x = (struct options){.nmake = nmake, .split = split, .parts = parts};
+  memcpy(x->make, make, sizeof(int) * (size_t)nmake);
+  block_options(se->pl, x);
+  library_option(se->pl, x);
+  return x;
+}
+
+// ---- bounds -----------------------------------------------------------------------------------------------------------
+
+static int way_of(const struct planner *pl, int d, int split, int64_t parts)
+{
+  int c, way = 0;
+  if (!partial_class(pl->m->s, pl->m->dev[d].has, &c)) return 0;
+  while (way < PART_COUNTS && part_counts[way] != parts) way++;
+  return c == split && way < PART_COUNTS ? way + 1 : -1;
+}
+
+static int set_of(struct search *se, int d, int split, int64_t parts)
+{
+  int way = way_of(se->pl, d, split, parts);
+  if (way < 0) return -1;
+  int *at = &se->alone[d * WAYS + way];
+  if (*at < 0) {
+    *at = se->nsets;
+    options_of(se, &d, 1, way ? split : -1, way ? parts : 0);
+  }
+  return *at;
+}
+
+static double bound_of(struct search *se, const int *need, int n, int split, int64_t parts)
+{
+  double most = 0;
+  for (int i = 0; i < n; i++) {
+    int set = set_of(se, need[i], split, parts);
+    most = fmax(most, set < 0 ? INFINITY : se->sets[set]->bound);
+  }
+  return most;
+}
+
+// Makes the options of everything that can be needed, then raises bounds until they stand.
+static void bounds(struct search *se)
+{
+  for (int i = 0; i < se->nsets; i++)
+    for (int k = 0; k < se->sets[i]->n; k++) {
+      const struct option *x = &se->sets[i]->o[k];
+      for (int m = 0; m < x->nneed; m++) set_of(se, x->need[m], x->split, x->parts);
+    }
+  for (bool changed = true, first = true; changed || first; first = false) {
+    changed = false;
+    for (int i = 0; i < se->nsets; i++) {
+      struct options *s = se->sets[i];
+      double best = INFINITY;
+      for (int k = 0; k < s->n; k++)
+        best = fmin(best, s->o[k].cost + bound_of(se, s->o[k].need, s->o[k].nneed, s->o[k].split, s->o[k].parts));
+      if (best > s->bound * 1.0001 + 1e-9 && s->bound < 1) s->bound = best, changed = true;
+    }
+  }
+}
+
+static bool in(const int *list, int n, int x)
+{
+  for (int i = 0; i < n; i++)
+    if (list[i] == x) return true;
+  return false;
+}
+
+// What a kernel reads and makes and what its axes run over; not how it computes that.
+static uint64_t family_of(const struct planner *pl, const struct option *x)
+{
+  uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
+  h = hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
+  return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct schedule), 2));
+}
+
+static void extend(struct search *se, const struct state *s, const struct option *x)
+{
+  struct planner *pl = se->pl;
+  struct state t = *s;
+  if (t.p.n == MAX_CHAIN || (t.kernels += x->kernels) > pl->o->max_kernel_ops) {
+    pl->stats->pruned[PRUNE_SIZE]++;
+    return;
+  }
+  t.nneed = 0;
+  for (int i = 0; i < s->nneed; i++)
+    if (!in(x->make, x->nmake, s->need[i])) t.need[t.nneed++] = s->need[i];
+  for (int i = 0; i < x->nmake; i++) t.done[t.ndone++] = x->make[i];
+  for (int i = 0; i < x->nneed; i++) {
+    if (in(t.done, t.ndone, x->need[i]) || in(t.need, t.nneed, x->need[i])) continue;
+    if (t.nneed == MAX_NEEDS || t.ndone + 2 * MAX_ROOTS > (int)COUNT(t.done)) return;
+    int at = t.nneed++;
+    for (; at && t.need[at - 1] > x->need[i]; at--) t.need[at] = t.need[at - 1];
+    t.need[at] = x->need[i];
+  }
+  if (x->split >= 0) t.split = x->split, t.parts = x->parts;
+  t.p.k[t.p.n++] = x;
+  t.p.cost += x->cost + 1e-12 * x->p.ops, t.p.structure = hash_mix(t.p.structure, x->structure);
+  t.p.family = hash_mix(t.p.family, family_of(pl, x));
+  t.bound = t.p.cost + bound_of(se, t.need, t.nneed, t.split, t.parts);
+  if (isfinite(t.bound)) push(pl, &se->q, &t);
+}
+
+static void expand(struct search *se, const struct state *s)
+{
+  const struct planner *pl = se->pl;
+  int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, nmake = 1, c;
+  for (int both = 0; both < 2; both++) {
+    if (both) { // with everything else that is needed
+      if (s->nneed == 1 || s->nneed > MAX_ROOTS) break;
+      memcpy(make, s->need, sizeof(int) * (size_t)s->nneed);
+      nmake = s->nneed;
+    }
+    int split = -1;
+    for (int i = 0; i < nmake; i++)
+      if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
+    if (split >= 0 && split != s->split) return; // nobody said in how many parts
+    const struct options *x = options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
+    for (int i = 0; i < x->n; i++) extend(se, s, &x->o[i]);
+  }
+}
+
+// Plans that differ in sizes only: a few.
+static bool crowded(const struct plan *out, int n, const struct plan *p)
+{
+  int same = 0, kin = 0;
+  for (int i = 0; i < n; i++) same += out[i].structure == p->structure, kin += out[i].family == p->family;
+  return same >= SAME_STRUCTURE || kin >= SAME_FAMILY;
+}
+
+int plan_kernels(struct planner *pl, struct plan *out, int most)
+{
+  struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
+  struct state first = {.split = -1};
+  int n = 0;
+  memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
+  for (int d = pl->nfixed + pl->ncut; d < pl->ndev; d++) {
+    if (first.nneed < MAX_NEEDS) first.need[first.nneed++] = d;
+    set_of(&se, d, -1, 0);
+  }
+  bounds(&se);
+  push(pl, &se.q, &first);
+  for (int steps = 0; se.q.n && n < most && steps < EXPANSIONS; steps++) {
+    const struct state *s = pop(&se.q);
+    if (!s->nneed) {
+      if (!crowded(out, n, &s->p)) out[n++] = s->p;
+      continue;
+    }
+    expand(&se, s);
+    if (pl->o->stop && *pl->o->stop) break;
+  }
+  return n;
+}

@@ -1,0 +1,285 @@
+// The search, in one line: index classes, what the program computes in each of them, all values of every schedule
+// over the inputs, the device tensors that this offers to later kernels, all values again over those too, chains
+// of kernels by cost, kernel graphs, the verifier's filter. docs/search.md says why in this order.
+#include "search/space.h"
+#include "verify/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_OPS = 11, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64 };
+
+const struct prune_row prune_rows[PRUNES] = {
+#define PRUNE(id, name, doc) {#name, doc},
+#include "search/prune.def"
+#undef PRUNE
+};
+
+struct job {
+  struct arena *mem, *out; // of the search; of its results
+  struct space *s;
+  struct fctx *f;
+  const struct target *t;
+  struct search_opts o;
+  struct vocabulary voc;
+  int nworker;
+  struct worker *w;
+  int ntable;
+  struct table *table;
+  struct arena *table_mem;
+  int *by;               // worker that made each table
+  int nfixed, ncut, ndev;
+  struct device dev[MAX_VISITS + MAX_CUTS];
+  bool keep;             // keep fingerprints of values that may be cuts
+};
+
+static bool stopped(const struct job *j)
+{
+  return j->o.stop && *j->o.stop;
+}
+
+// ---- schedules ----------------------------------------------------------------------------------------------------
+
+static void add_schedule(struct job *j, int *cap, unsigned grid, int loop)
+{
+  struct table t = {.sch = {.loop = loop}};
+  for (int c = 0; c < j->s->nclass; c++)
+    if (grid >> c & 1) t.sch.grid[t.sch.ngrid++] = c;
+  PUSH(j->mem, j->table, j->ntable, *cap) = t;
+}
+
+// At most three grid axes and one loop axis, each over one class; the loop over one that is summed.
+static void schedules(struct job *j)
+{
+  int cap = 0;
+  j->ntable = 0;
+  for (unsigned grid = 0; grid < 1u << j->s->nclass; grid++) {
+    if (__builtin_popcount(grid) > MAX_GRID) continue;
+    add_schedule(j, &cap, grid, -1);
+    for (int c = 0; c < j->s->nclass; c++)
+      if (j->s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(j, &cap, grid, c);
+  }
+  j->table_mem = NEWS(j->mem, struct arena, j->ntable);
+  j->by = NEWS(j->mem, int, j->ntable);
+}
+
+// ---- saturation ---------------------------------------------------------------------------------------------------
+
+// Is v something that a later kernel might want: partial sums, or the result of a sum or product?
+static bool offers(const struct job *j, const struct table *t, const struct value *v)
+{
+  mask has;
+  if (v->leaf >= 0 || v->der < 0 || !value_saveable(j->s, t, v, &has)) return false;
+  int split = 0;
+  for (int c = 0; c < j->s->nclass; c++) split += (has & all_of(c)) == bit(c, GRID);
+  if (split) return split == 1;
+  for (int d = v->der; d >= 0; d = t->d[d].next)
+    if (op_rows[t->d[d].op].rule == RULE_MAP) return false;
+  return true;
+}
+
+static void saturate_one(void *arg, int i, int worker)
+{
+  struct job *j = arg;
+  struct table *t = &j->table[i];
+  struct worker *w = &j->w[worker];
+  if (stopped(j)) return;
+  arena_close(&j->table_mem[i]);
+  *t = (struct table){.sch = t->sch};
+  saturate(t, &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
+  j->by[i] = worker;
+  for (int k = 0; k < t->n; k++) {
+    struct finger *f = &t->v[k].f;
+    bool want = j->keep && offers(j, t, &t->v[k]);
+    f->v = want ? arena_copy(&j->table_mem[i], f->v, sizeof *f->v * (size_t)f->n) : NULL;
+  }
+  arena_close(&w->scratch);
+}
+
+static void add_device(struct job *j, int visit, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
+{
+  const struct graph *p = j->s->p;
+  int tensor = visit < 0 ? -1 : j->s->visit[visit].tensor;
+  struct device *d = &j->dev[j->ndev++];
+  *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = visit, .input = -1};
+  if (tensor >= 0 && p->nodes[p->tensors[tensor].node].op == OP_INPUT) d->input = tensor;
+  for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
+}
+
+static void add_visits(struct job *j, bool fixed)
+{
+  const struct reference *r = &j->w[0].ref;
+  for (int v = 0; v < j->s->nvisit; v++) {
+    const struct node *n = &j->s->p->nodes[j->s->p->tensors[j->s->visit[v].tensor].node];
+    bool given = n->op == OP_INPUT || n->op == OP_CONST, out = false;
+    for (int o = 0; o < j->s->nout; o++) out |= j->s->out[o] == v;
+    if (given != fixed || (!fixed && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
+    add_device(j, v, j->s->visit[v].full, &r->f[v], r->hash[v], j->w[0].ex, r->e[v]);
+  }
+}
+
+static bool known(const struct job *j, mask has, uint64_t hash)
+{
+  for (int d = 0; d < j->ndev; d++)
+    if (j->dev[d].has == has && j->dev[d].hash == hash) return true;
+  for (int o = 0; o < j->s->nout; o++)
+    if (j->s->visit[j->s->out[o]].full == has && j->w[0].ref.hash[j->s->out[o]] == hash) return true;
+  return false;
+}
+
+// What earlier kernels may leave in device memory: the program's own tensors first, then what the tables offer.
+static bool add_cuts(struct job *j)
+{
+  add_visits(j, false);
+  for (int i = 0; i < j->ntable; i++)
+    for (int k = 0; k < j->table[i].n; k++) {
+      const struct value *v = &j->table[i].v[k];
+      if (!v->f.v || known(j, v->has, v->hash)) continue;
+      if (j->ndev - j->nfixed == MAX_CUTS) return false;
+      struct finger f = v->f;
+      f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
+      add_device(j, -1, v->has, &f, v->hash, j->w[j->by[i]].ex, v->e);
+    }
+  return true;
+}
+
+// ---- the planner's view ---------------------------------------------------------------------------------------------
+
+static int *find_homes(struct job *j)
+{
+  int *home = NEWS(j->mem, int, j->ntable * j->ndev);
+  memset(home, -1, sizeof(int) * (size_t)(j->ntable * j->ndev));
+  for (int i = 0; i < j->ntable; i++)
+    for (int k = 0; k < j->table[i].n; k++) {
+      const struct value *v = &j->table[i].v[k];
+      mask has;
+      if (v->der < 0 || !value_saveable(j->s, &j->table[i], v, &has)) continue;
+      for (int d = j->nfixed; d < j->ndev; d++)
+        if (j->dev[d].has == has && j->dev[d].hash == v->hash && home[i * j->ndev + d] < 0) home[i * j->ndev + d] = k;
+    }
+  return home;
+}
+
+static void count(struct job *j, struct search_stats *s)
+{
+  for (int w = 0; w < j->nworker; w++) {
+    s->states += j->w[w].stats.states, s->values += j->w[w].stats.values;
+    for (int k = 0; k < PRUNES; k++) s->pruned[k] += j->w[w].stats.pruned[k];
+    j->w[w].stats = (struct search_stats){0};
+  }
+}
+
+static void tell(struct job *j, struct search_result *r, double done)
+{
+  if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
+}
+
+static void finish(struct job *j, struct planner *pl, struct search_result *r)
+{
+  struct plan *plans = NEWS(j->mem, struct plan, j->o.most);
+  int n = plan_kernels(pl, plans, j->o.most);
+  r->found = NEWS(j->out, struct found, n + 1);
+  for (int i = 0; i < n && !(stopped(j) && r->n); i++) {
+    struct err e = {0};
+    struct found *f = &r->found[r->n];
+    *f = (struct found){.cost = plans[i].cost};
+    int made = assemble(j->out, pl, &plans[i], &f->g, &e);
+    if (made == OK) made = graph_check(f->g, &e);
+    if (made != OK || !verify_filter(j->s->p, f->g, j->o.seed + (uint64_t)i)) {
+      r->stats.pruned[PRUNE_FINGER]++;
+      if (getenv("MICA_TRACE") && made != OK) fprintf(stderr, "mica: a plan could not be built: %d %s\n", made, e.text);
+      continue;
+    }
+    r->stats.verified++;
+    for (int k = 0; k < plans[i].n; k++) {
+      f->kernels += plans[i].k[k]->kernels;
+      f->block_ops = MAX(f->block_ops, plans[i].k[k]->p.ops);
+    }
+    plan_text(pl, &plans[i], f->schedule, sizeof f->schedule);
+    f->structure = r->n;
+    for (int k = 0; k < i; k++)
+      if (plans[k].family == plans[i].family) f->structure = MIN(f->structure, k);
+    r->n++;
+    tell(j, r, 0.8 + 0.2 * i / n);
+  }
+}
+
+static void explain(const struct job *j, struct search_result *r)
+{
+  int worst = 0;
+  for (int k = 1; k < PRUNES; k++)
+    if (r->stats.pruned[k] > r->stats.pruned[worst]) worst = k;
+  snprintf(r->why, sizeof r->why, "%s; rule `%s` removed most: %llu operators (%s)%s", r->complete ? "the space was searched to its end" : stopped(j) ? "the search was stopped" : "a limit on the number of graphs cut the space",
+           prune_rows[worst].name, (unsigned long long)r->stats.pruned[worst], prune_rows[worst].doc,
+           r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
+}
+
+static int open_workers(struct job *j)
+{
+  j->w = NEWS(j->mem, struct worker, j->nworker);
+  int status = OK;
+  for (int i = 0; i < j->nworker; i++) {
+    j->w[i].id = i, j->w[i].ex = expr_open();
+    expr_option_exp_laws(j->w[i].ex, false); // the axioms of the paper's Table 2; docs/theory.md
+    if (reference_build(&j->w[i].ref, j->mem, j->f, j->w[i].ex)) status = NO;
+  }
+  return status;
+}
+
+static void run(struct job *j, struct search_result *r)
+{
+  vocabulary_build(&j->voc, j->mem, j->s);
+  schedules(j);
+  r->stats.schedules = (uint64_t)j->ntable;
+  add_visits(j, true);
+  j->nfixed = j->ndev;
+  j->keep = j->o.max_kernel_ops > 1;
+  pool_run(j->nworker, j->ntable, saturate_one, j);
+  count(j, &r->stats);
+  tell(j, r, 0.2);
+  r->complete = true;
+  if (j->keep) {
+    r->complete = add_cuts(j);
+    j->ncut = j->ndev - j->nfixed, j->keep = false;
+    pool_run(j->nworker, j->ntable, saturate_one, j);
+    count(j, &r->stats);
+  }
+  tell(j, r, 0.6);
+  for (int o = 0; o < j->s->nout; o++) {
+    int v = j->s->out[o];
+    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
+  }
+  struct model model = {j->s, j->t, j->dev};
+  struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, &r->stats, j->mem, true};
+  if (!stopped(j)) finish(j, &pl, r);
+  r->complete &= pl.complete && !stopped(j);
+}
+
+int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+               struct search_result *r, struct err *e)
+{
+  (void)e;
+  double start = now_seconds();
+  *r = (struct search_result){0};
+  struct arena scratch = {0};
+  struct job *j = NEW(&scratch, struct job);
+  *j = (struct job){.mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
+  if (!j->o.max_block_ops) j->o.max_block_ops = BLOCK_OPS;
+  if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
+  if (!j->o.most) j->o.most = MOST;
+  j->s = NEW(&scratch, struct space), j->f = NEW(&scratch, struct fctx);
+  char why[160] = "";
+  if (classes_build(j->s, p, why) != OK) {
+    snprintf(r->why, sizeof r->why, "not searched: %s", why);
+  } else {
+    finger_open(j->f, j->s, o->seed);
+    if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
+    else run(j, r), explain(j, r);
+    for (int i = 0; i < j->nworker; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
+    for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
+  }
+  arena_close(&scratch);
+  r->stats.seconds = now_seconds() - start;
+  return OK;
+}

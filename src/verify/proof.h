@@ -1,0 +1,124 @@
+// proof: the private header of the verifier's room.
+//
+// Files
+//   equal.c        verify_equal: signatures, the plan of tests, the verdict; certificate.c prints it
+//   filter.c       verify_filter: one cheap test
+//   trial.c        tests: the same random inputs through both graphs, every element compared
+//   bound.c        how many exponentials and which degree a value may have; bound_walk.c does so for a graph
+//   work.c         field operations and bytes of one evaluation
+//   shrink.c       verify_shrink: collects (shrink_rules.c), solves (shrink_solve.c), rebuilds (shrink_build.c)
+//   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
+//
+// Glossary
+//   trial          one test: one seed, one field, fresh inputs
+//   variable       in shrink: the extent of one dimension of one tensor, of one axis, or of one attribute
+//   class          variables that must have the same value; named by a root variable
+//   product        a constraint: the variables on the left and those on the right have the same product
+//   size           of a sum of terms polynomial * exp(fraction): number of terms, degrees outside and inside
+//   denominator    what a value is divided by, and along which dimensions and loop axes it changes
+#ifndef MICA_PROOF_H
+#define MICA_PROOF_H
+
+#include "verify/verify.h"
+
+// ---- shrink: variables and constraints -------------------------------------------------------------
+
+enum { SIDE = 24, ONE = 0 }; // variables on a side of a product; the variable that is always 1
+
+struct product {
+  int n[2];
+  int v[2][SIDE];
+};
+struct total { // out = the sum of in
+  int out, n, in[64];
+};
+struct frame { // the variables of one graph; sub[i] those of node i's graph
+  const struct graph *g;
+  int *dims;  // first variable of tensor t
+  int axes;   // grid axes, then loop axes at axes + MAX_GRID
+  int *attr;  // of node i: its group, extent, times
+  struct frame **sub;
+};
+struct system {
+  struct arena *mem;
+  int *parent, nvars, parent_cap;
+  int64_t *full;  // value at full size
+  int full_n, full_cap;
+  bool *fixed;    // keeps that value
+  int fixed_n, fixed_cap;
+  bool *axis;     // extent of a grid or loop axis
+  int axis_n, axis_cap;
+  struct product *products;
+  int nproducts, products_cap;
+  struct total *totals;
+  int ntotals, totals_cap;
+  int64_t *small; // the solution, by root
+  bool failed;
+};
+// Which small values: TINY gives 2 to every class, VARIED 2 and 3 in turn.
+enum shrink_style { VARIED, TINY };
+
+int shrink_find(struct system *s, int v);
+int64_t shrink_value(struct system *s, int v);
+void shrink_same(struct system *s, int u, int v);
+int shrink_var(struct system *s, int64_t full);
+int shrink_constant(struct system *s, int64_t value);
+void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r);
+struct frame *shrink_collect(struct system *s, const struct graph *g);  // shrink_rules.c
+bool shrink_solve(struct system *s, enum shrink_style style);           // shrink_solve.c
+struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // shrink_build.c, NULL: impossible
+// The pair at small extents; false where that is impossible.
+bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa,
+                 struct graph **sb);
+
+// ---- rescale.c ---------------------------------------------------------------------------------------
+
+// Replaces in `small`, the shrunk `full`, constants 1/n (or n) that follow a reduction over n elements by 1/n'
+// where n' is how many it has in `small`. Returns how many were replaced.
+int rescale_constants(struct graph *small, const struct graph *full);
+
+// ---- bound.c, bound_walk.c ------------------------------------------------------------------------------
+
+struct size {
+  double k;    // terms, that is, different exponentials
+  double d, h; // degree of the polynomials outside and inside the exponentials
+};
+struct bound {
+  struct size diff; // of the cross-multiplied difference of two outputs
+  double roots;     // square roots reaching one element
+  double pairs;     // pairs of arguments of unknown functions that might collide
+  double inner;     // degree of the difference of two such arguments
+  bool exps;        // the theorem with exponentials is needed
+  const char *gap;  // or why no theorem covers the pair
+  bool maxima;      // has max, min or a running maximum
+};
+// Of the worst output element. Both graphs are plain and have the same outputs.
+struct bound bound_pair(const struct graph *a, const struct graph *b);
+// Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
+double bound_error(const struct bound *b, uint64_t p, uint64_t q);
+
+// ---- work.c, trial.c ---------------------------------------------------------------------------------------
+
+int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
+int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
+
+enum verdict { SAME, DIFFERENT, ZERO_DIVISOR, BROKEN };
+struct trial {
+  const struct graph *a, *b;
+  int bits;        // row of primes
+  bool opaque_max; // maxima are unknown functions
+  stop_flag stop;
+};
+struct place { // of the first element that differs
+  int output;
+  int64_t index;
+};
+// One test. BROKEN: *e says why (stopped, out of memory).
+enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where, struct err *e);
+// `n` tests with seeds from `seed` on `threads` threads, each drawn again up to 16 times where it meets a zero
+// divisor. *passed counts tests before the first that did not pass; the verdict is that one's.
+enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where,
+                        struct err *e);
+void place_text(char out[160], const struct graph *g, const struct place *w);
+
+#endif

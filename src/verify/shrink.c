@@ -1,0 +1,46 @@
+// The same two graphs at small extents. Evaluation over a field costs as much as the program itself, and the
+// theorem on exponentials needs few of them (paper, section 5, Theorem 2; a softmax over s keys has about s^2), so
+// tests run where every grid, loop and tile factor of every index is 2 or 3: operators, loops, maps and
+// accumulators all still do something. An extent of 1 would hide sums and transposes.
+#include "verify/proof.h"
+
+// The same extents on both sides of every input and output.
+static bool join(struct system *s, const struct frame *a, const struct frame *b, int n, const int *ta, const int *tb)
+{
+  for (int i = 0; i < n; i++) {
+    const struct shape *x = &a->g->tensors[ta[i]].shape;
+    if (!shape_eq(x, &b->g->tensors[tb[i]].shape)) return false;
+    for (int d = 0; d < x->n; d++) shrink_same(s, a->dims[ta[i]] + d, b->dims[tb[i]] + d);
+  }
+  return true;
+}
+
+static bool join_ends(struct system *s, const struct frame *a, const struct frame *b,
+                      int (*ends)(const struct graph *, int *))
+{
+  int n = ends(a->g, NULL);
+  if (ends(b->g, NULL) != n) return false;
+  int *ta = NEWS(s->mem, int, n + 1), *tb = NEWS(s->mem, int, n + 1);
+  ends(a->g, ta), ends(b->g, tb);
+  return join(s, a, b, n, ta, tb);
+}
+
+bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa,
+                 struct graph **sb)
+{
+  struct arena scratch = {0};
+  struct system s = {.mem = &scratch};
+  shrink_constant(&s, 1); // the variable ONE
+  struct frame *fa = shrink_collect(&s, a), *fb = shrink_collect(&s, b);
+  bool good = !s.failed && join_ends(&s, fa, fb, graph_inputs) && join_ends(&s, fa, fb, graph_outputs);
+  good = good && shrink_solve(&s, style);
+  *sa = good ? shrink_build(&s, fa, mem) : NULL;
+  *sb = *sa ? shrink_build(&s, fb, mem) : NULL;
+  arena_close(&scratch);
+  return *sa && *sb;
+}
+
+bool verify_shrink(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **sa, struct graph **sb)
+{
+  return shrink_pair(mem, a, b, VARIED, sa, sb);
+}

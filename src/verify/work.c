@@ -1,0 +1,36 @@
+// What one evaluation over a field costs: multiply-adds, with the dear operations weighted by how many
+// multiplications they take, and the memory of the tensors between kernels.
+#include "verify/proof.h"
+
+static int64_t weight(enum op op)
+{
+  const struct op_row *row = &op_rows[op];
+  bool power = row->abstract == AE_DIV || row->abstract == AE_SQRT || row->abstract == AE_RSQRT;
+  return power ? 100 : row->abstract == AE_EXP ? 16 : row->abstract == AE_OPAQUE || row->abstract == AE_SILU ? 8 : 1;
+}
+
+int64_t work_ops(const struct graph *g)
+{
+  int64_t total = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->sub) {
+      total += graph_blocks(n->sub) * graph_iterations(n->sub) * work_ops(n->sub);
+      continue;
+    }
+    int64_t size = n->nout ? shape_size(&g->tensors[n->out].shape) : 0;
+    if (n->nin && op_rows[n->op].rule != RULE_SPLIT) size = MAX(size, shape_size(&g->tensors[n->in[0]].shape));
+    if (op_rows[n->op].rule == RULE_CONTRACT)
+      for (int k = 0; k < n->nin / 2; k++) {
+        const struct shape *x = &g->tensors[n->in[k]].shape;
+        total += shape_size(&g->tensors[n->out].shape) * x->d[x->n - 1];
+      }
+    else total += size * weight(n->op);
+  }
+  return total;
+}
+
+int64_t work_bytes(const struct graph *g)
+{
+  return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD));
+}
