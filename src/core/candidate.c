@@ -23,6 +23,15 @@ static bool have(const struct contest *c, const struct graph *g)
   return false;
 }
 
+// First the best of each number of kernels, then a few of each structure, then the rest.
+static bool wanted(const struct contest *c, const struct found *f, int round)
+{
+  int alike = 0;
+  for (int i = 1; i < c->ncand; i++) alike += c->cand[i].kernels == f->kernels;
+  if (round == 0) return alike < 2;
+  return round == 2 || of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
+}
+
 static void add(struct contest *c, const struct found *f)
 {
   c->cand[c->ncand++] = (struct candidate){.found = f->g,
@@ -60,10 +69,9 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   c->cand[0] = base, c->ncand = 1;
   c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
   for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
-  for (int round = 0; round < 2; round++)
+  for (int round = 0; round < 3; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
-      if ((round || of_structure(c, r->found[i].structure) < MOST_OF_A_STRUCTURE) && !have(c, r->found[i].g))
-        add(c, &r->found[i]);
+      if (wanted(c, &r->found[i], round) && !have(c, r->found[i].g)) add(c, &r->found[i]);
   for (int i = 1; i < c->ncand; i++) complete(j, &c->cand[i]);
   return OK;
 }

@@ -16,8 +16,10 @@ int carve_node(struct graph *to, const struct graph *from, const struct node *n,
   struct arena tmp = {0};
   int *in = NEWS(&tmp, int, n->nin + 1), t = -1, s;
   for (int k = 0; k < n->nin; k++) in[k] = map[n->in[k]];
-  if (n->sub) s = graph_nest(to, graph_copy(to->mem, n->sub), n->nin, in, n->at, &t, e);
-  else s = graph_add(to, n->op, n->nin, in, &n->a, n->at, &t, e);
+  if (n->sub)
+    s = graph_nest(to, graph_copy(to->mem, n->sub), n->nin, in, n->at, &t, e);
+  else
+    s = graph_add(to, n->op, n->nin, in, &n->a, n->at, &t, e);
   arena_close(&tmp);
   for (int k = 0; k < n->nout && !s; k++) {
     const char *name = from->tensors[n->out + k].name;
@@ -99,6 +101,7 @@ int carve(struct arena *mem, const struct facts *f, const struct piece *r, struc
     for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
     if (wanted && made) s = carve_node(g, p, n, map, e);
   }
-  for (int i = 0; i < part->nout && !s; i++) s = graph_add(g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
+  for (int i = 0; i < part->nout && !s; i++)
+    s = graph_add(g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
   return s;
 }

@@ -52,8 +52,10 @@ static bool cut_library(const struct facts *f, const struct piece *r, bool *firs
   char place[96];
   facts_place(f, name, place);
   snprintf(why, 160, sources ? "%s is not searched" : "after %s, which is not searched", place);
-  if (sources) mincut(f, r, source, next, first);
-  else for (int i = 0; i < r->n; i++) first[r->node[i]] = next[r->node[i]];
+  if (sources)
+    mincut(f, r, source, next, first);
+  else
+    for (int i = 0; i < r->n; i++) first[r->node[i]] = next[r->node[i]];
   return true;
 }
 

@@ -6,9 +6,17 @@ static enum kind kind_of(const struct node *n)
 {
   if (n->op == OP_ALL_REDUCE) return LIBRARY; // a view for one device only
   switch (op_rows[n->op].rule) {
-  case RULE_IO: case RULE_CONST: case RULE_VIEW: return LIGHT;
-  case RULE_MAP: case RULE_CONTRACT: case RULE_REDUCE: return SEARCHED;
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH: break;
+  case RULE_IO:
+  case RULE_CONST:
+  case RULE_VIEW: return LIGHT;
+  case RULE_MAP:
+  case RULE_CONTRACT:
+  case RULE_REDUCE: return SEARCHED;
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
   }
   return LIBRARY;
 }
@@ -40,12 +48,58 @@ static void find_users(struct facts *f)
   const struct graph *p = f->p;
   int all = 0;
   for (int i = 0; i < p->nnodes; i++)
-    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++) f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
+    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++)
+      f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
   for (int t = 0; t < p->ntensors; t++) f->first_user[t + 1] += f->first_user[t];
   int *at = arena_copy(f->tmp, f->first_user, sizeof(int) * (size_t)(p->ntensors + 1));
   f->user = NEWS(f->tmp, int, all + 1);
   for (int i = 0; i < p->nnodes; i++)
     for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++) f->user[at[f->root[p->nodes[i].in[k]]]++] = i;
+}
+
+// How often the factor of an exponential is in the result: exp(x) 1, a sum of it 1, their quotient 0.
+static double degree(enum abstract how, double x, double y)
+{
+  switch (how) {
+  case AE_EXP: return 1;
+  case AE_ADD:
+  case AE_SUB:
+  case AE_EWMAX:
+  case AE_EWMIN: return MAX(x, y);
+  case AE_MUL:
+  case AE_MATMUL:
+  case AE_CONCAT_MATMUL: return x + y;
+  case AE_DIV: return x - y;
+  case AE_SQRT: return x / 2;
+  case AE_RSQRT: return -x / 2;
+  case AE_SQUARE: return 2 * x;
+  case AE_ID:
+  case AE_NEG:
+  case AE_SCALE:
+  case AE_SUM:
+  case AE_MEAN:
+  case AE_MAX:
+  case AE_CONCAT: return x;
+  case AE_NONE:
+  case AE_CONST:
+  case AE_SILU:
+  case AE_OPAQUE:
+  case AE_SHIFT:
+  case AE_ACCUM:
+  case AE_ACCUM_MAX:
+  case AE_GRAPH: break;
+  }
+  return 0;
+}
+
+static void find_raw(struct facts *f)
+{
+  double *d = NEWS(f->tmp, double, f->p->ntensors + 1);
+  for (int i = 0; i < f->p->nnodes; i++) {
+    const struct node *n = &f->p->nodes[i];
+    double x = n->nin > 0 ? d[n->in[0]] : 0, y = n->nin > 1 ? d[n->in[1]] : 0;
+    for (int t = n->out; t < n->out + n->nout; t++) f->raw[t] = (d[t] = degree(op_rows[n->op].abstract, x, y)) != 0;
+  }
 }
 
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops)
@@ -54,10 +108,12 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops)
   *f = (struct facts){.tmp = tmp, .p = p, .max_ops = max_ops > 0 ? max_ops : LAX_MAX_OPS};
   f->kind = NEWS(tmp, enum kind, p->nnodes + 1), f->live = NEWS(tmp, bool, p->nnodes + 1);
   f->owner = NEWS(tmp, int, p->nnodes + 1), f->root = NEWS(tmp, int, p->ntensors + 1);
-  f->kept = NEWS(tmp, bool, p->ntensors + 1), f->first_user = NEWS(tmp, int, p->ntensors + 1);
+  f->raw = NEWS(tmp, bool, p->ntensors + 1), f->kept = NEWS(tmp, bool, p->ntensors + 1);
+  f->first_user = NEWS(tmp, int, p->ntensors + 1);
   for (int i = 0; i < p->nnodes; i++) f->kind[i] = kind_of(&p->nodes[i]);
   find_live(f);
   find_roots(f);
+  find_raw(f);
   for (int i = 0; i < p->nnodes; i++) f->owner[i] = f->live[i] && f->kind[i] != LIGHT ? 0 : -1;
   find_users(f);
   return f;
@@ -69,10 +125,14 @@ int facts_maker(const struct facts *f, int id, int t)
   return f->owner[node] == id ? node : -1;
 }
 
+double facts_bytes(const struct facts *f, int t)
+{
+  return (double)shape_size(&f->p->tensors[t].shape) * dtype_bytes(f->p->tensors[t].dtype);
+}
+
 double facts_price(const struct facts *f, int t)
 {
-  const struct tensor *x = &f->p->tensors[t];
-  return (f->kept[t] ? 1. : 2.) * (double)shape_size(&x->shape) * dtype_bytes(x->dtype);
+  return facts_bytes(f, t) * (f->kept[t] ? 1 : 2) * (f->raw[t] ? 1000 : 1);
 }
 
 void facts_place(const struct facts *f, int node, char out[96])

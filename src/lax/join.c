@@ -3,7 +3,8 @@
 #include "lax/piece.h"
 
 // Tensor k of an optimized part's signature must be what the part has there.
-static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what, struct err *e)
+static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what,
+                       struct err *e)
 {
   const struct tensor *x = &p->tensors[t], *y = &g->tensors[u];
   if (x->dtype == y->dtype && shape_eq(&x->shape, &y->shape)) return OK;

@@ -78,9 +78,12 @@ static void step(struct work *w, bool *first, int *group)
   char why[160] = "";
   bool cut = divide(w->f, &r, first, why);
   int groups = (cut || !r.whole) && (cut || r.searchable) ? divide_groups(w->f, &r, group) : 1;
-  if (groups > 1) scatter(w, &r, group, groups);
-  else if (cut) split(w, &r, first, why);
-  else finish(w, &r);
+  if (groups > 1)
+    scatter(w, &r, group, groups);
+  else if (cut)
+    split(w, &r, first, why);
+  else
+    finish(w, &r);
 }
 
 static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, struct err *e)

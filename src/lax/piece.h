@@ -8,6 +8,9 @@
 //   root       of a tensor: the tensor that it is a view of, itself where it is no view. Only roots cross pieces, so
 //              that a repeat is never written to memory for another piece to read
 //   piece      a set of searched and library nodes on its way to become a part. Pieces are convex
+//   raw        of a tensor: it holds the factor of an exponential that nothing has divided out yet (a softmax's
+//              numerator). It overflows unless a maximum is subtracted first, which is possible only while it stays
+//              inside a part: so it crosses only where nothing else can
 //   kept       a tensor that the program returns: it is written anyway, so it costs half as much to cut there
 //
 //   partition.c  the line: program -> pieces -> parts
@@ -32,13 +35,14 @@ struct facts {
   bool *live;      // nodes that an output needs
   int *owner;      // piece of a searched or library node, -1 for others and dead ones
   int *root;       // by tensor
+  bool *raw;       // by tensor
   bool *kept;      // by tensor
   int *first_user; // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
   int *user;       // searched and library nodes, live ones only
 };
 
 struct piece {
-  int id;    // owner of its nodes
+  int id; // owner of its nodes
   int n;
   int *node; // ascending, which is a topological order
   bool whole, searchable, row_chain;
@@ -49,7 +53,8 @@ struct piece {
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
-double facts_price(const struct facts *f, int t); // of cutting at root t: bytes moved
+double facts_bytes(const struct facts *f, int t);
+double facts_price(const struct facts *f, int t); // of cutting at root t: bytes to write and read, more where it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
 
 // ---- divide.c ----
@@ -61,7 +66,7 @@ int divide_groups(const struct facts *f, const struct piece *r, int *group);
 
 // ---- mincut.c ----
 // first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results
-// cost least to store for the others. No sink may be needed by a source.
+// cost least to store for the others, and what both read least to read again. No sink may be needed by a source.
 void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first);
 
 // ---- rows.c ----

@@ -3,8 +3,8 @@
 // One block can then carry its rows through all operators, however many they are, and block graphs are chained by
 // rule instead of searched (20 layers of an MLP).
 //
-// A tensor has rows where its first dimension is that of the results. What has rows is decided by use: X in matmul(X, W)
-// has, W has not, and where one tensor is used both ways (X times its own transpose) the piece is not local.
+// A tensor has rows where its first dimension is that of the results. What has rows is decided by use: X in matmul(X,
+// W) has, W has not, and where one tensor is used both ways (X times its own transpose) the piece is not local.
 #include "lax/piece.h"
 
 struct rows {
@@ -62,10 +62,17 @@ static bool node_local(struct rows *w, const struct node *n)
     for (int k = 0; k < n->nin && local; k++) local = use_elements(w, n->in[k], dims);
     return local;
   case RULE_CONTRACT:
-    return local && n->nin == 2 && shape_of(w, n->in[0])->n == dims && use_rows(w, n->in[0]) && use_weight(w, n->in[1], dims);
+    return local && n->nin == 2 && shape_of(w, n->in[0])->n == dims && use_rows(w, n->in[0]) &&
+           use_weight(w, n->in[1], dims);
   case RULE_REDUCE: return local && n->a.dim != 0 && use_rows(w, n->in[0]);
-  case RULE_IO: case RULE_CONST: case RULE_VIEW: case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE:
-  case RULE_ACCUM: case RULE_GRAPH: break;
+  case RULE_IO:
+  case RULE_CONST:
+  case RULE_VIEW:
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
   }
   return false;
 }

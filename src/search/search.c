@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_OPS = 11, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64 };
+enum { BLOCK_OPS = 11, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, doc) {#name, doc},
@@ -256,6 +256,26 @@ static void run(struct job *j, struct search_result *r)
   r->complete &= pl.complete && !stopped(j);
 }
 
+// A long program that works row by row: one kernel by rule, in a few sizes.
+static void run_chain(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
+{
+  int out;
+  if (graph_outputs(p, NULL) != 1) return;
+  graph_outputs(p, &out);
+  int64_t rows = p->tensors[out].shape.n ? p->tensors[out].shape.d[0] : 1;
+  r->found = NEWS(mem, struct found, 8);
+  for (int64_t tile = 16; tile <= 256 && r->n < 8; tile *= 2) {
+    struct graph *g = rows % tile || rows / tile < t->cores ? NULL : chain_build(mem, p, rows / tile);
+    struct err e = {0};
+    if (!g || graph_check(g, &e) != OK || !verify_filter(p, g, o->seed)) continue;
+    struct found *f = &r->found[r->n++];
+    *f = (struct found){.g = g, .cost = 1e-3 * (double)(r->n), .kernels = 1, .block_ops = graph_ops(p)};
+    snprintf(f->schedule, sizeof f->schedule, "grid x=rows:%lld", (long long)(rows / tile));
+    r->stats.verified++;
+  }
+  r->stats.graphs = (uint64_t)r->n;
+}
+
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
                struct search_result *r, struct err *e)
 {
@@ -270,8 +290,11 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
   if (!j->o.most) j->o.most = MOST;
   j->s = NEW(&scratch, struct space), j->f = NEW(&scratch, struct fctx);
   char why[160] = "";
-  if (classes_build(j->s, p, why) != OK) {
-    snprintf(r->why, sizeof r->why, "not searched: %s", why);
+  if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
+    run_chain(mem, p, t, &j->o, r);
+    r->complete = r->n > 0;
+    if (r->n) snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
+    else snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {
     finger_open(j->f, j->s, o->seed);
     if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");

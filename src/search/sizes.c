@@ -58,7 +58,7 @@ static void keep(struct choice *c, double cost)
 
 static void try_axis(struct choice *c, int i)
 {
-  if (i == c->naxis) {
+  if (i == c->naxis || i > MAX_AXES) {
     double cost = cost_kernel(c->m, c->t, c->p, c->roots, c->nroots, &c->z);
     if (isfinite(cost)) keep(c, cost);
     else ++*c->too_large;

@@ -24,6 +24,7 @@
 //   build.c     structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
 //   kernels.c   chains of kernels that end in the program's outputs
+//   chain.c     row-local programs of any length, by rule
 //   search.c    the line through all of these
 #ifndef MICA_SPACE_H
 #define MICA_SPACE_H
@@ -158,6 +159,7 @@ struct value {
   struct finger f;   // dropped once the schedule is done
   int leaf;          // device tensor it is loaded from, or -1
   int der;           // first derivation, or -1
+  int depth;         // operators on the longest path of its first derivation
 };
 
 // Operators worth trying for this program: elementwise ones with their attributes.
@@ -295,5 +297,10 @@ int canonical_device(const struct planner *pl, int d); // the first device tenso
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
+
+// ---- chain.c: programs of any length that work row by row ------------------------------------------------------------
+
+// One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
+struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
 
 #endif

@@ -17,6 +17,7 @@ struct run {
   const struct space *s;
   const struct vocabulary *voc;
   unsigned off;
+  int deepest; // where the oracle is off, what ends the saturation
   mask grid, loop; // pieces that the block (iteration) index fixes
 };
 
@@ -135,6 +136,11 @@ static bool wrong(struct run *r, const struct value *v)
 
 static void record(struct run *r, struct value *v, const struct deriv *d)
 {
+  v->depth = 1 + MAX(r->t->v[d->a].depth, d->b < 0 ? 0 : r->t->v[d->b].depth);
+  if (v->depth > r->deepest) {
+    prune(r, PRUNE_SIZE);
+    return;
+  }
   v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
   if (wrong(r, v)) return;
   int i = intern(r, v);
@@ -287,7 +293,7 @@ static void load(struct run *r, const struct device *d, int i)
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
               const struct device *dev, int ndev, const struct search_opts *o)
 {
-  struct run r = {t, mem, w, f, f->s, voc, o->off, 0, 0};
+  struct run r = {t, mem, w, f, f->s, voc, o->off, o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20, 0, 0};
   t->voc = voc;
   for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);

@@ -20,7 +20,8 @@ static bool filter(struct arena *mem, const struct graph *a, const struct graph 
   struct graph *sa, *sb;
   if (!shrink_pair(mem, a, b, VARIED, &sa, &sb)) return !affordable(a, b) || passes(a, b, seed);
   if (passes(sa, sb, seed)) return true;
-  if (rescale_constants(sa, a) + rescale_constants(sb, b) && passes(sa, sb, seed)) return true;
+  if (shrink_pair(mem, a, b, TINY, &sa, &sb) && rescale_constants(sa, a) + rescale_constants(sb, b) && passes(sa, sb, seed))
+    return true;
   return affordable(a, b) && passes(a, b, seed);
 }
 

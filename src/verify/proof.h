@@ -1,12 +1,13 @@
 // proof: the private header of the verifier's room.
 //
 // Files
-//   equal.c        verify_equal: signatures, the plan of tests, the verdict; certificate.c prints it
+//   equal.c        verify_equal: the plan of tests and the verdict
+//   signature.c    inputs and outputs agree; attest.c prints what was found
 //   filter.c       verify_filter: one cheap test
-//   trial.c        tests: the same random inputs through both graphs, every element compared
-//   bound.c        how many exponentials and which degree a value may have; bound_walk.c does so for a graph
+//   series.c       tests: the same random inputs through both graphs, every element compared
+//   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
 //   work.c         field operations and bytes of one evaluation
-//   shrink.c       verify_shrink: collects (shrink_rules.c), solves (shrink_solve.c), rebuilds (shrink_build.c)
+//   reduce.c       verify_shrink: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
 //   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
 //
 // Glossary
@@ -64,9 +65,9 @@ void shrink_same(struct system *s, int u, int v);
 int shrink_var(struct system *s, int64_t full);
 int shrink_constant(struct system *s, int64_t value);
 void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r);
-struct frame *shrink_collect(struct system *s, const struct graph *g);  // shrink_rules.c
-bool shrink_solve(struct system *s, enum shrink_style style);           // shrink_solve.c
-struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // shrink_build.c, NULL: impossible
+struct frame *shrink_collect(struct system *s, const struct graph *g);  // reduce_rules.c
+bool shrink_solve(struct system *s, enum shrink_style style);           // reduce_solve.c
+struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // reduce_build.c, NULL: impossible
 // The pair at small extents; false where that is impossible.
 bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa,
                  struct graph **sb);
@@ -77,7 +78,7 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
 // where n' is how many it has in `small`. Returns how many were replaced.
 int rescale_constants(struct graph *small, const struct graph *full);
 
-// ---- bound.c, bound_walk.c ------------------------------------------------------------------------------
+// ---- size.c, size_walk.c ------------------------------------------------------------------------------
 
 struct size {
   double k;    // terms, that is, different exponentials
@@ -93,11 +94,11 @@ struct bound {
   bool maxima;      // has max, min or a running maximum
 };
 // Of the worst output element. Both graphs are plain and have the same outputs.
-struct bound bound_pair(const struct graph *a, const struct graph *b);
+struct bound size_pair(const struct graph *a, const struct graph *b);
 // Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
-double bound_error(const struct bound *b, uint64_t p, uint64_t q);
+double size_error(const struct bound *b, uint64_t p, uint64_t q);
 
-// ---- work.c, trial.c ---------------------------------------------------------------------------------------
+// ---- work.c, series.c ---------------------------------------------------------------------------------------
 
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
@@ -120,5 +121,12 @@ enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where,
                         struct err *e);
 void place_text(char out[160], const struct graph *g, const struct place *w);
+
+// ---- signature.c, attest.c ------------------------------------------------------------------------
+
+// The same inputs and outputs by position and shape, or ERR_MISMATCH naming what differs.
+int signature_match(const struct graph *a, const struct graph *b, struct err *e);
+void certificate_note(struct certificate *c, const char *fmt, ...) PRINTF(2, 3); // adds to c->note, "; " between
+void certificate_extents(struct certificate *c, const struct graph *g);
 
 #endif

@@ -272,7 +272,7 @@ static struct value *outputs(struct arena *mem, struct bounder *b, const struct 
   return v;
 }
 
-struct bound bound_pair(const struct graph *a, const struct graph *b)
+struct bound size_pair(const struct graph *a, const struct graph *b)
 {
   struct arena mem = {0};
   struct bound r = {.diff = {1, 1, 0}};

@@ -1,0 +1,260 @@
+// Every operator of kernel graphs against values worked out by hand; the domains against each other; what is
+// refused. The interpreter is the definition, so the expectations here share nothing with it.
+#include "evaluate.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// ---- elementwise ----
+
+static double f_exp(double x, double y) { return (void)y, exp(x); }
+static double f_log(double x, double y) { return (void)y, log(x); }
+static double f_sqrt(double x, double y) { return (void)y, sqrt(x); }
+static double f_rsqrt(double x, double y) { return (void)y, 1 / sqrt(x); }
+static double f_square(double x, double y) { return (void)y, x * x; }
+static double f_neg(double x, double y) { return (void)y, -x; }
+static double f_abs(double x, double y) { return (void)y, x < 0 ? -x : x; }
+static double f_silu(double x, double y) { return (void)y, x / (1 + exp(-x)); }
+static double f_sigmoid(double x, double y) { return (void)y, 1 / (1 + exp(-x)); }
+static double f_gelu(double x, double y) { return (void)y, x * (1 + erf(x / sqrt(2))) / 2; }
+static double f_relu(double x, double y) { return (void)y, x > 0 ? x : 0; }
+static double f_tanh(double x, double y) { return (void)y, tanh(x); }
+static double f_clamp(double x, double y) { return (void)y, x < -0.5 ? -0.5 : x > 0.75 ? 0.75 : x; }
+static double f_mul_scalar(double x, double y) { return (void)y, x * 2.5; }
+static double f_add_scalar(double x, double y) { return (void)y, x + 2.5; }
+static double f_add(double x, double y) { return x + y; }
+static double f_sub(double x, double y) { return x - y; }
+static double f_mul(double x, double y) { return x * y; }
+static double f_div(double x, double y) { return x / y; }
+static double f_pow(double x, double y) { return pow(x, y); }
+static double f_minimum(double x, double y) { return x < y ? x : y; }
+static double f_maximum(double x, double y) { return x > y ? x : y; }
+
+static const struct {
+  enum op op;
+  double (*f)(double x, double y);
+  const char *call;
+} maps[] = {
+    {OP_EXP, f_exp, "exp(X)"},
+    {OP_LOG, f_log, "log(X)"},
+    {OP_SQRT, f_sqrt, "sqrt(X)"},
+    {OP_RSQRT, f_rsqrt, "rsqrt(X)"},
+    {OP_SQUARE, f_square, "square(X)"},
+    {OP_NEG, f_neg, "-X"},
+    {OP_ABS, f_abs, "abs(X)"},
+    {OP_SILU, f_silu, "silu(X)"},
+    {OP_SIGMOID, f_sigmoid, "sigmoid(X)"},
+    {OP_GELU, f_gelu, "gelu(X)"},
+    {OP_RELU, f_relu, "relu(X)"},
+    {OP_TANH, f_tanh, "tanh(X)"},
+    {OP_CLAMP, f_clamp, "clamp(X, -0.5, 0.75)"},
+    {OP_MUL_SCALAR, f_mul_scalar, "X * 2.5"},
+    {OP_ADD_SCALAR, f_add_scalar, "X + 2.5"},
+    {OP_ADD, f_add, "X + Y"},
+    {OP_SUB, f_sub, "X - Y"},
+    {OP_MUL, f_mul, "X * Y"},
+    {OP_DIV, f_div, "X / Y"},
+    {OP_POW, f_pow, "pow(X, Y)"},
+    {OP_MINIMUM, f_minimum, "minimum(X, Y)"},
+    {OP_MAXIMUM, f_maximum, "maximum(X, Y)"},
+};
+
+// Extents of X and Y, which broadcast to [2, 3, 4].
+static const struct {
+  const char *x, *y;
+  int64_t xs[3], ys[3]; // strides
+} broadcasts[] = {
+    {"2, 3, 4", "2, 3, 4", {12, 4, 1}, {12, 4, 1}},
+    {"2, 3, 4", "3, 1", {12, 4, 1}, {0, 1, 0}},
+    {"2, 1, 4", "3, 4", {4, 0, 1}, {0, 4, 1}},
+    {"2, 3, 1", "2, 1, 4", {3, 1, 0}, {4, 0, 1}},
+    {"2, 3, 4", "", {12, 4, 1}, {0, 0, 0}},
+};
+
+static void check_map(struct arena *mem, int row, int b, enum domain d)
+{
+  struct values v = {0};
+  const struct graph *g = test_graph(mem, arena_printf(mem, "program p { X: f32[%s]\n Y: f32[%s]\n return %s }", broadcasts[b].x, broadcasts[b].y, maps[row].call), false);
+  test_inputs(mem, g, d, NULL, 1, &v);
+  test_run(mem, g, NULL, &v);
+  bool two = op_rows[maps[row].op].least == 2;
+  for (int64_t i = 0; i < v.size[0]; i++) {
+    int64_t xi = i, yi = 0, at[] = {i / 12, i / 4 % 3, i % 4};
+    for (int k = xi = two ? 0 : i; two && k < 3; k++) xi += at[k] * broadcasts[b].xs[k], yi += at[k] * broadcasts[b].ys[k];
+    double x = d == DOM_F64 ? ((double *)v.in[0])[xi] : (double)((float *)v.in[0])[xi];
+    double y = d == DOM_F64 ? ((double *)v.in[1])[yi] : (double)((float *)v.in[1])[yi];
+    double want = maps[row].f(x, y), is = test_real(&v, 0, i);
+    bool good = isnan(want) ? isnan(is) : fabs(want - is) <= (d == DOM_F64 ? 1e-14 : 3e-6) * (1 + fabs(want));
+    if (!good) fail_msg("%s of (%g, %g) is %g, not %g", maps[row].call, x, y, is, want);
+  }
+}
+
+static void elementwise(void **state)
+{
+  (void)state;
+  for (size_t row = 0; row < COUNT(maps); row++)
+    for (int b = 0; b < (int)COUNT(broadcasts); b++) {
+      struct arena mem = {0};
+      check_map(&mem, (int)row, b, DOM_F64);
+      check_map(&mem, (int)row, b, DOM_F32);
+      arena_close(&mem);
+    }
+}
+
+static void not_a_number(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const char *texts[] = {"relu(X)", "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)", "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    for (int at = 0; at < 2; at++) {
+      double x[2] = {1, 1}, y[2] = {2, 0};
+      struct values v = {.d = DOM_F64, .nin = 2, .in = {x, y}};
+      x[at] = NAN;
+      test_run(&mem, test_graph(&mem, arena_printf(&mem, "program p { X: f32[2]\n Y: f32[2]\n return %s }", texts[i]), false), NULL, &v);
+      assert_true(isnan(test_real(&v, 0, v.size[0] == 2 ? at : 0)));
+    }
+  arena_close(&mem);
+}
+
+// ---- everything else: A is 1..6 as [2, 3], B is 1..6 as [3, 2] ----
+
+static const struct {
+  enum op op;
+  const char *call;
+  double want[24];    // outputs one after the other
+  const char *before; // statements, or NULL
+} others[] = {
+    {OP_INPUT, "A", {1, 2, 3, 4, 5, 6}},
+    {OP_CONST, "const(2.5)", {2.5}},
+    {OP_CONST, "1 / A", {1, 1 / 2., 1 / 3., 1 / 4., 1 / 5., 1 / 6.}},
+    {OP_MATMUL, "matmul(A, B)", {22, 28, 49, 64}},
+    {OP_MATMUL, "matmul(reshape(A, [2, 1, 3]), B)", {22, 28, 49, 64}},
+    {OP_MATMUL, "matmul(reshape(A, [2, 3, 1]), reshape(sum(reshape(A, [3, 2]), dim=1), [1, 1, 3]))",
+     {3, 7, 11, 6, 14, 22, 9, 21, 33, 12, 28, 44, 15, 35, 55, 18, 42, 66}},
+    {OP_MATMUL, "matmul(reshape(A, [2, 1, 1, 3]), reshape(concat(B, B * 2, dim=0), [2, 3, 2]))", {22, 28, 44, 56, 49, 64, 98, 128}},
+    {OP_SUM, "sum(A, dim=0)", {5, 7, 9}},
+    {OP_SUM, "sum(A, dim=1)", {6, 15}},
+    {OP_SUM, "sum(reshape(A, [6]), dim=0, group=2)", {3, 7, 11}},
+    {OP_SUM, "sum(reshape(A, [3, 2]), dim=0, group=3)", {9, 12}},
+    {OP_MEAN, "mean(A, dim=1)", {2, 5}},
+    {OP_MAX, "max(-A, dim=1), max(A, dim=0)", {-1, -4, 4, 5, 6}},
+    {OP_RESHAPE, "reshape(A, [3, -1])", {1, 2, 3, 4, 5, 6}},
+    {OP_TRANSPOSE, "transpose(A)", {1, 4, 2, 5, 3, 6}},
+    {OP_TRANSPOSE, "transpose(reshape(A, [1, 2, 3]), perm=[2, 0, 1])", {1, 4, 2, 5, 3, 6}},
+    {OP_REPEAT, "repeat(A, dim=0, times=2)", {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}},
+    {OP_REPEAT, "repeat(A, dim=1, times=2)", {1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6}},
+    {OP_CONCAT, "concat(A, transpose(B), dim=0)", {1, 2, 3, 4, 5, 6, 1, 3, 5, 2, 4, 6}},
+    {OP_CONCAT, "concat(A, transpose(B), A, dim=1)", {1, 2, 3, 1, 3, 5, 1, 2, 3, 4, 5, 6, 2, 4, 6, 4, 5, 6}},
+    {OP_SPLIT, "U, S, T", {3, 6, 1, 4, 2, 5}, "S, T, U = split(A, dim=1, parts=3)"},
+    {OP_CHUNK, "chunk(A, dim=1, parts=3, index=1)", {2, 5}},
+    {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}},
+    {OP_SOFTMAX, "softmax(log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
+    {OP_SOFTMAX, "softmax(log(A), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
+    {OP_RMS_NORM, "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)", {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
+    {OP_RMS_NORM, "rms_norm(const(3) + reshape(A, [6, 1]) * 0, chunk(reshape(B, [6]), dim=0, parts=6, index=3))", {4, 4, 4, 4, 4, 4}},
+    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), eps=3.75)", {-.25, .25, -.25, .25, -.25, .25}},
+    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), chunk(reshape(B, [6]), dim=0, parts=3, index=1), eps=3.75)", {-.75, 1, -.75, 1, -.75, 1}},
+    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), const(4) + chunk(reshape(B, [6]), dim=0, parts=3, index=0) * 0, chunk(reshape(B, [6]), dim=0, parts=3, index=2), eps=3.75)",
+     {4, 7, 4, 7, 4, 7}},
+    {OP_OUTPUT, "A, A * 2, A", {1, 2, 3, 4, 5, 6, 2, 4, 6, 8, 10, 12, 1, 2, 3, 4, 5, 6}},
+    {OP_BLOCK, "N", {2, 4, 6, 8, 10, 12}, "N = block(x=3) { a = iter(A, imap={x:1})\n save(a * 2, omap={x:1}) }"},
+};
+
+static struct graph *other_graph(struct arena *mem, size_t row, bool stable)
+{
+  const char *before = others[row].before ? others[row].before : "";
+  return test_graph(mem, arena_printf(mem, "graph g { A: f32[2, 3]\n B: f32[3, 2]\n %s\n return %s }", before, others[row].call), stable);
+}
+
+static void other_operators(void **state)
+{
+  (void)state;
+  for (size_t row = 0; row < COUNT(others); row++)
+    for (int stable = 0; stable < 2; stable++) {
+      struct arena mem = {0};
+      double a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 2, 3, 4, 5, 6};
+      struct values v = {.d = DOM_F64, .nin = 2, .in = {a, b}};
+      test_run(&mem, other_graph(&mem, row, stable), NULL, &v);
+      int64_t n = 0;
+      for (int k = 0; k < v.nout; k++)
+        for (int64_t i = 0; i < v.size[k]; i++, n++)
+          if (fabs(test_real(&v, k, i) - others[row].want[n]) > 1e-14)
+            fail_msg("%s: value %lld is %.17g, not %.17g", others[row].call, (long long)n, test_real(&v, k, i), others[row].want[n]);
+      arena_close(&mem);
+    }
+}
+
+static void every_operator_is_here(void **state)
+{
+  (void)state;
+  for (int op = 0; op < OPS; op++) {
+    bool found = !(op_rows[op].levels & IS_K);
+    for (size_t i = 0; i < COUNT(maps); i++) found |= (int)maps[i].op == op;
+    for (size_t i = 0; i < COUNT(others); i++) found |= (int)others[i].op == op;
+    if (!found) fail_msg("%s is not tested", op_rows[op].name);
+  }
+}
+
+// ---- what expansion makes ----
+
+static void expansion(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *plain = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", false);
+  const struct graph *stable = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", true);
+  const struct graph *plain_twin = test_graph(&mem, "program p { X: f16[2, 8]\n E = exp(X)\n return E / sum(E, dim=1) }", false);
+  const struct graph *stable_twin = test_graph(&mem, "program p { X: f16[2, 8]\n M = max(X, dim=1)\n E = exp(X - M)\n return E / sum(E, dim=1) }", false);
+  assert_true(graph_same(plain, plain_twin));
+  assert_true(graph_same(stable, stable_twin));
+  int out;
+  graph_outputs(plain, &out);
+  assert_string_equal(plain->tensors[out].name, "Y");
+  assert_int_equal(plain->tensors[out].dtype, F16);
+  double x[16] = {1e4, -1e4, 3, 1e4};
+  struct values v = {.d = DOM_F64, .nin = 1, .in = {x}};
+  test_run(&mem, stable, NULL, &v);
+  assert_true(test_real(&v, 0, 0) == 0.5 && test_real(&v, 0, 1) == 0);
+  test_run(&mem, plain, NULL, &v);
+  assert_true(isnan(test_real(&v, 0, 0)));
+  arena_close(&mem);
+}
+
+// ---- what is refused ----
+
+static void refusals(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  void *out[2];
+  double x[2] = {1, 2};
+  volatile int stop = 1;
+  const char *text = "program p { X: f32[2]\n return softmax(X, dim=0) }";
+  struct graph *g;
+  assert_int_equal(front_parse(&mem, text, strlen(text), NULL, 0, NULL, &g, &e), OK);
+  assert_int_equal(eval_run(&mem, g, DOM_F64, NULL, (void *[]){x}, out, NULL, &e), USER);
+  assert_int_equal(e.id, ERR_GRAPH);
+  e = (struct err){0};
+  assert_int_equal(eval_run(&mem, test_graph(&mem, text, false), DOM_F64, NULL, (void *[]){x}, out, &stop, &e), ENV);
+  assert_int_equal(e.id, ERR_STOPPED);
+  e = (struct err){0};
+  g = test_graph(&mem, "program p { X: f32[1048576, 4096]\n return exp(X) }", false);
+  assert_int_equal(eval_run(&mem, g, DOM_F64, NULL, (void *[]){NULL}, out, NULL, &e), ENV);
+  assert_int_equal(e.id, ERR_MEMORY);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(elementwise),   cmocka_unit_test(not_a_number), cmocka_unit_test(other_operators),
+      cmocka_unit_test(every_operator_is_here), cmocka_unit_test(expansion), cmocka_unit_test(refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+// Subprograms: every program falls into convex parts that the search can take, each a program of its own, and the
+// parts put back together compute what the program computes.
+#include "eval/eval.h"
+#include "front/front.h"
+#include "lax/lax.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SOFTMAX(y, x, dim) " " y " = softmax(" x ", dim=" dim ")\n"
+
+static struct graph *plain(struct arena *mem, const char *text)
+{
+  struct err e = {0};
+  struct graph *g, *p;
+  if (front_parse(mem, text, strlen(text), "test", 0, NULL, &g, &e) || graph_expand(mem, g, false, &p, &e))
+    fail_msg("%s\n%s", e.text, text);
+  return p;
+}
+
+static struct lax_split partition(struct arena *mem, const struct graph *p, int max_ops)
+{
+  struct err e = {0};
+  struct lax_split s;
+  if (lax_partition(mem, p, max_ops, &s, &e)) fail_msg("%s: %s", p->name, e.text);
+  return s;
+}
+
+static struct graph *joined(struct arena *mem, const struct graph *p, const struct lax_split *s)
+{
+  struct err e = {0};
+  struct graph **own = NEWS(mem, struct graph *, s->n + 1), *g;
+  for (int i = 0; i < s->n; i++) own[i] = s->parts[i].g;
+  if (lax_join(mem, p, s, own, &g, &e)) fail_msg("%s: %s", p->name, e.text);
+  return g;
+}
+
+// ---- what holds for every split ----
+
+static int exponentials(struct arena *mem, const struct graph *g)
+{
+  int *depth = NEWS(mem, int, g->ntensors + 1), most = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    int d = 0;
+    for (int k = 0; k < n->nin; k++) d = MAX(d, depth[n->in[k]]);
+    d += n->op == OP_EXP;
+    most = MAX(most, d);
+    for (int k = 0; k < n->nout; k++) depth[n->out + k] = d;
+  }
+  return most;
+}
+
+static bool is_library(const struct node *n)
+{
+  enum rule r = op_rows[n->op].rule;
+  return r == RULE_CONCAT || r == RULE_SPLIT || n->op == OP_ALL_REDUCE;
+}
+
+static void check_signature(const struct graph *p, const struct part *part)
+{
+  int in[512], out[512];
+  const struct graph *g = part->g;
+  assert_int_equal(graph_inputs(g, in), part->nin);
+  assert_int_equal(graph_outputs(g, out), part->nout);
+  for (int k = 0; k < part->nin + part->nout; k++) {
+    const struct tensor *x = &g->tensors[k < part->nin ? in[k] : out[k - part->nin]];
+    const struct tensor *y = &p->tensors[k < part->nin ? part->in[k] : part->out[k - part->nin]];
+    assert_int_equal(x->dtype, y->dtype);
+    assert_true(shape_eq(&x->shape, &y->shape));
+    if (k >= part->nin) continue;
+    assert_non_null(x->name);
+    if (y->name) assert_string_equal(x->name, y->name);
+  }
+}
+
+// Parts are programs of the right kind and size, and read only what is there.
+static void check_parts(struct arena *mem, const struct graph *p, const struct lax_split *s, int max_ops)
+{
+  bool *there = NEWS(mem, bool, p->ntensors + 1);
+  for (int t = 0; t < p->ntensors; t++) there[t] = p->nodes[p->tensors[t].node].op == OP_INPUT;
+  for (int i = 0; i < s->n; i++) {
+    const struct part *part = &s->parts[i];
+    struct err e = {0};
+    int library = 0, ops = graph_ops(part->g);
+    if (graph_check(part->g, &e)) fail_msg("%s, part %d: %s", p->name, i, e.text);
+    check_signature(p, part);
+    for (int k = 0; k < part->g->nnodes; k++) library += is_library(&part->g->nodes[k]);
+    if (part->searchable) {
+      assert_int_equal(library, 0);
+      assert_true(exponentials(mem, part->g) <= 1);
+      assert_true(ops <= max_ops || part->row_chain);
+      assert_true(ops > 0);
+    } else if (ops > library) {
+      fail_msg("%s, part %d holds more than library operators", p->name, i);
+    }
+    if (i && !*part->why) fail_msg("%s, part %d: no reason", p->name, i);
+    assert_true(strlen(part->why) < 159);
+    for (int k = 0; k < part->nin; k++) assert_true(there[part->in[k]]);
+    for (int k = 0; k < part->nout; k++) there[part->out[k]] = true;
+  }
+}
+
+static void check_whole(const struct graph *p, const struct lax_split *s)
+{
+  int in[512], out[512];
+  const struct part *part = s->parts;
+  assert_int_equal(graph_inputs(p, in), part->nin);
+  assert_int_equal(graph_outputs(p, out), part->nout);
+  assert_memory_equal(in, part->in, sizeof(int) * (size_t)part->nin);
+  assert_memory_equal(out, part->out, sizeof(int) * (size_t)part->nout);
+}
+
+static void check_same(const struct lax_split *a, const struct lax_split *b)
+{
+  assert_int_equal(a->n, b->n);
+  for (int i = 0; i < a->n; i++) {
+    assert_true(graph_same(a->parts[i].g, b->parts[i].g));
+    assert_string_equal(a->parts[i].why, b->parts[i].why);
+  }
+}
+
+static void check_values(struct arena *mem, const struct graph *p, const struct graph *g)
+{
+  struct err e = {0};
+  void *in[64], *want[64], *got[64];
+  int t[64], n = graph_outputs(p, t);
+  eval_random(mem, p, DOM_F64, NULL, 1, in);
+  assert_int_equal(eval_run(mem, p, DOM_F64, NULL, in, want, NULL, &e), OK);
+  assert_int_equal(eval_run(mem, g, DOM_F64, NULL, in, got, NULL, &e), OK);
+  for (int k = 0; k < n; k++)
+    for (int64_t i = 0; i < shape_size(&p->tensors[t[k]].shape); i++)
+      assert_true(((double *)want[k])[i] == ((double *)got[k])[i]);
+}
+
+static struct lax_split split_of(struct arena *mem, const struct graph *p, int max_ops)
+{
+  struct lax_split s = partition(mem, p, max_ops), again = partition(mem, p, max_ops);
+  check_parts(mem, p, &s, max_ops ? max_ops : LAX_MAX_OPS);
+  check_same(&s, &again);
+  struct graph *g = joined(mem, p, &s);
+  assert_int_equal(graph_inputs(g, NULL), graph_inputs(p, NULL));
+  assert_int_equal(graph_outputs(g, NULL), graph_outputs(p, NULL));
+  return s;
+}
+
+// ---- cases: a program and the parts it falls into ----
+
+#define TEN(a, b) " " b " = relu(tanh(relu(tanh(relu(tanh(relu(tanh(relu(tanh(" a "))))))))))\n"
+#define ATTENTION(o, q, k, v)                                                                                          \
+  SOFTMAX("p" o, "matmul(" q ", transpose(" k ")) * 0.5", "1") " " o " = matmul(p" o ", " v ")\n"
+#define LAYER                                                                                                          \
+  " n = rms_norm(X, g1)\n q = reshape(matmul(n, Wq), [6, 2, 4])\n k = reshape(matmul(n, Wk), [6, 2, 4])\n"             \
+  " v = reshape(matmul(n, Wv), [6, 2, 4])\n"                                                                           \
+  " s = matmul(transpose(q, perm=[1, 0, 2]), transpose(k, perm=[1, 2, 0])) * 0.5\n"                                    \
+  " p = softmax(s, dim=2)\n o = matmul(p, transpose(v, perm=[1, 0, 2]))\n"                                             \
+  " h = X + matmul(reshape(transpose(o, perm=[1, 0, 2]), [6, 8]), Wo)\n"                                               \
+  " m = rms_norm(h, g2)\n y = h + matmul(silu(matmul(m, W1)) * matmul(m, W2), W3)\n"
+
+static const struct {
+  const char *name, *inputs, *body;
+  int max_ops;
+  const char *kinds; // s: searchable, l: library
+  struct {
+    int part;
+    const char *what; // in its `why`
+    const char *in;   // names of its inputs, blank-separated; NULL: any
+  } says[4];
+} cases[] = {
+    {"one softmax", "X: f32[4, 8]", " return softmax(X, dim=1)\n", 0, "s", {{0, "", "X"}}},
+    {"opaque functions stay inside",
+     "X: f32[4, 8]\n W: f32[8, 8]",
+     " return exp(silu(gelu(tanh(sigmoid(matmul(X, W))))))\n",
+     0,
+     "s",
+     {{0, "", "X W"}}},
+    {"two exponentials side by side",
+     "X: f32[4, 8]\n Y: f32[4, 8]",
+     " return exp(X) * exp(Y)\n",
+     0,
+     "s",
+     {{0, "", "X Y"}}},
+    {"unused input", "X: f32[4]\n Y: f32[4]", " return exp(X)\n", 0, "s", {{0, "", "X Y"}}},
+    {"stacked softmaxes",
+     "X: f32[4, 8]",
+     SOFTMAX("A", "X", "1") SOFTMAX("B", "A", "1") " return B\n",
+     0,
+     "ss",
+     {{1, "second exponential on a path: exp", "A"}}},
+    {"exponential of an exponential",
+     "X: f32[4]",
+     " E = exp(X)\n return exp(E)\n",
+     0,
+     "ss",
+     {{1, "second exponential on a path: exp at line 4", "E"}}},
+    {"attention feeds attention",
+     "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n K2: f32[64, 8]\n V2: f32[64, 8]",
+     ATTENTION("A", "Q", "K", "V") ATTENTION("B", "A", "K2", "V2") " return B\n",
+     0,
+     "ss",
+     {{1, "second exponential on a path", "K2 V2 A"}}},
+    {"softmax, attention, attention",
+     "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n K2: f32[64, 8]",
+     SOFTMAX("S", "Q", "1") ATTENTION("A", "S", "K", "V") ATTENTION("B", "A", "K2", "V") " return B\n",
+     0,
+     "sss",
+     {{1, "second exponential", "K V S"}, {2, "second exponential", "V K2 A"}}},
+    {"projections go where they cost nothing",
+     "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n W: f32[8, 8]",
+     " K2 = matmul(K, W)\n" ATTENTION("A", "Q", "K", "V") ATTENTION("B", "A", "K2", "V") " return B\n",
+     0,
+     "ss",
+     {{0, "", "Q K V"}, {1, "second exponential", "K V W A"}}},
+    {"mask used by both",
+     "Q: f32[4, 8]\n K: f32[8, 8]\n M: f32[1, 8]",
+     SOFTMAX("A", "matmul(Q, K) + M", "1") SOFTMAX("B", "matmul(A, K) + M", "1") " return B\n",
+     0,
+     "ss",
+     {{0, "", "Q K M"}, {1, "second", "K M A"}}},
+    {"views of inputs are copied",
+     "Q: f32[8, 8]\n K: f32[8, 4]",
+     " keys = repeat(transpose(K), dim=0, times=2)\n" SOFTMAX("A", "matmul(Q, keys * 2)", "1")
+         SOFTMAX("B", "matmul(transpose(keys), transpose(A)) + transpose(keys)", "0") " return B\n",
+     0,
+     "ss",
+     {{0, "", "Q K"}, {1, "second", "K A"}}},
+    {"views of results are made by their reader",
+     "X: f32[4, 8]",
+     SOFTMAX("A", "X", "1") " R = repeat(A, dim=0, times=3)\n" SOFTMAX("B", "R", "1") " return B\n",
+     0,
+     "ss",
+     {{1, "second", "A"}}},
+    {"concat in the middle",
+     "A: f32[4, 8]\n B: f32[4, 8]\n W: f32[16, 4]",
+     " a = relu(A * B)\n b = tanh(A + B)\n C = concat(a, b, dim=1)\n return relu(matmul(C, W))\n",
+     0,
+     "sls",
+     {{1, "concat `C` at line 7 is not searched", "a b"},
+      {2, "after concat `C` at line 7, which is not searched", "W C"}}},
+    {"library operators in a row",
+     "A: f32[4, 8]\n B: f32[4, 8]",
+     " C = concat(A, B, dim=1)\n D, E = split(transpose(C), dim=0, parts=2)\n return relu(D) + E\n",
+     0,
+     "ls",
+     {{0, "", "A B"}, {1, "after concat", "D E"}}},
+    {"only library operators",
+     "A: f32[4, 8]\n B: f32[4, 8]",
+     " return concat(A, B, dim=0), A\n",
+     0,
+     "l",
+     {{0, "", "A B"}}},
+    {"all_reduce",
+     "A: f32[4, 8]",
+     " r = all_reduce(exp(A))\n return relu(r)\n",
+     0,
+     "sls",
+     {{1, "all_reduce `r`", NULL}, {2, "after all_reduce", "r"}}},
+    {"branches apart once it is cut",
+     "A: f32[4, 8]\n B: f32[4, 8]",
+     " return concat(relu(exp(A)), relu(exp(B)), dim=0)\n",
+     0,
+     "ssl",
+     {{0, "", "A"}, {1, "shares no tensor", "B"}, {2, "concat at line 4", NULL}}},
+    {"branches together where nothing is cut",
+     "A: f32[4, 8]\n B: f32[4, 8]",
+     " return relu(A), exp(B)\n",
+     0,
+     "s",
+     {{0, "", "A B"}}},
+    {"too many operators",
+     "X: f32[4, 8]\n W: f32[8, 1]\n V: f32[1, 8]\n A: f32[4, 4]",
+     TEN("X", "a") " b = matmul(A, matmul(a, W))\n" TEN("matmul(b, V)", "c") TEN("c", "d") " return d\n",
+     0,
+     "ss",
+     {{0, "", "X W A"}, {1, "more than 24 operators: cut after matmul `b` at line 7", "V b"}}},
+    {"a limit of its own",
+     "X: f32[4, 8]\n A: f32[4, 4]",
+     TEN("matmul(A, X)", "a") " return a\n",
+     4,
+     "sss",
+     {{1, "more than 4 operators", NULL}}},
+    {"local to its rows",
+     "X: f32[4, 8]\n W: f32[8, 8]\n b: f32[8]",
+     TEN("matmul(X, W) + b", "a") TEN("a / sum(a, dim=1)", "c") TEN("c", "d") " return d\n",
+     0,
+     "s",
+     {{0, "34 operators, but local to their rows: chained into one kernel by rule", "X W b"}}},
+    {"rows mixed by a product",
+     "X: f32[4, 4]",
+     TEN("matmul(X, X)", "a") TEN("a", "c") TEN("c", "d") " return d\n",
+     0,
+     "ss",
+     {{1, "more than 24", NULL}}},
+    {"rows mixed by a reduction",
+     "X: f32[4, 4]",
+     TEN("X / sum(X, dim=0)", "a") TEN("a", "c") TEN("c", "d") " return d\n",
+     0,
+     "ss",
+     {{1, "more than 24", NULL}}},
+    {"a transformer layer",
+     "X: f32[6, 8]\n g1: f32[8]\n g2: f32[8]\n Wq: f32[8, 8]\n Wk: f32[8, 8]\n Wv: f32[8, 8]\n Wo: f32[8, 8]\n"
+     " W1: f32[8, 16]\n W2: f32[8, 16]\n W3: f32[16, 8]",
+     LAYER " return y\n",
+     0,
+     "ss",
+     {{0, "", "X g1 Wq Wk Wv Wo"}, {1, "more than 24 operators: cut after add `h`", "g2 W1 W2 W3 h"}}},
+    {"output is an input", "X: f32[4]", " return X\n", 0, "l", {{0, "", "X"}}},
+    {"outputs are views of inputs", "X: f32[4, 8]", " return exp(exp(X)), transpose(X), X\n", 0, "ss", {{0, "", "X"}}},
+    {"outputs used inside",
+     "X: f32[4, 8]",
+     " a = exp(X)\n b = relu(a)\n c = exp(b)\n return c, a, transpose(b), a\n",
+     0,
+     "ss",
+     {{1, "second", "b"}}},
+    {"dead operators",
+     "X: f32[4, 8]",
+     " a = concat(X, X, dim=0)\n b = exp(exp(X))\n return relu(X)\n",
+     0,
+     "s",
+     {{0, "", "X"}}},
+};
+
+static void check_says(const struct part *part, const char *name, const char *what, const char *in)
+{
+  char names[512] = "";
+  for (int k = 0, n = 0, t[64]; k < part->nin; k++) {
+    graph_inputs(part->g, t);
+    n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", k ? " " : "", part->g->tensors[t[k]].name);
+  }
+  if (*what ? !strstr(part->why, what) : *part->why) fail_msg("%s: says \"%s\"", name, part->why);
+  if (in && strcmp(in, names)) fail_msg("%s: reads %s, not %s", name, names, in);
+}
+
+static void falls_into(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct arena mem = {0};
+    const struct graph *p = plain(&mem, arena_printf(&mem, "program p {\n %s\n%s}", cases[i].inputs, cases[i].body));
+    struct lax_split s = split_of(&mem, p, cases[i].max_ops);
+    char kinds[64] = "";
+    for (int k = 0; k < s.n; k++) kinds[k] = s.parts[k].searchable ? 's' : 'l';
+    if (strcmp(kinds, cases[i].kinds)) {
+      for (int k = 0; k < s.n; k++) print_message("%d: %s\n", k, s.parts[k].why);
+      fail_msg("%s: falls into %s, not %s", cases[i].name, kinds, cases[i].kinds);
+    }
+    for (size_t k = 0; k < COUNT(cases[i].says) && cases[i].says[k].what; k++)
+      check_says(&s.parts[cases[i].says[k].part], cases[i].name, cases[i].says[k].what, cases[i].says[k].in);
+    if (s.n == 1) check_whole(p, &s);
+    check_values(&mem, p, joined(&mem, p, &s));
+    arena_close(&mem);
+  }
+}
+
+// ---- deep stacks, and the examples ----
+
+static void many_layers(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct str text = {0};
+  str_add(&text, "program deep {\n x0: f32[8, 4]\n W: f32[4, 4]\n");
+  for (int i = 0; i < 60; i++)
+    str_add(&text, " s%d = softmax(matmul(x%d, transpose(x%d)), dim=1)\n x%d = x%d + matmul(matmul(s%d, x%d), W)\n", i,
+            i, i, i + 1, i, i, i);
+  str_add(&text, " return x60\n}");
+  const struct graph *p = plain(&mem, str_text(&text));
+  struct lax_split s = split_of(&mem, p, 0);
+  assert_int_equal(s.n, 60);
+  for (int i = 1; i < 60; i++) { // one tensor goes from layer to layer, and later layers have equal graphs
+    assert_int_equal(s.parts[i].nout, 1);
+    assert_int_equal(s.parts[i].nin, 2);
+    assert_true(i < 2 || graph_same(s.parts[i].g, s.parts[1].g));
+  }
+  check_values(&mem, p, joined(&mem, p, &s));
+  str_free(&text);
+  arena_close(&mem);
+}
+
+static void examples(void **state)
+{
+  (void)state;
+  struct dirent **list;
+  int n = scandir("examples", &list, NULL, alphasort), seen = 0;
+  for (int i = 0; i < n; i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g, *p;
+    char path[300];
+    snprintf(path, sizeof path, "examples/%s", list[i]->d_name);
+    if (strstr(path, ".mica")) {
+      if (front_load(&mem, path, 0, NULL, &g, &e) || graph_expand(&mem, g, false, &p, &e))
+        fail_msg("%s: %s", path, e.text);
+      struct lax_split s = split_of(&mem, p, 0), small = split_of(&mem, p, 3);
+      assert_int_equal(graph_ops(joined(&mem, p, &s)), graph_ops(p));
+      assert_int_equal(graph_ops(joined(&mem, p, &small)), graph_ops(p));
+      if (s.n != 1) fail_msg("%s: %d parts, the second because %s", path, s.n, s.parts[1].why);
+      assert_int_equal(s.parts[0].row_chain, !strcmp(list[i]->d_name, "g_mlp20.mica"));
+      check_whole(p, &s);
+      seen++;
+    }
+    free(list[i]);
+    arena_close(&mem);
+  }
+  if (n >= 0) free(list);
+  assert_true(seen > 30);
+}
+
+static void another_signature(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  const struct graph *p = plain(&mem, "program p {\n X: f32[4, 8]\n return exp(X)\n}");
+  struct graph *wrong[] = {plain(&mem, "program p {\n X: f32[8, 4]\n return exp(X)\n}")};
+  struct graph *more[] = {plain(&mem, "program p {\n X: f32[4, 8]\n return exp(X), X\n}")}, *out;
+  struct lax_split s = split_of(&mem, p, 0);
+  assert_int_equal(lax_join(&mem, p, &s, wrong, &out, &e), USER);
+  assert_non_null(strstr(e.text, "part 1: its input X is f32[4, 8] in the program, but f32[8, 4]"));
+  e = (struct err){0};
+  assert_int_equal(lax_join(&mem, p, &s, more, &out, &e), USER);
+  arena_close(&mem);
+}
+
+// Block graphs of optimized parts go over with their names, once in the joined graph each.
+static void joins_blocks(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  const struct graph *p = plain(&mem, "program p {\n X: f32[4, 8]\n a = exp(X)\n return exp(a)\n}");
+  struct lax_split s = split_of(&mem, p, 0);
+  struct graph *fused[2], *g;
+  for (int i = 0; i < 2; i++)
+    fused[i] = plain(&mem, "graph g {\n X: f32[4, 8]\n t = block(x=2) {\n  x = iter(X, imap={x:0})\n"
+                           "  save(exp(x), omap={x:0})\n }\n return t }");
+  assert_int_equal(s.n, 2);
+  assert_int_equal(lax_join(&mem, p, &s, fused, &g, &e), OK);
+  assert_int_equal(graph_ops(g), 2);
+  check_values(&mem, p, g);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into), cmocka_unit_test(many_layers),
+                                     cmocka_unit_test(examples), cmocka_unit_test(another_signature),
+                                     cmocka_unit_test(joins_blocks)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

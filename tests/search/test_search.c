@@ -1,0 +1,237 @@
+// What the search must find, as structure: block graphs by what they hold, not by names or sizes. Every result is
+// verified once more in full; counters and results do not depend on threads or runs; limits and stops are honoured.
+// test: timeout 300
+#include "front/front.h"
+#include "search/search.h"
+#include "verify/verify.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct target machine = {.name = "test", .cores = 2, .lanes = 16, .l1 = 32 << 10, .l2 = 1 << 20, .l3 = 32 << 20,
+                                      .scratch = 768 << 10, .memory = (int64_t)16 << 30, .bandwidth = 40e9,
+                                      .cache_bandwidth = 200e9, .flops = 220e9, .exp_rate = 7e9, .launch = 4e-6};
+
+static struct graph *load(struct arena *mem, const char *name, int nset, const struct setting *set)
+{
+  struct err e = {0};
+  struct graph *g = NULL, *f32 = NULL, *plain = NULL;
+  char *path = arena_printf(mem, "%s/examples/%s.mica", MICA_SOURCE_DIR, name);
+  if (front_load(mem, path, nset, set, &g, &e) || graph_cast(mem, g, F32, &f32, &e) || graph_expand(mem, f32, false, &plain, &e)) {
+    err_print(stderr, &e);
+    fail();
+  }
+  return plain;
+}
+
+static struct search_result find(struct arena *mem, const struct graph *p, int kernels, int block_ops, int threads)
+{
+  struct search_opts o = {.max_kernel_ops = kernels, .max_block_ops = block_ops, .threads = threads, .seed = 7};
+  struct search_result r;
+  struct err e = {0};
+  assert_int_equal(search_run(mem, p, &machine, &o, &r, &e), OK);
+  return r;
+}
+
+static int count(const struct graph *g, enum op op)
+{
+  int n = 0;
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].op == op;
+  return n;
+}
+
+// The k-th BLOCK node's graph, or NULL.
+static const struct graph *block(const struct graph *g, int k)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_BLOCK && k-- == 0) return g->nodes[i].sub;
+  return NULL;
+}
+
+static int library_ops(const struct graph *g)
+{
+  return graph_ops(g) - count(g, OP_BLOCK);
+}
+
+// ---- one kernel ---------------------------------------------------------------------------------------------------
+
+static const struct {
+  const char *name;
+  int products, exps, iters; // of the one block graph; iters: each input is loaded once
+} one_kernel[] = {
+    {"m_gqa", 2, 1, 3}, {"m_mha", 2, 1, 3}, {"m_mqa", 2, 1, 3}, {"lora", 3, 0, 4}, {"m_lora", 3, 0, 4},
+    {"m_rms", 1, 0, 2}, {"m_gated", 2, 0, 3}, {"m_ntrans", 0, 0, 3}, {"g_norm", 0, 0, 3}, {"softmax", 0, 1, 1},
+    {"mha_dec", 2, 1, 3}, {"gqa_dec", 2, 1, 3}, {"gqa_spec", 2, 1, 3}, {"mqa_dec", 2, 1, 3}, {"chameleon", 2, 1, 3},
+    {"g_lstm", 2, 0, 5}, {"g_gemm", 1, 0, 3}, {"g_fmha_mask", 2, 1, 4}, {"qknorm_qk", 2, 1, 3}, {"m_qknorm", 2, 1, 3},
+};
+
+static void test_one_kernel(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(one_kernel); i++) {
+    struct arena mem = {0};
+    struct graph *p = load(&mem, one_kernel[i].name, 0, NULL);
+    struct search_result r = find(&mem, p, 1, 16, 2);
+    bool found = false;
+    for (int k = 0; k < r.n; k++) {
+      const struct graph *b = block(r.found[k].g, 0);
+      assert_int_equal(r.found[k].kernels, 1);
+      found |= b && library_ops(r.found[k].g) == 0 && count(b, OP_MATMUL) == one_kernel[i].products &&
+               count(b, OP_EXP) == one_kernel[i].exps && count(b, OP_ITER) == one_kernel[i].iters;
+    }
+    if (!found) print_message("%s: %d graphs; %s\n", one_kernel[i].name, r.n, r.why);
+    assert_true(found);
+    arena_close(&mem);
+  }
+}
+
+// ---- two kernels ------------------------------------------------------------------------------------------------------
+
+// Which dimension of input k does a grid axis of b cut, as a set of bits?
+static unsigned cut_dims(const struct graph *b, int iter)
+{
+  unsigned dims = 0;
+  int k = 0;
+  for (int i = 0; i < b->nnodes; i++) {
+    if (b->nodes[i].op != OP_ITER || k++ != iter) continue;
+    for (int x = 0; x < b->ngrid; x++)
+      if (b->nodes[i].a.imap[x] != REPLICA) dims |= 1u << b->nodes[i].a.imap[x];
+  }
+  return dims;
+}
+
+// Does the first kernel split the dimension that both its products (or its one product) sum over, and a second one
+// finish? Then what it saves has one dimension more than the output, of the grid's extent.
+static bool splits_sum(const struct graph *g)
+{
+  const struct graph *first = block(g, 0), *second = block(g, 1);
+  if (!first || !second || library_ops(g)) return false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op != OP_BLOCK || n->sub != second) continue;
+    for (int k = 0; k < n->nin; k++) {
+      const struct tensor *t = &g->tensors[n->in[k]];
+      if (g->nodes[t->node].op == OP_BLOCK && count(second, OP_SUM) > 0) return cut_dims(first, 0) | cut_dims(first, 1);
+    }
+  }
+  return false;
+}
+
+static void test_split(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    int first_products;
+  } rows[] = {{"m_gqa", 2}, {"mlp", 1}, {"mha_dec", 2}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct graph *p = load(&mem, rows[i].name, 0, NULL);
+    struct search_result r = find(&mem, p, 2, 11, 2);
+    bool found = false;
+    for (int k = 0; k < r.n; k++)
+      found |= splits_sum(r.found[k].g) && count(block(r.found[k].g, 0), OP_MATMUL) == rows[i].first_products;
+    if (!found) print_message("%s: %d graphs; %s\n", rows[i].name, r.n, r.why);
+    assert_true(found);
+    arena_close(&mem);
+  }
+}
+
+// ---- behaviour ----------------------------------------------------------------------------------------------------------
+
+static void test_verified(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"m_gqa", "m_rms", "m_lora", "mlp", "m_ntrans"};
+  for (size_t i = 0; i < COUNT(names); i++) {
+    struct arena mem = {0};
+    struct graph *p = load(&mem, names[i], 0, NULL);
+    struct search_result r = find(&mem, p, 3, 11, 2);
+    assert_true(r.n > 0);
+    for (int k = 0; k < r.n; k += 5) {
+      struct verify_opts o = {.seed = 3, .full_size_ops = 1, .delta = 0.5};
+      struct certificate c;
+      struct err e = {0};
+      assert_int_equal(verify_equal(p, r.found[k].g, &o, &c, &e), OK);
+      assert_true(c.equal);
+    }
+    arena_close(&mem);
+  }
+}
+
+static void test_deterministic(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *p = load(&mem, "m_gqa", 0, NULL);
+  struct search_result a = find(&mem, p, 2, 9, 1), b = find(&mem, p, 2, 9, 3);
+  assert_int_equal(a.n, b.n);
+  for (int i = 0; i < a.n; i++) assert_true(graph_same(a.found[i].g, b.found[i].g));
+  assert_int_equal(a.stats.states, b.stats.states);
+  assert_int_equal(a.stats.values, b.stats.values);
+  assert_memory_equal(a.stats.pruned, b.stats.pruned, sizeof a.stats.pruned);
+  arena_close(&mem);
+}
+
+static void test_limits(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *p = load(&mem, "m_gqa", 0, NULL);
+  struct search_result r = find(&mem, p, 1, 5, 2); // flash attention needs 6 operators with a fused accumulator
+  for (int i = 0; i < r.n; i++) assert_true(r.found[i].block_ops <= 5);
+  int stop = 1;
+  struct search_opts o = {.threads = 2, .stop = &stop};
+  struct err e = {0};
+  assert_int_equal(search_run(&mem, p, &machine, &o, &r, &e), OK);
+  assert_false(r.complete);
+  assert_non_null(strstr(r.why, "stopped"));
+  arena_close(&mem);
+}
+
+// Without the oracle the same one-kernel graphs are found, in a larger space.
+static void test_oracle_loses_nothing(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int ops;
+  } rows[] = {
+      {"program a() { X: f32[4, 6]\n Y: f32[6, 8]\n return matmul(X, Y) }", 2},
+      {"program b() { X: f32[4, 6]\n return X / sum(X, dim=1) }", 3},
+      {"program c() { X: f32[4, 6]\n Y: f32[4, 6]\n return sum(X * Y, dim=1) }", 2},
+      {"program d() { X: f32[4, 6]\n return sqrt(sum(square(X), dim=1)) }", 3},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *p;
+    assert_int_equal(front_parse(&mem, rows[i].text, strlen(rows[i].text), NULL, 0, NULL, &p, &e), OK);
+    struct search_opts o = {.max_kernel_ops = 1, .max_block_ops = rows[i].ops, .threads = 2, .seed = 1};
+    struct search_result with, without;
+    assert_int_equal(search_run(&mem, p, &machine, &o, &with, &e), OK);
+    o.off = 1u << PRUNE_EXPR;
+    assert_int_equal(search_run(&mem, p, &machine, &o, &without, &e), OK);
+    assert_true(with.n > 0 && with.stats.pruned[PRUNE_EXPR] > 0 && without.stats.values > with.stats.values);
+    assert_int_equal(with.n, without.n);
+    for (int k = 0; k < with.n; k++) {
+      bool same = false;
+      for (int m = 0; m < without.n && !same; m++) same = graph_same(with.found[k].g, without.found[m].g);
+      assert_true(same);
+    }
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_oracle_loses_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
