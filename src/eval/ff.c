@@ -28,10 +28,14 @@ static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n
 #include "eval/domain.inc"
 
 // Below n * 2^64, as reduction asks, when it was below 2n * 2^64.
-static inline wide folded(const struct modulus *m, wide t) { return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0); }
+static inline wide folded(const struct modulus *m, wide t)
+{
+  return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0);
+}
 
 // sum[j] += x[0] y[0][j] + .. + x[3] y[3][j]; n < 2^62, so that four products stay below n * 2^64.
-static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x, const uint64_t *y)
+static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x,
+                     const uint64_t *y)
 {
   uint64_t a = x[0], b = x[PARTS], c = x[2 * PARTS], d = x[3 * PARTS];
   for (int64_t j = 0; j < cols; j++) {
@@ -54,7 +58,8 @@ static void sum_part(const struct modulus *m, const struct tile *t, int part, wi
     for (int64_t i = 0; i < t->rows; i++)
       add_four(m, t->cols, t->n * PARTS, sum[i], px + (i * t->k + l) * PARTS, py + l * t->n * PARTS);
   for (; l < t->k; l++)
-    for (int64_t i = 0; i < t->rows; i++) add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
+    for (int64_t i = 0; i < t->rows; i++)
+      add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
 }
 
 static void product_p(const struct field *F, const struct tile *t)
@@ -119,8 +124,10 @@ static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n
     for (int64_t i = 0; i < m; i += ROWS) {
       t.rows = MIN(ROWS, m - i), t.o = o + i * n + j, t.x = px + i * k;
       product_p(F, &t);
-      if (some && lost_rows(&t, lost_x)) product_q(F, &t, lost_x, lost_y);
-      else lose(&t);
+      if (some && lost_rows(&t, lost_x))
+        product_q(F, &t, lost_x, lost_y);
+      else
+        lose(&t);
     }
   }
 }

@@ -138,8 +138,10 @@ static struct decimal decimal_read(const char *s)
       point = true;
       continue;
     }
-    if (d.digits > UINT64_MAX / 10 - 10) d.exponent += !point; // trailing zeros of a long integer
-    else d.digits = d.digits * 10 + (uint64_t)(*s - '0'), d.exponent -= point;
+    if (d.digits > UINT64_MAX / 10 - 10)
+      d.exponent += !point; // trailing zeros of a long integer
+    else
+      d.digits = d.digits * 10 + (uint64_t)(*s - '0'), d.exponent -= point;
   }
   int e = 0;
   if (*s == 'e') sscanf(s + 1, "%d", &e);

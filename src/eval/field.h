@@ -34,16 +34,20 @@ enum { FF_WINDOW = 4, FF_ROWS = 64 / FF_WINDOW, FF_CONSTS = 8 };
 
 struct field {
   struct modulus P, Q;
-  uint64_t omega;                            // a q-th root of unity mod p other than 1, Montgomery form
-  uint64_t power[FF_ROWS][1 << FF_WINDOW];   // omega^(j << 4i)
-  uint64_t key;                              // secret of opaque functions and of the order
+  uint64_t omega;                          // a q-th root of unity mod p other than 1, Montgomery form
+  uint64_t power[FF_ROWS][1 << FF_WINDOW]; // omega^(j << 4i)
+  uint64_t key;                            // secret of opaque functions and of the order
   bool opaque_max;
   // what happened since field_open
-  uint64_t zero_divisions;                   // 1/0, which is 0 here
-  uint64_t lost_exps;                        // exponentials of a lost value: two on one path; opaque here
+  uint64_t zero_divisions; // 1/0, which is 0 here
+  uint64_t lost_exps;      // exponentials of a lost value: two on one path; opaque here
   // memos
   struct ffv inv_of, inv_is;
-  struct { double c; struct ffv v; bool set; } consts[FF_CONSTS];
+  struct {
+    double c;
+    struct ffv v;
+    bool set;
+  } consts[FF_CONSTS];
 };
 
 struct primes_row {
@@ -60,7 +64,7 @@ struct ffv field_random(const struct field *F, struct rng *r);
 uint64_t mod_pow(const struct modulus *m, uint64_t x, uint64_t e); // Montgomery in and out
 struct modulus mod_open(uint64_t n);
 
-struct ffv ff_inv(struct field *F, struct ffv x); // 1/0 = 0, counted
+struct ffv ff_inv(struct field *F, struct ffv x);        // 1/0 = 0, counted
 struct ffv ff_sqrt(const struct field *F, struct ffv x); // multiplicative; squares to x or -x
 struct ffv ff_exp(struct field *F, struct ffv x);
 struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y);
@@ -74,14 +78,20 @@ static inline uint64_t mod_reduce(const struct modulus *m, unsigned __int128 t) 
   uint64_t k = (uint64_t)t * m->minv, r = (uint64_t)((t + (unsigned __int128)k * m->n) >> 64);
   return r - (r >= m->n ? m->n : 0);
 }
-static inline uint64_t mod_mul(const struct modulus *m, uint64_t x, uint64_t y) { return mod_reduce(m, (unsigned __int128)x * y); }
+static inline uint64_t mod_mul(const struct modulus *m, uint64_t x, uint64_t y)
+{
+  return mod_reduce(m, (unsigned __int128)x * y);
+}
 static inline uint64_t mod_add(const struct modulus *m, uint64_t x, uint64_t y)
 {
   uint64_t r = x + y;
   return r - (r >= m->n ? m->n : 0);
 }
 static inline uint64_t mod_sub(const struct modulus *m, uint64_t x, uint64_t y) { return x - y + (x < y ? m->n : 0); }
-static inline uint64_t mod_from(const struct modulus *m, uint64_t x) { return mod_reduce(m, x); }      // out of Montgomery form
+static inline uint64_t mod_from(const struct modulus *m, uint64_t x)
+{
+  return mod_reduce(m, x);
+} // out of Montgomery form
 static inline uint64_t mod_to(const struct modulus *m, uint64_t x) { return mod_mul(m, x % m->n, m->sq); } // into it
 
 static inline bool ff_lost(struct ffv x) { return x.q >> 63; }

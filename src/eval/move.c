@@ -88,7 +88,10 @@ static void repeat(size_t bytes, const struct attrs *a, struct value o, struct v
 
 void move_view(size_t bytes, const struct node *n, struct value o, struct value x)
 {
-  if (n->op == OP_TRANSPOSE) transpose(bytes, &n->a.perm, o, x);
-  else if (n->op == OP_REPEAT) repeat(bytes, &n->a, o, x);
-  else memcpy(o.p, x.p, bytes * (size_t)shape_size(&o.s)); // reshape, all_reduce on one device
+  if (n->op == OP_TRANSPOSE)
+    transpose(bytes, &n->a.perm, o, x);
+  else if (n->op == OP_REPEAT)
+    repeat(bytes, &n->a, o, x);
+  else
+    memcpy(o.p, x.p, bytes * (size_t)shape_size(&o.s)); // reshape, all_reduce on one device
 }

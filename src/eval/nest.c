@@ -23,7 +23,8 @@ static void part_of(int n, const int8_t *map, const int64_t *extent, const int64
     if (map[i] != REPLICA) part[map[i]] = part[map[i]] * extent[i] + at[i];
 }
 
-static void load(struct run *r, const struct graph *g, const struct node *iter, const struct place *w, struct value whole, struct value tile)
+static void load(struct run *r, const struct graph *g, const struct node *iter, const struct place *w,
+                 struct value whole, struct value tile)
 {
   int64_t at[MAX_DIMS] = {0};
   part_of(g->ngrid, iter->a.imap, g->grid, w->block, at);
@@ -32,7 +33,8 @@ static void load(struct run *r, const struct graph *g, const struct node *iter, 
   move_cut(r->dom->bytes, whole, at, tile);
 }
 
-static void save(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value whole, struct value tile)
+static void save(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value whole,
+                 struct value tile)
 {
   int64_t at[MAX_DIMS] = {0};
   part_of(g->ngrid, n->a.omap, g->grid, w->block, at);
@@ -48,7 +50,8 @@ static struct fold accum_fold(const struct node *n, const struct shape *x, const
 }
 
 // ACCUM whose fmap concatenates: the part of this iteration, fresh where no earlier iteration wrote it.
-static void accum_part(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value acc, struct value x)
+static void accum_part(struct run *r, const struct graph *g, const struct node *n, const struct place *w,
+                       struct value acc, struct value x)
 {
   int64_t at[MAX_DIMS] = {0};
   bool fresh = true;
@@ -72,8 +75,10 @@ static void accum_running(struct run *r, struct frame *f, const struct node *n, 
   struct fold w = accum_fold(n, &x.s, &m.s);
   if (!fresh) memcpy(d.p, m.p, bytes);
   r->dom->fold(r->F, n->op, fresh, &w, m.p, x.p);
-  if (fresh) memset(d.p, 0, bytes);
-  else r->dom->map(r->F, OP_SUB, &n->a, d, d, m);
+  if (fresh)
+    memset(d.p, 0, bytes);
+  else
+    r->dom->map(r->F, OP_SUB, &n->a, d, d, m);
 }
 
 static void run_accum(struct run *r, struct frame *f, const struct node *n, const struct place *w)
@@ -96,7 +101,8 @@ static void run_accum(struct run *r, struct frame *f, const struct node *n, cons
     r->dom->finish(r->F, flags & RMS, d.len * w->iterations, shape_size(&acc.s), acc.p);
 }
 
-static int run_iteration(struct run *r, struct frame *above, const struct node *nest, struct frame *f, const struct place *w)
+static int run_iteration(struct run *r, struct frame *above, const struct node *nest, struct frame *f,
+                         const struct place *w)
 {
   int iters = 0, s = OK;
   for (int i = 0; i < f->g->nnodes && !s; i++) {
@@ -104,22 +110,27 @@ static int run_iteration(struct run *r, struct frame *above, const struct node *
     int from = n->op == OP_ITER ? nest->in[iters++] : -1;
     if (!n->nout) continue;
     enum phase p = f->g->tensors[n->out].phase;
-    bool accum = op_rows[n->op].rule == RULE_ACCUM;
-    if (p == FIXED && w->iteration && !accum) continue;
-    if (accum) run_accum(r, f, n, w);
-    else if (from >= 0) load(r, f->g, n, w, above->v[from], f->v[n->out]);
-    else if (p != AFTER) s = run_node(r, f, i);
+    if (p == FIXED && w->iteration) continue;
+    if (op_rows[n->op].rule == RULE_ACCUM)
+      run_accum(r, f, n, w);
+    else if (from >= 0)
+      load(r, f->g, n, w, above->v[from], f->v[n->out]);
+    else if (p != AFTER)
+      s = run_node(r, f, i);
   }
   return s;
 }
 
-static int run_after(struct run *r, struct frame *above, const struct node *nest, struct frame *f, const struct place *w)
+static int run_after(struct run *r, struct frame *above, const struct node *nest, struct frame *f,
+                     const struct place *w)
 {
   int saves = 0, s = OK;
   for (int i = 0; i < f->g->nnodes && !s; i++) {
     const struct node *n = &f->g->nodes[i];
-    if (n->op == OP_SAVE) save(r, f->g, n, w, above->v[nest->out + saves++], frame_arg(f, n, 0));
-    else if (n->nout && op_rows[n->op].rule != RULE_ACCUM && f->g->tensors[n->out].phase == AFTER) s = run_node(r, f, i);
+    if (n->op == OP_SAVE)
+      save(r, f->g, n, w, above->v[nest->out + saves++], frame_arg(f, n, 0));
+    else if (n->nout && op_rows[n->op].rule != RULE_ACCUM && f->g->tensors[n->out].phase == AFTER)
+      s = run_node(r, f, i);
   }
   return s;
 }

@@ -18,9 +18,7 @@ double eval_round(enum dtype t, double x)
   if (!isfinite(x) || x == 0) return x;
   double r = x;
   switch (t) {
-  case F16:
-    r = round_to(x, 11, -13);
-    return fabs(r) > 65504 ? copysign(INFINITY, x) : r;
+  case F16: r = round_to(x, 11, -13); return fabs(r) > 65504 ? copysign(INFINITY, x) : r;
   case BF16: r = round_to(x, 8, -125); break;
   case F32: return (float)x;
   case DTYPES: break;
@@ -39,7 +37,8 @@ static void fill(enum domain d, const struct field *F, enum dtype t, struct rng 
   }
 }
 
-void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed, void **inputs)
+void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed,
+                 void **inputs)
 {
   int k = 0;
   for (int i = 0; i < g->nnodes; i++) {

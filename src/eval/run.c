@@ -6,7 +6,8 @@
 
 static const double LARGEST = 0x1p34; // bytes
 
-static const struct domain_row *const domains[] = {[DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
+static const struct domain_row *const domains[] = {
+    [DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
 
 size_t domain_bytes(enum domain d) { return domains[d]->bytes; }
 
@@ -49,10 +50,7 @@ struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
   return f;
 }
 
-bool run_stopped(const struct run *r)
-{
-  return r->stop && *r->stop && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped");
-}
+bool run_stopped(const struct run *r) { return r->stop && *r->stop && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped"); }
 
 struct fold fold_of(const struct shape *from, const struct shape *to, int dim)
 {
@@ -66,7 +64,8 @@ static void run_contract(struct run *r, struct frame *f, const struct node *n, s
 {
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
-  for (int i = 0; i < terms; i++) r->dom->contract(r->F, n->op, f->exps[n->out], o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
+  for (int i = 0; i < terms; i++)
+    r->dom->contract(r->F, n->op, f->exps[n->out], o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
 }
 
 static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)
@@ -112,7 +111,8 @@ int run_node(struct run *r, struct frame *f, int node)
     if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f->exps + n->out);
     return run_nest(r, f, n, f->nest[node]);
   case RULE_COMPOSITE:
-    return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated", op_rows[n->op].name);
+    return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated",
+                   op_rows[n->op].name);
   case RULE_IO:
   case RULE_ACCUM: break;
   }
@@ -143,8 +143,9 @@ static int fits(const struct graph *g, enum domain d, struct err *e)
 {
   double bytes = elements(g) * (double)domain_bytes(d);
   if (bytes <= LARGEST) return OK;
-  return err_set(e, ERR_MEMORY, NOWHERE, "the interpreter would need %.1f GiB for the tensors of %s; it takes at most %.0f",
-                 bytes / 0x1p30, g->name ? g->name : "this graph", LARGEST / 0x1p30);
+  return err_set(e, ERR_MEMORY, NOWHERE,
+                 "the interpreter would need %.1f GiB for the tensors of %s; it takes at most %.0f", bytes / 0x1p30,
+                 g->name ? g->name : "this graph", LARGEST / 0x1p30);
 }
 
 int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
@@ -157,8 +158,10 @@ int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct fie
   struct frame *f = frame_new(&r, g, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {
-    if (g->nodes[i].op == OP_INPUT) f->v[g->nodes[i].out].p = inputs[in++];
-    else s = run_node(&r, f, i);
+    if (g->nodes[i].op == OP_INPUT)
+      f->v[g->nodes[i].out].p = inputs[in++];
+    else
+      s = run_node(&r, f, i);
   }
   if (!s) take_outputs(&r, mem, f, outputs);
   arena_close(&tmp);

@@ -75,9 +75,11 @@ static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int
 }
 
 // Appends node n of g; in[] are its arguments in the copy, the iterator's tensor above for ITER.
-static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n, const int *in, int *out)
+static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n,
+                     const int *in, int *out)
 {
-  if (n->op == OP_INPUT) return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
+  if (n->op == OP_INPUT)
+    return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;
@@ -93,8 +95,10 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
   for (int i = 0; i < g->nnodes && !s; i++) {
     const struct node *n = &g->nodes[i];
     int *in = NEWS(&tmp, int, n->nin + 1), out = 0;
-    if (n->op == OP_ITER) in[0] = from[iters++];
-    else for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
+    if (n->op == OP_ITER)
+      in[0] = from[iters++];
+    else
+      for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
     s = copy_node(w, g, above, n, in, &out);
     for (int k = 0; k < n->nout && !s; k++) {
       to[n->out + k] = out + k;

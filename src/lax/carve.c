@@ -82,26 +82,45 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
   return graph_input(g, name, x->dtype, &x->shape, f->p->nodes[x->node].at, &map[t], e);
 }
 
-int carve(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, struct err *e)
+// Lists inputs and outputs of r, and marks what is needed to make the outputs.
+static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part,
+                           bool *needed)
 {
-  const struct graph *p = f->p;
-  *part = (struct part){.searchable = r->searchable, .row_chain = r->row_chain};
-  memcpy(part->why, r->why, sizeof part->why);
-  part->out = NEWS(mem, int, MAX(p->ntensors, p->nnodes) + 1), part->in = NEWS(mem, int, p->ntensors + 1);
-  bool *needed = NEWS(f->tmp, bool, p->ntensors + 1);
-  int *map = NEWS(f->tmp, int, p->ntensors + 1), s = OK, none;
+  part->out = NEWS(f->tmp, int, MAX(f->p->ntensors, f->p->nnodes) + 1),
+  part->in = NEWS(f->tmp, int, f->p->ntensors + 1);
   find_outputs(f, r, part);
   find_needed(f, r, part, needed);
   find_inputs(f, r, needed, part);
-  struct graph *g = part->g = graph_new(mem, KERNEL, p->name);
-  for (int i = 0; i < part->nin && !s; i++) s = add_input(f, g, part->in[i], map, e);
+  part->in = arena_copy(mem, part->in, sizeof(int) * (size_t)part->nin);
+  part->out = arena_copy(mem, part->out, sizeof(int) * (size_t)part->nout);
+}
+
+static int build(const struct facts *f, const struct piece *r, const struct part *part, const bool *needed,
+                 struct err *e)
+{
+  const struct graph *p = f->p;
+  int *map = NEWS(f->tmp, int, p->ntensors + 1), s = OK, none;
+  for (int i = 0; i < part->nin && !s; i++) s = add_input(f, part->g, part->in[i], map, e);
   for (int i = 0; i < p->nnodes && !s; i++) {
     const struct node *n = &p->nodes[i];
     bool wanted = n->op != OP_INPUT && (f->kind[i] == LIGHT || f->owner[i] == r->id), made = false;
     for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
-    if (wanted && made) s = carve_node(g, p, n, map, e);
+    if (wanted && made) s = carve_node(part->g, p, n, map, e);
   }
   for (int i = 0; i < part->nout && !s; i++)
-    s = graph_add(g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
+    s = graph_add(part->g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
+  return s;
+}
+
+int carve(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, struct err *e)
+{
+  struct arena_mark mark = arena_mark(f->tmp);
+  *part = (struct part){.searchable = r->searchable, .row_chain = r->row_chain};
+  memcpy(part->why, r->why, sizeof part->why);
+  bool *needed = NEWS(f->tmp, bool, f->p->ntensors + 1);
+  find_signature(mem, f, r, part, needed);
+  part->g = graph_new(mem, KERNEL, f->p->name);
+  int s = build(f, r, part, needed, e);
+  arena_reset(f->tmp, mark);
   return s;
 }

@@ -163,9 +163,9 @@ bool divide(const struct facts *f, struct piece *r, bool *first, char why[160])
 
 // ---- groups ----
 
-static int top(const int *up, int t)
+static int top(int *up, int t)
 {
-  while (up[t] != t) t = up[t];
+  while (up[t] != t) t = up[t] = up[up[t]];
   return t;
 }
 

@@ -125,14 +125,10 @@ int facts_maker(const struct facts *f, int id, int t)
   return f->owner[node] == id ? node : -1;
 }
 
-double facts_bytes(const struct facts *f, int t)
-{
-  return (double)shape_size(&f->p->tensors[t].shape) * dtype_bytes(f->p->tensors[t].dtype);
-}
-
 double facts_price(const struct facts *f, int t)
 {
-  return facts_bytes(f, t) * (f->kept[t] ? 1 : 2) * (f->raw[t] ? 1000 : 1);
+  const struct tensor *x = &f->p->tensors[t];
+  return (double)shape_size(&x->shape) * dtype_bytes(x->dtype) * (f->kept[t] ? 1 : 2) * (f->raw[t] ? 1000 : 1);
 }
 
 void facts_place(const struct facts *f, int node, char out[96])

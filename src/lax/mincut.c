@@ -1,9 +1,8 @@
 // The cheapest cut between nodes that must come first and nodes that must not, as a minimum cut of a network (Ford
 // and Fulkerson; the shortest augmenting path is taken, Edmonds and Karp 1972, so that it ends for any prices).
 //
-// A vertex a node, and one a tensor (two, where it comes from elsewhere), which is paid once for all its readers:
+// A vertex a node, and one a tensor, which is paid once however many nodes read it:
 //   node -> tensor it makes, at the tensor's price;  tensor -> its readers, unbounded
-//   readers of a tensor from elsewhere -> it -> its copy -> its readers: paid where both sides read it
 //   node -> makers of what it reads, unbounded: what comes first has all it needs
 // Of cuts with the same price the earliest is taken: it is unique, so the result does not depend on the order of
 // paths, and nodes that cost nothing to move stay behind, next to what they work with.
@@ -70,42 +69,16 @@ static void connect(struct network *w, const struct facts *f, const struct piece
   }
 }
 
-// Tensors that r reads and does not make: the second reading goes to memory again.
-static void connect_inputs(struct network *w, const struct facts *f, const struct piece *r, const int *vertex, int from)
-{
-  bool *seen = NEWS(f->tmp, bool, f->p->ntensors);
-  for (int i = 0; i < r->n; i++) {
-    const struct node *n = &f->p->nodes[r->node[i]];
-    for (int k = 0; k < n->nin; k++) {
-      int t = f->root[n->in[k]];
-      if (seen[t] || facts_maker(f, r->id, t) >= 0 || f->p->nodes[f->p->tensors[t].node].op == OP_CONST) continue;
-      seen[t] = true;
-      join(w, from, from + 1, facts_bytes(f, t));
-      for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++) {
-        if (f->owner[f->user[u]] != r->id) continue;
-        join(w, vertex[f->user[u]], from, INFINITY);
-        join(w, from + 1, vertex[f->user[u]], INFINITY);
-      }
-      from += 2;
-    }
-  }
-}
-
 void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first)
 {
   struct arena_mark mark = arena_mark(f->tmp);
   struct network w = {.tmp = f->tmp, .nvertex = r->n + 2};
   int *vertex = NEWS(f->tmp, int, f->p->nnodes);
-  int inputs = r->n;
-  for (int i = 0; i < r->n; i++) {
-    const struct node *n = &f->p->nodes[r->node[i]];
-    vertex[r->node[i]] = i, inputs += n->nout, w.nvertex += n->nout + 2 * n->nin;
-  }
+  for (int i = 0; i < r->n; i++) vertex[r->node[i]] = i, w.nvertex += f->p->nodes[r->node[i]].nout;
   int s = w.nvertex - 2, t = w.nvertex - 1;
   w.head = NEWS(f->tmp, int, w.nvertex), w.via = NEWS(f->tmp, int, w.nvertex), w.queue = NEWS(f->tmp, int, w.nvertex);
   for (int i = 0; i < w.nvertex; i++) w.head[i] = -1;
   connect(&w, f, r, vertex);
-  connect_inputs(&w, f, r, vertex, inputs);
   for (int i = 0; i < r->n; i++) {
     if (source[r->node[i]]) join(&w, s, i, INFINITY);
     if (sink[r->node[i]]) join(&w, i, t, INFINITY);

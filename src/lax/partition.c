@@ -21,13 +21,15 @@ static void push(struct work *w, struct piece r)
   PUSH(w->f->tmp, w->stack, w->n, w->cap) = r;
 }
 
-// The nodes of r whose number is `which`.
-static struct piece subset(struct work *w, const struct piece *r, const int *number, int which, const char *why)
+// The nodes of r whose group is `which`.
+static struct piece subset(struct work *w, const struct piece *r, const int *group, int which, const char *why)
 {
-  struct piece s = {.node = NEWS(w->f->tmp, int, r->n)};
-  for (int i = 0; i < r->n; i++)
-    if (number[i] == which) s.node[s.n++] = r->node[i];
+  struct piece s = {0};
+  for (int i = 0; i < r->n; i++) s.n += group[i] == which;
   CHECK(s.n);
+  s.node = NEWS(w->f->tmp, int, s.n), s.n = 0;
+  for (int i = 0; i < r->n; i++)
+    if (group[i] == which) s.node[s.n++] = r->node[i];
   snprintf(s.why, sizeof s.why, "%s", why);
   return s;
 }
@@ -38,12 +40,11 @@ static void scatter(struct work *w, const struct piece *r, const int *group, int
     push(w, subset(w, r, group, k, k ? "shares no tensor with the part before it" : r->why));
 }
 
-static void split(struct work *w, const struct piece *r, const bool *first, const char *why)
+static void split(struct work *w, const struct piece *r, const bool *first, int *group, const char *why)
 {
-  int *number = NEWS(w->f->tmp, int, r->n);
-  for (int i = 0; i < r->n; i++) number[i] = !first[r->node[i]];
-  push(w, subset(w, r, number, 1, why));
-  push(w, subset(w, r, number, 0, r->why));
+  for (int i = 0; i < r->n; i++) group[i] = !first[r->node[i]];
+  push(w, subset(w, r, group, 1, why));
+  push(w, subset(w, r, group, 0, r->why));
 }
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
@@ -81,7 +82,7 @@ static void step(struct work *w, bool *first, int *group)
   if (groups > 1)
     scatter(w, &r, group, groups);
   else if (cut)
-    split(w, &r, first, why);
+    split(w, &r, first, group, why);
   else
     finish(w, &r);
 }

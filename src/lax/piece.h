@@ -53,7 +53,6 @@ struct piece {
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
-double facts_bytes(const struct facts *f, int t);
 double facts_price(const struct facts *f, int t); // of cutting at root t: bytes to write and read, more where it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
 
@@ -66,7 +65,7 @@ int divide_groups(const struct facts *f, const struct piece *r, int *group);
 
 // ---- mincut.c ----
 // first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results
-// cost least to store for the others, and what both read least to read again. No sink may be needed by a source.
+// cost least to store for the others. No sink may be needed by a source.
 void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first);
 
 // ---- rows.c ----

@@ -1,15 +1,30 @@
-// The cheap filter of the search: one test over a 32-bit pair of primes at reduced extents. It rejects nothing that
-// is equal: division by zero keeps every law, maxima follow an order, constants of means are rescaled where needed.
+// The cheap filter of the search: one test over a 32-bit pair of primes at reduced extents; eight where maxima follow
+// a random order, which hides half of what is wrong with them. It rejects nothing that is equal: division by zero
+// keeps every law, and constants of means are rescaled where needed.
 #include "verify/proof.h"
 
 static const int64_t AFFORDABLE = 20000000; // field operations at full size
 
+static bool has_maximum(const struct graph *g)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    enum abstract a = op_rows[g->nodes[i].op].abstract;
+    if (a == AE_MAX || a == AE_ACCUM_MAX || a == AE_EWMAX || a == AE_EWMIN) return true;
+    if (g->nodes[i].sub && has_maximum(g->nodes[i].sub)) return true;
+  }
+  return false;
+}
+
 static bool passes(const struct graph *a, const struct graph *b, uint64_t seed)
 {
-  struct place where;
-  struct err e = {0};
-  enum verdict v = trial_run(&(struct trial){a, b, .bits = 32}, seed, &where, &e);
-  return v == SAME || v == ZERO_DIVISOR;
+  int n = has_maximum(a) || has_maximum(b) ? 8 : 1;
+  for (int i = 0; i < n; i++) {
+    struct place where;
+    struct err e = {0};
+    enum verdict v = trial_run(&(struct trial){a, b, .bits = 32}, seed + (uint64_t)i, &where, &e);
+    if (v != SAME && v != ZERO_DIVISOR) return false;
+  }
+  return true;
 }
 
 static bool affordable(const struct graph *a, const struct graph *b) { return work_ops(a) + work_ops(b) <= AFFORDABLE; }

@@ -92,6 +92,7 @@ struct bound {
   bool exps;        // the theorem with exponentials is needed
   const char *gap;  // or why no theorem covers the pair
   bool maxima;      // has max, min or a running maximum
+  bool nested;      // a square root of square roots
 };
 // Of the worst output element. Both graphs are plain and have the same outputs.
 struct bound size_pair(const struct graph *a, const struct graph *b);

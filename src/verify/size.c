@@ -137,6 +137,7 @@ struct value value_exp(struct bounder *b, const struct value *x)
 struct value value_sqrt(struct bounder *b, const struct value *x, unsigned mask)
 {
   if (has_exps(x)) gap(b, "a square root of an exponential");
+  b->out->nested |= x->nroots > 0;
   struct value r = *x;
   r.id = 0, r.num = (struct size){1, degree(x), 0};
   add_root(b, &r, (struct root){x->id ? x->id : ++b->ids, mask, 1});

@@ -1,13 +1,6 @@
 // verify: are two kernel graphs equal? Random tests over finite fields, after the paper's section 5: a cheap
 // filter during the search, and a certificate that says what was tested and how likely a wrong answer is.
-//
-//   verify.c        what is tested, where and how often; the certificate
-//   trial.c         one random test of a pair
-//   degree.c        degrees, exponentials and roots of every output; degree_val.c: their arithmetic
-//   bound.c         from these to the error of one test
-//   shrink.c        reduced extents: the system of equations; shrink_rules.c: one equation an index rule;
-//                   shrink_build.c: the graphs again
-//   certificate.c   as text
+// proof.h is the map of the room.
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
 

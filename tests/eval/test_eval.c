@@ -68,23 +68,25 @@ static const struct {
   const char *x, *y;
   int64_t xs[3], ys[3]; // strides
 } broadcasts[] = {
-    {"2, 3, 4", "2, 3, 4", {12, 4, 1}, {12, 4, 1}},
-    {"2, 3, 4", "3, 1", {12, 4, 1}, {0, 1, 0}},
-    {"2, 1, 4", "3, 4", {4, 0, 1}, {0, 4, 1}},
-    {"2, 3, 1", "2, 1, 4", {3, 1, 0}, {4, 0, 1}},
+    {"2, 3, 4", "2, 3, 4", {12, 4, 1}, {12, 4, 1}}, {"2, 3, 4", "3, 1", {12, 4, 1}, {0, 1, 0}},
+    {"2, 1, 4", "3, 4", {4, 0, 1}, {0, 4, 1}},      {"2, 3, 1", "2, 1, 4", {3, 1, 0}, {4, 0, 1}},
     {"2, 3, 4", "", {12, 4, 1}, {0, 0, 0}},
 };
 
 static void check_map(struct arena *mem, int row, int b, enum domain d)
 {
   struct values v = {0};
-  const struct graph *g = test_graph(mem, arena_printf(mem, "program p { X: f32[%s]\n Y: f32[%s]\n return %s }", broadcasts[b].x, broadcasts[b].y, maps[row].call), false);
+  const struct graph *g = test_graph(mem,
+                                     arena_printf(mem, "program p { X: f32[%s]\n Y: f32[%s]\n return %s }",
+                                                  broadcasts[b].x, broadcasts[b].y, maps[row].call),
+                                     false);
   test_inputs(mem, g, d, NULL, 1, &v);
   test_run(mem, g, NULL, &v);
   bool two = op_rows[maps[row].op].least == 2;
   for (int64_t i = 0; i < v.size[0]; i++) {
     int64_t xi = i, yi = 0, at[] = {i / 12, i / 4 % 3, i % 4};
-    for (int k = xi = two ? 0 : i; two && k < 3; k++) xi += at[k] * broadcasts[b].xs[k], yi += at[k] * broadcasts[b].ys[k];
+    for (int k = xi = two ? 0 : i; two && k < 3; k++)
+      xi += at[k] * broadcasts[b].xs[k], yi += at[k] * broadcasts[b].ys[k];
     double x = d == DOM_F64 ? ((double *)v.in[0])[xi] : (double)((float *)v.in[0])[xi];
     double y = d == DOM_F64 ? ((double *)v.in[1])[yi] : (double)((float *)v.in[1])[yi];
     double want = maps[row].f(x, y), is = test_real(&v, 0, i);
@@ -109,13 +111,16 @@ static void not_a_number(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const char *texts[] = {"relu(X)", "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)", "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
+  const char *texts[] = {"relu(X)",       "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)",
+                         "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int at = 0; at < 2; at++) {
       double x[2] = {1, 1}, y[2] = {2, 0};
       struct values v = {.d = DOM_F64, .nin = 2, .in = {x, y}};
       x[at] = NAN;
-      test_run(&mem, test_graph(&mem, arena_printf(&mem, "program p { X: f32[2]\n Y: f32[2]\n return %s }", texts[i]), false), NULL, &v);
+      test_run(&mem,
+               test_graph(&mem, arena_printf(&mem, "program p { X: f32[2]\n Y: f32[2]\n return %s }", texts[i]), false),
+               NULL, &v);
       assert_true(isnan(test_real(&v, 0, v.size[0] == 2 ? at : 0)));
     }
   arena_close(&mem);
@@ -134,9 +139,12 @@ static const struct {
     {OP_CONST, "1 / A", {1, 1 / 2., 1 / 3., 1 / 4., 1 / 5., 1 / 6.}},
     {OP_MATMUL, "matmul(A, B)", {22, 28, 49, 64}},
     {OP_MATMUL, "matmul(reshape(A, [2, 1, 3]), B)", {22, 28, 49, 64}},
-    {OP_MATMUL, "matmul(reshape(A, [2, 3, 1]), reshape(sum(reshape(A, [3, 2]), dim=1), [1, 1, 3]))",
+    {OP_MATMUL,
+     "matmul(reshape(A, [2, 3, 1]), reshape(sum(reshape(A, [3, 2]), dim=1), [1, 1, 3]))",
      {3, 7, 11, 6, 14, 22, 9, 21, 33, 12, 28, 44, 15, 35, 55, 18, 42, 66}},
-    {OP_MATMUL, "matmul(reshape(A, [2, 1, 1, 3]), reshape(concat(B, B * 2, dim=0), [2, 3, 2]))", {22, 28, 44, 56, 49, 64, 98, 128}},
+    {OP_MATMUL,
+     "matmul(reshape(A, [2, 1, 1, 3]), reshape(concat(B, B * 2, dim=0), [2, 3, 2]))",
+     {22, 28, 44, 56, 49, 64, 98, 128}},
     {OP_SUM, "sum(A, dim=0)", {5, 7, 9}},
     {OP_SUM, "sum(A, dim=1)", {6, 15}},
     {OP_SUM, "sum(reshape(A, [6]), dim=0, group=2)", {3, 7, 11}},
@@ -155,11 +163,19 @@ static const struct {
     {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}},
     {OP_SOFTMAX, "softmax(log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX, "softmax(log(A), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
-    {OP_RMS_NORM, "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)", {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
-    {OP_RMS_NORM, "rms_norm(const(3) + reshape(A, [6, 1]) * 0, chunk(reshape(B, [6]), dim=0, parts=6, index=3))", {4, 4, 4, 4, 4, 4}},
+    {OP_RMS_NORM,
+     "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)",
+     {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
+    {OP_RMS_NORM,
+     "rms_norm(const(3) + reshape(A, [6, 1]) * 0, chunk(reshape(B, [6]), dim=0, parts=6, index=3))",
+     {4, 4, 4, 4, 4, 4}},
     {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), eps=3.75)", {-.25, .25, -.25, .25, -.25, .25}},
-    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), chunk(reshape(B, [6]), dim=0, parts=3, index=1), eps=3.75)", {-.75, 1, -.75, 1, -.75, 1}},
-    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), const(4) + chunk(reshape(B, [6]), dim=0, parts=3, index=0) * 0, chunk(reshape(B, [6]), dim=0, parts=3, index=2), eps=3.75)",
+    {OP_LAYER_NORM,
+     "layer_norm(reshape(A, [3, 2]), chunk(reshape(B, [6]), dim=0, parts=3, index=1), eps=3.75)",
+     {-.75, 1, -.75, 1, -.75, 1}},
+    {OP_LAYER_NORM,
+     "layer_norm(reshape(A, [3, 2]), const(4) + chunk(reshape(B, [6]), dim=0, parts=3, index=0) * 0, chunk(reshape(B, "
+     "[6]), dim=0, parts=3, index=2), eps=3.75)",
      {4, 7, 4, 7, 4, 7}},
     {OP_OUTPUT, "A, A * 2, A", {1, 2, 3, 4, 5, 6, 2, 4, 6, 8, 10, 12, 1, 2, 3, 4, 5, 6}},
     {OP_BLOCK, "N", {2, 4, 6, 8, 10, 12}, "N = block(x=3) { a = iter(A, imap={x:1})\n save(a * 2, omap={x:1}) }"},
@@ -168,7 +184,9 @@ static const struct {
 static struct graph *other_graph(struct arena *mem, size_t row, bool stable)
 {
   const char *before = others[row].before ? others[row].before : "";
-  return test_graph(mem, arena_printf(mem, "graph g { A: f32[2, 3]\n B: f32[3, 2]\n %s\n return %s }", before, others[row].call), stable);
+  return test_graph(
+      mem, arena_printf(mem, "graph g { A: f32[2, 3]\n B: f32[3, 2]\n %s\n return %s }", before, others[row].call),
+      stable);
 }
 
 static void other_operators(void **state)
@@ -184,7 +202,8 @@ static void other_operators(void **state)
       for (int k = 0; k < v.nout; k++)
         for (int64_t i = 0; i < v.size[k]; i++, n++)
           if (fabs(test_real(&v, k, i) - others[row].want[n]) > 1e-14)
-            fail_msg("%s: value %lld is %.17g, not %.17g", others[row].call, (long long)n, test_real(&v, k, i), others[row].want[n]);
+            fail_msg("%s: value %lld is %.17g, not %.17g", others[row].call, (long long)n, test_real(&v, k, i),
+                     others[row].want[n]);
       arena_close(&mem);
     }
 }
@@ -208,8 +227,10 @@ static void expansion(void **state)
   struct arena mem = {0};
   const struct graph *plain = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", false);
   const struct graph *stable = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", true);
-  const struct graph *plain_twin = test_graph(&mem, "program p { X: f16[2, 8]\n E = exp(X)\n return E / sum(E, dim=1) }", false);
-  const struct graph *stable_twin = test_graph(&mem, "program p { X: f16[2, 8]\n M = max(X, dim=1)\n E = exp(X - M)\n return E / sum(E, dim=1) }", false);
+  const struct graph *plain_twin =
+      test_graph(&mem, "program p { X: f16[2, 8]\n E = exp(X)\n return E / sum(E, dim=1) }", false);
+  const struct graph *stable_twin = test_graph(
+      &mem, "program p { X: f16[2, 8]\n M = max(X, dim=1)\n E = exp(X - M)\n return E / sum(E, dim=1) }", false);
   assert_true(graph_same(plain, plain_twin));
   assert_true(graph_same(stable, stable_twin));
   int out;
@@ -253,8 +274,9 @@ static void refusals(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(elementwise),   cmocka_unit_test(not_a_number), cmocka_unit_test(other_operators),
-      cmocka_unit_test(every_operator_is_here), cmocka_unit_test(expansion), cmocka_unit_test(refusals),
+      cmocka_unit_test(elementwise),     cmocka_unit_test(not_a_number),
+      cmocka_unit_test(other_operators), cmocka_unit_test(every_operator_is_here),
+      cmocka_unit_test(expansion),       cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
