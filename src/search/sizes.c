@@ -1,16 +1,16 @@
-// Sizes, after structure: which extents the grid and loop axes get. All that divide are tried, thinned where a
-// class has many divisors; the cost model ranks them, and what exceeds scratch is out.
+// Sizes, after structure: which extents the grid and loop axes get. A coarse lattice of divisors first, then steps to
+// neighbouring divisors along one axis while that is cheaper. The cost model ranks; what exceeds scratch is out.
 #include "search/space.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 14 };
+enum { MOST = 24, LATTICE = 300 };
 
 struct axis {
   int c;
   bool grid;
-  int n;
+  int n, step; // the lattice takes every step-th
   int64_t extent[MOST];
 };
 
@@ -51,31 +51,78 @@ struct choice {
 static void keep(struct choice *c, double cost)
 {
   if (c->n == c->most && cost >= c->out[c->n - 1].cost) return;
+  for (int i = 0; i < c->n; i++)
+    if (!memcmp(c->out[i].z.ext, c->z.ext, sizeof c->z.ext)) return;
   int i = c->n < c->most ? c->n++ : c->n - 1;
   for (; i > 0 && c->out[i - 1].cost > cost; i--) c->out[i] = c->out[i - 1];
   c->out[i] = (struct sized){c->z, cost};
 }
 
-static void try_axis(struct choice *c, int i)
+static void judge(struct choice *c)
+{
+  double cost = cost_kernel(c->m, c->t, c->p, c->roots, c->nroots, &c->z);
+  if (isfinite(cost)) keep(c, cost);
+  else ++*c->too_large;
+}
+
+// Gives an axis its k-th extent; false where that does not divide what is left or makes too many blocks.
+static bool set_axis(struct choice *c, const struct axis *a, int k)
+{
+  int64_t *ext = c->z.ext[a->c], *now = &ext[a->grid ? GRID : LOOP], *count = a->grid ? &c->z.blocks : &c->z.iterations;
+  int64_t left = ext[TILE] * *now, before = *now;
+  if (left % a->extent[k] || (a->grid && *count / before * a->extent[k] > 1 << 16)) return false;
+  *count = *count / before * a->extent[k];
+  *now = a->extent[k], ext[TILE] = left / a->extent[k];
+  return true;
+}
+
+static void lattice(struct choice *c, int i)
 {
   if (i == c->naxis || i > MAX_AXES) {
-    double cost = cost_kernel(c->m, c->t, c->p, c->roots, c->nroots, &c->z);
-    if (isfinite(cost)) keep(c, cost);
-    else ++*c->too_large;
+    judge(c);
     return;
   }
   const struct axis *a = &c->axis[i];
-  int64_t *ext = c->z.ext[a->c], tile = ext[TILE];
-  for (int k = 0; k < a->n; k++) {
-    int64_t e = a->extent[k];
-    if (tile % e || (a->grid && c->z.blocks * e > 1 << 16)) continue;
-    ext[a->grid ? GRID : LOOP] = e, ext[TILE] = tile / e;
-    int64_t *count = a->grid ? &c->z.blocks : &c->z.iterations, before = *count;
-    *count *= e;
-    try_axis(c, i + 1);
-    *count = before;
+  struct sizes before = c->z;
+  for (int k = 0; k < a->n; k += a->step) {
+    if (set_axis(c, a, k)) lattice(c, i + 1);
+    c->z = before;
   }
-  ext[a->grid ? GRID : LOOP] = 1, ext[TILE] = tile;
+}
+
+// Steps along one axis at a time from the best so far.
+static void refine(struct choice *c)
+{
+  double best;
+  do {
+    if (!c->n) return;
+    best = c->out[0].cost;
+    struct sizes from = c->out[0].z;
+    for (int i = 0; i < c->naxis; i++) {
+      const struct axis *a = &c->axis[i];
+      int at = 0;
+      while (at < a->n - 1 && a->extent[at] < from.ext[a->c][a->grid ? GRID : LOOP]) at++;
+      for (int k = MAX(0, at - 2); k <= MIN(a->n - 1, at + 2); k++) {
+        c->z = from;
+        if (k != at && set_axis(c, a, k)) judge(c);
+      }
+    }
+  } while (c->out[0].cost < best);
+}
+
+// Every step-th divisor of each axis, so that the lattice stays small.
+static void thin(struct choice *c)
+{
+  for (int64_t points = LATTICE + 1; points > LATTICE;) {
+    points = 1;
+    int widest = 0;
+    for (int i = 0; i < c->naxis; i++) {
+      int n = (c->axis[i].n + c->axis[i].step - 1) / c->axis[i].step;
+      points *= MAX(n, 1);
+      if (n > (c->axis[widest].n + c->axis[widest].step - 1) / c->axis[widest].step) widest = i;
+    }
+    if (points > LATTICE) c->axis[widest].step++;
+  }
 }
 
 int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
@@ -95,13 +142,15 @@ int sizes_choose(const struct model *m, const struct table *t, const struct pick
       c.z.blocks *= extent;
       continue;
     }
-    c.axis[c.naxis] = (struct axis){.c = k, .grid = true};
+    c.axis[c.naxis] = (struct axis){.c = k, .grid = true, .step = 1};
     divisors(m->s->class[k].extent, 2, &c.axis[c.naxis++]);
   }
   if (t->sch.loop >= 0) {
-    c.axis[c.naxis] = (struct axis){.c = t->sch.loop};
+    c.axis[c.naxis] = (struct axis){.c = t->sch.loop, .step = 1};
     divisors(m->s->class[t->sch.loop].extent, 2, &c.axis[c.naxis++]);
   }
-  try_axis(&c, 0);
+  thin(&c);
+  lattice(&c, 0);
+  refine(&c);
   return c.n;
 }
