@@ -13,6 +13,11 @@
 
 struct field_pair { // what the rows' F is here
   const struct fctx *f;
+  struct {
+    double c;
+    struct fv v;
+    bool set;
+  } memo[4]; // constants, which a row asks for at every element
 };
 
 static inline uint32_t mulp(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b % P); }
@@ -37,52 +42,52 @@ static uint32_t power(uint32_t x, uint64_t n, uint32_t m)
   return (uint32_t)r;
 }
 
-static inline struct fv ff_add(const struct field_pair *F, struct fv x, struct fv y)
+static inline struct fv ff_add(struct field_pair *F, struct fv x, struct fv y)
 {
   (void)F;
   return (struct fv){addp(x.p, y.p), addq(x.q, y.q)};
 }
-static inline struct fv ff_neg(const struct field_pair *F, struct fv x)
+static inline struct fv ff_neg(struct field_pair *F, struct fv x)
 {
   (void)F;
   return (struct fv){x.p ? P - x.p : 0, x.q ? Q - x.q : 0};
 }
-static inline struct fv ff_sub(const struct field_pair *F, struct fv x, struct fv y) { return ff_add(F, x, ff_neg(F, y)); }
-static inline struct fv ff_mul(const struct field_pair *F, struct fv x, struct fv y)
+static inline struct fv ff_sub(struct field_pair *F, struct fv x, struct fv y) { return ff_add(F, x, ff_neg(F, y)); }
+static inline struct fv ff_mul(struct field_pair *F, struct fv x, struct fv y)
 {
   (void)F;
   return (struct fv){mulp(x.p, y.p), mulq(x.q, y.q)};
 }
-static struct fv ff_inv(const struct field_pair *F, struct fv x)
+static struct fv ff_inv(struct field_pair *F, struct fv x)
 {
   (void)F;
   return (struct fv){power(x.p, P - 2, P), power(x.q, Q - 2, Q)};
 }
-static struct fv ff_div(const struct field_pair *F, struct fv x, struct fv y) { return ff_mul(F, x, ff_inv(F, y)); }
-static struct fv ff_sqrt(const struct field_pair *F, struct fv x)
+static struct fv ff_div(struct field_pair *F, struct fv x, struct fv y) { return ff_mul(F, x, ff_inv(F, y)); }
+static struct fv ff_sqrt(struct field_pair *F, struct fv x)
 {
   (void)F;
   return (struct fv){power(x.p, ((uint64_t)P + 1) / 4, P), power(x.q, ((uint64_t)Q + 1) / 4, Q)};
 }
-static struct fv ff_exp(const struct field_pair *F, struct fv x)
+static struct fv ff_exp(struct field_pair *F, struct fv x)
 {
   const uint32_t(*t)[2048] = F->f->power;
   return (struct fv){mulp(mulp(t[0][x.q & 2047], t[1][x.q >> 11 & 2047]), t[2][x.q >> 22]), 0};
 }
-static struct fv ff_opaque(const struct field_pair *F, enum op op, struct fv x, struct fv y)
+static struct fv ff_opaque(struct field_pair *F, enum op op, struct fv x, struct fv y)
 {
   uint64_t h = hash_mix(hash_mix(F->f->key + (uint64_t)op, (uint64_t)x.p << 32 | x.q), (uint64_t)y.p << 32 | y.q);
   return (struct fv){(uint32_t)(h % P), (uint32_t)((h >> 20) % Q)};
 }
-static uint64_t order(const struct field_pair *F, struct fv x)
+static uint64_t order(struct field_pair *F, struct fv x)
 {
   return hash_mix(F->f->key, (uint64_t)x.p << 32 | x.q);
 }
-static struct fv ff_max(const struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? y : x; }
-static struct fv ff_min(const struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? x : y; }
+static struct fv ff_max(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? y : x; }
+static struct fv ff_min(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? x : y; }
 
 // The rational that the shortest decimal text of c denotes: 0.1 is 1/10 here too.
-static struct fv ff_const(const struct field_pair *F, double c)
+static struct fv rational(struct field_pair *F, double c)
 {
   char text[32], *at;
   str_double(text, c);
@@ -101,10 +106,20 @@ static struct fv ff_const(const struct field_pair *F, double c)
   return c < 0 ? ff_neg(F, r) : r;
 }
 
-typedef struct fv map_fn(const struct field_pair *F, const struct attrs *a, struct fv x, struct fv y);
+static struct fv ff_const(struct field_pair *F, double c)
+{
+  int i = (int)(hash_bytes(&c, sizeof c, 0) % COUNT(F->memo));
+  if (!F->memo[i].set || F->memo[i].c < c || F->memo[i].c > c) {
+    struct fv v = rational(F, c);
+    F->memo[i].c = c, F->memo[i].v = v, F->memo[i].set = true;
+  }
+  return F->memo[i].v;
+}
+
+typedef struct fv map_fn(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y);
 #define K(c) (c)
 #define DEFINE_MAP(id, field)                                                                                          \
-  static struct fv map_##id(const struct field_pair *F, const struct attrs *a, struct fv x, struct fv y)               \
+  static struct fv map_##id(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y)               \
   {                                                                                                                    \
     const double scalar = a->scalar, lo = a->lo, hi = a->hi;                                                           \
     const struct fv r = x;                                                                                             \
@@ -170,7 +185,7 @@ void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v
 void finger_const(const struct fctx *f, struct arena *mem, double x, struct finger *out)
 {
   *out = make(f, mem, 0, true);
-  out->v[0] = ff_const(&(struct field_pair){f}, x);
+  out->v[0] = ff_const(&(struct field_pair){.f = f}, x);
 }
 
 // ---- walking: the pieces of `all` as loops, neighbours merged where every tensor steps evenly ------------
@@ -218,7 +233,7 @@ static bool walk_next(const struct walk *w, int64_t *index, int64_t *at, int ten
 bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
                 const struct finger *y, struct finger *out)
 {
-  const struct field_pair F = {f};
+  struct field_pair F = {.f = f};
   struct finger inverse;
   if (op == OP_EXP && !x->q) return false;
   if (op == OP_DIV && y->n < x->n) { // one inverse an element of the smaller tensor
@@ -246,7 +261,7 @@ bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struc
 void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale,
                  struct finger *out)
 {
-  const struct field_pair F = {f};
+  struct field_pair F = {.f = f};
   const struct attrs none = {0};
   *out = make(f, mem, x->has & ~over, x->q);
   bool *seen = NEWS(mem, bool, out->n);

@@ -1,15 +1,15 @@
 // Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and
-// from what earlier kernels left. Plans are built from the outputs backwards, cheapest first (a kernel's cost
-// depends only on itself, so the first complete plan is the best one): take a device tensor that is still needed,
-// try every kernel that makes it (alone, or with the others that the same schedule can make), and need what that
-// kernel reads. What is needed costs at least its cheapest chain of kernels; that bound keeps the queue short.
+// from what earlier kernels left. Plans are built from the outputs backwards, one kernel more at a time: take a
+// device tensor that is still needed, try every kernel that makes it (alone, or with the others that the same
+// schedule can make), and need what that kernel reads. A kernel's cost depends only on itself, and what is needed
+// costs at least its cheapest chain of kernels: that bound ranks unfinished plans, of which the best go on.
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 96, SAME_NEEDS = 8, SAME_STRUCTURE = 3, MAX_NEEDS = 12, EXPANSIONS = 20000, SIZES = 3, SAME_FAMILY = 4 };
+enum { MOST_OPTIONS = 96, SAME_NEEDS = 8, SAME_STRUCTURE = 3, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 4096, SIZES = 3, SAME_FAMILY = 4 };
 
 // Partial sums come in one of these numbers of parts.
 static const int64_t part_counts[] = {2, 4, 8, 16, 32};
@@ -65,9 +65,10 @@ static void keep_option(struct planner *pl, struct options *to, const struct opt
       twins++;
       if (worst_twin < 0 || y->cost > to->o[worst_twin].cost) worst_twin = i;
     }
-    if (worst < 0 || y->cost > to->o[worst].cost) worst = i;
+    if (y->nneed && (worst < 0 || y->cost > to->o[worst].cost)) worst = i; // what needs nothing stays
   }
-  int at = twins >= SAME_STRUCTURE ? worst_twin : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS ? worst : -1;
+  int at = twins >= SAME_STRUCTURE ? worst_twin : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS - SAME_NEEDS * !!x->nneed ? worst : -1;
+  if (at < 0 && to->n == MOST_OPTIONS) return;
   if (at >= 0 && to->o[at].cost <= x->cost) return;
   if (at < 0) {
     if (!to->o) to->o = NEWS(pl->mem, struct option, MOST_OPTIONS);
@@ -193,50 +194,69 @@ struct state {
   int split;
   int64_t parts;
 };
-struct queue {
-  int n, cap;
-  struct state **s; // a heap, cheapest on top; ties by age
-  uint64_t *age, ages;
+struct beam {    // the best states of one length; the worst of them on top of a heap
+  int n, most;
+  struct state **s;
+  uint64_t *age; // ties by age
+  uint64_t ages;
 };
 struct search {
   struct planner *pl;
   int nsets, sets_cap;
   struct options **sets;
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
-  struct queue q;
+  int joint;     // sets that make several
+  struct beam next, done;
 };
 
-static bool before(const struct queue *q, int i, int k)
+static struct beam beam_open(struct planner *pl, int most)
 {
-  double x = q->s[i]->bound, y = q->s[k]->bound;
-  return x < y || (x <= y && q->age[i] < q->age[k]);
+  struct beam b = {.most = most, .s = NEWS(pl->mem, struct state *, most), .age = NEWS(pl->mem, uint64_t, most)};
+  return b;
 }
 
-static void swap(struct queue *q, int i, int k)
+static bool worse(const struct beam *b, int i, int k)
 {
-  struct state *s = q->s[i];
-  uint64_t a = q->age[i];
-  q->s[i] = q->s[k], q->age[i] = q->age[k], q->s[k] = s, q->age[k] = a;
+  double x = b->s[i]->bound, y = b->s[k]->bound;
+  return x > y || (x >= y && b->age[i] > b->age[k]);
 }
 
-static void push(struct planner *pl, struct queue *q, const struct state *s)
+static void swap(struct beam *b, int i, int k)
 {
-  int n = q->n, cap = q->cap;
-  PUSH(pl->mem, q->age, n, cap) = q->ages++;
-  PUSH(pl->mem, q->s, q->n, q->cap) = arena_copy(pl->mem, s, sizeof *s);
-  for (int i = q->n - 1; i && before(q, i, (i - 1) / 2); i = (i - 1) / 2) swap(q, i, (i - 1) / 2);
+  struct state *s = b->s[i];
+  uint64_t a = b->age[i];
+  b->s[i] = b->s[k], b->age[i] = b->age[k], b->s[k] = s, b->age[k] = a;
 }
 
-static struct state *pop(struct queue *q)
+static void sink(struct beam *b, int n, int i)
 {
-  struct state *top = q->s[0];
-  swap(q, 0, --q->n);
-  for (int i = 0, k; (k = 2 * i + 1) < q->n; i = k) {
-    if (k + 1 < q->n && before(q, k + 1, k)) k++;
-    if (!before(q, k, i)) break;
-    swap(q, i, k);
+  for (int k; (k = 2 * i + 1) < n; i = k) {
+    if (k + 1 < n && worse(b, k + 1, k)) k++;
+    if (!worse(b, k, i)) break;
+    swap(b, i, k);
   }
-  return top;
+}
+
+static void push(struct planner *pl, struct beam *b, const struct state *s)
+{
+  if (b->n < b->most) {
+    int i = b->n++;
+    if (!b->s[i]) b->s[i] = NEW(pl->mem, struct state);
+    *b->s[i] = *s, b->age[i] = b->ages++;
+    for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
+  } else if (s->bound < b->s[0]->bound) {
+    *b->s[0] = *s, b->age[0] = b->ages++;
+    sink(b, b->n, 0);
+  }
+}
+
+// Best first.
+static void beam_sort(struct beam *b)
+{
+  for (int n = b->n - 1; n > 0; n--) {
+    swap(b, 0, n);
+    sink(b, n, 0);
+  }
 }
 
 static const struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
@@ -245,6 +265,7 @@ static const struct options *options_of(struct search *se, const int *make, int 
     const struct options *x = se->sets[i];
     if (x->nmake == nmake && x->split == split && x->parts == parts && !memcmp(x->make, make, sizeof(int) * (size_t)nmake)) return x;
   }
+  if (nmake > 1 && se->joint++ >= MOST_JOINT) return NULL;
   struct options *x = PUSH(se->pl->mem, se->sets, se->nsets, se->sets_cap) = NEW(se->pl->mem, struct options);
   *x = (struct options){.nmake = nmake, .split = split, .parts = parts};
   memcpy(x->make, make, sizeof(int) * (size_t)nmake);
@@ -343,8 +364,9 @@ static void extend(struct search *se, const struct state *s, const struct option
   t.p.k[t.p.n++] = x;
   t.p.cost += x->cost + 1e-12 * x->p.ops, t.p.structure = hash_mix(t.p.structure, x->structure);
   t.p.family = hash_mix(t.p.family, family_of(pl, x));
-  t.bound = t.p.cost + bound_of(se, t.need, t.nneed, t.split, t.parts);
-  if (isfinite(t.bound)) push(pl, &se->q, &t);
+  // each further thing that is needed takes a launch, unless one kernel makes both
+  t.bound = t.p.cost + bound_of(se, t.need, t.nneed, t.split, t.parts) + 0.5 * pl->m->t->launch * MAX(0, t.nneed - 1);
+  if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done, &t);
 }
 
 static void expand(struct search *se, const struct state *s)
@@ -362,7 +384,7 @@ static void expand(struct search *se, const struct state *s)
       if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
     if (split >= 0 && split != s->split) return; // nobody said in how many parts
     const struct options *x = options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
-    for (int i = 0; i < x->n; i++) extend(se, s, &x->o[i]);
+    for (int i = 0; x && i < x->n; i++) extend(se, s, &x->o[i]);
   }
 }
 
@@ -385,15 +407,17 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     set_of(&se, d, -1, 0);
   }
   bounds(&se);
-  push(pl, &se.q, &first);
-  for (int steps = 0; se.q.n && n < most && steps < EXPANSIONS; steps++) {
-    const struct state *s = pop(&se.q);
-    if (!s->nneed) {
-      if (!crowded(out, n, &s->p)) out[n++] = s->p;
-      continue;
-    }
-    expand(&se, s);
-    if (pl->o->stop && *pl->o->stop) break;
+  se.next = beam_open(pl, WIDTH), se.done = beam_open(pl, DONE);
+  struct beam now = beam_open(pl, WIDTH);
+  push(pl, &se.next, &first);
+  for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !(pl->o->stop && *pl->o->stop); kernels++) {
+    struct beam swapped = now;
+    now = se.next, se.next = swapped, se.next.n = 0;
+    beam_sort(&now);
+    for (int i = 0; i < now.n; i++) expand(&se, now.s[i]);
   }
+  beam_sort(&se.done);
+  for (int i = 0; i < se.done.n && n < most; i++)
+    if (!crowded(out, n, &se.done.s[i]->p)) out[n++] = se.done.s[i]->p;
   return n;
 }

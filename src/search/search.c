@@ -188,7 +188,7 @@ static void finish(struct job *j, struct planner *pl, struct search_result *r)
     if (made == OK) made = graph_check(f->g, &e);
     if (made != OK || !verify_filter(j->s->p, f->g, j->o.seed + (uint64_t)i)) {
       r->stats.pruned[PRUNE_FINGER]++;
-      if (getenv("MICA_TRACE") && made != OK) fprintf(stderr, "mica: a plan could not be built: %d %s\n", made, e.text);
+      if (getenv("MICA_TRACE")) { struct str t={0}; graph_print(f->g,&t); fprintf(stderr, "mica: a plan could not be built: %d %s\n%s\n", made, e.text, i<2?t.p:""); }
       continue;
     }
     r->stats.verified++;

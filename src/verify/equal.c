@@ -12,11 +12,12 @@
 static const double DELTA = 1e-9;
 static const int64_t FULL_OPS = 2000000000;   // of the full-size test unless told: seconds on one core
 static const int64_t FULL_BYTES = (int64_t)2 << 30;
-static const int64_t SMALL_OPS = 1000000000;  // of all tests at reduced extents
-static const int64_t OVERHEAD = 4000;         // of one test, in operations
+static const int64_t SMALL_OPS = 4000000000;  // of all tests at reduced extents
+static const int64_t OVERHEAD = 20000;        // of one test, in operations
 static const int64_t LAST_RESORT = 8;         // so many times the full-size limit where nothing else is possible
-enum { BITS = 62, SIGN_BITS = 31, MOST_TESTS = 20000, ORDER_TESTS = 1000, BLIND_TESTS = 4 };
-enum { ORDERS = 64 }; // tests of maxima under random orders: one order in two may hide a wrong choice
+enum { BITS = 62, SIGN_BITS = 31, MOST_TESTS = 200000 };
+enum { ORDERS = 1000 }; // tests of maxima under random orders: most orders may hide a wrong choice
+enum { BLIND = 4 };     // tests where no theorem says how many: a few are as good as many
 
 struct job {
   struct arena *mem;
@@ -55,8 +56,7 @@ static bool ordered(const struct job *j, const struct plan *p) { return p->bound
 
 static int affordable(const struct job *j, const struct plan *p, int64_t ops)
 {
-  int64_t wanted = p->error >= 1 ? 4 : p->wanted; // no theorem: a few tests are as good as many
-  if (ordered(j, p)) wanted = MAX(wanted, ORDERS);
+  int64_t wanted = ordered(j, p) ? ORDERS : p->error >= 1 ? BLIND : p->wanted;
   int64_t n = MIN(wanted, MIN(MOST_TESTS, ops / p->ops));
   return (int)MAX(1, n);
 }

@@ -3,7 +3,7 @@
 // keeps every law, and constants of means are rescaled where needed.
 #include "verify/proof.h"
 
-static const int64_t AFFORDABLE = 20000000; // field operations at full size
+static const int64_t AFFORDABLE = 2000000; // field operations at full size
 
 static bool has_maximum(const struct graph *g)
 {

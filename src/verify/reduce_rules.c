@@ -130,16 +130,31 @@ static void border(struct system *s, const struct frame *f, int outer, const str
   }
 }
 
-// An axis along which nothing is cut or joined repeats the same work: how often is part of the meaning.
-static void pin_idle_loops(struct system *s, const struct frame *sub)
+// Loop axes that node n's argument changes with.
+static unsigned varies(const struct graph *g, const struct node *n, const unsigned *with)
 {
-  for (int l = 0; l < sub->g->nloop; l++) {
-    bool used = false;
-    for (int i = 0; i < sub->g->nnodes; i++) {
-      const struct node *n = &sub->g->nodes[i];
-      used |= (op_rows[n->op].attrs & A_FMAP) && n->a.fmap[l] != REPLICA;
+  unsigned m = 0;
+  for (int l = 0; l < g->nloop && n->op == OP_ITER; l++)
+    if (n->a.fmap[l] != REPLICA) m |= 1u << l;
+  for (int k = 0; k < n->nin; k++) m |= with[n->in[k]];
+  return m;
+}
+
+// A sum over iterations of what does not change with them is a multiple: how many there are is part of the meaning.
+static void pin_repeated_sums(struct system *s, const struct frame *sub)
+{
+  const struct graph *g = sub->g;
+  unsigned *with = NEWS(s->mem, unsigned, g->ntensors + 1);
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct op_row *row = &op_rows[n->op];
+    unsigned m = varies(g, n, with);
+    bool sums = row->rule == RULE_ACCUM && !(row->flags & (MEAN | RUNNING));
+    for (int l = 0; l < g->nloop && sums; l++) {
+      bool joins = (row->attrs & A_FMAP) && n->a.fmap[l] != REPLICA;
+      if (!joins && !(m >> l & 1) && g->loop[l] > 1) shrink_same(s, sub->axes + MAX_GRID + l, shrink_constant(s, g->loop[l]));
     }
-    if (!used && sub->g->loop[l] > 1) shrink_same(s, sub->axes + MAX_GRID + l, shrink_constant(s, sub->g->loop[l]));
+    for (int k = 0; k < n->nout; k++) with[n->out + k] = sums ? 0 : m;
   }
 }
 
@@ -153,7 +168,7 @@ static void nested(struct system *s, struct frame *f, int i)
     if (m->op == OP_ITER) border(s, f, n->in[iter++], sub, m, m->out);
     if (m->op == OP_SAVE) border(s, f, n->out + save++, sub, m, m->in[0]);
   }
-  pin_idle_loops(s, sub);
+  pin_repeated_sums(s, sub);
 }
 
 static void constrain(struct system *s, struct frame *f, int i)

@@ -34,8 +34,9 @@ int verify_equal(const struct graph *a, const struct graph *b, const struct veri
 // "equal: 2008 tests at reduced extents ...", a few lines for people.
 void certificate_text(const struct certificate *c, struct str *out);
 
-// One test at reduced extents with the 32-bit row of primes.def, whose exponents have square roots too: false means
-// certainly unequal, or that nothing could be tested.
+// One test at reduced extents with the 32-bit row of primes.def, whose exponents have square roots too; eight where
+// there are maxima. False means certainly unequal, or that nothing could be compared. True where extents cannot be
+// reduced and a full-size test is not cheap.
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
 // The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where

@@ -135,8 +135,8 @@ static void try(struct maker *w, struct mutation m)
   struct graph *g = graph_new(&mem, KERNEL, w->whole->name);
   bool good = build(g, NULL, NULL, copy) == OK && graph_check(g, &e) == OK && same_ends(g, w->whole);
   if (good && !graph_same(g, w->whole)) {
-    snprintf(m.text, sizeof m.text, "%s of %s %d in the %s graph, %d to %d", change_names[m.change], op_rows[m.op_before].name, m.node,
-             level_name(m.level), m.x, m.y);
+    snprintf(m.text, sizeof m.text, "%s of %s %d in the %s graph: %d to %d%s%s", change_names[m.change], op_rows[m.op_before].name, m.node,
+             level_name(m.level), m.x, m.y, m.op == m.op_before ? "" : ", ", m.op == m.op_before ? "" : op_rows[m.op].name);
     w->found(w->arg, g, &m);
     w->count++;
   }
@@ -229,14 +229,15 @@ static void visit(struct maker *w, const struct graph *g, int *path, int depth)
     change_operator(w, g, i);
     change_attributes(w, g, i);
     change_axes(w, g, i);
+    if (!g->nodes[i].sub || depth >= LEVELS) continue;
     path[depth] = i;
-    if (g->nodes[i].sub) visit(w, g->nodes[i].sub, path, depth + 1);
+    visit(w, g->nodes[i].sub, path, depth + 1);
   }
 }
 
 int mutants(const struct graph *g, mutant_found found, void *arg)
 {
-  int path[LEVELS + 1];
+  int path[LEVELS];
   struct maker w = {.whole = g, .found = found, .arg = arg};
   visit(&w, g, path, 0);
   return w.count;
