@@ -24,6 +24,7 @@ struct options { // kernels that make one set of device tensors
   int n;
   struct option *o;
   double bound;  // no chain of kernels that makes these is cheaper; of single device tensors
+  int chain;     // nor shorter
 };
 struct gather {
   struct planner *pl;
@@ -296,14 +297,20 @@ static int set_of(struct search *se, int d, int split, int64_t parts)
   return *at;
 }
 
-static double bound_of(struct search *se, const int *need, int n, int split, int64_t parts)
+// What n needs take at least: seconds, the sum of each alone, and kernels.
+struct least {
+  double most, sum;
+  int chain;
+};
+static struct least bound_of(struct search *se, const int *need, int n, int split, int64_t parts)
 {
-  double most = 0;
+  struct least l = {0};
   for (int i = 0; i < n; i++) {
     int set = set_of(se, need[i], split, parts);
-    most = fmax(most, set < 0 ? INFINITY : se->sets[set]->bound);
+    double bound = set < 0 ? INFINITY : se->sets[set]->bound;
+    l.most = fmax(l.most, bound), l.sum += bound, l.chain = MAX(l.chain, set < 0 ? MAX_CHAIN : se->sets[set]->chain);
   }
-  return most;
+  return l;
 }
 
 // Makes the options of everything that can be needed, then raises bounds until they stand.
@@ -319,9 +326,13 @@ static void bounds(struct search *se)
     for (int i = 0; i < se->nsets; i++) {
       struct options *s = se->sets[i];
       double best = INFINITY;
-      for (int k = 0; k < s->n; k++)
-        best = fmin(best, s->o[k].cost + bound_of(se, s->o[k].need, s->o[k].nneed, s->o[k].split, s->o[k].parts));
+      int chain = MAX_CHAIN;
+      for (int k = 0; k < s->n; k++) {
+        struct least l = bound_of(se, s->o[k].need, s->o[k].nneed, s->o[k].split, s->o[k].parts);
+        best = fmin(best, s->o[k].cost + l.most), chain = MIN(chain, s->o[k].kernels + l.chain);
+      }
       if (best > s->bound * 1.0001 + 1e-9 && s->bound < 1) s->bound = best, changed = true;
+      if (chain > s->chain) s->chain = chain, changed = true;
     }
   }
 }
@@ -364,8 +375,13 @@ static void extend(struct search *se, const struct state *s, const struct option
   t.p.k[t.p.n++] = x;
   t.p.cost += x->cost + 1e-12 * x->p.ops, t.p.structure = hash_mix(t.p.structure, x->structure);
   t.p.family = hash_mix(t.p.family, family_of(pl, x));
-  // each further thing that is needed takes a launch, unless one kernel makes both
-  t.bound = t.p.cost + bound_of(se, t.need, t.nneed, t.split, t.parts) + 0.5 * pl->m->t->launch * MAX(0, t.nneed - 1);
+  struct least l = bound_of(se, t.need, t.nneed, t.split, t.parts);
+  if (t.kernels + l.chain > pl->o->max_kernel_ops) {
+    pl->stats->pruned[PRUNE_SIZE]++;
+    return;
+  }
+  // between "one kernel makes all that is needed" and "each is made alone"
+  t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
   if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done, &t);
 }
 

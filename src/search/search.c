@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_OPS = 11, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
+enum { BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, doc) {#name, doc},
@@ -188,7 +188,6 @@ static void finish(struct job *j, struct planner *pl, struct search_result *r)
     if (made == OK) made = graph_check(f->g, &e);
     if (made != OK || !verify_filter(j->s->p, f->g, j->o.seed + (uint64_t)i)) {
       r->stats.pruned[PRUNE_FINGER]++;
-      if (getenv("MICA_TRACE")) { struct str t={0}; graph_print(f->g,&t); fprintf(stderr, "mica: a plan could not be built: %d %s\n%s\n", made, e.text, i<2?t.p:""); }
       continue;
     }
     r->stats.verified++;
@@ -210,7 +209,7 @@ static void explain(const struct job *j, struct search_result *r)
   int worst = 0;
   for (int k = 1; k < PRUNES; k++)
     if (r->stats.pruned[k] > r->stats.pruned[worst]) worst = k;
-  snprintf(r->why, sizeof r->why, "%s; rule `%s` removed most: %llu operators (%s)%s", r->complete ? "the space was searched to its end" : stopped(j) ? "the search was stopped" : "a limit on the number of graphs cut the space",
+  snprintf(r->why, sizeof r->why, "%s; rule `%s` removed most: %llu operators (%s)%s", r->complete ? "the space was searched to its end" : stopped(j) ? "the search was stopped" : "a limit on values or graphs cut the space",
            prune_rows[worst].name, (unsigned long long)r->stats.pruned[worst], prune_rows[worst].doc,
            r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
 }
@@ -245,6 +244,7 @@ static void run(struct job *j, struct search_result *r)
     pool_run(j->nworker, j->ntable, saturate_one, j);
     count(j, &r->stats);
   }
+  for (int i = 0; i < j->ntable; i++) r->complete &= !j->table[i].cut;
   tell(j, r, 0.6);
   for (int o = 0; o < j->s->nout; o++) {
     int v = j->s->out[o];
@@ -276,6 +276,13 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
+static int norms(const struct graph *p)
+{
+  int n = 0;
+  for (int i = 0; i < p->nnodes; i++) n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
+  return n;
+}
+
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
                struct search_result *r, struct err *e)
 {
@@ -285,7 +292,7 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
   *j = (struct job){.mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
-  if (!j->o.max_block_ops) j->o.max_block_ops = BLOCK_OPS;
+  if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
   if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
   if (!j->o.most) j->o.most = MOST;
   j->s = NEW(&scratch, struct space), j->f = NEW(&scratch, struct fctx);

@@ -28,7 +28,7 @@ struct search_stats {
 };
 
 struct search_opts {
-  int max_block_ops;  // operators and accumulators of one block graph; 0 means 11
+  int max_block_ops;  // operators and accumulators of one block graph; 0 means 11, 16 where the program has two norms
   int max_kernel_ops; // kernels of a kernel graph; 0 means 5
   int threads;
   uint64_t seed;

@@ -185,6 +185,7 @@ struct table {       // all values of one schedule
   struct deriv *d;
   int *bucket;       // hash index over values
   int nbucket;
+  bool cut;          // more values than the limit
 };
 struct worker {      // what one thread owns
   int id;

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { MOST_VALUES = 1500 }; // of one schedule; what lies beyond is reported as cut
+
 struct run {
   struct table *t;
   struct arena *mem;
@@ -299,6 +301,10 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
   for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
   for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
+    if (t->n > MOST_VALUES) {
+      t->cut = true;
+      break;
+    }
     unary(&r, x);
     for (int y = 0; y <= x; y++) binary(&r, x, y);
   }

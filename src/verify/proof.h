@@ -56,8 +56,8 @@ struct system {
   int64_t *small; // the solution, by root
   bool failed;
 };
-// Which small values: TINY gives 2 to every class, VARIED 2 and 3 in turn.
-enum shrink_style { VARIED, TINY };
+// Which small values: TINY gives 2 to every class, VARIED 2 and 3 in turn, OTHER 3 and 4: none that TINY has.
+enum shrink_style { VARIED, TINY, OTHER };
 
 int shrink_find(struct system *s, int v);
 int64_t shrink_value(struct system *s, int v);

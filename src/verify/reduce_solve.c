@@ -201,7 +201,9 @@ static void first_values(struct system *s, enum shrink_style style)
     if (shrink_find(s, v) != v) continue;
     if (s->fixed[v]) s->small[v] = s->full[v];
     else if (defined[v]) s->small[v] = 1;
-    else s->small[v] = style == TINY || s->axis[v] || s->full[v] == 2 ? 2 : 3 - turn++ % 2;
+    else if (style == TINY || s->full[v] == 2) s->small[v] = 2;
+    else if (s->axis[v]) s->small[v] = style == OTHER ? 3 : 2;
+    else s->small[v] = style == OTHER ? 3 + turn++ % 2 : 3 - turn++ % 2;
   }
 }
 
