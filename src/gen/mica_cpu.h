@@ -248,7 +248,7 @@ M_FN m_vec m_exp(m_vec x)
     return (m_vec)_mm512_maskz_scalef_ps(normal, (__m512)p, (__m512)n);
 #else
     m_ivec tiny = (m_ivec)(x < lowest);
-    m_ivec k = ((m_ivec)t - 0x4b400000) & ~tiny;
+    m_ivec k = (m_ivec)((m_uvec)t - 0x4b400000u) & ~tiny; /* unsigned: x may be anything where it is tiny */
     return (m_vec)((m_ivec)m_scale2(p, k) & ~tiny);
 #endif
 }

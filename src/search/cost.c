@@ -78,7 +78,7 @@ double cost_kernel(const struct model *m, const struct table *t, const struct pi
     else add_value(m, t, p->value[i], p->deriv[i], z, &sum);
   }
   if (sum.tile > (double)m->t->scratch) return INFINITY;
-  sum.compute += sum.streams / (m->t->cache_bandwidth / m->t->cores * (sum.tile > (double)m->t->l1 ? 1 : 3));
+  sum.compute += sum.streams * (1 + sum.tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
   for (int i = 0; i < nroots; i++) sum.unique += 4 * (double)size_of(m->s, z, t->v[roots[i]].has);
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
   double compute = sum.compute / cores * waves;

@@ -224,6 +224,10 @@ static void try_product(struct run *r, int x, int y, int c)
   const struct value *a = &r->t->v[x], *b = &r->t->v[y];
   mask over = a->stored & all_of(c);
   struct value v = {.leaf = -1, .der = -1};
+  if (a->stored == b->stored) { // neither rows nor columns: a sum of elementwise products
+    prune(r, PRUNE_CANON);
+    return;
+  }
   if (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b)) return;
   v.has = (a->has | b->has) & ~over, v.stored = (a->stored | b->stored) & ~over;
   v.e = expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
