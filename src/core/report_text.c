@@ -5,6 +5,9 @@
 
 static double num(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
+// 62-bit primes do not fit a double.
+static long long whole_number(const json_t *o, const char *key) { return (long long)json_integer_value(json_object_get(o, key)); }
+
 static const char *txt(const json_t *o, const char *key)
 {
   const char *s = json_string_value(json_object_get(o, key));
@@ -95,8 +98,8 @@ static void proof(const json_t *r, struct str *out)
     double delta = num(c, "delta"), tests = num(c, "tests");
     if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
     else str_add(out, "  proof      equal in every test; no theorem bounds the error here\n");
-    str_add(out, "             %.0f test%s over Z_%.0f, exponents over Z_%.0f, seed %.0f\n", tests, plural(tests), num(c, "p"),
-            num(c, "q"), num(c, "seed"));
+    str_add(out, "             %.0f test%s over Z_%lld, exponents over Z_%lld, seed %.0f\n", tests, plural(tests),
+            whole_number(c, "p"), whole_number(c, "q"), num(c, "seed"));
     if (*txt(c, "extents")) str_add(out, "             at %s%s\n", txt(c, "extents"), yes(c, "full_size") ? ", and once at full size" : "");
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
   }

@@ -89,6 +89,23 @@ static void test_one_kernel(void **state)
   }
 }
 
+// Twenty layers in one kernel, by the rule for programs that work row by row; a program that does not is left alone.
+static void test_chain(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *p = load(&mem, "g_mlp20", 0, NULL);
+  struct search_result r = find(&mem, p, 5, 0, 2);
+  assert_true(r.n > 0);
+  for (int i = 0; i < r.n; i++) {
+    const struct graph *b = block(r.found[i].g, 0);
+    assert_int_equal(count(b, OP_MATMUL), 20);
+    assert_int_equal(count(b, OP_ITER), 41);
+    assert_int_equal(library_ops(r.found[i].g), 0);
+  }
+  arena_close(&mem);
+}
+
 // ---- two kernels ------------------------------------------------------------------------------------------------------
 
 // Which dimension of input k does a grid axis of b cut, as a set of bits?
@@ -230,7 +247,7 @@ static void test_oracle_loses_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_oracle_loses_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
