@@ -44,7 +44,7 @@ static void add(struct contest *c, const struct found *f)
 }
 
 // Makes a found graph complete: softmax without overflow, thread graphs.
-static void complete(struct job *j, struct candidate *c)
+static void complete(struct job *j, struct candidate *c, bool overflows)
 {
   struct graph *stable, *whole;
   struct err e = {0};
@@ -53,6 +53,10 @@ static void complete(struct job *j, struct candidate *c)
   if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK ||
       thread_graphs(j->mem, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
     c->dropped = arena_strdup(j->mem, e.text);
+    return;
+  }
+  if (overflows && !changed) {
+    c->dropped = arena_printf(j->mem, "its exponentials would overflow where the program's do not: %s", note);
     return;
   }
   c->g = whole;
@@ -72,7 +76,12 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   for (int round = 0; round < 3; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
       if (wanted(c, &r->found[i], round) && !have(c, r->found[i].g)) add(c, &r->found[i]);
-  for (int i = 1; i < c->ncand; i++) complete(j, &c->cand[i]);
+  bool overflows = false;
+  struct graph *stable;
+  struct err inner = {0};
+  char note[256] = "";
+  if (plan_stable(j->mem, c->part->g, &stable, &overflows, note, &inner) != OK) overflows = false;
+  for (int i = 1; i < c->ncand; i++) complete(j, &c->cand[i], overflows);
   return OK;
 }
 

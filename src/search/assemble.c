@@ -64,7 +64,17 @@ static int place(struct joiner *j, int d)
   return status;
 }
 
-static int add_block(struct joiner *j, const struct option *x)
+// Must device tensor d have the program's own shape: for an output, or for a library operator?
+static bool shown(const struct joiner *j, const struct plan *p, int d)
+{
+  if (d >= j->pl->nfixed + j->pl->ncut) return true;
+  for (int i = 0; i < p->n; i++)
+    for (int k = 0; k < p->k[i]->nneed && p->k[i]->table < 0; k++)
+      if (p->k[i]->need[k] == d) return true;
+  return false;
+}
+
+static int add_block(struct joiner *j, const struct plan *p, const struct option *x)
 {
   const struct table *t = &j->pl->tables[x->table];
   struct labels want[MAX_ROOTS];
@@ -74,14 +84,14 @@ static int add_block(struct joiner *j, const struct option *x)
     if (x->p.deriv[i] < 0) status = place(j, t->v[x->p.value[i]].leaf);
   for (int k = 0; k < x->nmake; k++) {
     int v = j->pl->m->dev[x->make[k]].visit;
-    want[k] = v < 0 ? (struct labels){-1} : spread(&j->s->visit[v].l);
+    want[k] = v < 0 || !shown(j, p, x->make[k]) ? (struct labels){-1} : spread(&j->s->visit[v].l);
   }
   if (!status)
     status = build_block(j->g, j->s, t, &x->p, &x->z.z, j->pl->m->dev, j->at, x->root, x->nmake, want, made, j->e);
   for (int k = 0; k < x->nmake && !status; k++) {
     int d = x->make[k], v = j->pl->m->dev[d].visit;
     j->at[d] = made[k];
-    if (v < 0) continue;
+    if (want[k].n < 0) continue;
     int tensor = j->s->visit[v].tensor;
     status = reshape(j, made[k].tensor, &j->s->p->tensors[tensor].shape, &j->program[tensor]);
   }
@@ -116,7 +126,7 @@ static int add_kernels(struct joiner *j, const struct plan *p)
     int i = p->n - 1;
     while (i >= 0 && (done[i] || !ready(p, done, i))) i--;
     if (i < 0) return NO; // kernels that need each other
-    int status = p->k[i]->table < 0 ? add_library(j, p->k[i]) : add_block(j, p->k[i]);
+    int status = p->k[i]->table < 0 ? add_library(j, p->k[i]) : add_block(j, p, p->k[i]);
     if (status) return status;
     done[i] = true;
   }

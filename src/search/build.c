@@ -236,9 +236,11 @@ static int make_product(struct maker *m, const struct deriv *d, struct tile *out
   struct tile x = m->at[d->a], y = m->at[d->b];
   mask sx = m->t->v[d->a].stored, sy = m->t->v[d->b].stored;
   struct product p = lay_product(m, &x, sx, &y, sy, d->cls), q = lay_product(m, &y, sy, &x, sx, d->cls);
-  // on a tie the rows are those that the output has, so that what is summed next lies innermost
-  bool rows_stay = p.rows & m->target, other_stays = q.rows & m->target;
-  bool turn = q.views != p.views ? q.views < p.views : other_stays != rows_stay ? other_stays : (p.rows & -p.rows) > (q.rows & -q.rows);
+  // rows that the output has should stay rows: what is summed next then lies innermost, and the maximum of a softmax
+  // is one along rows. Two views are a fair price for that.
+  int keep_cost = p.views + 2 * (!(p.rows & m->target) && (q.rows & m->target));
+  int turn_cost = q.views + 2 * (!(q.rows & m->target) && (p.rows & m->target));
+  bool turn = turn_cost != keep_cost ? turn_cost < keep_cost : (p.rows & -p.rows) > (q.rows & -q.rows);
   if (turn) {
     struct tile keep = x;
     x = y, y = keep, p = q;
@@ -279,15 +281,18 @@ static int make_leaf(struct maker *m, const struct graph *above, const struct va
   return graph_iter(m->b, above, from->tensor, &a, NOWHERE, &out->t, m->e);
 }
 
-// The device layout of a root: `want` where given, else one dimension a class, partial sums in front.
+// The device layout of a root: `want` where given, else that of the tile with one class a dimension, partial sums in
+// front.
 static struct labels saved_labels(const struct maker *m, const struct tile *x, const struct value *v, const struct labels *want)
 {
   if (want->n >= 0) return *want;
   struct labels l = {0};
   for (int c = 0; c < m->s->nclass; c++)
     if ((v->has & all_of(c)) == bit(c, GRID) && !(v->stored & all_of(c))) append(&l, (struct dim){1, {(int8_t)c}});
-  struct dim rest = flatten(&x->l);
-  for (int i = 0; i < rest.n; i++) append(&l, (struct dim){1, {rest.c[i]}});
+  for (int i = 0; i < x->l.n; i++) { // dimensions of extent 1 stay, so that tensors of one kernel line up in the next
+    if (!x->l.d[i].n) append(&l, (struct dim){0});
+    for (int k = 0; k < x->l.d[i].n; k++) append(&l, (struct dim){1, {x->l.d[i].c[k]}});
+  }
   return l;
 }
 

@@ -412,6 +412,13 @@ static bool crowded(const struct plan *out, int n, const struct plan *p)
   return same >= SAME_STRUCTURE || kin >= SAME_FAMILY;
 }
 
+static int cheaper(const void *x, const void *y)
+{
+  const struct plan *a = x, *b = y;
+  if (a->cost < b->cost || a->cost > b->cost) return a->cost < b->cost ? -1 : 1;
+  return a->structure < b->structure ? -1 : a->structure > b->structure;
+}
+
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
@@ -433,7 +440,15 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     for (int i = 0; i < now.n; i++) expand(&se, now.s[i]);
   }
   beam_sort(&se.done);
-  for (int i = 0; i < se.done.n && n < most; i++)
-    if (!crowded(out, n, &se.done.s[i]->p)) out[n++] = se.done.s[i]->p;
+  // the model errs most between numbers of kernels: the best of each come along however the rest fare
+  int of_length[MAX_CHAIN + 1] = {0};
+  bool *taken = NEWS(pl->mem, bool, se.done.n + 1);
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < se.done.n && n < most; i++) {
+      const struct state *s = se.done.s[i];
+      if (taken[i] || crowded(out, n, &s->p) || (!round && of_length[MIN(s->kernels, MAX_CHAIN)]++ >= 4)) continue;
+      out[n++] = s->p, taken[i] = true;
+    }
+  qsort(out, (size_t)n, sizeof *out, cheaper);
   return n;
 }
