@@ -18,6 +18,7 @@ struct bench {
   struct cli *c;
   struct row *rows;
   int n, cap;
+  char commit[48];
   struct err first;        // of the programs that could not be done, but for want of memory
 };
 
@@ -163,18 +164,19 @@ static void commit(char out[48])
   out[strcspn(out, "\n")] = 0;
 }
 
-static int write_csv(const struct bench *b)
+// The first n rows: written anew after each, so that an interrupted run keeps what it measured.
+static int write_csv(const struct bench *b, int n)
 {
   struct cli *c = b->c;
   if (!c->csv) return OK;
   struct str s = {0};
-  char rev[48], date[32];
+  char date[32];
+  const char *rev = b->commit;
   time_t now = time(NULL);
-  commit(rev);
   strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
   str_add(&s, "program,dtype,target,device,threads,commit,date,baseline_us,baseline_p25,baseline_p75,baseline_kernels,best_us,"
               "best_p25,best_p75,best_kernels,speedup,share,share_of,search_s,max_rel_err,delta,note\n");
-  for (int i = 0; i < b->n; i++) {
+  for (int i = 0; i < n; i++) {
     const struct row *r = &b->rows[i];
     const json_t *v = r->report;
     str_add(&s, "%s,%s,%s,\"%s\",%d,%s,%s,", r->what, c->dtype ? c->dtype : "", c->target, txt(v, "device", NULL),
@@ -214,14 +216,16 @@ int cmd_bench(struct cli *c)
   struct bench b = {.c = c};
   int status = collect(&b);
   if (status != OK) return status;
+  commit(b.commit);
   if (output_wants_text(c)) print_head(c);
-  for (int i = 0; i < b.n && status == OK; i++) {
+  int wrote = OK;
+  for (int i = 0; i < b.n && status == OK && wrote == OK; i++) {
     status = one(&b, &b.rows[i]);
     if (status != OK) b.n = i;
     else if (output_wants_text(c)) print_row(&b.rows[i]);
+    wrote = write_csv(&b, MIN(i + 1, b.n));
   }
   if (output_wants_text(c)) print_foot(&b);
-  int wrote = write_csv(&b);
   if (wrote == OK) wrote = write_json(&b);
   for (int i = 0; i < b.n; i++) json_decref(b.rows[i].report);
   if (wrote != OK) return wrote;

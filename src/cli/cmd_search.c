@@ -1,10 +1,12 @@
 // mica search: graphs and their proofs, without compiling.
 #include "cli/cli.h"
 
+enum { FULL_OPS = 20000000 }; // a full-size test of each graph that is shown would take longer than the search
+
 // One found graph, proven against its part.
 static int prove(struct cli *c, const struct job *j, const struct part *p, const struct found *f, json_t **out)
 {
-  struct verify_opts o = {.seed = c->seed, .threads = j->threads, .stop = cli_stop};
+  struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = j->threads, .stop = cli_stop};
   struct certificate r = {0};
   TRY(verify_equal(p->g, f->g, &o, &r, &c->err));
   *out = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",

@@ -23,13 +23,14 @@ static bool have(const struct contest *c, const struct graph *g)
   return false;
 }
 
-// First the best of each number of kernels, then a few of each structure, then the rest.
+// First the best and the second best of each number of kernels, then a few of each structure, then the rest.
+enum { ROUNDS = 4 };
 static bool wanted(const struct contest *c, const struct found *f, int round)
 {
   int alike = 0;
   for (int i = 1; i < c->ncand; i++) alike += c->cand[i].kernels == f->kernels;
-  if (round == 0) return alike < 2;
-  return round == 2 || of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
+  if (round < 2) return alike <= round && !of_structure(c, f->structure);
+  return round == 3 || of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
 }
 
 static void add(struct contest *c, const struct found *f)
@@ -44,7 +45,7 @@ static void add(struct contest *c, const struct found *f)
 }
 
 // Makes a found graph complete: softmax without overflow, thread graphs.
-static void complete(struct job *j, struct candidate *c, bool overflows)
+static void complete(struct job *j, const struct contest *in, struct candidate *c)
 {
   struct graph *stable, *whole;
   struct err e = {0};
@@ -55,7 +56,7 @@ static void complete(struct job *j, struct candidate *c, bool overflows)
     c->dropped = arena_strdup(j->mem, e.text);
     return;
   }
-  if (overflows && !changed) {
+  if (in->overflows && !changed) {
     c->dropped = arena_printf(j->mem, "its exponentials would overflow where the program's do not: %s", note);
     return;
   }
@@ -73,15 +74,13 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   c->cand[0] = base, c->ncand = 1;
   c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
   for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
-  for (int round = 0; round < 3; round++)
+  for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
       if (wanted(c, &r->found[i], round) && !have(c, r->found[i].g)) add(c, &r->found[i]);
-  bool overflows = false;
   struct graph *stable;
   struct err inner = {0};
   char note[256] = "";
-  if (plan_stable(j->mem, c->part->g, &stable, &overflows, note, &inner) != OK) overflows = false;
-  for (int i = 1; i < c->ncand; i++) complete(j, &c->cand[i], overflows);
+  if (plan_stable(j->mem, c->part->g, &stable, &c->overflows, note, &inner) != OK) c->overflows = false;
   return OK;
 }
 
@@ -116,24 +115,26 @@ struct building {
   struct job *j;
   struct contest *c;
   struct err *errs; // one a candidate, because arenas are not shared by threads
-  int part;
+  int from;
 };
 
 static void build_one(void *arg, int i, int worker)
 {
   (void)worker;
   struct building *b = arg;
-  struct candidate *c = &b->c->cand[i];
+  struct candidate *c = &b->c->cand[b->from + i];
   if (c->dropped || job_stopping(b->j)) return;
   candidate_build(b->j, c, b->j->program->name ? b->j->program->name : "program", &b->errs[i]);
 }
 
-void candidates_build(struct job *j, struct contest *c, int part)
+void candidates_build(struct job *j, struct contest *c, int part, int from)
 {
-  struct building b = {j, c, NEWS(j->mem, struct err, c->ncand), part};
-  job_progress(j, "compile", part, 0, &c->stats, 0);
-  pool_run(j->threads, c->ncand, build_one, &b);
-  for (int i = 0; i < c->ncand; i++)
-    if (b.errs[i].status != OK) c->cand[i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);
-  job_progress(j, "compile", part, 1, &c->stats, 0);
+  int n = c->ncand - from;
+  struct building b = {j, c, NEWS(j->mem, struct err, n), from};
+  job_progress(j, from ? "tune" : "compile", part, 0, &c->stats, 1e6 * c->cand[c->best].timing.median);
+  for (int i = from; i < c->ncand; i++)
+    if (!c->cand[i].g) complete(j, c, &c->cand[i]);
+  pool_run(j->threads, n, build_one, &b);
+  for (int i = 0; i < n; i++)
+    if (b.errs[i].status != OK) c->cand[from + i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);
 }

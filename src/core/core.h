@@ -15,6 +15,7 @@
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
+//   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
 //   report_text.c  the report for people
@@ -51,7 +52,7 @@ struct candidate {
   struct timing timing;      // of its last race
   struct certificate cert;
   double rel;                // numeric error
-  bool measured, proven;
+  bool measured, proven, tuned; // tuned: other sizes of one that was found
   const char *dropped;       // why it is out of the race, or NULL
   const char *note;          // of plan_stable, or ""
 };
@@ -65,6 +66,7 @@ struct contest {
   bool complete;             // of search_result
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
   const char *why;           // of search_result
+  bool overflows;            // the part has exponentials that plan_stable tames
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
 };
@@ -73,7 +75,8 @@ struct job {
   struct arena *mem;
   const struct mica_options *opts;
   const struct graph *program, *plain, *stable;
-  struct target target;
+  struct target target;      // with typical rates, so that candidates are ranked alike on every run
+  struct target host;        // with measured ones, for the report
   struct db *db;             // NULL without
   const char *key;
   int threads;
@@ -103,7 +106,7 @@ int load_text(struct arena *mem, const char *text, const char *name, int nset, c
 // ---- job.c ----
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e);
-int job_split(struct job *j, struct err *e);  // full target figures, parts
+int job_split(struct job *j, struct err *e);  // parts
 void job_close(struct job *j);
 bool job_stopping(const struct job *j);
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
@@ -116,13 +119,19 @@ int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon
 // r: new results; kept: those of an earlier run that was stopped, or NULL.
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
                     struct err *e);
-void candidates_build(struct job *j, struct contest *c, int part);
+void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 int candidate_base(struct job *j, struct contest *c, struct err *e);
 
 // ---- race.c ----
 int race_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_whole(struct job *j, struct err *e);
+bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if it can be proven
+// One call tells that k is far slower than `best`, or cannot run: it is dropped.
+bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);
+
+// ---- tune.c ----
+void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
 
 // ---- remember.c ----
 int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e);

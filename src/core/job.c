@@ -118,7 +118,6 @@ static bool same_list(const struct graph *g, int (*list)(const struct graph *, i
 
 int job_split(struct job *j, struct err *e)
 {
-  TRY(target_open(j->opts->target, j->threads, false, &j->target, e));
   TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &j->split, e));
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {

@@ -33,7 +33,7 @@ static int optimize_part(struct job *j, int i, struct err *e)
   }
   TRY(candidates_pick(j, c, &r, ended ? NULL : &kept, e));
   if (c->searched) part_remember(j, c);
-  candidates_build(j, c, i);
+  candidates_build(j, c, i, 0);
   TRY(race_part(j, c, i, e));
   if (c->best) part_remember(j, c);
   return OK;

@@ -1,11 +1,12 @@
 // The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
-// down slows down all of them. Who would take the lead is proven first: equal to the part over finite fields, and its
-// compiled code right on random numbers.
+// down slows down all of them. Who takes the lead is proven: equal to the part over finite fields, and its compiled
+// code right on random numbers.
 #include "core/core.h"
 
 #include <stdlib.h>
 
 static const double HEAT = 0.15;   // seconds of one comparison between candidates
+static const double ALIKE = 1.01;  // what noise may be
 static const double HOPELESS = 2;  // one call this many times slower than the best is not measured further
 enum { NUMERIC_REPEATS = 2 };
 
@@ -29,7 +30,7 @@ static bool prove(struct job *j, struct contest *c, struct candidate *k)
   return k->proven = true;
 }
 
-static bool hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
+bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   if (!best->measured) return false;
   module_call(k->module, b->in, b->out);
@@ -42,12 +43,18 @@ static bool hopeless(struct job *j, struct candidate *k, const struct candidate 
   return true;
 }
 
-// Times op-by-op, the best so far and one more together.
-static int heat(struct job *j, struct contest *c, int k, struct buffers *b, double seconds, struct err *e)
+bool race_lead(struct job *j, struct contest *c, int k)
+{
+  if (!c->cand[k].proven && !prove(j, c, &c->cand[k])) return false;
+  return c->best = k, true;
+}
+
+// Times op-by-op, the fastest so far and one more together.
+static int heat(struct job *j, struct contest *c, int fastest, int k, struct buffers *b, double seconds, struct err *e)
 {
   int who[3] = {0}, n = 1;
-  if (c->best) who[n++] = c->best;
-  if (k && k != c->best) who[n++] = k;
+  if (fastest) who[n++] = fastest;
+  if (k) who[n++] = k;
   struct module *m[3];
   struct timing t[3];
   for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].module;
@@ -56,17 +63,41 @@ static int heat(struct job *j, struct contest *c, int k, struct buffers *b, doub
   return OK;
 }
 
+// The first that is faster is proven at once, so that a stop finds something to keep.
 static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
 {
-  TRY(heat(j, c, 0, b, HEAT, e));
+  int fastest = 0;
+  TRY(heat(j, c, 0, 0, b, HEAT, e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
-    job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[c->best].timing.median);
-    if (x->dropped || !x->module || hopeless(j, x, &c->cand[c->best], b)) continue;
-    TRY(heat(j, c, k, b, HEAT, e));
-    if (x->timing.median < c->cand[c->best].timing.median && prove(j, c, x)) c->best = k;
+    job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
+    if (x->dropped || !x->module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
+    TRY(heat(j, c, fastest, k, b, HEAT, e));
+    if (x->timing.median >= c->cand[fastest].timing.median) continue;
+    if (!c->best && !race_lead(j, c, k)) continue;
+    fastest = k;
   }
   return OK;
+}
+
+// The fastest that runs, or one with fewer kernels that is as fast as can be told.
+static int fastest_of(const struct contest *c)
+{
+  int best = c->best;
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < c->ncand; i++) {
+      const struct candidate *x = &c->cand[i], *y = &c->cand[best];
+      if (!x->measured || x->dropped || !x->module) continue;
+      if (pass ? x->kernels < y->kernels && x->timing.median < ALIKE * y->timing.median : x->timing.median < y->timing.median) best = i;
+    }
+  return best;
+}
+
+// The lead goes to the fastest that can be proven.
+static void decide(struct job *j, struct contest *c)
+{
+  for (int k; !job_stopping(j) && (k = fastest_of(c)) != c->best;)
+    if (race_lead(j, c, k)) break;
 }
 
 // Op-by-op must build: without it there is nothing to compare with, and the reason is the machine's.
@@ -92,6 +123,11 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
   TRY(buffers_open(c->part->g, j->opts->seed, &b, e));
   struct err inner = {0};
   int status = c->ncand > 1 ? run_heats(j, c, part, b, &inner) : OK;
+  if (status == OK) {
+    decide(j, c);
+    tune_part(j, c, part, b);
+    decide(j, c);
+  }
   buffers_close(b);
   j->stopped = job_stopping(j);
   if (status != OK && inner.id == ERR_STOPPED) return OK;
@@ -178,6 +214,7 @@ int race_whole(struct job *j, struct err *e)
   struct buffers *b;
   TRY(whole_modules(j, e));
   job_progress(j, "compare", j->split.n - 1, 0, NULL, 0);
+  TRY(target_open(j->opts->target, j->threads, false, &j->host, e));
   if (j->best.g == j->base.g) j->reason = why_op_by_op(j);
   TRY(numbers(j, e));
   TRY(buffers_open(j->program, j->opts->seed, &b, e));

@@ -137,7 +137,7 @@ static json_t *share_json(const struct job *j)
     const struct shape *a = &g->tensors[n->in[0]].shape;
     flops += op_rows[n->op].cost * size * (double)a->d[a->n - 1];
   }
-  double copy = bytes / j->target.bandwidth, matrix = flops / j->target.flops, bound = MAX(copy, matrix);
+  double copy = bytes / j->host.bandwidth, matrix = flops / j->host.flops, bound = MAX(copy, matrix);
   return json_pack("{s:s, s:o, s:o, s:o, s:o}", "of", copy >= matrix ? "copy bandwidth" : "matrix rate", "best",
                    real(bound / j->best.timing.median), "baseline", real(bound / j->base.timing.median), "bytes",
                    real(bytes), "flops", real(flops));

@@ -4,6 +4,7 @@
 //   stable_rule.c  what each operator does to tensors that lack a factor
 //   factor.c       the factors: views of them, saving and loading them, bringing parts to a common maximum
 //   sweep.c        drops what a rewrite left unused
+//   resize.c       other sizes for a kernel of a finished graph
 //   memory.c       offsets of a block graph's tiles in scratch
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H
@@ -17,6 +18,14 @@
 // is an ordinary muGraph and must still verify against the program. *changed says whether anything matched;
 // what cannot be stabilized is left as written and named in note.
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
+
+// The axes of a block graph, with other extents.
+struct axes {
+  int64_t grid[MAX_GRID], loop[MAX_LOOPS];
+};
+// The same kernel graph with other extents of the axes of one BLOCK node, shapes inferred anew; an error where they do
+// not divide what they partition, or a reshape cannot follow. What comes out is to be verified like any candidate.
+int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);
 
 // Offsets in bytes (64-aligned) of the tile tensors of a block graph, so that tensors that live at the same time do
 // not overlap. skip[t]: tensor t needs no room, for example an iterator that is read in place; skip may be NULL.

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+static const double SHORT_RUN = 256; // bytes: reading so few in a row takes twice the time of a stream
+
 int64_t size_of(const struct space *s, const struct sizes *z, mask m)
 {
   int64_t n = 1;
@@ -44,6 +46,21 @@ static double map_seconds(const struct model *m, const struct table *t, const st
   return row >= 10 ? n * row / 10 / (m->t->exp_rate / m->t->cores) : n * row / one_core;
 }
 
+// Bytes in a row that a tile has of a tensor in memory; of what a kernel leaves the order is open, so all of the tile.
+static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
+{
+  if (d->visit < 0) return tile;
+  const struct labels *l = &m->s->visit[d->visit].l;
+  double run = elem;
+  for (int i = l->n - 1; i >= 0; i--)
+    for (int k = l->d[i].n - 1; k >= 0; k--) {
+      const int64_t *ext = z->ext[(int)l->d[i].c[k]];
+      run *= (double)ext[TILE];
+      if (ext[GRID] * ext[LOOP] > 1) return run;
+    }
+  return run;
+}
+
 static void add_leaf(const struct model *m, const struct value *v, const struct sizes *z, struct sum *sum)
 {
   const struct device *d = &m->dev[v->leaf];
@@ -51,7 +68,7 @@ static void add_leaf(const struct model *m, const struct value *v, const struct 
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
   double whole = elem * (double)size_of(m->s, z, d->has), tile = elem * (double)size_of(m->s, z, v->stored);
   double times = (double)z->blocks * (v->phase == VARYING ? (double)z->iterations : 1);
-  sum->unique += whole;
+  sum->unique += whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z));
   sum->again += fmax(0, tile * times - whole);
   sum->compute += tile * times / (m->t->cache_bandwidth / m->t->cores);
   sum->tile += 4 * tile / elem;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 96, SAME_NEEDS = 8, SAME_STRUCTURE = 3, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 4096, SIZES = 3, SAME_FAMILY = 4 };
+enum { MOST_OPTIONS = 128, SAME_NEEDS = 12, SAME_TABLE = 4, SAME_STRUCTURE = 2, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SIZES = 2, SAME_FAMILY = 4 };
 
 // Partial sums come in one of these numbers of parts.
 static const int64_t part_counts[] = {2, 4, 8, 16, 32};
@@ -52,15 +52,19 @@ static bool same_needs(const struct option *x, const struct option *y)
   return x->nneed == y->nneed && !memcmp(x->need, y->need, sizeof(int) * (size_t)x->nneed) && x->parts == y->parts && x->split == y->split;
 }
 
-// Keeps the cheapest of each kind: a few with the same needs, fewer with the same structure.
+// Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure.
 static void keep_option(struct planner *pl, struct options *to, const struct option *x)
 {
-  int kin = 0, twins = 0, worst_kin = -1, worst_twin = -1, worst = -1;
+  int kin = 0, near = 0, twins = 0, worst_kin = -1, worst_near = -1, worst_twin = -1, worst = -1;
   for (int i = 0; i < to->n; i++) {
     struct option *y = &to->o[i];
     if (same_needs(x, y)) {
       kin++;
       if (worst_kin < 0 || y->cost > to->o[worst_kin].cost) worst_kin = i;
+    }
+    if (same_needs(x, y) && x->table == y->table) {
+      near++;
+      if (worst_near < 0 || y->cost > to->o[worst_near].cost) worst_near = i;
     }
     if (x->structure == y->structure) {
       twins++;
@@ -68,7 +72,7 @@ static void keep_option(struct planner *pl, struct options *to, const struct opt
     }
     if (y->nneed && (worst < 0 || y->cost > to->o[worst].cost)) worst = i; // what needs nothing stays
   }
-  int at = twins >= SAME_STRUCTURE ? worst_twin : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS - SAME_NEEDS * !!x->nneed ? worst : -1;
+  int at = twins >= SAME_STRUCTURE ? worst_twin : near >= SAME_TABLE ? worst_near : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS - SAME_NEEDS * !!x->nneed ? worst : -1;
   if (at < 0 && to->n == MOST_OPTIONS) return;
   if (at >= 0 && to->o[at].cost <= x->cost) return;
   if (at < 0) {
@@ -141,16 +145,30 @@ static bool take_pick(void *arg, const struct pick *p)
   return true;
 }
 
+// The values to save: of each device tensor the one at that place, or its first; false where no place is new.
+static bool find_roots(struct gather *g, int place)
+{
+  const struct planner *pl = g->pl;
+  bool anew = false;
+  for (int k = 0; k < g->to->nmake; k++) {
+    const int *home = &pl->home[(g->table * pl->ndev + g->to->make[k]) * HOMES];
+    if (home[0] < 0) return false;
+    g->roots[k] = home[place] < 0 ? home[0] : home[place];
+    anew |= home[place] >= 0;
+  }
+  return anew;
+}
+
 static void block_options(struct planner *pl, struct options *to)
 {
   int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
   for (int t = 0; t < pl->ntables; t++) {
     struct gather g = {pl, to, t, {0}};
-    bool all = true;
-    for (int k = 0; k < to->nmake && all; k++) all = (g.roots[k] = pl->home[t * pl->ndev + to->make[k]]) >= 0;
-    if (!all || (pl->o->stop && *pl->o->stop)) continue;
-    if (!extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g)) pl->complete = false;
-    if (extra && !extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g)) pl->complete = false;
+    for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
+      if (pl->o->stop && *pl->o->stop) return;
+      if (!extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g)) pl->complete = false;
+      if (extra && !extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g)) pl->complete = false;
+    }
   }
 }
 
@@ -207,7 +225,7 @@ struct search {
   struct options **sets;
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;     // sets that make several
-  struct beam next, done;
+  struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
 };
 
 static struct beam beam_open(struct planner *pl, int most)
@@ -382,7 +400,7 @@ static void extend(struct search *se, const struct state *s, const struct option
   }
   // between "one kernel makes all that is needed" and "each is made alone"
   t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
-  if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done, &t);
+  if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
 static void expand(struct search *se, const struct state *s)
@@ -404,12 +422,15 @@ static void expand(struct search *se, const struct state *s)
   }
 }
 
-// Plans that differ in sizes only: a few.
+// Is there one like it already? Other sizes of the same come from measuring.
 static bool crowded(const struct plan *out, int n, const struct plan *p)
 {
-  int same = 0, kin = 0;
-  for (int i = 0; i < n; i++) same += out[i].structure == p->structure, kin += out[i].family == p->family;
-  return same >= SAME_STRUCTURE || kin >= SAME_FAMILY;
+  int kin = 0;
+  for (int i = 0; i < n; i++) {
+    if (out[i].structure == p->structure) return true;
+    kin += out[i].family == p->family;
+  }
+  return kin >= SAME_FAMILY;
 }
 
 static int cheaper(const void *x, const void *y)
@@ -419,18 +440,27 @@ static int cheaper(const void *x, const void *y)
   return a->structure < b->structure ? -1 : a->structure > b->structure;
 }
 
+// Takes up to `most` plans of those with so many kernels, best first.
+static int take_done(const struct beam *done, struct plan *out, int n, int most)
+{
+  for (int i = 0; i < done->n && n < most; i++)
+    if (!crowded(out, n, &done->s[i]->p)) out[n++] = done->s[i]->p;
+  return n;
+}
+
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
   struct state first = {.split = -1};
-  int n = 0;
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
   for (int d = pl->nfixed + pl->ncut; d < pl->ndev; d++) {
     if (first.nneed < MAX_NEEDS) first.need[first.nneed++] = d;
     set_of(&se, d, -1, 0);
   }
   bounds(&se);
-  se.next = beam_open(pl, WIDTH), se.done = beam_open(pl, DONE);
+  se.next = beam_open(pl, WIDTH);
+  int longest = MIN(pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
+  for (int i = 0; i <= longest; i++) se.done[i] = beam_open(pl, DONE);
   struct beam now = beam_open(pl, WIDTH);
   push(pl, &se.next, &first);
   for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !(pl->o->stop && *pl->o->stop); kernels++) {
@@ -439,16 +469,10 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     beam_sort(&now);
     for (int i = 0; i < now.n; i++) expand(&se, now.s[i]);
   }
-  beam_sort(&se.done);
-  // the model errs most between numbers of kernels: the best of each come along however the rest fare
-  int of_length[MAX_CHAIN + 1] = {0};
-  bool *taken = NEWS(pl->mem, bool, se.done.n + 1);
-  for (int round = 0; round < 2; round++)
-    for (int i = 0; i < se.done.n && n < most; i++) {
-      const struct state *s = se.done.s[i];
-      if (taken[i] || crowded(out, n, &s->p) || (!round && of_length[MIN(s->kernels, MAX_CHAIN)]++ >= 4)) continue;
-      out[n++] = s->p, taken[i] = true;
-    }
+  // the model errs most between numbers of kernels: each number gets its share of places, then what they leave
+  int share = MAX(1, most / MAX(1, longest));
+  for (int i = 0; i <= longest; i++) beam_sort(&se.done[i]), n = take_done(&se.done[i], out, n, MIN(most, n + share));
+  for (int i = 0; i <= longest; i++) n = take_done(&se.done[i], out, n, most);
   qsort(out, (size_t)n, sizeof *out, cheaper);
   return n;
 }

@@ -146,17 +146,22 @@ static bool add_cuts(struct job *j)
 
 // ---- the planner's view ---------------------------------------------------------------------------------------------
 
+// A device tensor may be computed with and without the loop, and by expressions that the axioms do not equate.
 static int *find_homes(struct job *j)
 {
-  int *home = NEWS(j->mem, int, j->ntable * j->ndev);
-  memset(home, -1, sizeof(int) * (size_t)(j->ntable * j->ndev));
+  int *home = NEWS(j->mem, int, j->ntable * j->ndev * HOMES);
+  memset(home, -1, sizeof(int) * (size_t)(j->ntable * j->ndev * HOMES));
   for (int i = 0; i < j->ntable; i++)
     for (int k = 0; k < j->table[i].n; k++) {
       const struct value *v = &j->table[i].v[k];
       mask has;
       if (v->der < 0 || !value_saveable(j->s, &j->table[i], v, &has)) continue;
       for (int d = j->nfixed; d < j->ndev; d++)
-        if (j->dev[d].has == has && j->dev[d].hash == v->hash && home[i * j->ndev + d] < 0) home[i * j->ndev + d] = k;
+        if (j->dev[d].has == has && j->dev[d].hash == v->hash) {
+          int *h = &home[(i * j->ndev + d) * HOMES], n = 0;
+          while (n < HOMES && h[n] >= 0) n++;
+          if (n < HOMES) h[n] = k;
+        }
     }
   return home;
 }

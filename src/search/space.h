@@ -258,7 +258,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
-enum { MAX_ROOTS = 6, MAX_CHAIN = 16 };
+enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
@@ -283,7 +283,7 @@ struct plan {           // kernels, the last one first
 struct planner {
   const struct model *m;
   struct table *tables;
-  int ntables, *home;   // home[table * ndev + device]: the value to save for it, or -1
+  int ntables, *home;   // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
   int nfixed, ncut, ndev; // devices: inputs and constants, then cuts, then outputs
   const struct search_opts *o;
   struct search_stats *stats;

@@ -131,8 +131,8 @@ void rates_typical(struct target *t)
 {
   double cores = t->cores, clock = 2.5e9;
   t->flops = cores * clock * 2 * t->lanes * (t->lanes == 16 ? 1 : 2);
-  t->cache_bandwidth = cores * clock * 24;
+  t->cache_bandwidth = cores * clock * 24; // of the second level
   t->bandwidth = MIN(cores, 4) * 10e9;
-  t->exp_rate = cores * clock * t->lanes / 10;
+  t->exp_rate = cores * clock * t->lanes / 16;
   t->launch = 2e-6 + 0.5e-6 * cores;
 }

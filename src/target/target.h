@@ -12,10 +12,10 @@ struct target {
   int64_t l1, l2, l3; // bytes of data cache a core (l3: shared)
   int64_t scratch;    // bytes of block tensors a block may keep ("shared memory"): l2 less what code and streams need
   int64_t memory;     // bytes of device memory usable
-  double bandwidth;   // measured bytes/s of a copy, read and written bytes counted, all cores
-  double cache_bandwidth; // measured bytes/s from l2, all cores
-  double flops;           // measured fp32 operations/s of fused multiply-adds, all cores
-  double exp_rate;        // measured elements/s of m_exp, all cores
+  double bandwidth;   // bytes/s of a copy, read and written bytes counted, all cores
+  double cache_bandwidth; // bytes/s from l2, all cores
+  double flops;           // fp32 operations/s of fused multiply-adds, all cores
+  double exp_rate;        // elements/s of m_exp, all cores
   double launch;          // seconds to start and join one grid
 };
 int target_count(void);

@@ -1,0 +1,167 @@
+// Sizes by measuring. The cost model ranks structures well and sizes roughly, so from the fastest structures the race
+// climbs: each axis of their heavy kernels twice and half as far, one axis against another, all that fits compiled and
+// timed in one run, on to the fastest until none is faster. Only where a climb ends is proven.
+#include "core/core.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, PRIMES = 4 };
+static const double NEAR = 1.5;    // another structure is climbed from if it took at most this much longer
+static const double GAIN = 0.985;  // a step is one where it takes at most this share of the time
+static const double HEAVY = 0.25;  // kernels with less than this share of the heaviest's traffic keep their sizes
+static const double SECONDS = 0.04; // of timing, a candidate
+
+struct climb {
+  struct job *j;
+  struct contest *c;
+  int part, left;            // candidates that may still be compiled
+  struct buffers *b;
+};
+
+// Elements that the blocks of a kernel read and write.
+static double traffic(const struct graph *sub)
+{
+  double blocks = (double)graph_blocks(sub), iterations = (double)graph_iterations(sub), sum = 0;
+  for (int i = 0; i < sub->nnodes; i++) {
+    const struct node *n = &sub->nodes[i];
+    if (n->op == OP_ITER) sum += (double)shape_size(&sub->tensors[n->out].shape) * blocks * (sub->tensors[n->out].phase == VARYING ? iterations : 1);
+    if (n->op == OP_SAVE) sum += (double)shape_size(&sub->tensors[n->in[0]].shape) * blocks;
+  }
+  return sum;
+}
+
+static double heaviest(const struct graph *g)
+{
+  double most = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_BLOCK) most = MAX(most, traffic(g->nodes[i].sub));
+  return most;
+}
+
+static int64_t *axis_of(struct axes *a, const struct graph *sub, int i)
+{
+  return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid];
+}
+
+static bool tried(const struct contest *c, const struct graph *g)
+{
+  for (int i = 1; i < c->ncand; i++)
+    if (graph_same(c->cand[i].found, g)) return true;
+  return false;
+}
+
+// A candidate with these axes, unless that is no graph, too large or known.
+static bool add(struct climb *k, int from, int node, const struct axes *to)
+{
+  struct contest *c = k->c;
+  struct graph *g;
+  struct err e = {0};
+  if (plan_resize(k->j->mem, c->cand[from].found, node, to, &g, &e) != OK) return false;
+  if (graph_tile_bytes(g->nodes[node].sub, 4) > 2 * k->j->target.scratch || tried(c, g)) return true;
+  struct candidate x = c->cand[from];
+  c->cand[c->ncand++] = (struct candidate){.found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure,
+                                           .schedule = x.schedule, .note = "", .tuned = true};
+  return true;
+}
+
+// Axis i times, axis o divided by the smallest prime for which both go; -1: no axis.
+static void step(struct climb *k, int from, int node, int i, int o)
+{
+  static const int prime[PRIMES] = {2, 3, 5, 7};
+  const struct graph *sub = k->c->cand[from].found->nodes[node].sub;
+  for (int p = 0; p < PRIMES; p++) {
+    struct axes a;
+    memcpy(a.grid, sub->grid, sizeof a.grid), memcpy(a.loop, sub->loop, sizeof a.loop);
+    int64_t *down = o < 0 ? NULL : axis_of(&a, sub, o);
+    if (down && *down % prime[p]) continue;
+    if (down) *down /= prime[p];
+    if (i >= 0) *axis_of(&a, sub, i) *= prime[p];
+    if (add(k, from, node, &a)) return;
+  }
+}
+
+static void around(struct climb *k, int from)
+{
+  const struct graph *g = k->c->cand[from].found;
+  int most = MIN(k->left, MOST_AROUND), end = k->c->ncand + most;
+  double heavy = HEAVY * heaviest(g);
+  for (int pairs = 0; pairs < 2; pairs++)
+    for (int n = 0; n < g->nnodes; n++) {
+      const struct graph *sub = g->nodes[n].sub;
+      int naxes = sub ? sub->ngrid + sub->nloop : 0;
+      if (!sub || traffic(sub) < heavy) continue;
+      for (int i = -1; i < naxes; i++)
+        for (int o = -1; o < naxes; o++)
+          if (i != o && pairs == (i >= 0 && o >= 0) && k->c->ncand < end) step(k, from, n, i, o);
+    }
+}
+
+static void discard(struct candidate *x)
+{
+  if (x->module) module_close(x->module);
+  x->module = NULL;
+}
+
+// Times what stands, and those that were added after n. Returns the fastest of all, or `from` after an error or a stop.
+static int time_round(struct climb *k, int from, int n)
+{
+  struct contest *c = k->c;
+  struct module *m[MOST_AROUND + 2];
+  struct timing t[MOST_AROUND + 2];
+  int who[MOST_AROUND + 2] = {from}, count = 1, fastest = from;
+  struct err e = {0};
+  if (c->best && c->best != from) who[count++] = c->best;
+  for (int i = n; i < c->ncand; i++)
+    if (c->cand[i].module && !c->cand[i].dropped && !race_hopeless(k->j, &c->cand[i], &c->cand[from], k->b)) who[count++] = i;
+  for (int i = 0; i < count; i++) m[i] = c->cand[who[i]].module;
+  if (measure(m, count, k->b, SECONDS * count, k->j->opts->stop, t, &e) != OK) return from;
+  for (int i = 0; i < count; i++) {
+    c->cand[who[i]].timing = t[i], c->cand[who[i]].measured = true;
+    if (t[i].median < c->cand[fastest].timing.median && who[i] >= n) fastest = who[i];
+  }
+  return c->cand[fastest].timing.median < GAIN * c->cand[from].timing.median ? fastest : from;
+}
+
+static void climb(struct climb *k, int at)
+{
+  struct contest *c = k->c;
+  while (k->left > 0 && !job_stopping(k->j)) {
+    int first = c->ncand;
+    around(k, at);
+    k->left -= c->ncand - first;
+    candidates_build(k->j, c, k->part, first);
+    int to = time_round(k, at, first);
+    for (int i = first; i < c->ncand; i++)
+      if (i != to) discard(&c->cand[i]);
+    if (to == at) break;
+    if (c->cand[at].tuned) discard(&c->cand[at]);
+    at = to;
+  }
+}
+
+static int fastest_start(const struct contest *c, const int *taken, int n)
+{
+  int best = 0;
+  for (int i = 1; i < c->ncand; i++) {
+    const struct candidate *x = &c->cand[i];
+    bool open = x->module && x->measured && !x->dropped;
+    for (int k = 0; k < n; k++) open &= x->structure != c->cand[taken[k]].structure && x->kernels != c->cand[taken[k]].kernels;
+    if (open && (!best || x->timing.median < c->cand[best].timing.median)) best = i;
+  }
+  return best;
+}
+
+void tune_part(struct job *j, struct contest *c, int part, struct buffers *b)
+{
+  int start[STARTS], n = 0, room = PER_MEASURED * j->opts->measure;
+  struct candidate *more = NEWS(j->mem, struct candidate, c->ncand + room);
+  memcpy(more, c->cand, sizeof *more * (size_t)c->ncand);
+  c->cand = more;
+  for (int s; n < STARTS && (s = fastest_start(c, start, n)); n++) {
+    if (n && c->cand[s].timing.median > NEAR * c->cand[start[0]].timing.median) break;
+    start[n] = s;
+  }
+  for (int i = 0; i < n && !job_stopping(j); i++) climb(&(struct climb){j, c, part, room / n, b}, start[i]);
+}
