@@ -144,6 +144,14 @@ static struct view led(const struct view *v, const struct shape *out)
   return r;
 }
 
+// A matrix times one column: better the column, as a row, times the matrix turned: dot products along its rows.
+static bool is_column(const struct product *p)
+{
+  int row = p->c.shape.n - 2;
+  return p->n == 1 && p->m >= 16 && p->k >= 16 && p->a.stride[row + 1] == 1 && p->b.dtype == F32 && p->b.stride[row] == 1 &&
+         p->c.stride[row] == 1;
+}
+
 static void multiply(struct block *b, int x, int y, const struct view *c, bool add, enum stage st)
 {
   struct product p = {.c = *c, .add = add, .lead = c->shape.n - 2};
@@ -151,6 +159,16 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
   p.m = sx->d[sx->n - 2], p.k = sx->d[sx->n - 1], p.n = sy->d[sy->n - 1];
   struct view a = b->place[x].v, w = b->place[y].v;
   p.a = led(&a, &c->shape), p.b = led(&w, &c->shape);
+  if (is_column(&p)) {
+    p.a = view_permuted(&p.a, &(struct shape){0}), p.b = view_permuted(&p.b, &(struct shape){0});
+    p.c = view_permuted(&p.c, &(struct shape){0});
+    struct view column = p.a;
+    p.a = p.b, p.b = column, p.n = p.m, p.m = 1, p.kind = TURNED;
+    tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);
+    stack_rows(&p);
+    product_print(b, &p, st);
+    return;
+  }
   struct product plan = p;
   stack_rows(&plan); // how many rows share the second operand, before anything is copied
   w = second(b, y, plan.m, &p.kind);
