@@ -41,6 +41,8 @@ extern const char build_fingerprint[]; // of all sources, made by the build
     if (try_status_ != OK) return try_status_;                                                                         \
   } while (0)
 
+enum { MOST_IN_A_RUN = 16 };
+
 struct candidate {
   const struct graph *found; // as the search gave it; of op-by-op the part itself
   const struct graph *g;     // complete: what is compiled
@@ -49,7 +51,8 @@ struct candidate {
   const char *schedule;
   struct gen_info info;
   struct module *module;     // NULL until compiled
-  struct timing timing;      // of its last race
+  struct timing timing;      // of its last run
+  double score;              // time over that of op-by-op in the same run, or by way of one that was in both runs
   struct certificate cert;
   double rel;                // numeric error
   bool measured, proven, tuned; // tuned: other sizes of one that was found
@@ -127,6 +130,8 @@ int candidate_base(struct job *j, struct contest *c, struct err *e);
 int race_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_whole(struct job *j, struct err *e);
 bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if it can be proven
+// Times candidates who[0..n) in turns; their scores follow from that of who[0].
+int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e);
 // One call tells that k is far slower than `best`, or cannot run: it is dropped.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);
 

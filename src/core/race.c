@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 static const double HEAT = 0.15;   // seconds of one comparison between candidates
+static const double FINAL = 0.5;   // and of the last
 static const double ALIKE = 1.01;  // what noise may be
 static const double HOPELESS = 2;  // one call this many times slower than the best is not measured further
-enum { NUMERIC_REPEATS = 2 };
+enum { NUMERIC_REPEATS = 2, FINALISTS = 4 };
 
 static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
 {
@@ -49,55 +50,77 @@ bool race_lead(struct job *j, struct contest *c, int k)
   return c->best = k, true;
 }
 
-// Times op-by-op, the fastest so far and one more together.
-static int heat(struct job *j, struct contest *c, int fastest, int k, struct buffers *b, double seconds, struct err *e)
+// The lower quartile, because what disturbs a run only makes it slower.
+int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e)
 {
-  int who[3] = {0}, n = 1;
-  if (fastest) who[n++] = fastest;
-  if (k) who[n++] = k;
-  struct module *m[3];
-  struct timing t[3];
+  struct module *m[MOST_IN_A_RUN];
+  struct timing t[MOST_IN_A_RUN];
+  CHECK(n <= MOST_IN_A_RUN);
   for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].module;
   TRY(measure(m, n, b, seconds, j->opts->stop, t, e));
-  for (int i = 0; i < n; i++) c->cand[who[i]].timing = t[i], c->cand[who[i]].measured = true;
+  double unit = who[0] ? c->cand[who[0]].score : 1;
+  for (int i = 0; i < n; i++) {
+    struct candidate *x = &c->cand[who[i]];
+    x->timing = t[i], x->measured = true, x->score = unit * t[i].p25 / t[0].p25;
+  }
   return OK;
 }
 
-// The first that is faster is proven at once, so that a stop finds something to keep.
+// Op-by-op and each candidate with the fastest so far; the first that is faster is proven at once, so that a stop finds
+// something to keep.
 static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
 {
   int fastest = 0;
-  TRY(heat(j, c, 0, 0, b, HEAT, e));
+  TRY(race_run(j, c, &fastest, 1, b, HEAT, e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
     if (x->dropped || !x->module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
-    TRY(heat(j, c, fastest, k, b, HEAT, e));
-    if (x->timing.median >= c->cand[fastest].timing.median) continue;
+    TRY(race_run(j, c, fastest ? (int[]){0, k, fastest} : (int[]){0, k}, fastest ? 3 : 2, b, HEAT, e));
+    if (x->score >= c->cand[fastest].score) continue;
     if (!c->best && !race_lead(j, c, k)) continue;
     fastest = k;
   }
   return OK;
 }
 
+static bool runs(const struct candidate *x) { return x->measured && !x->dropped && x->module; }
+
 // The fastest that runs, or one with fewer kernels that is as fast as can be told.
 static int fastest_of(const struct contest *c)
 {
-  int best = c->best;
+  int best = 0;
   for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < c->ncand; i++) {
+    for (int i = 1; i < c->ncand; i++) {
       const struct candidate *x = &c->cand[i], *y = &c->cand[best];
-      if (!x->measured || x->dropped || !x->module) continue;
-      if (pass ? x->kernels < y->kernels && x->timing.median < ALIKE * y->timing.median : x->timing.median < y->timing.median) best = i;
+      if (runs(x) && (pass ? x->kernels < y->kernels && x->score < ALIKE * y->score : x->score < y->score)) best = i;
     }
   return best;
 }
 
-// The lead goes to the fastest that can be proven.
+// Those that came out best, once more in one run.
+static int finals(struct job *j, struct contest *c, struct buffers *b, struct err *e)
+{
+  int who[1 + FINALISTS] = {0}, n = 1;
+  for (int best; n <= FINALISTS; who[n++] = best) {
+    best = 0;
+    for (int i = 1; i < c->ncand; i++) {
+      bool in = !runs(&c->cand[i]);
+      for (int k = 1; k < n; k++) in |= who[k] == i;
+      if (!in && (!best || c->cand[i].score < c->cand[best].score)) best = i;
+    }
+    if (!best) break;
+  }
+  return n > 2 ? race_run(j, c, who, n, b, FINAL, e) : OK;
+}
+
+// The lead goes to the fastest that can be proven; op-by-op needs no proof.
 static void decide(struct job *j, struct contest *c)
 {
-  for (int k; !job_stopping(j) && (k = fastest_of(c)) != c->best;)
-    if (race_lead(j, c, k)) break;
+  for (int k; !job_stopping(j) && (k = fastest_of(c)) != c->best;) {
+    if (!k) c->best = 0;
+    else if (race_lead(j, c, k)) break;
+  }
 }
 
 // Op-by-op must build: without it there is nothing to compare with, and the reason is the machine's.
@@ -123,9 +146,9 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
   TRY(buffers_open(c->part->g, j->opts->seed, &b, e));
   struct err inner = {0};
   int status = c->ncand > 1 ? run_heats(j, c, part, b, &inner) : OK;
-  if (status == OK) {
-    decide(j, c);
+  if (status == OK && c->ncand > 1) {
     tune_part(j, c, part, b);
+    status = finals(j, c, b, &inner);
     decide(j, c);
   }
   buffers_close(b);

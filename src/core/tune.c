@@ -1,6 +1,6 @@
 // Sizes by measuring. The cost model ranks structures well and sizes roughly, so from the fastest structures the race
 // climbs: each axis of their heavy kernels twice and half as far, one axis against another, all that fits compiled and
-// timed in one run, on to the fastest until none is faster. Only where a climb ends is proven.
+// timed in one run, on to the fastest until none is faster. Who wins in the end is proven as ever.
 #include "core/core.h"
 #include "plan/plan.h"
 
@@ -11,7 +11,7 @@ enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, PRIMES = 4 };
 static const double NEAR = 1.5;    // another structure is climbed from if it took at most this much longer
 static const double GAIN = 0.985;  // a step is one where it takes at most this share of the time
 static const double HEAVY = 0.25;  // kernels with less than this share of the heaviest's traffic keep their sizes
-static const double SECONDS = 0.04; // of timing, a candidate
+static const double SECONDS = 0.06; // of timing, a candidate
 
 struct climb {
   struct job *j;
@@ -104,24 +104,18 @@ static void discard(struct candidate *x)
   x->module = NULL;
 }
 
-// Times what stands, and those that were added after n. Returns the fastest of all, or `from` after an error or a stop.
+// Times what stands and those that were added after n; the fastest of them where that is a step, else `from`.
 static int time_round(struct climb *k, int from, int n)
 {
   struct contest *c = k->c;
-  struct module *m[MOST_AROUND + 2];
-  struct timing t[MOST_AROUND + 2];
-  int who[MOST_AROUND + 2] = {from}, count = 1, fastest = from;
+  int who[MOST_AROUND + 1] = {from}, count = 1, fastest = from;
   struct err e = {0};
-  if (c->best && c->best != from) who[count++] = c->best;
   for (int i = n; i < c->ncand; i++)
     if (c->cand[i].module && !c->cand[i].dropped && !race_hopeless(k->j, &c->cand[i], &c->cand[from], k->b)) who[count++] = i;
-  for (int i = 0; i < count; i++) m[i] = c->cand[who[i]].module;
-  if (measure(m, count, k->b, SECONDS * count, k->j->opts->stop, t, &e) != OK) return from;
-  for (int i = 0; i < count; i++) {
-    c->cand[who[i]].timing = t[i], c->cand[who[i]].measured = true;
-    if (t[i].median < c->cand[fastest].timing.median && who[i] >= n) fastest = who[i];
-  }
-  return c->cand[fastest].timing.median < GAIN * c->cand[from].timing.median ? fastest : from;
+  if (race_run(k->j, c, who, count, k->b, SECONDS * count, &e) != OK) return from;
+  for (int i = 1; i < count; i++)
+    if (c->cand[who[i]].score < c->cand[fastest].score) fastest = who[i];
+  return c->cand[fastest].score < GAIN * c->cand[from].score ? fastest : from;
 }
 
 static void climb(struct climb *k, int at)
@@ -148,7 +142,7 @@ static int fastest_start(const struct contest *c, const int *taken, int n)
     const struct candidate *x = &c->cand[i];
     bool open = x->module && x->measured && !x->dropped;
     for (int k = 0; k < n; k++) open &= x->structure != c->cand[taken[k]].structure && x->kernels != c->cand[taken[k]].kernels;
-    if (open && (!best || x->timing.median < c->cand[best].timing.median)) best = i;
+    if (open && (!best || x->score < c->cand[best].score)) best = i;
   }
   return best;
 }
@@ -160,7 +154,7 @@ void tune_part(struct job *j, struct contest *c, int part, struct buffers *b)
   memcpy(more, c->cand, sizeof *more * (size_t)c->ncand);
   c->cand = more;
   for (int s; n < STARTS && (s = fastest_start(c, start, n)); n++) {
-    if (n && c->cand[s].timing.median > NEAR * c->cand[start[0]].timing.median) break;
+    if (n && c->cand[s].score > NEAR * c->cand[start[0]].score) break;
     start[n] = s;
   }
   for (int i = 0; i < n && !job_stopping(j); i++) climb(&(struct climb){j, c, part, room / n, b}, start[i]);
