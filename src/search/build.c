@@ -52,7 +52,7 @@ static struct shape shape_of(const struct maker *m, const struct labels *l, mask
   struct shape s = {l->n};
   for (int i = 0; i < l->n; i++) {
     s.d[i] = 1;
-    for (int k = 0; k < l->d[i].n; k++) s.d[i] *= size_of(m->s, m->z, stored & all_of(l->d[i].c[k]));
+    for (int k = 0; k < l->d[i].n; k++) s.d[i] *= size_of(m->z, stored & all_of(l->d[i].c[k]));
   }
   return s;
 }

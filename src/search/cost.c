@@ -7,12 +7,12 @@
 
 static const double SHORT_RUN = 256; // bytes: reading so few in a row takes twice the time of a stream
 
-int64_t size_of(const struct space *s, const struct sizes *z, mask m)
+int64_t size_of(const struct sizes *z, mask m)
 {
+  const int64_t *ext = z->ext[0]; // piece p of class c is bit 3 c + p
   int64_t n = 1;
-  for (int c = 0; c < s->nclass; c++)
-    for (int p = 0; p < 3 && m >> (3 * c); p++)
-      if (m >> (3 * c + p) & 1) n *= z->ext[c][p];
+
+  for (; m; m &= m - 1) n *= ext[__builtin_ctzll(m)];
   return n;
 }
 
@@ -26,11 +26,10 @@ struct sum {
 
 static double product_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z)
 {
-  const struct space *s = m->s;
   const struct value *a = &t->v[d->a], *b = &t->v[d->b];
   mask over = a->stored & all_of(d->cls), both = a->stored & b->stored & ~over;
-  double k = (double)size_of(s, z, over), batch = (double)size_of(s, z, both);
-  double rows = (double)size_of(s, z, a->stored & ~over & ~both), cols = (double)size_of(s, z, b->stored & ~over & ~both);
+  double k = (double)size_of(z, over), batch = (double)size_of(z, both);
+  double rows = (double)size_of(z, a->stored & ~over & ~both), cols = (double)size_of(z, b->stored & ~over & ~both);
   double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
   double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
   double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
@@ -40,7 +39,7 @@ static double product_seconds(const struct model *m, const struct table *t, cons
 static double map_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z, const struct value *v)
 {
   const struct value *x = &t->v[d->a];
-  double n = (double)size_of(m->s, z, op_rows[d->op].rule == RULE_MAP ? v->stored : x->stored);
+  double n = (double)size_of(z, op_rows[d->op].rule == RULE_MAP ? v->stored : x->stored);
   double one_core = m->t->flops / m->t->cores / 2, row = op_rows[d->op].cost; // one operation, not a fused pair
   if (d->op == OP_DIV && t->v[d->b].stored != v->stored) row = 1;             // a reciprocal a row, and products
   return row >= 10 ? n * row / 10 / (m->t->exp_rate / m->t->cores) : n * row / one_core;
@@ -66,12 +65,11 @@ static void add_leaf(const struct model *m, const struct value *v, const struct 
   const struct device *d = &m->dev[v->leaf];
   if (!d->has) return;
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
-  double whole = elem * (double)size_of(m->s, z, d->has), tile = elem * (double)size_of(m->s, z, v->stored);
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, v->stored);
   double times = (double)z->blocks * (v->phase == VARYING ? (double)z->iterations : 1);
   sum->unique += whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z));
   sum->again += fmax(0, tile * times - whole);
   sum->compute += tile * times / (m->t->cache_bandwidth / m->t->cores);
-  sum->tile += 4 * tile / elem;
 }
 
 static void add_value(const struct model *m, const struct table *t, int value, int deriv, const struct sizes *z, struct sum *sum)
@@ -82,21 +80,30 @@ static void add_value(const struct model *m, const struct table *t, int value, i
   double times = (double)z->blocks * (accum || v->phase == VARYING ? (double)z->iterations : 1);
   double once = d->op == OP_MATMUL ? product_seconds(m, t, d, z) : map_seconds(m, t, d, z, v);
   sum->compute += times * (once + 2e-8);
-  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(m->s, z, t->v[d->a].stored);
-  sum->tile += 4 * (double)size_of(m->s, z, v->stored);
+  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(z, t->v[d->a].stored);
+}
+
+double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z)
+{
+  double sum = 0;
+  for (int i = 0; i < p->n; i++) {
+    const struct value *v = &t->v[p->value[i]];
+    if (p->deriv[i] >= 0 || m->dev[v->leaf].has) sum += 4 * (double)size_of(z, v->stored);
+  }
+  return sum;
 }
 
 double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
                    const struct sizes *z)
 {
-  struct sum sum = {0};
+  struct sum sum = {.tile = cost_tiles(m, t, p, z)};
+  if (sum.tile > (double)m->t->scratch) return INFINITY;
   for (int i = 0; i < p->n; i++) {
     if (p->deriv[i] < 0) add_leaf(m, &t->v[p->value[i]], z, &sum);
     else add_value(m, t, p->value[i], p->deriv[i], z, &sum);
   }
-  if (sum.tile > (double)m->t->scratch) return INFINITY;
   sum.compute += sum.streams * (1 + sum.tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
-  for (int i = 0; i < nroots; i++) sum.unique += 4 * (double)size_of(m->s, z, t->v[roots[i]].has);
+  for (int i = 0; i < nroots; i++) sum.unique += 4 * (double)size_of(z, t->v[roots[i]].has);
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
   double compute = sum.compute / cores * waves;
   bool cached = sum.unique < 0.5 * (double)m->t->l3;

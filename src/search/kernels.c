@@ -11,6 +11,8 @@
 
 enum { MOST_OPTIONS = 128, SAME_NEEDS = 12, SAME_TABLE = 4, SAME_STRUCTURE = 2, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SIZES = 2, SAME_FAMILY = 4 };
 
+static const double FAR = 1.2; // sizes of one's own gain less than this
+
 // Partial sums come in one of these numbers of parts.
 static const int64_t part_counts[] = {2, 4, 8, 16, 32};
 enum { PART_COUNTS = COUNT(part_counts), WAYS = 1 + PART_COUNTS };
@@ -103,6 +105,29 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
   x->need[i] = d, x->nneed++;
 }
 
+// Most structures are longer ways to compute what a shorter one does. With the sizes of the best of its schedule, does x
+// come nowhere near the worst that is kept: of those with the same needs, or of all where there is no room left?
+static bool hopeless(const struct gather *g, const struct option *x)
+{
+  const struct options *to = g->to;
+  const struct option *kin = NULL, *like = NULL;
+  double worst_kin = 0, worst = 0;
+  int nkin = 0;
+  for (int i = 0; i < to->n; i++) {
+    const struct option *y = &to->o[i];
+    worst = fmax(worst, y->cost);
+    if (y->table != x->table) continue;
+    if (!like || y->cost < like->cost) like = y;
+    if (!same_needs(x, y)) continue;
+    nkin++, worst_kin = fmax(worst_kin, y->cost);
+    if (!kin || y->cost < kin->cost) kin = y;
+  }
+  const struct option *as = nkin >= SAME_TABLE ? kin : to->n >= MOST_OPTIONS - SAME_NEEDS ? like : NULL;
+  if (!as) return false;
+  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, &as->z.z);
+  return cost >= (as == kin ? worst_kin : FAR * worst) && (as == kin || isfinite(cost));
+}
+
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
 static void size_option(struct gather *g, struct option *x, int reads)
 {
@@ -114,6 +139,7 @@ static void size_option(struct gather *g, struct option *x, int reads)
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
+    if (hopeless(g, x)) continue;
     int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &pl->stats->pruned[PRUNE_MEMORY]);
     for (int k = 0; k < n; k++) {
       x->z = z[k], x->cost = z[k].cost;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 24, LATTICE = 300 };
+enum { MOST = 24, LATTICE = 64 };
 
 struct axis {
   int c;
@@ -125,6 +125,17 @@ static void thin(struct choice *c)
   }
 }
 
+// Do the smallest tiles there can be fit?
+static bool fits(const struct choice *c, int fixed)
+{
+  struct sizes least = c->z;
+  const struct schedule *s = &c->t->sch;
+  for (int i = 0; i < s->ngrid; i++)
+    if (s->grid[i] != fixed) least.ext[s->grid[i]][TILE] = 1;
+  if (s->loop >= 0) least.ext[s->loop][TILE] = 1;
+  return cost_tiles(c->m, c->t, c->p, &least) <= (double)c->m->t->scratch;
+}
+
 int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
                  int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large)
 {
@@ -136,6 +147,7 @@ int sizes_choose(const struct model *m, const struct table *t, const struct pick
     if (n % g) return 0;
     c.z.ext[k][GRID] = g, c.z.ext[k][LOOP] = 1, c.z.ext[k][TILE] = n / g;
   }
+  if (!fits(&c, fixed)) return ++*too_large, 0;
   for (int i = 0; i < t->sch.ngrid; i++) {
     int k = t->sch.grid[i];
     if (k == fixed) {

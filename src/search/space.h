@@ -220,12 +220,14 @@ struct sizes {
   int64_t ext[MAX_CLASSES][3]; // extents of the pieces; grid * loop * tile = the class
   int64_t blocks, iterations;
 };
-int64_t size_of(const struct space *s, const struct sizes *z, mask m);
+int64_t size_of(const struct sizes *z, mask m);
 struct model {
   const struct space *s;
   const struct target *t;
   const struct device *dev;
 };
+// Bytes of a block's tiles.
+double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z);
 // Cost of the kernel that computes `roots` by p. Infinite where its tiles exceed the target's scratch.
 double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
                    const struct sizes *z);
