@@ -32,6 +32,7 @@ struct gather {
   struct planner *pl;
   struct options *to;
   int table, roots[MAX_ROOTS];
+  struct sized like[WAYS]; // the cheapest with these sizes so far, by parts of the partial sums that are read; cost 0: none
 };
 
 static bool partial_class(const struct space *s, mask has, int *c)
@@ -105,27 +106,26 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
   x->need[i] = d, x->nneed++;
 }
 
-// Most structures are longer ways to compute what a shorter one does. With the sizes of the best of its schedule, does x
-// come nowhere near the worst that is kept: of those with the same needs, or of all where there is no room left?
-static bool hopeless(const struct gather *g, const struct option *x)
+// Most structures are longer ways to compute what a shorter one does. With sizes that were good for one of the same
+// schedule, does x come nowhere near the worst that is kept: of those with the same needs, or of all where there is no
+// room left?
+static bool hopeless(const struct gather *g, const struct option *x, const struct sized *like)
 {
   const struct options *to = g->to;
-  const struct option *kin = NULL, *like = NULL;
+  const struct option *kin = NULL;
   double worst_kin = 0, worst = 0;
   int nkin = 0;
   for (int i = 0; i < to->n; i++) {
     const struct option *y = &to->o[i];
     worst = fmax(worst, y->cost);
-    if (y->table != x->table) continue;
-    if (!like || y->cost < like->cost) like = y;
-    if (!same_needs(x, y)) continue;
+    if (y->table != x->table || !same_needs(x, y)) continue;
     nkin++, worst_kin = fmax(worst_kin, y->cost);
     if (!kin || y->cost < kin->cost) kin = y;
   }
-  const struct option *as = nkin >= SAME_TABLE ? kin : to->n >= MOST_OPTIONS - SAME_NEEDS ? like : NULL;
-  if (!as) return false;
-  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, &as->z.z);
-  return cost >= (as == kin ? worst_kin : FAR * worst) && (as == kin || isfinite(cost));
+  bool of_kin = nkin >= SAME_TABLE, of_all = to->n >= MOST_OPTIONS - SAME_NEEDS && like->cost > 0;
+  if (!of_kin && !of_all) return false;
+  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, of_kin ? &kin->z.z : &like->z);
+  return of_kin ? cost >= worst_kin : isfinite(cost) && cost > FAR * worst;
 }
 
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
@@ -139,8 +139,10 @@ static void size_option(struct gather *g, struct option *x, int reads)
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
-    if (hopeless(g, x)) continue;
+    struct sized *like = &g->like[i + 1 - (reads < 0)];
+    if (hopeless(g, x, like)) continue;
     int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &pl->stats->pruned[PRUNE_MEMORY]);
+    if (n && (like->cost <= 0 || z[0].cost < like->cost)) *like = z[0];
     for (int k = 0; k < n; k++) {
       x->z = z[k], x->cost = z[k].cost;
       keep_option(pl, g->to, x);
@@ -189,7 +191,7 @@ static void block_options(struct planner *pl, struct options *to)
 {
   int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
   for (int t = 0; t < pl->ntables; t++) {
-    struct gather g = {pl, to, t, {0}};
+    struct gather g = {.pl = pl, .to = to, .table = t};
     for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
       if (pl->o->stop && *pl->o->stop) return;
       if (!extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g)) pl->complete = false;
