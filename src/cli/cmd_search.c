@@ -9,8 +9,8 @@ static int prove(struct cli *c, const struct job *j, const struct part *p, const
   struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = j->threads, .stop = cli_stop};
   struct certificate r = {0};
   TRY(verify_equal(p->g, f->g, &o, &r, &c->err));
-  *out = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",
-                   f->block_ops, "structure", f->structure, "schedule", f->schedule, "certificate",
+  *out = json_pack("{s:f, s:i, s:i, s:i, s:o, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",
+                   f->block_ops, "structure", f->structure, "schedule", schedule_json(f->schedule, f->g), "certificate",
                    certificate_json(&r), "graph", graph_json(f->g));
   return OK;
 }
@@ -21,7 +21,7 @@ static void print_graph(const struct found *f, int i, const json_t *v)
   struct str text = {0};
   bool equal = json_is_true(json_object_get(cert, "equal"));
   printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (delta %.1e)\n", i + 1, f->kernels,
-         f->kernels == 1 ? "" : "s", f->block_ops, f->schedule, 1e6 * f->cost, equal ? "equal" : "NOT EQUAL",
+         f->kernels == 1 ? "" : "s", f->block_ops, json_string_value(json_object_get(v, "schedule")), 1e6 * f->cost, equal ? "equal" : "NOT EQUAL",
          json_number_value(json_object_get(cert, "delta")));
   graph_draw(f->g, &text);
   fputs(str_text(&text), stdout);

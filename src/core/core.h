@@ -89,6 +89,7 @@ struct job {
   bool single;               // the only part has the program's own signature, so its modules serve the whole
   int part;                  // being worked on, for the progress
   struct candidate base, best; // of the whole program
+  struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL
@@ -146,6 +147,7 @@ void part_remember(struct job *j, const struct contest *c);
 json_t *report_make(const struct job *j);
 json_t *certificate_json(const struct certificate *c);
 json_t *graph_json(const struct graph *g);
+json_t *schedule_json(const char *schedule, const struct graph *g);
 json_t *stats_json(const struct search_stats *s);
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
 void json_text(const json_t *v, struct str *out); // indented, ends in a line feed

@@ -9,7 +9,7 @@ static const double HEAT = 0.15;   // seconds of one comparison between candidat
 static const double FINAL = 0.5;   // and of the last
 static const double ALIKE = 1.01;  // what noise may be
 static const double HOPELESS = 2;  // one call this many times slower than the best is not measured further
-enum { NUMERIC_REPEATS = 2, FINALISTS = 4 };
+enum { NUMERIC_REPEATS = 2, FINALISTS = 4, WHOLE_OPS = 20000000 };
 
 static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
 {
@@ -217,9 +217,19 @@ static void fall_back(struct job *j, const char *reason)
   j->reason = reason;
 }
 
+// Of several parts the whole is tested once more, where fields can evaluate it: the parts might be joined wrongly.
+static bool joined_rightly(struct job *j)
+{
+  struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = j->opts->stop};
+  struct err e = {0};
+  if (j->single || j->best.module == j->base.module || verify_equal(j->plain, j->best.g, &o, &j->whole, &e) != OK) return true;
+  return j->whole.equal || !j->whole.tests;
+}
+
 static int numbers(struct job *j, struct err *e)
 {
   struct err inner = {0};
+  if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
   if (j->stopped) return OK;
   int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, &inner);

@@ -46,6 +46,15 @@ json_t *certificate_json(const struct certificate *c)
                    words(c->extents), "note", words(c->note));
 }
 
+json_t *schedule_json(const char *schedule, const struct graph *g)
+{
+  struct str text = {0};
+  graph_schedule(g, schedule ? schedule : "", &text);
+  json_t *v = words(str_text(&text));
+  str_free(&text);
+  return v;
+}
+
 static json_t *timing_json(const struct timing *t, int kernels)
 {
   return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i}", "us", real(1e6 * t->median), "kernels", kernels, "least",
@@ -55,8 +64,9 @@ static json_t *timing_json(const struct timing *t, int kernels)
 
 static json_t *candidate_json(const struct candidate *c)
 {
-  json_t *v = json_pack("{s:s, s:i, s:i, s:o, s:b}", "schedule", c->schedule ? c->schedule : "", "kernels", c->kernels,
-                        "structure", c->structure, "model_us", real(1e6 * c->cost), "proven", c->proven);
+  json_t *v = json_pack("{s:o, s:i, s:i, s:b, s:b}", "schedule", schedule_json(c->schedule, c->found), "kernels", c->kernels,
+                        "structure", c->structure, "tuned", c->tuned, "proven", c->proven);
+  if (c->cost > 0) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
   if (c->proven) json_object_set_new(v, "max_rel_err", real(c->rel));
   if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
@@ -67,9 +77,9 @@ static json_t *part_json(const struct job *j, int i)
 {
   const struct contest *c = &j->contests[i], *d = c->twin >= 0 ? &j->contests[c->twin] : c;
   const struct candidate *best = &d->cand[d->best];
-  json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:s, s:o}", "operators", graph_ops(c->part->g), "searchable",
+  json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:o, s:o}", "operators", graph_ops(c->part->g), "searchable",
                         c->part->searchable, "why", words(c->part->why), "found", d->nfound, "complete", d->complete, "kernels",
-                        best->kernels, "schedule", d->best ? best->schedule : "op by op", "limits", words(d->why));
+                        best->kernels, "schedule", schedule_json(best->schedule, best->found), "limits", words(d->why));
   if (c->twin >= 0) json_object_set_new(v, "same_as", json_integer(c->twin + 1));
   if (d->cand[0].measured) json_object_set_new(v, "baseline_us", real(1e6 * d->cand[0].timing.median));
   if (best->measured) json_object_set_new(v, "best_us", real(1e6 * best->timing.median));
@@ -119,6 +129,7 @@ static json_t *certificate_of(const struct job *j)
     }
     first = false;
   }
+  if (j->whole.equal) snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they passed %d tests more", j->whole.tests);
   if (first) snprintf(all.note, sizeof all.note, "the program as written; nothing to prove");
   return certificate_json(&all);
 }
@@ -151,7 +162,7 @@ static json_t *best_json(const struct job *j)
   json_object_set_new(v, "op_by_op", json_boolean(op_by_op));
   if (j->reason) json_object_set_new(v, "reason", words(j->reason));
   if (j->split.n == 1 && !op_by_op) {
-    json_object_set_new(v, "schedule", words(c->cand[c->best].schedule));
+    json_object_set_new(v, "schedule", schedule_json(c->cand[c->best].schedule, c->cand[c->best].found));
     json_object_set_new(v, "block_ops", json_integer(c->cand[c->best].block_ops));
     if (*c->cand[c->best].note) json_object_set_new(v, "note", words(c->cand[c->best].note));
   }

@@ -17,6 +17,7 @@
 //   graph.c    building: graph_add infers shapes, checks, appends; graph_copy
 //   infer.c    shapes and phases, one function an index rule
 //   check.c    explains what is wrong with a whole graph
+//   schedule.c which axis runs over what, for people
 //   print.c    graph -> text (the language of docs/language.md)
 //   json.c     graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
@@ -217,6 +218,8 @@ int graph_check(const struct graph *g, struct err *e);
 // print.c: text that the parser reads back to the same graph; tree: a drawing for people, indented by level.
 void graph_print(const struct graph *g, struct str *out);
 void graph_draw(const struct graph *g, struct str *out);
+// A schedule ("grid x=Q.1 loop i=K.2 | exp") with the extents that the kernels of g have: "grid x=Q.1:4 loop i=K.2:32 | exp".
+void graph_schedule(const struct graph *g, const char *schedule, struct str *out);
 
 // json.c
 void graph_to_json(const struct graph *g, struct str *out);

@@ -119,18 +119,28 @@ static bool ready(const struct plan *p, const bool *done, int i)
   return true;
 }
 
-static int add_kernels(struct joiner *j, const struct plan *p)
+// The kernels in an order in which each finds what it reads; false where they need each other.
+static bool in_order(const struct plan *p, int *order)
 {
   bool done[MAX_CHAIN] = {false};
   for (int count = 0; count < p->n; count++) {
     int i = p->n - 1;
     while (i >= 0 && (done[i] || !ready(p, done, i))) i--;
-    if (i < 0) return NO; // kernels that need each other
-    int status = p->k[i]->table < 0 ? add_library(j, p->k[i]) : add_block(j, p, p->k[i]);
-    if (status) return status;
-    done[i] = true;
+    if (i < 0) return false;
+    done[order[count] = i] = true;
   }
-  return OK;
+  return true;
+}
+
+static int add_kernels(struct joiner *j, const struct plan *p)
+{
+  int order[MAX_CHAIN], status = OK;
+  if (!in_order(p, order)) return NO;
+  for (int i = 0; i < p->n && status == OK; i++) {
+    const struct option *x = p->k[order[i]];
+    status = x->table < 0 ? add_library(j, x) : add_block(j, p, x);
+  }
+  return status;
 }
 
 static int add_outputs(struct joiner *j)
@@ -180,10 +190,11 @@ static size_t say(char *text, size_t n, size_t at, const char *fmt, ...)
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n)
 {
   const struct space *s = pl->m->s;
+  int order[MAX_CHAIN];
   size_t at = 0;
   *text = 0;
-  for (int i = p->n - 1; i >= 0; i--) {
-    const struct option *x = p->k[i];
+  for (int i = 0; i < p->n && in_order(p, order); i++) {
+    const struct option *x = p->k[order[i]];
     if (!x->kernels) continue;
     at = say(text, n, at, "%s", at ? " | " : "");
     if (x->table < 0) {
@@ -192,7 +203,7 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
     }
     const struct schedule *sch = &pl->tables[x->table].sch;
     at = say(text, n, at, "grid");
-    for (int k = 0; k < sch->ngrid; k++) at = say(text, n, at, " %c=%s:%lld", "xyz"[k], s->class[sch->grid[k]].name, (long long)x->z.z.ext[sch->grid[k]][GRID]);
-    if (sch->loop >= 0) at = say(text, n, at, " loop i=%s:%lld", s->class[sch->loop].name, (long long)x->z.z.ext[sch->loop][LOOP]);
+    for (int k = 0; k < sch->ngrid; k++) at = say(text, n, at, " %c=%s", "xyz"[k], s->class[sch->grid[k]].name);
+    if (sch->loop >= 0) at = say(text, n, at, " loop i=%s", s->class[sch->loop].name);
   }
 }

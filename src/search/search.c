@@ -262,6 +262,19 @@ static void run(struct job *j, struct search_result *r)
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.
+static double chain_cost(const struct graph *p, const struct target *t)
+{
+  double flops = 0, bytes = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *n = &p->nodes[i];
+    const struct tensor *x = &p->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
+    double size = (double)shape_size(&x->shape);
+    if (op_rows[n->op].rule == RULE_IO) bytes += size * dtype_bytes(x->dtype);
+    else flops += op_rows[n->op].cost * size * (double)(n->op == OP_MATMUL ? p->tensors[n->in[1]].shape.d[0] : 1);
+  }
+  return flops / t->flops + bytes / t->bandwidth + t->launch;
+}
+
 static void run_chain(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
 {
   int out;
@@ -274,8 +287,8 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
     struct err e = {0};
     if (!g || graph_check(g, &e) != OK || !verify_filter(p, g, o->seed)) continue;
     struct found *f = &r->found[r->n++];
-    *f = (struct found){.g = g, .cost = 1e-3 * (double)(r->n), .kernels = 1, .block_ops = graph_ops(p)};
-    snprintf(f->schedule, sizeof f->schedule, "grid x=rows:%lld", (long long)(rows / tile));
+    *f = (struct found){.g = g, .cost = chain_cost(p, t), .kernels = 1, .block_ops = graph_ops(p)};
+    snprintf(f->schedule, sizeof f->schedule, "grid x=rows");
     r->stats.verified++;
   }
   r->stats.graphs = (uint64_t)r->n;

@@ -45,7 +45,7 @@ struct found {
   int kernels;          // kernels in it
   int block_ops;        // operators of its largest block graph
   int structure;        // graphs that differ in sizes only share it
-  char schedule[96];    // "grid x=q:4 y=h:2, loop i=s:64", for people
+  char schedule[256];   // what the axes of its kernels run over: "grid x=Q.1 y=Q.0 loop i=K.2 | exp"
 };
 
 struct search_result {
