@@ -38,6 +38,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   double start = now_seconds();
   if (module_call(k->module, b->in, b->out) != 0) return k->dropped = "too little memory", true;
   double t = now_seconds() - start;
+  module_rest(k->module);
   if (t <= HOPELESS * best->timing.median) return false;
   k->timing = (struct timing){t, t, t, t, t, 1};
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);

@@ -82,10 +82,17 @@ static void step(struct climb *k, int from, int node, int i, int o)
   }
 }
 
+// Graphs like that one of which all workspaces together take at most a quarter of the memory.
+static int in_memory(const struct climb *k, int from)
+{
+  int64_t bytes = k->c->cand[from].info.workspace;
+  return bytes ? (int)MIN(MOST_AROUND, k->j->target.memory / 4 / bytes) : MOST_AROUND;
+}
+
 static void around(struct climb *k, int from)
 {
   const struct graph *g = k->c->cand[from].found;
-  int most = MIN(k->left, MOST_AROUND), end = k->c->ncand + most;
+  int most = MIN(MIN(k->left, MOST_AROUND), in_memory(k, from)), end = k->c->ncand + most;
   double heavy = HEAVY * heaviest(g);
   for (int pairs = 0; pairs < 2; pairs++)
     for (int n = 0; n < g->nnodes; n++) {

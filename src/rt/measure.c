@@ -122,7 +122,7 @@ static int timed_call(struct module *m, struct buffers *b, double *seconds, stru
   double start = now_seconds();
   int s = module_call(m, b->in, b->out);
   *seconds = now_seconds() - start;
-  return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function returned %d", s) : OK;
+  return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
 }
 
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
@@ -138,6 +138,7 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
     rounds++;
     if (!s && stop && *stop) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
   }
+  for (int k = 0; k < n; k++) module_rest(m[k]);
   for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
   free(times);
   return s;

@@ -1,6 +1,6 @@
 // Modules: generated C compiled by the system's compiler into a shared object and loaded with dlopen. The compiler
 // is started without a shell, in a private folder that is removed whatever happens; what it says becomes part of
-// the error. A module owns its workspace, so that a call allocates nothing.
+// the error. A module owns its workspace: the first call allocates it, the others nothing.
 #include "rt/rt.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ struct module {
   void *so; // of dlopen
   int (*call)(void *const *, void *const *, void *);
   void *bytes, *workspace;
-  size_t size;
+  size_t size, need; // bytes of the object, of the workspace
   int fd; // of the object's file in memory
 };
 
@@ -226,12 +226,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
     module_close(m);
     return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel has no function mica_%.80s", name);
   }
-  size_t page = workspace() < HUGE ? 4096 : HUGE, bytes = (workspace() + page - 1) / page * page;
-  if (bytes && !(m->workspace = aligned_alloc(page, bytes))) {
-    module_close(m);
-    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for a workspace of %zu bytes", bytes);
-  }
-  if (page == HUGE) madvise(m->workspace, bytes, MADV_HUGEPAGE);
+  m->need = workspace();
   *out = m;
   return OK;
 }
@@ -242,8 +237,24 @@ const void *module_bytes(const struct module *m, size_t *n)
   return m->bytes;
 }
 
+static bool workspace_open(struct module *m)
+{
+  size_t page = m->need < HUGE ? 4096 : HUGE, bytes = (m->need + page - 1) / page * page;
+  if (!m->need || m->workspace) return true;
+  if (!(m->workspace = aligned_alloc(page, bytes))) return false;
+  if (page == HUGE) madvise(m->workspace, bytes, MADV_HUGEPAGE);
+  return true;
+}
+
+void module_rest(struct module *m)
+{
+  free(m->workspace);
+  m->workspace = NULL;
+}
+
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
+  if (!workspace_open(m)) return 1;
   return m->call(inputs, outputs, m->workspace);
 }
 

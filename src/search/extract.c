@@ -9,6 +9,7 @@ static const long STEPS = 60000; // of one bound; counts the same everywhere
 
 struct walk {
   const struct table *t;
+  const uint8_t *least;
   int first_extra, max_extra, extra; // leaves from here on are made by earlier kernels: at most so many
   bool (*take)(void *, const struct pick *);
   void *arg;
@@ -17,10 +18,11 @@ struct walk {
   bool stopped, deeper; // deeper: something was cut by the bound
   int n;                // values needed so far
   int need[MAX_PICK], chosen[MAX_PICK];
+  int above[MAX_PICK];  // operators between it and a root, by who needed it first
   int *at;              // value -> index in need, or -1
 };
 
-enum { OPEN = -2, LEAF = -1 };
+enum { OPEN = -2, LEAF = -1, NEVER = 255 };
 
 // Does value v, as far as chosen, need value u?
 static bool needs(const struct walk *w, int v, int u)
@@ -56,11 +58,11 @@ static void emit(struct walk *w)
   if (!w->take(w->arg, &p)) w->stopped = true;
 }
 
-static bool ask(struct walk *w, int v)
+static bool ask(struct walk *w, int v, int above)
 {
   if (w->at[v] >= 0) return true;
   if (w->n == MAX_PICK) return false;
-  w->at[v] = w->n, w->need[w->n] = v, w->chosen[w->n++] = OPEN;
+  w->at[v] = w->n, w->need[w->n] = v, w->above[w->n] = above, w->chosen[w->n++] = OPEN;
   return true;
 }
 
@@ -77,9 +79,22 @@ static void derive(struct walk *w, int i, int d)
   int v = w->need[i], n = w->n;
   if (needs(w, x->a, v) || (x->b >= 0 && needs(w, x->b, v))) return;
   w->chosen[i] = d, w->ops++;
-  if (ask(w, x->a) && (x->b < 0 || ask(w, x->b))) choose(w, i + 1);
+  if (ask(w, x->a, w->above[i] + 1) && (x->b < 0 || ask(w, x->b, w->above[i] + 1))) choose(w, i + 1);
   drop(w, n);
   w->chosen[i] = OPEN, w->ops--;
+}
+
+// Does what is open from value i on take too many operators? Each open value that no leaf gives takes one; and a value
+// with all that it needs comes on top of the operators between it and a root.
+static bool too_many(const struct walk *w, int i)
+{
+  int open = 0;
+  for (int k = i; k < w->n; k++) {
+    int least = w->least[w->need[k]];
+    open += k == i || least > 0;
+    if (w->above[k] + least > w->bound) return true;
+  }
+  return w->ops + open > w->bound;
 }
 
 // Decides value number i and everything after it. Values that became needed stand behind it, so this ends when
@@ -102,28 +117,47 @@ static void choose(struct walk *w, int i)
     w->chosen[i] = OPEN, w->extra -= extra;
   }
   if (v->leaf >= 0 && !extra) return; // the program's inputs are not computed
-  int open = 0; // values behind this one that no leaf can give
-  for (int k = i + 1; k < w->n; k++) open += w->t->v[w->need[k]].leaf < 0;
-  if (w->ops + 1 + open > w->bound) {
+  if (too_many(w, i)) {
     w->deeper = true;
     return;
   }
   for (int d = v->der; d >= 0 && !w->stopped; d = w->t->d[d].next) derive(w, i, d);
 }
 
+// Bounds that only fall: what a value takes is one operator and what its dearest operand takes.
+static void least_ops(const struct table *t, int first_extra, bool extra, uint8_t *least)
+{
+  memset(least, NEVER, (size_t)t->n);
+  for (int i = 0; i < t->n; i++)
+    if (t->v[i].leaf >= 0 && (extra || t->v[i].leaf < first_extra)) least[i] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < t->n; i++)
+      for (int d = t->v[i].der; d >= 0; d = t->d[d].next) {
+        int a = least[t->d[d].a], b = t->d[d].b < 0 ? 0 : least[t->d[d].b], n = MIN(NEVER, 1 + MAX(a, b));
+        if (n < least[i]) least[i] = (uint8_t)n, changed = true;
+      }
+  }
+}
+
+void extract_open(struct arena *mem, struct table *t, int first_extra)
+{
+  for (int k = 0; k < 2; k++) least_ops(t, first_extra, k, t->least[k] = NEWS(mem, uint8_t, t->n));
+}
+
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *, const struct pick *), void *arg)
 {
   struct arena mem = {0};
-  struct walk w = {.t = t, .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
+  struct walk w = {.t = t, .least = t->least[max_extra > 0], .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
   w.at = NEWS(&mem, int, t->n);
   memset(w.at, -1, sizeof *w.at * (size_t)t->n);
   bool complete = true;
-  for (w.bound = 0; w.bound <= max_ops && complete; w.bound++) {
+  for (w.bound = 0; w.bound <= max_ops; w.bound++) {
     w.n = w.ops = 0, w.steps = 0, w.deeper = false;
-    for (int i = 0; i < nroots; i++) ask(&w, roots[i]);
+    for (int i = 0; i < nroots; i++) ask(&w, roots[i], 0);
     choose(&w, 0);
-    complete = !w.stopped;
+    complete &= !w.stopped, w.stopped = false;
     drop(&w, 0);
     if (!w.deeper) break;
   }

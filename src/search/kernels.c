@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 128, SAME_NEEDS = 12, SAME_TABLE = 4, SAME_STRUCTURE = 2, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SIZES = 2, SAME_FAMILY = 4 };
+enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SIZES = 2, SAME_FAMILY = 4 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
@@ -19,12 +19,24 @@ enum { PART_COUNTS = COUNT(part_counts), WAYS = 1 + PART_COUNTS };
 
 // ---- options ------------------------------------------------------------------------------------------------------
 
+struct group {   // those that need the same
+  uint64_t needs;
+  int n;
+  bool seen;
+};
+struct key {     // of an option, what is compared most
+  uint64_t needs, structure;
+  double cost;
+  int table;
+};
 struct options { // kernels that make one set of device tensors
   int nmake, make[MAX_ROOTS];
   int split;     // given by who reads the partial sums
   int64_t parts;
   int n;
   struct option *o;
+  struct key *key;
+  struct group *group; // [GROUPS], by hash
   double bound;  // no chain of kernels that makes these is cheaper; of single device tensors
   int chain;     // nor shorter
 };
@@ -50,39 +62,70 @@ int canonical_device(const struct planner *pl, int d)
   return d;
 }
 
-static bool same_needs(const struct option *x, const struct option *y)
+// What is kept that is like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
+struct likes {
+  int kin, near, twins, worst_kin, worst_near, worst_twin;
+};
+
+static struct likes likes_of(const struct options *to, const struct option *x)
 {
-  return x->nneed == y->nneed && !memcmp(x->need, y->need, sizeof(int) * (size_t)x->nneed) && x->parts == y->parts && x->split == y->split;
+  struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
+  for (int i = 0; i < to->n; i++) {
+    const struct key *y = &to->key[i];
+    if (y->needs != x->needs) continue;
+    if (!l.kin++ || y->cost > to->key[l.worst_kin].cost) l.worst_kin = i;
+    if (y->table == x->table && (!l.near++ || y->cost > to->key[l.worst_near].cost)) l.worst_near = i;
+    if (y->structure == x->structure && (!l.twins++ || y->cost > to->key[l.worst_twin].cost)) l.worst_twin = i;
+  }
+  return l;
 }
 
-// Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure.
+// Those that need the same; NULL where there is no place for them.
+static struct group *group_of(struct options *to, uint64_t needs)
+{
+  int i = (int)(needs % GROUPS), steps = 0;
+  while (to->group[i].seen && to->group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
+  if (steps == GROUPS) return NULL;
+  to->group[i].needs = needs, to->group[i].seen = true;
+  return &to->group[i];
+}
+
+// The dearest option of the needs that have most of them.
+static int dearest_of_most(const struct options *to, int *most)
+{
+  const struct group *largest = to->group;
+  int worst = -1;
+  for (int i = 1; i < GROUPS; i++)
+    if (to->group[i].n > largest->n) largest = &to->group[i];
+  for (int i = 0; i < to->n; i++)
+    if (to->key[i].needs == largest->needs && (worst < 0 || to->key[i].cost > to->key[worst].cost)) worst = i;
+  *most = largest->n;
+  return worst;
+}
+
+// Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure. What a
+// kernel needs may cost more than the kernel, so where there is no room those needs give way that have most options.
 static void keep_option(struct planner *pl, struct options *to, const struct option *x)
 {
-  int kin = 0, near = 0, twins = 0, worst_kin = -1, worst_near = -1, worst_twin = -1, worst = -1;
-  for (int i = 0; i < to->n; i++) {
-    struct option *y = &to->o[i];
-    if (same_needs(x, y)) {
-      kin++;
-      if (worst_kin < 0 || y->cost > to->o[worst_kin].cost) worst_kin = i;
-    }
-    if (same_needs(x, y) && x->table == y->table) {
-      near++;
-      if (worst_near < 0 || y->cost > to->o[worst_near].cost) worst_near = i;
-    }
-    if (x->structure == y->structure) {
-      twins++;
-      if (worst_twin < 0 || y->cost > to->o[worst_twin].cost) worst_twin = i;
-    }
-    if (y->nneed && (worst < 0 || y->cost > to->o[worst].cost)) worst = i; // what needs nothing stays
+  struct likes l = likes_of(to, x);
+  int most, at = l.twins >= SAME_STRUCTURE ? l.worst_twin : l.near >= SAME_TABLE ? l.worst_near : l.kin >= SAME_NEEDS ? l.worst_kin : -1;
+  if (at < 0 && to->n == MOST_OPTIONS) {
+    at = dearest_of_most(to, &most);
+    if (most <= l.kin + 1 && (at = l.worst_kin) < 0) return;
   }
-  int at = twins >= SAME_STRUCTURE ? worst_twin : near >= SAME_TABLE ? worst_near : kin >= SAME_NEEDS ? worst_kin : to->n >= MOST_OPTIONS - SAME_NEEDS * !!x->nneed ? worst : -1;
-  if (at < 0 && to->n == MOST_OPTIONS) return;
-  if (at >= 0 && to->o[at].cost <= x->cost) return;
-  if (at < 0) {
-    if (!to->o) to->o = NEWS(pl->mem, struct option, MOST_OPTIONS);
-    at = to->n++;
-  }
-  to->o[at] = *x;
+  if (at >= 0 && to->key[at].needs == x->needs && to->key[at].cost <= x->cost) return;
+  if (!to->o) to->o = NEWS(pl->mem, struct option, MOST_OPTIONS), to->key = NEWS(pl->mem, struct key, MOST_OPTIONS), to->group = NEWS(pl->mem, struct group, GROUPS);
+  struct group *into = group_of(to, x->needs);
+  if (!into) return;
+  if (at < 0) at = to->n++;
+  else group_of(to, to->key[at].needs)->n--;
+  to->o[at] = *x, into->n++;
+  to->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
+}
+
+static uint64_t needs_hash(const struct option *x)
+{
+  return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
 
 static uint64_t pick_hash(const struct table *t, const struct pick *p)
@@ -106,26 +149,16 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
   x->need[i] = d, x->nneed++;
 }
 
-// Most structures are longer ways to compute what a shorter one does. With sizes that were good for one of the same
-// schedule, does x come nowhere near the worst that is kept: of those with the same needs, or of all where there is no
-// room left?
+// Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
+// same schedule, come nowhere near the worst that is kept of its needs?
 static bool hopeless(const struct gather *g, const struct option *x, const struct sized *like)
 {
   const struct options *to = g->to;
-  const struct option *kin = NULL;
-  double worst_kin = 0, worst = 0;
-  int nkin = 0;
-  for (int i = 0; i < to->n; i++) {
-    const struct option *y = &to->o[i];
-    worst = fmax(worst, y->cost);
-    if (y->table != x->table || !same_needs(x, y)) continue;
-    nkin++, worst_kin = fmax(worst_kin, y->cost);
-    if (!kin || y->cost < kin->cost) kin = y;
-  }
-  bool of_kin = nkin >= SAME_TABLE, of_all = to->n >= MOST_OPTIONS - SAME_NEEDS && like->cost > 0;
-  if (!of_kin && !of_all) return false;
-  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, of_kin ? &kin->z.z : &like->z);
-  return of_kin ? cost >= worst_kin : isfinite(cost) && cost > FAR * worst;
+  struct likes l = likes_of(to, x);
+  bool near = l.near >= SAME_TABLE, kin = l.kin >= SAME_NEEDS;
+  if (like->cost <= 0 || (!near && !kin)) return false;
+  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, &like->z);
+  return cost > FAR * to->key[near ? l.worst_near : l.worst_kin].cost && (near || isfinite(cost));
 }
 
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
@@ -139,6 +172,7 @@ static void size_option(struct gather *g, struct option *x, int reads)
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
+    x->needs = needs_hash(x);
     struct sized *like = &g->like[i + 1 - (reads < 0)];
     if (hopeless(g, x, like)) continue;
     int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &pl->stats->pruned[PRUNE_MEMORY]);
@@ -227,7 +261,7 @@ static void library_option(struct planner *pl, struct options *to)
   for (int i = 0; i < n->nin && x.kernels; i++)
     if (!need_tensor(pl, &x, n->in[i])) return;
   x.cost = x.kernels ? cost_library(pl->m, n) : 0;
-  x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99);
+  x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99), x.needs = needs_hash(&x);
   keep_option(pl, to, &x);
 }
 
@@ -481,6 +515,7 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
   struct state first = {.split = -1};
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
+  for (int i = 0; i < pl->ntables; i++) extract_open(pl->mem, &pl->tables[i], pl->nfixed);
   for (int d = pl->nfixed + pl->ncut; d < pl->ndev; d++) {
     if (first.nneed < MAX_NEEDS) first.need[first.nneed++] = d;
     set_of(&se, d, -1, 0);

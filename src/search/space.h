@@ -186,6 +186,7 @@ struct table {       // all values of one schedule
   int *bucket;       // hash index over values
   int nbucket;
   bool cut;          // more values than the limit
+  uint8_t *least[2]; // of extract_open: operators that each value takes at least; [1]: with what earlier kernels make
 };
 struct worker {      // what one thread owns
   int id;
@@ -211,6 +212,7 @@ struct pick {          // one block graph: values in the order they are computed
 // Calls take() for every graph of at most max_ops operators that computes all roots from leaves, of which at
 // most max_extra may be device tensors numbered first_extra or more (made by earlier kernels), smallest first,
 // until it returns false or the step limit ends it (then false).
+void extract_open(struct arena *mem, struct table *t, int first_extra);
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *arg, const struct pick *p), void *arg);
 
@@ -275,6 +277,7 @@ struct option {
   double cost;
   int kernels;          // 0 for a view
   uint64_t structure;   // hash without sizes
+  uint64_t needs;       // hash of needs, split and parts
 };
 struct plan {           // kernels, the last one first
   int n;
