@@ -37,6 +37,8 @@ struct options { // kernels that make one set of device tensors
   struct option *o;
   struct key *key;
   struct group *group; // [GROUPS], by hash
+  uint64_t graphs, too_large;
+  bool complete;
   double bound;  // no chain of kernels that makes these is cheaper; of single device tensors
   int chain;     // nor shorter
 };
@@ -105,7 +107,7 @@ static int dearest_of_most(const struct options *to, int *most)
 
 // Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure. What a
 // kernel needs may cost more than the kernel, so where there is no room those needs give way that have most options.
-static void keep_option(struct planner *pl, struct options *to, const struct option *x)
+static void keep_option(struct options *to, const struct option *x)
 {
   struct likes l = likes_of(to, x);
   int most, at = l.twins >= SAME_STRUCTURE ? l.worst_twin : l.near >= SAME_TABLE ? l.worst_near : l.kin >= SAME_NEEDS ? l.worst_kin : -1;
@@ -114,7 +116,6 @@ static void keep_option(struct planner *pl, struct options *to, const struct opt
     if (most <= l.kin + 1 && (at = l.worst_kin) < 0) return;
   }
   if (at >= 0 && to->key[at].needs == x->needs && to->key[at].cost <= x->cost) return;
-  if (!to->o) to->o = NEWS(pl->mem, struct option, MOST_OPTIONS), to->key = NEWS(pl->mem, struct key, MOST_OPTIONS), to->group = NEWS(pl->mem, struct group, GROUPS);
   struct group *into = group_of(to, x->needs);
   if (!into) return;
   if (at < 0) at = to->n++;
@@ -175,11 +176,11 @@ static void size_option(struct gather *g, struct option *x, int reads)
     x->needs = needs_hash(x);
     struct sized *like = &g->like[i + 1 - (reads < 0)];
     if (hopeless(g, x, like)) continue;
-    int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &pl->stats->pruned[PRUNE_MEMORY]);
+    int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &g->to->too_large);
     if (n && (like->cost <= 0 || z[0].cost < like->cost)) *like = z[0];
     for (int k = 0; k < n; k++) {
       x->z = z[k], x->cost = z[k].cost;
-      keep_option(pl, g->to, x);
+      keep_option(g->to, x);
     }
   }
 }
@@ -193,7 +194,7 @@ static bool take_pick(void *arg, const struct pick *p)
                      .parts = g->to->parts, .kernels = 1};
   memcpy(x.make, g->to->make, sizeof x.make), memcpy(x.root, g->roots, sizeof x.root);
   int reads = -1, c;
-  pl->stats->graphs++;
+  g->to->graphs++;
   for (int i = 0; i < p->n; i++) {
     int leaf = p->deriv[i] < 0 ? t->v[p->value[i]].leaf : -1;
     if (leaf < pl->nfixed) continue;
@@ -228,8 +229,8 @@ static void block_options(struct planner *pl, struct options *to)
     struct gather g = {.pl = pl, .to = to, .table = t};
     for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
       if (pl->o->stop && *pl->o->stop) return;
-      if (!extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g)) pl->complete = false;
-      if (extra && !extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g)) pl->complete = false;
+      to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
+      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g);
     }
   }
 }
@@ -262,7 +263,7 @@ static void library_option(struct planner *pl, struct options *to)
     if (!need_tensor(pl, &x, n->in[i])) return;
   x.cost = x.kernels ? cost_library(pl->m, n) : 0;
   x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99), x.needs = needs_hash(&x);
-  keep_option(pl, to, &x);
+  keep_option(to, &x);
 }
 
 // ---- plans ------------------------------------------------------------------------------------------------------------
@@ -283,7 +284,7 @@ struct beam {    // the best states of one length; the worst of them on top of a
 };
 struct search {
   struct planner *pl;
-  int nsets, sets_cap;
+  int nsets, sets_cap, filled; // those after the first `filled` wait for their options
   struct options **sets;
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;     // sets that make several
@@ -340,19 +341,39 @@ static void beam_sort(struct beam *b)
   }
 }
 
-static const struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
+static struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
 {
+  struct arena *mem = se->pl->mem;
   for (int i = 0; i < se->nsets; i++) {
-    const struct options *x = se->sets[i];
+    struct options *x = se->sets[i];
     if (x->nmake == nmake && x->split == split && x->parts == parts && !memcmp(x->make, make, sizeof(int) * (size_t)nmake)) return x;
   }
   if (nmake > 1 && se->joint++ >= MOST_JOINT) return NULL;
-  struct options *x = PUSH(se->pl->mem, se->sets, se->nsets, se->sets_cap) = NEW(se->pl->mem, struct options);
-  *x = (struct options){.nmake = nmake, .split = split, .parts = parts};
+  struct options *x = PUSH(mem, se->sets, se->nsets, se->sets_cap) = NEW(mem, struct options);
+  *x = (struct options){.nmake = nmake, .split = split, .parts = parts, .complete = true};
+  x->o = NEWS(mem, struct option, MOST_OPTIONS), x->key = NEWS(mem, struct key, MOST_OPTIONS), x->group = NEWS(mem, struct group, GROUPS);
   memcpy(x->make, make, sizeof(int) * (size_t)nmake);
+  return x;
+}
+
+static void fill_one(void *arg, int i, int worker)
+{
+  (void)worker;
+  struct search *se = arg;
+  struct options *x = se->sets[se->filled + i];
   block_options(se->pl, x);
   library_option(se->pl, x);
-  return x;
+}
+
+// The options of all that wait for them, each set by one thread.
+static void fill(struct search *se)
+{
+  pool_run(se->pl->o->threads, se->nsets - se->filled, fill_one, se);
+  for (; se->filled < se->nsets; se->filled++) {
+    const struct options *x = se->sets[se->filled];
+    se->pl->stats->graphs += x->graphs, se->pl->stats->pruned[PRUNE_MEMORY] += x->too_large;
+    se->pl->complete &= x->complete;
+  }
 }
 
 // ---- bounds -----------------------------------------------------------------------------------------------------------
@@ -396,11 +417,13 @@ static struct least bound_of(struct search *se, const int *need, int n, int spli
 // Makes the options of everything that can be needed, then raises bounds until they stand.
 static void bounds(struct search *se)
 {
-  for (int i = 0; i < se->nsets; i++)
+  for (int i = 0; i < se->nsets; i++) {
+    if (i >= se->filled) fill(se);
     for (int k = 0; k < se->sets[i]->n; k++) {
       const struct option *x = &se->sets[i]->o[k];
       for (int m = 0; m < x->nneed; m++) set_of(se, x->need[m], x->split, x->parts);
     }
+  }
   for (bool changed = true, first = true; changed || first; first = false) {
     changed = false;
     for (int i = 0; i < se->nsets; i++) {
@@ -465,23 +488,29 @@ static void extend(struct search *se, const struct state *s, const struct option
   if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
-static void expand(struct search *se, const struct state *s)
+// Options for the last need alone (both: for everything that is needed at once); NULL where there are none.
+static const struct options *next_kernels(struct search *se, const struct state *s, bool both)
 {
   const struct planner *pl = se->pl;
-  int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, nmake = 1, c;
-  for (int both = 0; both < 2; both++) {
-    if (both) { // with everything else that is needed
-      if (s->nneed == 1 || s->nneed > MAX_ROOTS) break;
-      memcpy(make, s->need, sizeof(int) * (size_t)s->nneed);
-      nmake = s->nneed;
-    }
-    int split = -1;
-    for (int i = 0; i < nmake; i++)
-      if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
-    if (split >= 0 && split != s->split) return; // nobody said in how many parts
-    const struct options *x = options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
-    for (int i = 0; x && i < x->n; i++) extend(se, s, &x->o[i]);
+  int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, nmake = 1, c, split = -1;
+  if (both) {
+    if (s->nneed == 1 || s->nneed > MAX_ROOTS) return NULL;
+    memcpy(make, s->need, sizeof(int) * (size_t)s->nneed);
+    nmake = s->nneed;
   }
+  for (int i = 0; i < nmake; i++)
+    if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
+  if (split >= 0 && split != s->split) return NULL; // nobody said in how many parts
+  return options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
+}
+
+static void expand_all(struct search *se, const struct beam *now)
+{
+  const struct options **x = NEWS(se->pl->mem, const struct options *, 2 * now->n + 1);
+  for (int i = 0; i < 2 * now->n; i++) x[i] = next_kernels(se, now->s[i / 2], i % 2);
+  fill(se);
+  for (int i = 0; i < 2 * now->n; i++)
+    for (int k = 0; x[i] && k < x[i]->n; k++) extend(se, now->s[i / 2], &x[i]->o[k]);
 }
 
 // Is there one like it already? Other sizes of the same come from measuring.
@@ -530,7 +559,7 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     struct beam swapped = now;
     now = se.next, se.next = swapped, se.next.n = 0;
     beam_sort(&now);
-    for (int i = 0; i < now.n; i++) expand(&se, now.s[i]);
+    expand_all(&se, &now);
   }
   // the model errs most between numbers of kernels: each number gets its share of places, then what they leave
   int share = MAX(1, most / MAX(1, longest));
