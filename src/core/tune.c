@@ -12,6 +12,7 @@ static const double NEAR = 1.5;    // another structure is climbed from if it to
 static const double GAIN = 0.985;  // a step is one where it takes at most this share of the time
 static const double HEAVY = 0.25;  // kernels with less than this share of the heaviest's traffic keep their sizes
 static const double SECONDS = 0.06; // of timing, a candidate
+static const double MOST_SECONDS = 15; // of a climb, after which no further step is begun
 
 struct climb {
   struct job *j;
@@ -128,7 +129,8 @@ static int time_round(struct climb *k, int from, int n)
 static void climb(struct climb *k, int at)
 {
   struct contest *c = k->c;
-  while (k->left > 0 && !job_stopping(k->j)) {
+  double start = now_seconds();
+  while (k->left > 0 && now_seconds() - start < MOST_SECONDS && !job_stopping(k->j)) {
     int first = c->ncand;
     around(k, at);
     k->left -= c->ncand - first;

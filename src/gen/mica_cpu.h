@@ -585,6 +585,7 @@ M_FN void m_col_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *d
 #define M_ROWS(nv) 6
 #endif
 #define M_PANEL (M_NV * M_W)
+#define M_STRIP 32 /* rows of a packed strip of B */
 
 /* Keeps a vector in its register: gcc would otherwise load it again for every use. */
 #if defined(__x86_64__)
@@ -766,6 +767,24 @@ M_FN void m_stream_panel(int M, m_prod g)
         m_ukr(mr, 2, 0, 1, &g);
 }
 
+/* The same for rows in more than two blocks of registers: each strip of B is packed first, so that the blocks after the
+ * first find it in the nearest cache and C is visited half as often. */
+M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
+{
+    float strip[M_STRIP * 2 * M_W] __attribute__((aligned(64)));
+    for (int k = 0; k < rows; k += M_STRIP)
+        for (int j = 0; j < cols; j += 2 * M_W) {
+            const float *B = g.B + k * g.ldb + j;
+            for (int r = 0; r < M_STRIP; r++, B += g.ldb) {
+                m_store(strip + r * 2 * M_W, m_load(B));
+                m_store(strip + r * 2 * M_W + M_W, m_load(B + M_W));
+                __builtin_prefetch(B + M_STRIP * g.ldb);
+            }
+            m_panel(M, 2, (m_prod){g.A + k, strip, g.C + j, g.ars, 1, 2 * M_W, g.ldc, M_STRIP,
+                                   g.acc || k, M_W, 0});
+        }
+}
+
 /* The product of few rows (M up to 16 or so) with a B that streams from memory, read once: B is
  * a strip of a large row-major matrix, better 1024 and more columns wide, C a scratch tile that
  * stays in cache. Rows of B are visited few at a time over the whole width: this follows the order
@@ -774,8 +793,11 @@ M_FN void m_stream_panel(int M, m_prod g)
 M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
                         ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-    const int step = M <= 8 ? 8 : 16, cols = N - N % (2 * M_W), rows = K - K % step;
-    for (int k = 0; k < rows; k += step)
+    const int packed = M > 2 * M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
+    const int cols = N - N % (2 * M_W), rows = K - K % step;
+    if (packed)
+        m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+    for (int k = 0; k < rows && !packed; k += step)
         for (int j = 0; j < cols; j += 2 * M_W)
             m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step,
                                        acc || k, M_W, 16});

@@ -8,6 +8,8 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PATIENCE_MS = 5000, LAYOUT = 1 };
 
@@ -83,6 +85,13 @@ static int prepare(struct db *db, struct err *e)
   return OK;
 }
 
+// A file that was made and could not be filled: on a full disk nothing is better than an empty database.
+static void remove_empty(const char *path)
+{
+  struct stat s;
+  if (!stat(path, &s) && S_ISREG(s.st_mode) && !s.st_size) unlink(path);
+}
+
 int db_open(const char *path, struct db **out, struct err *e)
 {
   struct str where = {0};
@@ -92,7 +101,9 @@ int db_open(const char *path, struct db **out, struct err *e)
   CHECK(db);
   db->path = where.p;
   *out = NULL;
+  bool there = !access(db->path, F_OK);
   if (make_folder(db->path, e) != OK || prepare(db, e) != OK) {
+    if (!there) remove_empty(db->path);
     db_close(db);
     return (int)e->status;
   }

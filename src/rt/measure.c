@@ -125,6 +125,12 @@ static int timed_call(struct module *m, struct buffers *b, double *seconds, stru
   return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
 }
 
+// Of what is slow three rounds must do.
+static bool enough(int rounds, double spent, double seconds)
+{
+  return rounds >= (spent < 10 * seconds ? LEAST_ROUNDS : 3) && spent >= seconds;
+}
+
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
             struct err *e)
 {
@@ -133,7 +139,7 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   int s = OK, rounds = 0;
   for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &ignored, e);
   start = now_seconds();
-  while (!s && rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || now_seconds() - start < seconds)) {
+  while (!s && rounds < MOST_ROUNDS && !enough(rounds, now_seconds() - start, seconds)) {
     for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
     rounds++;
     if (!s && stop && *stop) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");

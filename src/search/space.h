@@ -23,6 +23,7 @@
 //   sizes.c     extents of grid, loop and tile for a structure
 //   build.c     structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
+//   options.c   the kernels that make a set of device tensors
 //   kernels.c   chains of kernels that end in the program's outputs
 //   chain.c     row-local programs of any length, by rule
 //   search.c    the line through all of these
@@ -260,9 +261,9 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
                 const struct device *dev, const struct placed *dev_at, const int *roots, int nroots,
                 const struct labels *want, struct placed *made, struct err *e);
 
-// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+// ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4 };
+enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
@@ -279,12 +280,6 @@ struct option {
   uint64_t structure;   // hash without sizes
   uint64_t needs;       // hash of needs, split and parts
 };
-struct plan {           // kernels, the last one first
-  int n;
-  const struct option *k[MAX_CHAIN];
-  double cost;
-  uint64_t structure, family; // family: the same kernels up to how they compute
-};
 struct planner {
   const struct model *m;
   struct table *tables;
@@ -295,9 +290,35 @@ struct planner {
   struct arena *mem;
   bool complete;
 };
+struct options {
+  int nmake, make[MAX_ROOTS];
+  int split;            // given by who reads the partial sums
+  int64_t parts;
+  int n;
+  struct option *o;
+  struct key *key;      // of options.c
+  struct group *group;
+  uint64_t graphs, too_large;
+  bool complete;
+  double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
+  int chain;            // nor shorter
+};
+extern const int64_t part_counts[PART_COUNTS]; // partial sums come in one of these numbers of parts
+bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
+struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
+void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
+int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
+
+// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+
+struct plan {           // kernels, the last one first
+  int n;
+  const struct option *k[MAX_CHAIN];
+  double cost;
+  uint64_t structure, family; // family: the same kernels up to how they compute
+};
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
-int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
 
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 // The pipeline from its public interface, and what it is made of that has no room of its own.
+#include "folder.h"
 #include "core/core.h"
 
 #include <setjmp.h>
@@ -7,8 +8,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/mica-core-XXXXXX";
 
 static const char soft[] = "program soft(n = 64) {\n"
                            "  X: f32[32, n]\n"
@@ -146,23 +145,12 @@ static void no_compiler(void **state)
   mica_close(m);
 }
 
-static int leave(void **state)
-{
-  (void)state;
-  struct str s = {0};
-  str_add(&s, "rm -rf '%s'", folder);
-  int status = system(s.p);
-  str_free(&s);
-  return status;
-}
-
 int main(void)
 {
-  if (!mkdtemp(folder)) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(json_forms),          cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
       cmocka_unit_test(messages),            cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
       cmocka_unit_test(no_compiler),
   };
-  return cmocka_run_group_tests(tests, NULL, leave);
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

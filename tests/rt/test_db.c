@@ -1,4 +1,5 @@
 // The database: what was put is got back, and files that are damaged or cannot be written are reported, not touched.
+#include "folder.h"
 #include "rt/rt.h"
 
 #include <setjmp.h>
@@ -7,8 +8,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/mica-db-XXXXXX";
 
 static char *path_in(struct arena *mem, const char *name) { return arena_printf(mem, "%s/%s", folder, name); }
 
@@ -117,22 +116,11 @@ static void nowhere(void **state)
   assert_int_equal(e.id, ERR_DATABASE);
 }
 
-static int leave(void **state)
-{
-  (void)state;
-  struct str s = {0};
-  str_add(&s, "rm -rf '%s'", folder);
-  int status = system(s.p);
-  str_free(&s);
-  return status;
-}
-
 int main(void)
 {
-  if (!mkdtemp(folder)) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(put_and_get),    cmocka_unit_test(two_at_once), cmocka_unit_test(damaged),
       cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),
   };
-  return cmocka_run_group_tests(tests, NULL, leave);
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -1,8 +1,7 @@
 // Thread graphs by rules: what is fused is what the rules say, it computes the same, and hand-written thread graphs
 // equal the block operators that they stand for.
-#include "front/front.h"
+#include "graphs.h"
 #include "thread/thread.h"
-#include "verify/verify.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -97,17 +96,6 @@ static const struct {
      NULL},
 };
 
-static struct graph *parse(struct arena *mem, const char *text)
-{
-  struct err e = {0};
-  struct graph *g;
-  if (front_parse(mem, text, strlen(text), "test", 0, NULL, &g, &e)) {
-    err_print(stderr, &e);
-    fail_msg("%s", text);
-  }
-  return g;
-}
-
 static struct graph *fused(struct arena *mem, const char *name, const struct graph *g)
 {
   struct err e = {0};
@@ -147,15 +135,13 @@ static void fuses_what_the_rules_say(void **state)
   for (size_t i = 0; i < COUNT(forms); i++) {
     struct arena mem = {0};
     struct str text = {0};
-    struct graph *g = parse(&mem, forms[i].text), *t = fused(&mem, forms[i].name, g);
+    struct graph *g = graph_of(&mem, forms[i].text), *t = fused(&mem, forms[i].name, g);
     graph_print(t, &text);
     if (count_threads(t) != forms[i].threads)
       fail_msg("%s: %d thread graphs\n%s", forms[i].name, count_threads(t), str_text(&text));
-    for (size_t k = 0; k < COUNT(forms[i].has) && forms[i].has[k]; k++)
-      if (!strstr(str_text(&text), forms[i].has[k]))
-        fail_msg("%s: no %s in\n%s", forms[i].name, forms[i].has[k], str_text(&text));
+    assert_holds(forms[i].name, t, forms[i].has, COUNT(forms[i].has));
     if (forms[i].hasnt) assert_null(strstr(str_text(&text), forms[i].hasnt));
-    assert_true(graph_same(t, parse(&mem, str_text(&text)))); // thread graphs print and parse
+    assert_true(graph_same(t, graph_of(&mem, str_text(&text)))); // thread graphs print and parse
     same_values(&mem, forms[i].name, g, t);
     str_free(&text);
     arena_close(&mem);
@@ -167,12 +153,8 @@ static void is_equal(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(forms); i++) {
     struct arena mem = {0};
-    struct err e = {0};
-    struct certificate c;
-    const struct verify_opts o = {.delta = 1e-3};
-    struct graph *g = parse(&mem, forms[i].text);
-    if (verify_equal(g, fused(&mem, forms[i].name, g), &o, &c, &e)) fail_msg("%s: %s", forms[i].name, e.text);
-    if (!c.equal) fail_msg("%s: %s", forms[i].name, c.note);
+    struct graph *g = graph_of(&mem, forms[i].text);
+    assert_same_function(forms[i].name, g, fused(&mem, forms[i].name, g));
     arena_close(&mem);
   }
 }
@@ -201,8 +183,8 @@ static void hand_written_ones_are_checked(void **state)
     struct err e = {0};
     struct certificate c;
     const struct verify_opts o = {.delta = 1e-3};
-    struct graph *a = parse(&mem, pairs[i].block), *b = parse(&mem, pairs[i].thread),
-                 *wrong = parse(&mem, pairs[(i + 1) % COUNT(pairs)].thread);
+    struct graph *a = graph_of(&mem, pairs[i].block), *b = graph_of(&mem, pairs[i].thread),
+                 *wrong = graph_of(&mem, pairs[(i + 1) % COUNT(pairs)].thread);
     same_values(&mem, "pair", a, b);
     assert_int_equal(verify_equal(a, b, &o, &c, &e), OK);
     assert_true(c.equal);
