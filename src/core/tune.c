@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, PRIMES = 4 };
+enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, CALLS = 6, PRIMES = 4 };
 static const double NEAR = 1.5;    // another structure is climbed from if it took at most this much longer
 static const double GAIN = 0.985;  // a step is one where it takes at most this share of the time
 static const double HEAVY = 0.25;  // kernels with less than this share of the heaviest's traffic keep their sizes
@@ -83,17 +83,20 @@ static void step(struct climb *k, int from, int node, int i, int o)
   }
 }
 
-// Graphs like that one of which all workspaces together take at most a quarter of the memory.
-static int in_memory(const struct climb *k, int from)
+// How many graphs like that one a round may have: all workspaces together take at most a quarter of the memory, and all
+// calls (CALLS of each) no longer than a climb should.
+static int most_around(const struct climb *k, int from)
 {
-  int64_t bytes = k->c->cand[from].info.workspace;
-  return bytes ? (int)MIN(MOST_AROUND, k->j->target.memory / 4 / bytes) : MOST_AROUND;
+  const struct candidate *x = &k->c->cand[from];
+  int64_t fit = x->info.workspace ? k->j->target.memory / 4 / x->info.workspace : MOST_AROUND;
+  double in_time = MOST_SECONDS / (CALLS * x->timing.median);
+  return (int)MIN(MIN(fit, MIN(k->left, MOST_AROUND)), (int64_t)MIN(in_time, MOST_AROUND));
 }
 
 static void around(struct climb *k, int from)
 {
   const struct graph *g = k->c->cand[from].found;
-  int most = MIN(MIN(k->left, MOST_AROUND), in_memory(k, from)), end = k->c->ncand + most;
+  int end = k->c->ncand + most_around(k, from);
   double heavy = HEAVY * heaviest(g);
   for (int pairs = 0; pairs < 2; pairs++)
     for (int n = 0; n < g->nnodes; n++) {
