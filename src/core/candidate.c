@@ -16,7 +16,7 @@ static int of_structure(const struct contest *c, int structure)
   return n;
 }
 
-static bool have(const struct contest *c, const struct graph *g)
+bool candidate_known(const struct contest *c, const struct graph *g)
 {
   for (int i = 1; i < c->ncand; i++)
     if (graph_same(c->cand[i].found, g)) return true;
@@ -76,7 +76,7 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
   for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
-      if (wanted(c, &r->found[i], round) && !have(c, r->found[i].g)) add(c, &r->found[i]);
+      if (wanted(c, &r->found[i], round) && !candidate_known(c, r->found[i].g)) add(c, &r->found[i]);
   struct graph *stable;
   struct err inner = {0};
   char note[256] = "";

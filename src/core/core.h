@@ -41,7 +41,7 @@ extern const char build_fingerprint[]; // of all sources, made by the build
     if (try_status_ != OK) return try_status_;                                                                         \
   } while (0)
 
-enum { MOST_IN_A_RUN = 16 };
+enum { MOST_IN_A_RUN = 16 }; // candidates that are timed together
 
 struct candidate {
   const struct graph *found; // as the search gave it; of op-by-op the part itself
@@ -125,6 +125,7 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
                     struct err *e);
 void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
+bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
 int candidate_base(struct job *j, struct contest *c, struct err *e);
 
 // ---- race.c ----

@@ -46,13 +46,6 @@ static int64_t *axis_of(struct axes *a, const struct graph *sub, int i)
   return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid];
 }
 
-static bool tried(const struct contest *c, const struct graph *g)
-{
-  for (int i = 1; i < c->ncand; i++)
-    if (graph_same(c->cand[i].found, g)) return true;
-  return false;
-}
-
 // A candidate with these axes, unless that is no graph, too large or known.
 static bool add(struct climb *k, int from, int node, const struct axes *to)
 {
@@ -60,7 +53,7 @@ static bool add(struct climb *k, int from, int node, const struct axes *to)
   struct graph *g;
   struct err e = {0};
   if (plan_resize(k->j->mem, c->cand[from].found, node, to, &g, &e) != OK) return false;
-  if (graph_tile_bytes(g->nodes[node].sub, 4) > 2 * k->j->target.scratch || tried(c, g)) return true;
+  if (graph_tile_bytes(g->nodes[node].sub, 4) > 2 * k->j->target.scratch || candidate_known(c, g)) return true;
   struct candidate x = c->cand[from];
   c->cand[c->ncand++] = (struct candidate){.found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure,
                                            .schedule = x.schedule, .note = "", .tuned = true};

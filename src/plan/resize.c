@@ -15,7 +15,7 @@ struct resizer {
 static bool scale_group(int64_t *d, int n, int64_t was, int64_t now)
 {
   for (int i = 0; i < n; i++)
-    if (d[i] * now % was == 0) return d[i] = d[i] * now / was, true;
+    if ((__int128)d[i] * now % was == 0) return d[i] = (int64_t)((__int128)d[i] * now / was), true;
   return now == was;
 }
 
