@@ -8,6 +8,7 @@
 
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
 enum { MOST_OF_A_STRUCTURE = 3 };
+static const double FAR = 3; // what the model says costs more than this many times the best is not tried
 
 static int of_structure(const struct contest *c, int structure)
 {
@@ -23,14 +24,33 @@ bool candidate_known(const struct contest *c, const struct graph *g)
   return false;
 }
 
-// First the best and the second best of each number of kernels, then a few of each structure, then the rest.
-enum { ROUNDS = 4 };
+static int library_kernels(const struct graph *g)
+{
+  int n = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    enum op op = g->nodes[i].op;
+    n += op != OP_BLOCK && op != OP_INPUT && op != OP_OUTPUT && op != OP_CONST;
+  }
+  return n;
+}
+
+// First the best of each number of kernels, of each number of library kernels among them, and the second of each
+// number, then a few of each structure, then the rest.
+enum { ROUNDS = 5 };
 static bool wanted(const struct contest *c, const struct found *f, int round)
 {
-  int alike = 0;
-  for (int i = 1; i < c->ncand; i++) alike += c->cand[i].kernels == f->kernels;
-  if (round < 2) return alike <= round && !of_structure(c, f->structure);
-  return round == 3 || of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
+  int as_many = 0, alike = 0, library = library_kernels(f->g);
+  for (int i = 1; i < c->ncand; i++) {
+    bool same = c->cand[i].kernels == f->kernels;
+    as_many += same, alike += same && library_kernels(c->cand[i].found) == library;
+  }
+  switch (round) {
+  case 0: return !as_many;
+  case 1: return !alike;
+  case 2: return as_many < 2 && !of_structure(c, f->structure);
+  case 3: return of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
+  default: return true;
+  }
 }
 
 static void add(struct contest *c, const struct found *f)
@@ -76,7 +96,9 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
   for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
-      if (wanted(c, &r->found[i], round) && !candidate_known(c, r->found[i].g)) add(c, &r->found[i]);
+      if (r->found[i].cost <= FAR * r->found[0].cost && wanted(c, &r->found[i], round) &&
+          !candidate_known(c, r->found[i].g))
+        add(c, &r->found[i]);
   struct graph *stable;
   struct err inner = {0};
   char note[256] = "";

@@ -3,12 +3,16 @@
 // code right on random numbers.
 #include "core/core.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const double HEAT = 0.15;   // seconds of one comparison between candidates
 static const double FINAL = 0.5;   // and of the last
 static const double ALIKE = 1.01;  // what noise may be
-static const double HOPELESS = 2;  // one call this many times slower than the best is not measured further
+static const double LONG = 0.3;    // seconds of a call from which on every call counts
+static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // one call this many times slower than the best: no further one
+static const double COLD = 6;      // and the first one this many times
+static const double HEATS = 40;    // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 4, WHOLE_OPS = 20000000 };
 
 static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
@@ -31,15 +35,22 @@ static bool prove(struct job *j, struct contest *c, struct candidate *k)
   return k->proven = true;
 }
 
+static double one_call(struct candidate *k, struct buffers *b)
+{
+  double start = now_seconds();
+  return module_call(k->module, b->in, b->out) == 0 ? now_seconds() - start : INFINITY;
+}
+
+// Cold caches and fresh pages may explain a part of the first call's time, if it is short.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   if (!best->measured) return false;
-  module_call(k->module, b->in, b->out);
-  double start = now_seconds();
-  if (module_call(k->module, b->in, b->out) != 0) return k->dropped = "too little memory", true;
-  double t = now_seconds() - start;
+  double t = one_call(k, b), least = best->timing.median;
+  bool brief = t < LONG;
+  if (brief && t <= COLD * least) t = one_call(k, b);
   module_rest(k->module);
-  if (t <= HOPELESS * best->timing.median) return false;
+  if (isinf(t)) return k->dropped = "too little memory", true;
+  if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least) return false;
   k->timing = (struct timing){t, t, t, t, t, 1};
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
@@ -72,12 +83,18 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
 static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
 {
   int fastest = 0;
+  double start = now_seconds();
   TRY(race_run(j, c, &fastest, 1, b, HEAT, e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
+    if (now_seconds() - start > HEATS) {
+      if (!x->dropped) x->dropped = "not measured: those before it took the time of the heats";
+      continue;
+    }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
     if (x->dropped || !x->module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
-    TRY(race_run(j, c, fastest ? (int[]){0, k, fastest} : (int[]){0, k}, fastest ? 3 : 2, b, HEAT, e));
+    bool two = !fastest || c->cand[fastest].timing.median > LONG;
+    TRY(race_run(j, c, two ? (int[]){fastest, k} : (int[]){0, k, fastest}, two ? 2 : 3, b, HEAT, e));
     if (x->score >= c->cand[fastest].score) continue;
     if (!c->best && !race_lead(j, c, k)) continue;
     fastest = k;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
+enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
 
@@ -125,21 +125,26 @@ static int timed_call(struct module *m, struct buffers *b, double *seconds, stru
   return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
 }
 
-// Of what is slow three rounds must do.
-static bool enough(int rounds, double spent, double seconds)
+// What is slow gets fewer rounds: as many as fit LENIENT times the time asked, at least one.
+static int least_rounds(double round, double seconds)
 {
-  return rounds >= (spent < 10 * seconds ? LEAST_ROUNDS : 3) && spent >= seconds;
+  return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round));
 }
 
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
             struct err *e)
 {
-  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), ignored, start = 0;
+  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), warm_up = 0, start = 0;
   CHECK(times);
   int s = OK, rounds = 0;
-  for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &ignored, e);
+  for (int k = 0; k < n && !s; k++) {
+    double one;
+    s = timed_call(m[k], b, &one, e);
+    warm_up += one;
+  }
+  int least = least_rounds(warm_up, seconds);
   start = now_seconds();
-  while (!s && rounds < MOST_ROUNDS && !enough(rounds, now_seconds() - start, seconds)) {
+  while (!s && rounds < MOST_ROUNDS && (rounds < least || now_seconds() - start < seconds)) {
     for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
     rounds++;
     if (!s && stop && *stop) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
