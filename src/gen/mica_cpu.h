@@ -734,19 +734,20 @@ M_FN ptrdiff_t m_packed_size(int K, int N)
 }
 
 /* Packs K x N of B for m_gemm_packed: panel after panel, each K rows of contiguous vectors, the
- * ragged end filled with zeros. */
+ * ragged end filled with zeros. Few rows at a time, whole: far rows often share a set of the cache. */
 M_FN void m_pack_b(int K, int N, const float *B, ptrdiff_t ldb, float *dst)
 {
     int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
-    for (int p = 0, col = 0; p < panels; p++) {
-        int width = (vecs / panels + (p < vecs % panels)) * M_W;
-        for (int k = 0; k < K; k++, dst += width)
-            for (int v = 0; v < width; v += M_W) {
-                int n = N - col - v < M_W ? N - col - v : M_W;
-                m_store(dst + v, m_loadn(B + k * ldb + col + v, n));
-            }
-        col += width;
-    }
+    for (int k0 = 0; k0 < K; k0 += 4)
+        for (int p = 0, col = 0; p < panels; p++) {
+            int width = (vecs / panels + (p < vecs % panels)) * M_W;
+            for (int k = k0; k < K && k < k0 + 4; k++)
+                for (int v = 0; v < width; v += M_W) {
+                    int n = N - col - v < M_W ? N - col - v : M_W;
+                    m_store(dst + col * K + k * width + v, m_loadn(B + k * ldb + col + v, n));
+                }
+            col += width;
+        }
 }
 
 /* m_gemm with B from m_pack_b */

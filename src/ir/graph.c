@@ -242,32 +242,3 @@ struct graph *graph_copy(struct arena *mem, const struct graph *g)
   }
   return c;
 }
-
-// Rebuilds g into an empty graph of the same axes, so that dtypes are inferred anew.
-static int rebuild(struct graph *to, const struct graph *to_above, const int *above, const struct graph *g, enum dtype t, struct err *e)
-{
-  int iter = 0, s = OK;
-  for (int i = 0; i < g->nnodes && !s; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->op == OP_INPUT) {
-      s = graph_input(to, NULL, t, &g->tensors[n->out].shape, n->at, &(int){0}, e);
-    } else if (n->op == OP_ITER) {
-      s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, e);
-    } else if (n->sub) {
-      struct graph *sub = graph_new(to->mem, n->sub->level, n->sub->name);
-      graph_axes(sub, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop);
-      s = rebuild(sub, to, n->in, n->sub, t, e);
-      if (!s) s = graph_nest(to, sub, n->nin, n->in, n->at, &(int){0}, e);
-    } else {
-      s = graph_add(to, n->op, n->nin, n->in, &n->a, n->at, &(int){0}, e);
-    }
-    for (int k = 0; k < n->nout && !s; k++) if (g->tensors[n->out + k].name) to->tensors[n->out + k].name = arena_strdup(to->mem, g->tensors[n->out + k].name);
-  }
-  return s;
-}
-
-int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e)
-{
-  *out = graph_new(mem, KERNEL, g->name);
-  return rebuild(*out, NULL, NULL, g, t, e);
-}

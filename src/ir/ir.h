@@ -15,6 +15,7 @@
 // Files
 //   op.def, attr.def   the tables; op.c gives access to them
 //   graph.c    building: graph_add infers shapes, checks, appends; graph_copy
+//   rebuild.c  the same graph once more with something changed; graph_cast
 //   infer.c    shapes and phases, one function an index rule
 //   check.c    explains what is wrong with a whole graph
 //   schedule.c which axis runs over what, for people
@@ -203,6 +204,19 @@ int64_t graph_tile_bytes(const struct graph *g, int elem); // sum over tile tens
 bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
 uint64_t graph_hash(const struct graph *g);            // of what graph_same compares
 struct graph *graph_copy(struct arena *mem, const struct graph *g);
+
+// rebuild.c: a copy made node by node through graph_add, with what the hooks change; NULL: nothing.
+struct axes { // extents of the axes of a block or thread graph
+  int64_t grid[MAX_GRID], loop[MAX_LOOPS];
+};
+struct rebuilding {
+  const void *arg;
+  enum dtype (*dtype)(const void *arg, enum dtype was); // of an input
+  void (*axes)(const void *arg, const struct graph *g, int node, struct axes *a); // of the graph in that node of g
+  // Attributes of n, whose first input had shape `was` and now has `now`, and whose output was `made`; false: impossible.
+  bool (*attrs)(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made, struct attrs *a);
+};
+int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuilding *how, struct graph **out, struct err *e);
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
 

@@ -19,10 +19,6 @@
 // what cannot be stabilized is left as written and named in note.
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
 
-// The axes of a block graph, with other extents.
-struct axes {
-  int64_t grid[MAX_GRID], loop[MAX_LOOPS];
-};
 // The same kernel graph with other extents of the axes of one BLOCK node, shapes inferred anew; an error where they do
 // not divide what they partition, or a reshape cannot follow. What comes out is to be verified like any candidate.
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);

@@ -3,12 +3,9 @@
 // ambiguous the outermost dimension is scaled; a wrong guess does not fit elsewhere and is refused.
 #include "plan/plan.h"
 
-#include <string.h>
-
-struct resizer {
-  int node;                // of the kernel graph: the kernel that gets new axes
+struct resizing {
+  int node; // of the kernel graph: the kernel that gets new axes
   const struct axes *axes;
-  struct err *e;
 };
 
 // Dimensions of `was` scaled so that they hold `now` elements.
@@ -45,38 +42,10 @@ static bool scale_attrs(const struct node *n, const struct shape *was, const str
   return true;
 }
 
-static int rebuild(struct resizer *r, struct graph *to, const struct graph *to_above, const int *above, const struct graph *g);
-
-static int rebuild_nest(struct resizer *r, struct graph *to, const struct node *n, bool anew)
+static void new_axes(const void *arg, const struct graph *g, int node, struct axes *a)
 {
-  struct graph *sub = graph_new(to->mem, n->sub->level, n->sub->name);
-  graph_axes(sub, n->sub->ngrid, anew ? r->axes->grid : n->sub->grid, n->sub->nloop, anew ? r->axes->loop : n->sub->loop);
-  int s = rebuild(r, sub, to, n->in, n->sub);
-  return s ? s : graph_nest(to, sub, n->nin, n->in, n->at, &(int){0}, r->e);
-}
-
-static int rebuild_node(struct resizer *r, struct graph *to, const struct graph *g, const struct node *n)
-{
-  struct attrs a = n->a;
-  const struct shape *was = n->nin ? &g->tensors[n->in[0]].shape : NULL, *now = n->nin ? &to->tensors[n->in[0]].shape : NULL;
-  if (n->op == OP_INPUT) return graph_input(to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, &(int){0}, r->e);
-  if (n->nin && n->nout && !scale_attrs(n, was, now, &g->tensors[n->out].shape, &a))
-    return err_set(r->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
-  return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, r->e);
-}
-
-static int rebuild(struct resizer *r, struct graph *to, const struct graph *to_above, const int *above, const struct graph *g)
-{
-  int iter = 0, s = OK;
-  for (int i = 0; i < g->nnodes && !s; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->op == OP_ITER) s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, r->e);
-    else if (n->sub) s = rebuild_nest(r, to, n, g->level == KERNEL && i == r->node);
-    else s = rebuild_node(r, to, g, n);
-    for (int k = 0; k < n->nout && !s; k++)
-      if (g->tensors[n->out + k].name) to->tensors[n->out + k].name = arena_strdup(to->mem, g->tensors[n->out + k].name);
-  }
-  return s;
+  const struct resizing *r = arg;
+  if (g->level == KERNEL && node == r->node) *a = *r->axes;
 }
 
 static bool same_outputs(const struct graph *a, const struct graph *b)
@@ -89,9 +58,8 @@ static bool same_outputs(const struct graph *a, const struct graph *b)
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e)
 {
   CHECK(g->level == KERNEL && g->nodes[node].op == OP_BLOCK);
-  struct resizer r = {node, to, e};
-  *out = graph_new(mem, KERNEL, g->name);
-  int s = rebuild(&r, *out, NULL, NULL, g);
+  struct rebuilding how = {.arg = &(struct resizing){node, to}, .axes = new_axes, .attrs = scale_attrs};
+  int s = graph_rebuild(mem, g, &how, out, e);
   if (s) return s;
   if (!same_outputs(g, *out)) return err_set(e, ERR_SHAPE, NOWHERE, "the outputs would have other shapes");
   return graph_check(*out, e);

@@ -1,6 +1,6 @@
 // Generated code against float64. The reference is evaluated node by node, so that products, where nearly all the
 // work of a large program is, can be done by a blocked loop on all cores; everything else is the interpreter's.
-// Inputs are normal(0, 1). Where a reference value leaves the range of the dtype it is stored in (exp of a long dot
+// Inputs have mean 0 and variance 1. Where a reference value leaves the range of the dtype it is stored in (exp of a long dot
 // product), the inputs are made smaller until none does, because no arithmetic in that dtype could be right there.
 #include "eval/eval.h"
 #include "gen/mica_cpu.h"
@@ -34,7 +34,6 @@ struct product {
 };
 
 // to += x[0] * row[0] + x[1] * row[1] + ...
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows, int64_t width)
 {
   int64_t k = 0;

@@ -1,0 +1,68 @@
+// The same graph once more, node by node, with something changed on the way; shapes, dtypes and phases are inferred anew.
+#include "ir/ir.h"
+
+#include <string.h>
+
+struct context {
+  const struct rebuilding *how;
+  struct err *e;
+};
+
+static int rebuild(const struct context *c, struct graph *to, const struct graph *to_above, const int *above, const struct graph *g);
+
+static int rebuild_nest(const struct context *c, struct graph *to, const struct graph *g, const struct node *n)
+{
+  struct graph *sub = graph_new(to->mem, n->sub->level, n->sub->name);
+  struct axes a = {{0}, {0}};
+  memcpy(a.grid, n->sub->grid, sizeof a.grid), memcpy(a.loop, n->sub->loop, sizeof a.loop);
+  if (c->how->axes) c->how->axes(c->how->arg, g, (int)(n - g->nodes), &a);
+  graph_axes(sub, n->sub->ngrid, a.grid, n->sub->nloop, a.loop);
+  int s = rebuild(c, sub, to, n->in, n->sub);
+  return s ? s : graph_nest(to, sub, n->nin, n->in, n->at, &(int){0}, c->e);
+}
+
+static int rebuild_node(const struct context *c, struct graph *to, const struct graph *g, const struct node *n)
+{
+  const struct tensor *t = &g->tensors[n->out];
+  if (n->op == OP_INPUT) {
+    enum dtype dtype = c->how->dtype ? c->how->dtype(c->how->arg, t->dtype) : t->dtype;
+    return graph_input(to, NULL, dtype, &t->shape, n->at, &(int){0}, c->e);
+  }
+  struct attrs a = n->a;
+  if (c->how->attrs && n->nin && n->nout) {
+    const struct shape *was = &g->tensors[n->in[0]].shape, *now = &to->tensors[n->in[0]].shape;
+    if (!c->how->attrs(n, was, now, &t->shape, &a))
+      return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
+  }
+  return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, c->e);
+}
+
+static int rebuild(const struct context *c, struct graph *to, const struct graph *to_above, const int *above, const struct graph *g)
+{
+  int iter = 0, s = OK;
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_ITER) s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, c->e);
+    else s = n->sub ? rebuild_nest(c, to, g, n) : rebuild_node(c, to, g, n);
+    for (int k = 0; k < n->nout && !s; k++)
+      if (g->tensors[n->out + k].name) to->tensors[n->out + k].name = arena_strdup(to->mem, g->tensors[n->out + k].name);
+  }
+  return s;
+}
+
+int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuilding *how, struct graph **out, struct err *e)
+{
+  *out = graph_new(mem, KERNEL, g->name);
+  return rebuild(&(struct context){how, e}, *out, NULL, NULL, g);
+}
+
+static enum dtype to_dtype(const void *arg, enum dtype was)
+{
+  (void)was;
+  return *(const enum dtype *)arg;
+}
+
+int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e)
+{
+  return graph_rebuild(mem, g, &(struct rebuilding){.arg = &t, .dtype = to_dtype}, out, e);
+}
