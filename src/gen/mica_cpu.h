@@ -768,21 +768,52 @@ M_FN void m_stream_panel(int M, m_prod g)
         m_ukr(mr, 2, 0, 1, &g);
 }
 
-/* The same for rows in more than two blocks of registers: each strip of B is packed first, so that the blocks after the
- * first find it in the nearest cache and C is visited half as often. */
+/* A block of rows that multiplies B where it lies, and on the way packs it into a strip for the
+ * blocks after it and fetches what comes next: memory works while the core multiplies. */
+M_FN void m_ukr_pack(int mr, const m_prod *g, float *strip, const float *next)
+{
+    const float *A = g->A, *B = g->B;
+    m_vec c[8][2], b[2];
+    M_UNROLL
+    for (int i = 0; i < mr; i++)
+        c[i][0] = c[i][1] = (m_vec){0};
+    for (int k = 0; k < g->K; k++) {
+        M_UNROLL
+        for (int v = 0; v < 2; v++) {
+            b[v] = m_load(B + v * M_W);
+            M_PIN(b[v]);
+            m_store(strip + v * M_W, b[v]);
+            __builtin_prefetch(next + v * M_W);
+        }
+        M_UNROLL
+        for (int i = 0; i < mr; i++) {
+            m_vec a = m_splat(A[i * g->ars]);
+            c[i][0] += a * b[0], c[i][1] += a * b[1];
+        }
+        A += g->acs, B += g->ldb, next += g->ldb, strip += 2 * M_W;
+    }
+    M_UNROLL
+    for (int i = 0; i < mr; i++)
+        M_UNROLL
+        for (int v = 0; v < 2; v++) {
+            float *p = g->C + i * g->ldc + v * M_W;
+            m_store(p, g->acc ? m_load(p) + c[i][v] : c[i][v]);
+        }
+}
+
+/* A streaming product of several blocks of rows: those after the first find each strip of B in the
+ * nearest cache. */
 M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
 {
     float strip[M_STRIP * 2 * M_W] __attribute__((aligned(64)));
+    int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks;
     for (int k = 0; k < rows; k += M_STRIP)
         for (int j = 0; j < cols; j += 2 * M_W) {
-            const float *B = g.B + k * g.ldb + j;
-            for (int r = 0; r < M_STRIP; r++, B += g.ldb) {
-                m_store(strip + r * 2 * M_W, m_load(B));
-                m_store(strip + r * 2 * M_W + M_W, m_load(B + M_W));
-                __builtin_prefetch(B + M_STRIP * g.ldb);
-            }
-            m_panel(M, 2, (m_prod){g.A + k, strip, g.C + j, g.ars, 1, 2 * M_W, g.ldc, M_STRIP,
-                                   g.acc || k, M_W, 0});
+            const float *B = g.B + k * g.ldb + j, *next = B - j + (k + M_STRIP < rows ? M_STRIP * g.ldb : 0);
+            m_prod at = {g.A + k, B, g.C + j, g.ars, 1, g.ldb, g.ldc, M_STRIP, g.acc || k, M_W, 0};
+            m_ukr_pack(mr, &at, strip, j + 2 * M_W < cols ? B + 2 * M_W : next);
+            at.A += mr * g.ars, at.C += mr * g.ldc, at.B = strip, at.ldb = 2 * M_W;
+            m_panel(M - mr, 2, at);
         }
 }
 
@@ -794,7 +825,7 @@ M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
 M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
                         ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-    const int packed = M > 2 * M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
+    const int packed = M > M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
     const int cols = N - N % (2 * M_W), rows = K - K % step;
     if (packed)
         m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
