@@ -7,6 +7,7 @@
 //   output.c    answers to files and standard output
 //   npy.c       numpy's array files
 //   abstract_text.c  abstract expressions of a graph
+//   covers.c    the answer to `search --covers`
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -30,8 +31,8 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db;
-  int max_block_ops, max_kernel_ops, max_part_ops, threads, measure, top;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers;
+  int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, measure, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, no_db, quiet;
 };
@@ -76,8 +77,12 @@ bool output_wants_text(const struct cli *c);     // not --quiet, and standard ou
 int output_folder(const char *path, struct err *e); // made, and can be written to
 
 // ---- what several subcommands do ----
+enum { CLI_FULL_OPS = 20000000 }; // a full-size test of each of many graphs may take so many operations
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
+struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
+int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
+int cli_covers(struct cli *c, struct job *j); // of --covers
 
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output

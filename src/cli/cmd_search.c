@@ -1,12 +1,10 @@
 // mica search: graphs and their proofs, without compiling.
 #include "cli/cli.h"
 
-enum { FULL_OPS = 20000000 }; // a full-size test of each graph that is shown would take longer than the search
-
 // One found graph, proven against its part.
 static int prove(struct cli *c, const struct job *j, const struct part *p, const struct found *f, json_t **out)
 {
-  struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = j->threads, .stop = cli_stop};
+  struct verify_opts o = {.seed = c->seed, .full_size_ops = CLI_FULL_OPS, .threads = j->threads, .stop = cli_stop};
   struct certificate r = {0};
   TRY(verify_equal(p->g, f->g, &o, &r, &c->err));
   *out = json_pack("{s:f, s:i, s:i, s:i, s:o, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",
@@ -96,6 +94,10 @@ static int run(struct cli *c, struct job *j, const struct mica_options *o)
   struct search_result *r;
   TRY(load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err));
   TRY(job_open(j, &c->mem, g, o, &c->err));
+  if (c->covers) {
+    TRY(job_split(j, &c->err));
+    return cli_covers(c, j);
+  }
   int status = pipe_search(j, &r, &c->err), found = 0;
   progress_clear(o->progress_arg);
   if (status != OK) return status;

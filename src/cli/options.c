@@ -91,6 +91,7 @@ static void defaults(struct cli *c, int most)
   struct mica_options o = mica_options_default();
   c->target = o.target, c->engine = "f64";
   c->max_block_ops = o.max_block_ops, c->max_kernel_ops = o.max_kernel_ops, c->max_part_ops = o.max_part_ops;
+  c->max_values = o.max_values;
   c->measure = o.measure, c->top = 8, c->seed = o.seed;
   c->set = NEWS(&c->mem, const char *, most);
   c->args = NEWS(&c->mem, const char *, most);

@@ -73,9 +73,9 @@ int mica_load_text(struct mica_context *m, const char *text, const char *name, i
 struct mica_options mica_options_default(void)
 {
   return (struct mica_options){.target = "cpu",
-                               .max_block_ops = 11,
                                .max_kernel_ops = 5,
                                .max_part_ops = 24,
+                               .max_values = 1500,
                                .measure = 8,
                                .seconds = 1,
                                .seed = 1,

@@ -24,13 +24,10 @@ bool candidate_known(const struct contest *c, const struct graph *g)
   return false;
 }
 
-static int library_kernels(const struct graph *g)
+static int block_graphs(const struct graph *g)
 {
   int n = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    enum op op = g->nodes[i].op;
-    n += op != OP_BLOCK && op != OP_INPUT && op != OP_OUTPUT && op != OP_CONST;
-  }
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].op == OP_BLOCK;
   return n;
 }
 
@@ -39,10 +36,10 @@ static int library_kernels(const struct graph *g)
 enum { ROUNDS = 5 };
 static bool wanted(const struct contest *c, const struct found *f, int round)
 {
-  int as_many = 0, alike = 0, library = library_kernels(f->g);
+  int as_many = 0, alike = 0, blocks = block_graphs(f->g);
   for (int i = 1; i < c->ncand; i++) {
     bool same = c->cand[i].kernels == f->kernels;
-    as_many += same, alike += same && library_kernels(c->cand[i].found) == library;
+    as_many += same, alike += same && block_graphs(c->cand[i].found) == blocks;
   }
   switch (round) {
   case 0: return !as_many;

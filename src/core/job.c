@@ -30,6 +30,7 @@ struct search_opts job_search_opts(struct job *j)
   return (struct search_opts){
       .max_block_ops = o->max_block_ops,
       .max_kernel_ops = o->max_kernel_ops,
+      .max_values = o->max_values,
       .threads = j->threads,
       .seed = o->seed,
       .off = j->off,
@@ -39,6 +40,17 @@ struct search_opts job_search_opts(struct job *j)
   };
 }
 
+static int no_rule(const char *name, size_t n, const char *why, struct err *e)
+{
+  struct str all = {0};
+  for (int k = 0; k < PRUNES; k++)
+    if (prune_rows[k].switchable) str_add(&all, "%s%s", all.n ? ", " : "", prune_rows[k].name);
+  err_set(e, ERR_OPTION, NOWHERE, "%s %.*s", why, (int)MIN(n, 60), name);
+  err_hint(e, "the rules that can be switched off are %s", all.p);
+  str_free(&all);
+  return (int)e->status;
+}
+
 int prune_parse(const char *names, unsigned *off, struct err *e)
 {
   *off = 0;
@@ -46,14 +58,8 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
     size_t n = strcspn(names, ",");
     int i = 0;
     while (i < PRUNES && (strlen(prune_rows[i].name) != n || memcmp(prune_rows[i].name, names, n))) i++;
-    if (i == PRUNES) {
-      struct str all = {0};
-      for (int k = 0; k < PRUNES; k++) str_add(&all, "%s%s", k ? ", " : "", prune_rows[k].name);
-      err_set(e, ERR_OPTION, NOWHERE, "there is no pruning rule %.*s", (int)MIN(n, 60), names);
-      err_hint(e, "the rules are %s", all.p);
-      str_free(&all);
-      return (int)e->status;
-    }
+    if (i == PRUNES) return no_rule(names, n, "there is no pruning rule", e);
+    if (!prune_rows[i].switchable) return no_rule(names, n, "what it removes is no graph that could run, so nothing switches off the rule", e);
     *off |= 1u << i;
     names += n + (names[n] == ',');
   }
@@ -68,9 +74,9 @@ static const char *key_of(const struct job *j, const char *kind, const struct gr
   struct str text = {0};
   graph_print(g, &text);
   const char *key = arena_printf(
-      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d, off %x, measure %d, seed %llu\n%s",
+      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, seed %llu\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, j->off, o->measure,
+      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure,
       (unsigned long long)o->seed, str_text(&text));
   str_free(&text);
   return key;

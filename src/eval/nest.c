@@ -45,7 +45,7 @@ static void save(struct run *r, const struct graph *g, const struct node *n, con
 // How x is folded into an accumulator: along dim, or element by element.
 static struct fold accum_fold(const struct node *n, const struct shape *x, const struct shape *acc)
 {
-  if (op_rows[n->op].flags & REDUCES) return fold_of(x, acc, n->a.dim);
+  if (op_rows[n->op].flags & REDUCES) return fold_of(n, x, acc);
   return (struct fold){1, 1, 1, shape_size(x)};
 }
 

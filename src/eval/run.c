@@ -52,11 +52,13 @@ struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
 
 bool run_stopped(const struct run *r) { return r->stop && *r->stop && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped"); }
 
-struct fold fold_of(const struct shape *from, const struct shape *to, int dim)
+struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to)
 {
+  int dim = n->a.dim;
   struct fold f = {1, to->d[dim], from->d[dim] / to->d[dim], 1};
   for (int i = 0; i < dim; i++) f.outer *= from->d[i];
   for (int i = dim + 1; i < from->n; i++) f.inner *= from->d[i];
+  if (op_rows[n->op].attrs & A_EXTENT) f.inner *= f.groups, f.groups = 1; // not neighbours, but every extent-th
   return f;
 }
 
@@ -70,7 +72,7 @@ static void run_contract(struct run *r, struct frame *f, const struct node *n, s
 
 static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)
 {
-  struct fold d = fold_of(&x.s, &o.s, n->a.dim);
+  struct fold d = fold_of(n, &x.s, &o.s);
   r->dom->fold(r->F, n->op, true, &d, o.p, x.p);
   if (op_rows[n->op].flags & MEAN) r->dom->finish(r->F, false, d.len, shape_size(&o.s), o.p);
 }

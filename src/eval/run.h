@@ -48,7 +48,7 @@ struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
 bool run_stopped(const struct run *r);                  // sets the error
 int run_node(struct run *r, struct frame *f, int node); // run.c: every rule but IO and ACCUM
 int run_nest(struct run *r, struct frame *f, const struct node *n, struct frame *sub); // nest.c
-struct fold fold_of(const struct shape *from, const struct shape *to, int dim);
+struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to); // along the node's dim
 struct value frame_arg(const struct frame *f, const struct node *n, int i);
 
 // move.c: copies a box of elements; strides count elements.

@@ -15,6 +15,7 @@
 //   block.c    block and thread statements
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content
+//   mirage.c   muGraphs that the public Mirage project saved
 #ifndef MICA_FRONT_H
 #define MICA_FRONT_H
 
@@ -35,5 +36,9 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
 // Reads a file: JSON when it starts with '{', this language otherwise.
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out,
                struct err *e);
+// Reads muGraphs saved by Mirage, n bytes of JSON: graphs (*out)[0..*count), checked, their inputs of dtype t, which such
+// files do not say reliably. After an error those before it are there.
+int front_mirage(struct arena *mem, const char *text, size_t n, const char *file, enum dtype t, struct graph ***out, int *count,
+                 struct err *e);
 
 #endif

@@ -14,9 +14,8 @@ static enum stage inside(const struct block *b) { return is_first(b) ? BEFORE : 
 static struct folded fold_of(const struct block *b, const struct node *n)
 {
   int64_t extent = b->g->tensors[n->in[0]].shape.d[n->a.dim];
-  int64_t group = op_rows[n->op].attrs & A_EXTENT ? extent / n->a.extent : extent;
-  double all = (double)(group * b->iterations);
-  return (struct folded){FOLD_SUM, n->a.dim, group, op_rows[n->op].flags & MEAN ? 1 / all : 1};
+  double all = (double)(extent * b->iterations);
+  return (struct folded){FOLD_SUM, n->a.dim, extent, op_rows[n->op].flags & MEAN ? 1 / all : 1};
 }
 
 // The buffer, made and zeroed when first asked for.

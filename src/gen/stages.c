@@ -111,7 +111,8 @@ static int emit_node(struct block *b, int i)
                   : accum_is(n->op) && b->iterations > 1 ? INSIDE
                                                          : stage_of(b, n->out);
   block_comment(b, i, st);
-  switch (op_rows[n->op].rule) {
+  enum rule rule = op_rows[n->op].attrs & A_EXTENT ? RULE_COMPOSITE : op_rows[n->op].rule; // expand.c rewrites both
+  switch (rule) {
   case RULE_IO: return n->op == OP_ITER ? emit_iter(b, i) : emit_save(b, i);
   case RULE_CONST: break;
   case RULE_MAP:

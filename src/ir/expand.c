@@ -1,4 +1,4 @@
-// Composites into primitives, at every level that has them; every other node is copied. The plain form is what is
+// Composites and partial sums into primitives, at every level that has them; every other node is copied. The plain form is what is
 // searched and proved, since it has the exponential's laws and no maximum; the stable form subtracts the row
 // maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
 #include "ir/ir.h"
@@ -54,8 +54,31 @@ static int normalized(struct rewrite *w, int x, int last, double eps, int nin, c
   return r;
 }
 
+static int reshaped(struct rewrite *w, int x, const struct shape *s)
+{
+  struct attrs a = attrs_default(OP_RESHAPE);
+  a.shape = *s;
+  return put(w, OP_RESHAPE, x, -1, &a);
+}
+
+// Partial sums of every extent-th element: the dimension as a matrix with `extent` columns, of which the rows add up.
+static int partial_sums(struct rewrite *w, const struct node *n, int x)
+{
+  struct shape s = w->to->tensors[x].shape, matrix = {s.n + 1};
+  if (s.n == MAX_DIMS) {
+    if (!w->status) w->status = err_set(w->e, ERR_LIMIT, n->at, "%s of a tensor of %d dimensions", op_rows[n->op].name, MAX_DIMS);
+    return x;
+  }
+  for (int i = 0; i <= s.n; i++) matrix.d[i] = s.d[i - (i > n->a.dim)];
+  matrix.d[n->a.dim] /= n->a.extent, matrix.d[n->a.dim + 1] = s.d[n->a.dim] = n->a.extent;
+  return reshaped(w, along(w, n->op == OP_SUM_TO ? OP_SUM : OP_ACCUM_SUM, reshaped(w, x, &matrix), n->a.dim), &s);
+}
+
+static bool is_composite(enum op op) { return op_rows[op].rule == RULE_COMPOSITE || op == OP_SUM_TO || op == OP_ACCUM_SUM_TO; }
+
 static int composite(struct rewrite *w, const struct node *n, const int *in)
 {
+  if (op_rows[n->op].rule != RULE_COMPOSITE) return partial_sums(w, n, in[0]);
   int last = w->to->tensors[in[0]].shape.n - 1;
   if (n->op == OP_SOFTMAX) return softmax(w, in[0], n->a.dim);
   int x = in[0];
@@ -83,7 +106,7 @@ static int copy_node(struct rewrite *w, const struct graph *g, const struct grap
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;
-  if (op_rows[n->op].rule != RULE_COMPOSITE) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
+  if (!is_composite(n->op)) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
   *out = composite(w, n, in);
   return w->status;
 }

@@ -242,3 +242,15 @@ struct graph *graph_copy(struct arena *mem, const struct graph *g)
   }
   return c;
 }
+
+struct graph *graph_reorder(struct arena *mem, const struct graph *g, const int *order)
+{
+  struct graph *c = graph_copy(mem, g);
+  int n = graph_inputs(g, NULL), *in = NEWS(mem, int, n + 1), *to = NEWS(mem, int, g->ntensors + 1);
+  graph_inputs(g, in);
+  for (int t = 0; t < g->ntensors; t++) to[t] = t;
+  for (int i = 0; i < n; i++) to[in[order[i]]] = in[i];
+  for (int i = 0; i < c->nnodes; i++)
+    for (int k = 0; k < c->nodes[i].nin; k++) c->nodes[i].in[k] = to[c->nodes[i].in[k]];
+  return c;
+}

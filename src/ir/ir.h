@@ -197,13 +197,15 @@ int graph_name(struct graph *g, int t, const char *name, struct loc at, struct e
 
 int graph_inputs(const struct graph *g, int *tensors);  // INPUT (ITER) tensors in order; returns how many; may be NULL
 int graph_outputs(const struct graph *g, int *tensors); // tensors given to OUTPUT (SAVE) nodes in order
-int graph_ops(const struct graph *g);                   // operators and accumulators: no iterators, savers, views, constants
+int graph_ops(const struct graph *g);                   // operators, accumulators and nested graphs: no iterators, savers, views, constants
 int64_t graph_blocks(const struct graph *g);            // product of grid
 int64_t graph_iterations(const struct graph *g);        // product of loop
 int64_t graph_tile_bytes(const struct graph *g, int elem); // sum over tile tensors, elem bytes an element
 bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
 uint64_t graph_hash(const struct graph *g);            // of what graph_same compares
 struct graph *graph_copy(struct arena *mem, const struct graph *g);
+// A copy in which input i takes the place of input order[i]; both have the same shape and dtype.
+struct graph *graph_reorder(struct arena *mem, const struct graph *g, const int *order);
 
 // rebuild.c: a copy made node by node through graph_add, with what the hooks change; NULL: nothing.
 struct axes { // extents of the axes of a block or thread graph

@@ -87,9 +87,7 @@ static int rule_contract(struct site *s, const struct node *n, struct scaled *x,
 static int rule_reduce(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
   if (n->op == OP_MAX) return not_linear(s, n);
-  int64_t extent = old_shape(s, n->in[0])->d[n->a.dim], group = n->op == OP_SUM_TO ? extent / n->a.extent
-                                                                : n->a.group       ? n->a.group
-                                                                                   : extent;
+  int64_t extent = old_shape(s, n->in[0])->d[n->a.dim], group = n->a.group ? n->a.group : extent;
   int64_t run = extent / factor_extent(s, x, n->a.dim);
   if (run % group && factor_settle(s, x, n->a.dim)) return NO;
   if (copy_node(s, n, x, out)) return NO;
@@ -176,13 +174,12 @@ static int accum_concat(struct site *s, const struct node *n, struct scaled *x, 
   return OK;
 }
 
-// Accumulators that reduce in a way of their own: the reduction first, then a plain accumulator.
-static int reduce_tile(struct site *s, const struct node *n, struct scaled *x)
+// A mean has no accumulator that rescales: the mean of the tile first, then a plain one.
+static int mean_tile(struct site *s, const struct node *n, struct scaled *x)
 {
-  enum op op = n->op == OP_ACCUM_SUM ? OP_SUM : n->op == OP_ACCUM_MEAN ? OP_MEAN : OP_SUM_TO;
-  struct attrs a = attrs_default(op);
-  a.dim = n->a.dim, a.extent = n->a.extent;
-  return site_add(s, op, 1, &x->t, &a, &x->t);
+  struct attrs a = attrs_default(OP_MEAN);
+  a.dim = n->a.dim;
+  return site_add(s, OP_MEAN, 1, &x->t, &a, &x->t);
 }
 
 static int accum_rescaled(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
@@ -193,7 +190,7 @@ static int accum_rescaled(struct site *s, const struct node *n, struct scaled *x
   if (factor_settle_loop(s, x, &f)) return NO;
   if (n->op == OP_ACCUM_SUM)
     a.dim = n->a.dim;
-  else if (n->op != OP_ACCUM && reduce_tile(s, n, x))
+  else if (n->op == OP_ACCUM_MEAN && mean_tile(s, n, x))
     return NO;
   if (site_add(s, op, 2, (const int[]){x->t, f}, &a, &out->t)) return NO;
   give_factor(out, 1, x, 1);
@@ -204,8 +201,7 @@ static int accum_rescaled(struct site *s, const struct node *n, struct scaled *x
 
 static int rule_accum(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
-  if (n->op != OP_ACCUM && n->op != OP_ACCUM_SUM && n->op != OP_ACCUM_MEAN && n->op != OP_ACCUM_SUM_TO)
-    return not_linear(s, n);
+  if (n->op != OP_ACCUM && n->op != OP_ACCUM_SUM && n->op != OP_ACCUM_MEAN) return not_linear(s, n);
   int join = n->op == OP_ACCUM ? concatenates(s, n) : 0;
   if (join < 0) return give_up(s, "an accumulator sums over one axis and concatenates over another");
   if (join) return accum_concat(s, n, x, out);

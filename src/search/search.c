@@ -8,14 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
+enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
 
 const struct prune_row prune_rows[PRUNES] = {
-#define PRUNE(id, name, doc) {#name, doc},
+#define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
 #include "search/prune.def"
 #undef PRUNE
 };
 
+struct question { // which of these graphs does the space hold?
+  int n;
+  struct graph *const *g;
+  struct cover *out;
+};
 struct job {
   struct arena *mem, *out; // of the search; of its results
   struct space *s;
@@ -32,6 +37,9 @@ struct job {
   int nfixed, ncut, ndev;
   struct device dev[MAX_VISITS + MAX_CUTS];
   bool keep;             // keep fingerprints of values that may be cuts
+  int ncut_tables;       // schedules with more values than the limit
+  const struct question *asked; // instead of searching plans
+  bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
 };
 
 static bool stopped(const struct job *j)
@@ -209,14 +217,37 @@ static void finish(struct job *j, struct planner *pl, struct search_result *r)
   }
 }
 
+// What cut the space, and what to raise.
+static void limits_met(const struct job *j, struct str *s)
+{
+  if (stopped(j)) str_add(s, "the search was stopped");
+  else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
+  if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
+}
+
+static void answer(struct job *j, const struct planner *pl)
+{
+  struct worker **by = NEWS(j->mem, struct worker *, j->ntable);
+  for (int i = 0; i < j->ntable; i++) by[i] = &j->w[j->by[i]];
+  for (int i = 0; i < j->asked->n && !stopped(j); i++) {
+    struct cover *c = &j->asked->out[i];
+    c->held = space_covers(j->mem, pl, by, j->asked->g[i], c->why, sizeof c->why);
+  }
+}
+
 static void explain(const struct job *j, struct search_result *r)
 {
+  struct str s = {0};
   int worst = 0;
   for (int k = 1; k < PRUNES; k++)
     if (r->stats.pruned[k] > r->stats.pruned[worst]) worst = k;
-  snprintf(r->why, sizeof r->why, "%s; rule `%s` removed most: %llu operators (%s)%s", r->complete ? "the space was searched to its end" : stopped(j) ? "the search was stopped" : "a limit on values or graphs cut the space",
-           prune_rows[worst].name, (unsigned long long)r->stats.pruned[worst], prune_rows[worst].doc,
-           r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
+  if (r->complete) str_add(&s, "the space was searched to its end");
+  else limits_met(j, &s);
+  str_add(&s, "; rule `%s` removed most: %llu operators (%s)%s", prune_rows[worst].name, (unsigned long long)r->stats.pruned[worst],
+          prune_rows[worst].doc, r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
+  snprintf(r->why, sizeof r->why, "%s", str_text(&s));
+  str_free(&s);
 }
 
 static int open_workers(struct job *j)
@@ -242,14 +273,14 @@ static void run(struct job *j, struct search_result *r)
   pool_run(j->nworker, j->ntable, saturate_one, j);
   count(j, &r->stats);
   tell(j, r, 0.2);
-  r->complete = true;
+  j->all_cuts = true;
   if (j->keep) {
-    r->complete = add_cuts(j);
+    j->all_cuts = add_cuts(j);
     j->ncut = j->ndev - j->nfixed, j->keep = false;
     pool_run(j->nworker, j->ntable, saturate_one, j);
     count(j, &r->stats);
   }
-  for (int i = 0; i < j->ntable; i++) r->complete &= !j->table[i].cut;
+  for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
   tell(j, r, 0.6);
   for (int o = 0; o < j->s->nout; o++) {
     int v = j->s->out[o];
@@ -257,8 +288,10 @@ static void run(struct job *j, struct search_result *r)
   }
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, &r->stats, j->mem, true};
-  if (!stopped(j)) finish(j, &pl, r);
-  r->complete &= pl.complete && !stopped(j);
+  if (!stopped(j) && j->asked) answer(j, &pl);
+  else if (!stopped(j)) finish(j, &pl, r);
+  j->all_graphs = pl.complete;
+  r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.
@@ -301,22 +334,22 @@ static int norms(const struct graph *p)
   return n;
 }
 
-int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-               struct search_result *r, struct err *e)
+static void search(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+                   const struct question *asked, struct search_result *r)
 {
-  (void)e;
   double start = now_seconds();
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
+  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
   if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
   if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
+  if (!j->o.max_values) j->o.max_values = VALUES;
   if (!j->o.most) j->o.most = MOST;
   j->s = NEW(&scratch, struct space), j->f = NEW(&scratch, struct fctx);
   char why[160] = "";
   if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
-    run_chain(mem, p, t, &j->o, r);
+    if (!asked) run_chain(mem, p, t, &j->o, r);
     r->complete = r->n > 0;
     if (r->n) snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
     else snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
@@ -329,5 +362,25 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
   }
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
+}
+
+int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+               struct search_result *r, struct err *e)
+{
+  (void)e;
+  search(mem, p, t, o, NULL, r);
+  return OK;
+}
+
+int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
+                  struct graph *const *g, struct cover *out, struct err *e)
+{
+  struct search_result r;
+  struct graph **plain = NEWS(mem, struct graph *, n + 1);
+  for (int i = 0; i < n; i++) {
+    out[i] = (struct cover){.why = "the program is not one that is searched"};
+    if (graph_expand(mem, g[i], false, &plain[i], e) != OK) return (int)e->status;
+  }
+  search(mem, p, t, o, &(struct question){n, plain, out}, &r);
   return OK;
 }

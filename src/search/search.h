@@ -7,13 +7,15 @@
 #include "target/target.h"
 
 enum prune {
-#define PRUNE(id, name, doc) PRUNE_##id,
+#define PRUNE(id, ...) PRUNE_##id,
 #include "search/prune.def"
 #undef PRUNE
   PRUNES
 };
 struct prune_row {
-  const char *name, *doc;
+  const char *name;
+  bool switchable;
+  const char *doc;
 };
 extern const struct prune_row prune_rows[PRUNES];
 
@@ -30,6 +32,7 @@ struct search_stats {
 struct search_opts {
   int max_block_ops;  // operators and accumulators of one block graph; 0 means 11, 16 where the program has two norms
   int max_kernel_ops; // kernels of a kernel graph; 0 means 5
+  int max_values;     // values of one schedule; 0 means 1500
   int threads;
   uint64_t seed;
   unsigned off;       // pruning rules switched off, bits 1 << PRUNE_x
@@ -59,4 +62,13 @@ struct search_result {
 // p: an expanded program of one Lax subprogram (lax.h). Results live in mem.
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
                struct search_result *r, struct err *e);
+
+// Is each of n kernel graphs of that program in the space that search_run would search under these options? Structure
+// counts, not sizes; docs/search.md lists what else makes no difference. `why` names the place and the rule where not.
+struct cover {
+  bool held;
+  char why[256];
+};
+int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
+                  struct graph *const *g, struct cover *out, struct err *e);
 #endif

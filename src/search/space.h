@@ -25,6 +25,7 @@
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
 //   kernels.c   chains of kernels that end in the program's outputs
+//   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
 //   search.c    the line through all of these
 #ifndef MICA_SPACE_H
@@ -324,6 +325,11 @@ int plan_kernels(struct planner *pl, struct plan *out, int most);
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
+
+// ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
+
+// by[i]: the worker that made table i. false: *why says where the walk along g ended and what removed the next step.
+bool space_covers(struct arena *mem, const struct planner *pl, struct worker *const *by, const struct graph *g, char *why, size_t room);
 
 // ---- chain.c: programs of any length that work row by row ------------------------------------------------------------
 

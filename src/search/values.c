@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-enum { MOST_VALUES = 1500 }; // of one schedule; what lies beyond is reported as cut
 
 struct run {
   struct table *t;
@@ -177,7 +176,7 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
 {
   const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
   struct value v = {.has = a->has, .stored = a->stored, .phase = a->phase, .leaf = -1, .der = -1};
-  if (b && !r->voc->outer && (a->stored & ~b->stored) && (b->stored & ~a->stored)) { // an outer product
+  if (b && !(r->voc->outer || r->off >> PRUNE_SHAPE & 1) && (a->stored & ~b->stored) && (b->stored & ~a->stored)) { // an outer product
     prune(r, PRUNE_SHAPE);
     return;
   }
@@ -225,7 +224,7 @@ static void try_product(struct run *r, int x, int y, int c)
   mask over = a->stored & all_of(c);
   struct value v = {.leaf = -1, .der = -1};
   if (a->stored == b->stored) { // neither rows nor columns: a sum of elementwise products
-    prune(r, PRUNE_CANON);
+    prune(r, PRUNE_SHAPE);
     return;
   }
   if (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b)) return;
@@ -261,7 +260,10 @@ static void binary(struct run *r, int x, int y)
   const struct vocabulary *voc = r->voc;
   if (voc->add) try_pair(r, OP_ADD, x, y);
   if (voc->mul) try_pair(r, OP_MUL, x, y);
-  if (x != y) r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
+  if (x != y && r->off >> PRUNE_CANON & 1) {
+    if (voc->add) try_pair(r, OP_ADD, y, x);
+    if (voc->mul) try_pair(r, OP_MUL, y, x);
+  } else if (x != y) r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
   if (voc->div) try_pair(r, OP_DIV, x, y);
   if (voc->sub) try_pair(r, OP_SUB, x, y);
   if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
@@ -269,7 +271,7 @@ static void binary(struct run *r, int x, int y)
   for (int i = 0; i < voc->n; i++) {
     if (op_rows[voc->i[i].op].least != 2) continue;
     try_map(r, &voc->i[i], i, x, y);
-    if (x != y && !(op_rows[voc->i[i].op].flags & COMMUTES)) try_map(r, &voc->i[i], i, y, x);
+    if (x != y && (r->off >> PRUNE_CANON & 1 || !(op_rows[voc->i[i].op].flags & COMMUTES))) try_map(r, &voc->i[i], i, y, x);
   }
   if (!voc->product) return;
   for (int c = 0; c < r->s->nclass; c++) {
@@ -305,7 +307,7 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
   for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
   for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
-    if (t->n > MOST_VALUES) {
+    if (t->n > o->max_values) {
       t->cut = true;
       break;
     }

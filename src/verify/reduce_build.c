@@ -15,7 +15,6 @@ static struct attrs small_attrs(struct system *s, const struct frame *f, int i)
   if (n->op == OP_RESHAPE) a.shape = small_shape(s, f, n->out);
   if (n->op == OP_REPEAT) a.times = shrink_value(s, f->attr[i]);
   if ((op_rows[n->op].attrs & A_GROUP) && a.group) a.group = shrink_value(s, f->attr[i]);
-  if (op_rows[n->op].attrs & A_EXTENT) a.extent = shrink_value(s, f->attr[i]);
   return a;
 }
 

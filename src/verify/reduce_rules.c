@@ -32,7 +32,7 @@ static void matrices(struct system *s, const struct frame *f, int x, int y, int 
   }
 }
 
-// in = out * group along dim; `group` and `extent` attributes are variables of the node.
+// in = out * group along dim; `group` is a variable of the node.
 static void reduction(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
@@ -40,7 +40,7 @@ static void reduction(struct system *s, struct frame *f, int i)
   int group = shrink_var(s, extent(f, x, dim) / extent(f, t, dim));
   same_but(s, f, x, t, dim);
   shrink_product(s, 1, (int[]){f->dims[x] + dim}, 2, (int[]){group, f->dims[t] + dim});
-  f->attr[i] = op_rows[n->op].attrs & A_EXTENT ? f->dims[t] + dim : group;
+  f->attr[i] = group;
 }
 
 // Groups of neighbouring extents with the same product; extents of 1 belong nowhere.

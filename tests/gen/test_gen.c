@@ -19,7 +19,9 @@ static const struct target small = {.name = "cpu", .cores = 3, .lanes = 16, .l3 
 static void parse(struct arena *mem, const char *text, struct graph **g)
 {
   struct err e = {0};
-  if (front_parse(mem, text, strlen(text), "case", 0, NULL, g, &e)) fail_msg("%d:%d: %s", e.at.line, e.at.col, e.text);
+  struct graph *written;
+  if (front_parse(mem, text, strlen(text), "case", 0, NULL, &written, &e)) fail_msg("%d:%d: %s", e.at.line, e.at.col, e.text);
+  if (graph_expand(mem, written, true, g, &e)) fail_msg("%s", e.text);
 }
 
 static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header,
