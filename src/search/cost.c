@@ -80,7 +80,7 @@ static void add_value(const struct model *m, const struct table *t, int value, i
   double times = (double)z->blocks * (accum || v->phase == VARYING ? (double)z->iterations : 1);
   double once = d->op == OP_MATMUL ? product_seconds(m, t, d, z) : map_seconds(m, t, d, z, v);
   sum->compute += times * (once + 2e-8);
-  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(z, t->v[d->a].stored);
+  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(z, op_rows[d->op].rule == RULE_MAP ? v->stored : t->v[d->a].stored);
 }
 
 double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z)

@@ -62,10 +62,13 @@ static void prune_names(void **state)
   struct err e = {0};
   assert_int_equal(prune_parse(NULL, &off, &e), OK);
   assert_int_equal(off, 0);
-  assert_int_equal(prune_parse("expr,memory", &off, &e), OK);
-  assert_int_equal(off, 1u << PRUNE_EXPR | 1u << PRUNE_MEMORY);
+  assert_int_equal(prune_parse("expr,canon", &off, &e), OK);
+  assert_int_equal(off, 1u << PRUNE_EXPR | 1u << PRUNE_CANON);
   assert_int_equal(prune_parse("expr,exp", &off, &e), USER);
   assert_non_null(strstr(e.hint, "expr"));
+  struct err f = {0};
+  assert_int_equal(prune_parse("phase", &off, &f), USER);
+  assert_non_null(strstr(f.text, "nothing switches off"));
 }
 
 static void messages(void **state)
