@@ -263,13 +263,20 @@ static bool may_unroll(const struct walk *w, const struct node *kernel)
   return only;
 }
 
+static bool reads_earlier(const struct walk *w, const struct node *kernel)
+{
+  for (int i = 0; i < kernel->nin; i++)
+    if (w->program_input[kernel->in[i]] < 0) return true;
+  return false;
+}
+
 static bool walk_schedules(struct walk *w, int i, const struct graph *b)
 {
   int axes = 0;
   bool looped = graph_iterations(b) > 1, unroll = looped && may_unroll(w, &w->g->nodes[i]);
   for (int a = 0; a < b->ngrid; a++) axes += b->grid[a] > 1;
   if (b->nloop > 1) return lost(w, i, 0, "block graph", "the search uses one loop axis");
-  if (w->pl->o->max_block_ops < graph_ops(b)) return lost(w, i, 0, "block graph", "more operators than --max-block-ops");
+  if ((reads_earlier(w, &w->g->nodes[i]) ? w->pl->later_ops : w->pl->o->max_block_ops) < graph_ops(b)) return lost(w, i, 0, "block graph", "more operators than --max-block-ops");
   for (int t = 0; t < w->pl->ntables; t++) {
     const struct schedule *s = &w->pl->tables[t].sch;
     bool as_loop = looped && s->loop >= 0, as_none = (!looped || unroll) && s->loop < 0;

@@ -210,7 +210,7 @@ static void block_options(struct planner *pl, struct options *to)
     for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
       if (pl->o->stop && *pl->o->stop) return;
       to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
-      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, extra, take_pick, &g);
+      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
     }
   }
 }

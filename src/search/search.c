@@ -36,6 +36,7 @@ struct job {
   int *by;               // worker that made each table
   int nfixed, ncut, ndev;
   struct device dev[MAX_VISITS + MAX_CUTS];
+  int later_ops;         // of struct planner
   bool keep;             // keep fingerprints of values that may be cuts
   int ncut_tables;       // schedules with more values than the limit
   const struct question *asked; // instead of searching plans
@@ -287,7 +288,7 @@ static void run(struct job *j, struct search_result *r)
     add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
   }
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, &r->stats, j->mem, true};
+  struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, j->later_ops, &r->stats, j->mem, true};
   if (!stopped(j) && j->asked) answer(j, &pl);
   else if (!stopped(j)) finish(j, &pl, r);
   j->all_graphs = pl.complete;
@@ -342,6 +343,7 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
   *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
+  j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
   if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
   if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
   if (!j->o.max_values) j->o.max_values = VALUES;

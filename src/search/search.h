@@ -30,7 +30,8 @@ struct search_stats {
 };
 
 struct search_opts {
-  int max_block_ops;  // operators and accumulators of one block graph; 0 means 11, 16 where the program has two norms
+  int max_block_ops;  // operators and accumulators of one block graph; 0 means 11, and 16 for the kernels of a program
+                      // with two norms that read its inputs only
   int max_kernel_ops; // kernels of a kernel graph; 0 means 5
   int max_values;     // values of one schedule; 0 means 1500
   int threads;

@@ -287,6 +287,7 @@ struct planner {
   int ntables, *home;   // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
   int nfixed, ncut, ndev; // devices: inputs and constants, then cuts, then outputs
   const struct search_opts *o;
+  int later_ops;        // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
   struct search_stats *stats;
   struct arena *mem;
   bool complete;
