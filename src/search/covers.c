@@ -59,6 +59,15 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
 // Are derivations kept for one order of the operands only? (Who is the left factor of a product follows from the classes.)
 static bool turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
+// Is the constant of a derivation (a limit, a scalar) that of node k of the block graph?
+static bool same_constants(const struct inside *x, const struct deriv *d, int k)
+{
+  const struct node *n = &x->b->nodes[k];
+  if (d->attrs < 0 || n->op != d->op) return true;
+  const struct attrs *a = &table_of(x)->voc->i[d->attrs].a, *b = &n->a;
+  return !(a->scalar < b->scalar || a->scalar > b->scalar || a->lo < b->lo || a->lo > b->lo || a->hi < b->hi || a->hi > b->hi);
+}
+
 // Every value that `op` makes of a (and b): the walk goes on with each.
 static bool try_derivations(struct inside *x, int k, enum op op, int a, int b, int tensor, bool *any)
 {
@@ -67,7 +76,7 @@ static bool try_derivations(struct inside *x, int k, enum op op, int a, int b, i
   bool turns = turnable(op);
   for (int d = 0; d < t->nd; d++) {
     const struct deriv *y = &t->d[d];
-    if (y->op != op || !((y->a == a && y->b == b) || (turns && y->a == b && y->b == a))) continue;
+    if (y->op != op || !((y->a == a && y->b == b) || (turns && y->a == b && y->b == a)) || !same_constants(x, y, k)) continue;
     *any = true;
     if (go_on(x, k, tensor, owner[d])) return true;
   }
