@@ -67,6 +67,20 @@ static void print_stats(const struct search_stats *s, const struct search_result
   printf("\n%s%s", r->why, *r->why ? "\n" : "");
 }
 
+// What each rule removed of all that was tried or refused, and what the user can do about it.
+static void print_why(const struct search_stats *s)
+{
+  uint64_t all = s->states;
+  for (int i = 0; i < PRUNES; i++) all += i == PRUNE_EXPR || i == PRUNE_FINGER ? 0 : s->pruned[i];
+  printf("\n%-8s %14s %7s\n", "rule", "removed", "share");
+  for (int i = 0; i < PRUNES; i++) {
+    const struct prune_row *r = &prune_rows[i];
+    printf("%-8s %14llu %6.1f%%  %s\n", r->name, (unsigned long long)s->pruned[i], all ? 100.0 * (double)s->pruned[i] / (double)all : 0, r->doc);
+    if (r->switchable && s->pruned[i]) printf("%-32s --off %s searches without it\n", "", r->name);
+    if (i == PRUNE_SIZE && s->pruned[i]) printf("%-32s raise --max-block-ops or --max-kernel-ops\n", "");
+  }
+}
+
 static int answer(struct cli *c, const struct job *j, const struct search_result *r, int found)
 {
   json_t *parts = json_array();
@@ -77,6 +91,7 @@ static int answer(struct cli *c, const struct job *j, const struct search_result
   for (int i = 0; i < j->split.n; i++) {
     const struct search_stats *s = &r[i].stats;
     if (output_wants_text(c) && s->seconds > 0) print_stats(s, &r[i]);
+    if (output_wants_text(c) && c->why && s->seconds > 0) print_why(s);
     sum.stats.states += s->states, sum.stats.values += s->values, sum.stats.schedules += s->schedules;
     sum.stats.graphs += s->graphs, sum.stats.verified += s->verified, sum.stats.seconds += s->seconds;
     for (int k = 0; k < PRUNES; k++) sum.stats.pruned[k] += s->pruned[k];
