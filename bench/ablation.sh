@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --no-print-directory build
-programs=("${@:-}")
+programs=("$@")
 [ $# -gt 0 ] || programs=(m_rms m_gated m_lora m_gqa mlp)
 out=bench/ablation.csv
 printf 'program,block_ops,off,seconds,tried,values,verified,complete,commit\n' >"$out.new"

@@ -10,7 +10,9 @@ static int load(struct cli *c, struct graph ***g, int *n)
   while (i < bytes && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n')) i++;
   if (i < bytes && text[i] == '[') return cli_load_mirage(c, c->covers, g, n);
   *g = NEWS(&c->mem, struct graph *, 1), *n = 1;
-  return load_file(&c->mem, c->covers, 0, NULL, &(*g)[0], &c->err);
+  TRY(load_file(&c->mem, c->covers, 0, NULL, *g, &c->err));
+  enum dtype t;
+  return c->dtype && dtype_parse(c->dtype, &t) ? graph_cast(&c->mem, **g, t, *g, &c->err) : OK;
 }
 
 static int answer(struct cli *c, const struct cover *held, int n)

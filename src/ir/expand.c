@@ -71,10 +71,10 @@ static int partial_sums(struct rewrite *w, const struct node *n, int x)
   }
   for (int i = 0; i <= s.n; i++) matrix.d[i] = s.d[i - (i > n->a.dim)];
   matrix.d[n->a.dim] /= n->a.extent, matrix.d[n->a.dim + 1] = s.d[n->a.dim] = n->a.extent;
-  return reshaped(w, along(w, n->op == OP_SUM_TO ? OP_SUM : OP_ACCUM_SUM, reshaped(w, x, &matrix), n->a.dim), &s);
+  return reshaped(w, along(w, op_rows[n->op].rule == RULE_REDUCE ? OP_SUM : OP_ACCUM_SUM, reshaped(w, x, &matrix), n->a.dim), &s);
 }
 
-static bool is_composite(enum op op) { return op_rows[op].rule == RULE_COMPOSITE || op == OP_SUM_TO || op == OP_ACCUM_SUM_TO; }
+static bool is_composite(enum op op) { return op_rows[op].rule == RULE_COMPOSITE || (op_rows[op].attrs & A_EXTENT); }
 
 static int composite(struct rewrite *w, const struct node *n, const int *in)
 {

@@ -1,7 +1,7 @@
 // Generated code against float64. The reference is evaluated node by node, so that products, where nearly all the
 // work of a large program is, can be done by a blocked loop on all cores; everything else is the interpreter's.
-// Inputs have mean 0 and variance 1. Where a reference value leaves the range of the dtype it is stored in (exp of a long dot
-// product), the inputs are made smaller until none does, because no arithmetic in that dtype could be right there.
+// Inputs have mean 0 and variance 1. Where a reference value leaves the range of the dtype it is stored in (exp of a
+// long dot product), the inputs are made smaller until none does, because no arithmetic in that dtype could be right.
 #include "eval/eval.h"
 #include "gen/mica_cpu.h"
 #include "rt/rt.h"
@@ -169,7 +169,7 @@ static int fetch(struct reference *r, int t, struct err *e)
   if (r->value[t] || r->g->nodes[r->g->tensors[t].node].op != OP_INPUT) return OK;
   if (hold(r, t, e) != OK) return (int)e->status;
   int which = 0;
-  for (const struct node *n = r->g->nodes; n->out != t; n++) which += n->op == OP_INPUT;
+  for (int i = 0; i < r->g->tensors[t].node; i++) which += r->g->nodes[i].op == OP_INPUT;
   const struct tensor *x = &r->g->tensors[t];
   struct widening w = {x->dtype, r->b->in[which], r->value[t], shape_size(&x->shape)};
   pool_run(pool_cores(), pieces(w.n, PIECE), widen, &w);

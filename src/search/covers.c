@@ -18,7 +18,7 @@ struct walk {
   int *device;               // kernel tensor -> device tensor
   int **owner;               // table -> value of each derivation
   int64_t steps;
-  int furthest;              // kernel node * MANY + block node
+  int64_t furthest;          // kernel node * MANY + block node
   char *why;
   size_t room;
 };
@@ -38,7 +38,7 @@ static bool walk_block(struct inside *x, int k);
 // Keeps the reason of the furthest failure.
 static bool lost(struct walk *w, int kernel, int block, const char *what, const char *why)
 {
-  int at = kernel * MANY + block + 1;
+  int64_t at = (int64_t)kernel * MANY + block + 1;
   if (at > w->furthest) {
     w->furthest = at;
     snprintf(w->why, w->room, "kernel %d, %s: %s", kernel + 1 - graph_inputs(w->g, NULL), what, why);
@@ -59,12 +59,11 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
 // Are derivations kept for one order of the operands only? (Who is the left factor of a product follows from the classes.)
 static bool turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
-// Is the constant of a derivation (a limit, a scalar) that of node k of the block graph?
-static bool same_constants(const struct inside *x, const struct deriv *d, int k)
+// Is the constant of a derivation (a limit, a scalar) that of node n?
+static bool same_constants(const struct table *t, const struct deriv *d, const struct node *n)
 {
-  const struct node *n = &x->b->nodes[k];
   if (d->attrs < 0 || n->op != d->op) return true;
-  const struct attrs *a = &table_of(x)->voc->i[d->attrs].a, *b = &n->a;
+  const struct attrs *a = &t->voc->i[d->attrs].a, *b = &n->a;
   return !(a->scalar < b->scalar || a->scalar > b->scalar || a->lo < b->lo || a->lo > b->lo || a->hi < b->hi || a->hi > b->hi);
 }
 
@@ -76,7 +75,7 @@ static bool try_derivations(struct inside *x, int k, enum op op, int a, int b, i
   bool turns = turnable(op);
   for (int d = 0; d < t->nd; d++) {
     const struct deriv *y = &t->d[d];
-    if (y->op != op || !((y->a == a && y->b == b) || (turns && y->a == b && y->b == a)) || !same_constants(x, y, k)) continue;
+    if (y->op != op || !((y->a == a && y->b == b) || (turns && y->a == b && y->b == a)) || !same_constants(t, y, &x->b->nodes[k])) continue;
     *any = true;
     if (go_on(x, k, tensor, owner[d])) return true;
   }
@@ -107,7 +106,7 @@ static bool walk_map(struct inside *x, int k, const struct node *n)
   int a = x->value[n->in[0]], b = n->nin > 1 ? x->value[n->in[1]] : -1;
   bool any = false;
   if (try_derivations(x, k, n->op, a, b, n->out, &any)) return true;
-  const char *why = any ? "leads nowhere" : n->op == OP_MATMUL ? "rule `expr` or `shape`" : why_no_map(x, n, a, b);
+  const char *why = any ? "leads nowhere" : op_rows[n->op].rule == RULE_CONTRACT ? "rule `expr` or `shape`" : why_no_map(x, n, a, b);
   return lost(x->w, x->node, k, op_rows[n->op].name, why);
 }
 
@@ -133,6 +132,8 @@ static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op)
 
 static bool walk_accum(struct inside *x, int k, const struct node *n)
 {
+  bool joins = (op_rows[n->op].attrs & A_FMAP) && x->b->nloop && n->a.fmap[0] != REPLICA && graph_iterations(x->b) > 1;
+  if (joins) return lost(x->w, x->node, k, op_rows[n->op].name, "loops that only concatenate are outside the space");
   if (x->loop) return walk_fold(x, k, n, n->op);
   if (n->op == OP_ACCUM) return go_on(x, k, n->out, x->value[n->in[0]]);
   if (n->op == OP_ACCUM_SUM) return walk_fold(x, k, n, OP_SUM);
@@ -300,11 +301,13 @@ static bool walk_library(struct walk *w, int i)
 {
   const struct planner *pl = w->pl;
   const struct node *n = &w->g->nodes[i];
-  for (int t = 0; t < pl->ntables; t++) {
+  enum rule rule = op_rows[n->op].rule;
+  bool tried = n->nin <= 2 && (rule == RULE_MAP || rule == RULE_CONTRACT || rule == RULE_REDUCE);
+  for (int t = 0; t < pl->ntables && tried; t++) {
     const struct table *y = &pl->tables[t];
     for (int d = 0; d < y->nd && y->sch.loop < 0; d++) {
       const struct deriv *v = &y->d[d];
-      bool fits = v->op == n->op && (v->b >= 0) == (n->nin > 1), turned = turnable(n->op);
+      bool fits = v->op == n->op && (v->b >= 0) == (n->nin > 1) && same_constants(y, v, n), turned = turnable(n->op);
       const int made[2] = {v->a, v->b};
       for (int k = 0; k < n->nin && fits; k++) {
         fits = false;

@@ -60,6 +60,17 @@ static const struct {
     {"partial sums left whole", "program p { X: f32[8, 64]\n return sum(exp(X), dim=1) }",
      "graph g { X: f32[8, 64]\n P = block(x=2, y=4) { x = iter(X, imap={x:0, y:1})\n save(exp(x), omap={x:0, y:1}) }\n"
      "O = block(x=2; i=4) { p = iter(P, imap={x:0}, fmap={i:1})\n save(accum_sum(p, dim=1), omap={x:0}) }\n return O }", NULL},
+    {"a library operator that blocks do not have", "program p { X: f32[8, 64]\n return exp(X) * 2 }",
+     "graph g { X: f32[8, 64]\n return exp(chunk(concat(X, X, X, dim=1), dim=1, parts=3, index=0)) * 2 }", "concat: "},
+    {"a block operator that the search does not try", GATED,
+     GATED_G "O = block(x=4) { x = iter(X)\n w = iter(W, imap={x:1})\n v = iter(V, imap={x:1})\n"
+             "save(silu(matmul(x, w)) * concat_matmul(x, x, v, v), omap={x:1}) }\n return O }",
+     "concat_matmul: "},
+    {"another constant", "program p { X: f32[8, 64]\n return exp(X * 0.5) }", "graph g { X: f32[8, 64]\n return exp(X * 0.25) }", "mul_scalar: "},
+    {"the same constant", "program p { X: f32[8, 64]\n return exp(X * 0.5) }", "graph g { X: f32[8, 64]\n return exp(X * 0.5) }", NULL},
+    {"an accumulator that concatenates instead of adding up", "program p { X: f32[8, 64]\n return sum(exp(X), dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4; i=8) { x = iter(X, imap={x:0}, fmap={i:1})\n save(sum(accum(exp(x), fmap={i:1}), dim=1), omap={x:0}) }\n return O }",
+     "concatenate"},
     {"other outputs", GATED, GATED_G "O = silu(matmul(X, W))\n return O, matmul(X, V) }", "other inputs or outputs"},
 };
 
