@@ -1,4 +1,4 @@
-// Composites and partial sums into primitives, at every level that has them; every other node is copied. The plain form is what is
+// Composites and partial sums into primitives, at every level; every other node is copied. The plain form is what is
 // searched and proved, since it has the exponential's laws and no maximum; the stable form subtracts the row
 // maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
 #include "ir/ir.h"
