@@ -5,7 +5,7 @@
  * reductions, and saves. This file holds what those steps are made of. It needs only a C11
  * compiler with GNU vector extensions (gcc 12, clang 12 and later) and libm, so exported
  * kernels compile anywhere. Intrinsics appear only where vector extensions have no word for the
- * thing (masked access, min/max, square root, 2^n scaling) and each has a portable twin.
+ * thing (masked access, min/max, square root) and each has a portable twin.
  *
  *   m_vec        a vector of M_W floats: 16 with AVX-512, 8 with AVX, otherwise 4
  *   tile         rows x cols floats, row i starting at base + i*ld; ld counts elements
@@ -217,40 +217,26 @@ M_FN float m_hmax(m_vec v)
 
 /* ---- elementwise functions ------------------------------------------------------------------ */
 
-/* p * 2^n for the integer-valued n of m_exp. Without AVX-512 the scale is applied in two
- * halves, so that n = 128 still reaches infinity by way of finite factors. */
-M_FN m_vec m_scale2(m_vec p, m_ivec n)
-{
-    m_ivec h = n >> 1;
-    m_vec s = (m_vec)((h + 127) << 23), t = (m_vec)((n - h + 127) << 23);
-    return p * s * t;
-}
-
-/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2, polynomial of Cephes expf. Results that
- * would be denormal are 0, so that no later operation stalls on them. */
+/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2, and the result is 2^(n-1) times 2 exp(r), so
+ * that n = 128 still reaches infinity by way of finite factors. The minimax polynomial (relative
+ * error 3e-9) is that of 2 exp(r). Results below 2^-125.5 are 0, so that no later operation stalls
+ * on denormals. */
 M_FN m_vec m_exp(m_vec x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    const float lowest = -87.33654f; /* log of the least normal number */
-    m_vec y = m_min(m_splat(88.9f), x);
+    /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
+    const float magic = 12582912.0f + 126;
+    m_vec y = m_max(m_splat(-87.0f), m_min(m_splat(88.9f), x)); /* NaN goes through */
     m_vec t = y * 1.44269504f + magic;
     m_vec n = t - magic;
     m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
-    m_vec p = m_splat(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-#if M_W == 16
-    __mmask16 normal = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(lowest), _CMP_NLT_UQ);
-    return (m_vec)_mm512_maskz_scalef_ps(normal, (__m512)p, (__m512)n);
-#else
-    m_ivec tiny = (m_ivec)(x < lowest);
-    m_ivec k = (m_ivec)((m_uvec)t - 0x4b400000u) & ~tiny; /* unsigned: x may be anything where it is tiny */
-    return (m_vec)((m_ivec)m_scale2(p, k) & ~tiny);
-#endif
+    m_vec p = m_splat(2.7629204094e-3f);
+    p = p * r + 1.67374303988e-2f;
+    p = p * r + 8.3336775768e-2f;
+    p = p * r + 3.3333041292e-1f;
+    p = p * r + 9.9999986898e-1f;
+    p = p * r + 2.0f;
+    p = p * r + 2.0f;
+    return p * (m_vec)((m_uvec)t << 23);
 }
 
 /* log to about 1 ulp: x = 2^e z with z in [sqrt(1/2), sqrt(2)), polynomial of Cephes logf.
