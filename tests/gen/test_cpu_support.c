@@ -73,8 +73,8 @@ static const struct {
     double ulp, abs;
     float lo, hi;
 } functions[] = {
-    {"exp", v_exp, exp, 1.5, 0x1p-126, -110, 95},
-    {"exp near 0", v_exp, exp, 1.5, 0x1p-126, -1, 1},
+    {"exp", v_exp, exp, 1.5, 0x1p-127, -110, 95},
+    {"exp near 0", v_exp, exp, 1.5, 0x1p-127, -1, 1},
     {"log near 1", v_log, log, 1.5, 0, 0.5f, 2},
     {"log", v_log, log, 1.5, 0, 0, 3e38f},
     {"tanh", v_tanh, tanh, 2.5, 0, -12, 12},
