@@ -64,13 +64,24 @@ static int place(struct joiner *j, int d)
   return status;
 }
 
-// Must device tensor d have the program's own shape: for an output, or for a library operator?
+// Does kernel x read device tensor d in the program's own shape: as a library operator, or under another labelling?
+static bool reads_shown(const struct planner *pl, const struct option *x, int d)
+{
+  for (int k = 0; k < x->nneed && x->table < 0; k++)
+    if (x->need[k] == d) return true;
+  for (int i = 0; i < x->p.n && x->table >= 0; i++) {
+    int leaf = x->p.deriv[i] < 0 ? pl->tables[x->table].v[x->p.value[i]].leaf : d;
+    if (leaf != d && canonical_device(pl, leaf) == d) return true;
+  }
+  return false;
+}
+
+// Must device tensor d have the program's own shape?
 static bool shown(const struct joiner *j, const struct plan *p, int d)
 {
   if (d >= j->pl->nfixed + j->pl->ncut) return true;
   for (int i = 0; i < p->n; i++)
-    for (int k = 0; k < p->k[i]->nneed && p->k[i]->table < 0; k++)
-      if (p->k[i]->need[k] == d) return true;
+    if (reads_shown(j->pl, p->k[i], d)) return true;
   return false;
 }
 

@@ -39,8 +39,13 @@ bool partial_class(const struct space *s, mask has, int *c)
 int canonical_device(const struct planner *pl, int d)
 {
   const struct device *dev = pl->m->dev;
-  for (int i = 0; i < d && dev[d].visit >= 0; i++)
-    if (dev[i].visit >= 0 && pl->m->s->visit[dev[i].visit].tensor == pl->m->s->visit[dev[d].visit].tensor) return i;
+  const struct visit *v = pl->m->s->visit;
+  int outputs = pl->nfixed + pl->ncut;
+  if (dev[d].visit < 0) return d;
+  for (int k = 0; k < pl->ndev; k++) { // outputs first: they are made anyway
+    int i = (outputs + k) % pl->ndev;
+    if (dev[i].visit >= 0 && v[dev[i].visit].tensor == v[dev[d].visit].tensor) return i;
+  }
   return d;
 }
 

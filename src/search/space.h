@@ -309,7 +309,7 @@ extern const int64_t part_counts[PART_COUNTS]; // partial sums come in one of th
 bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
-int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
+int canonical_device(const struct planner *pl, int d); // the one that stands for all with the same program tensor
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
