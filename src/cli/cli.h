@@ -34,7 +34,7 @@ struct cli {
   const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, measure, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts;
 };
 
 struct cmd {

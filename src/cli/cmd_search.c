@@ -103,15 +103,39 @@ static int answer(struct cli *c, const struct job *j, const struct search_result
   return status;
 }
 
+static int show_split(struct cli *c, const struct job *j)
+{
+  json_t *parts = json_array();
+  int status = OK;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct part *p = &j->split.parts[i];
+    int twin = j->contests[i].twin;
+    json_t *v = json_pack("{s:b, s:s, s:i, s:o}", "searchable", p->searchable, "why", p->why, "operators", graph_ops(p->g), "graph",
+                          graph_json(p->g));
+    struct str text = {0};
+    if (twin >= 0) json_object_set_new(v, "same_as", json_integer(twin + 1));
+    json_array_append_new(parts, v);
+    str_add(&text, "%ssubprogram %d, %d operators%s%s", i ? "\n" : "", i + 1, graph_ops(p->g), *p->why ? ": " : "", p->why);
+    if (twin >= 0) str_add(&text, "\n  the same as subprogram %d\n", twin + 1);
+    else str_add(&text, "\n"), graph_draw(p->g, &text);
+    if (output_wants_text(c)) fputs(str_text(&text), stdout);
+    str_free(&text);
+  }
+  json_t *root = json_pack("{s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "parts", parts);
+  status = output_json(c, root);
+  json_decref(root);
+  return status;
+}
+
 static int run(struct cli *c, struct job *j, const struct mica_options *o)
 {
   struct graph *g;
   struct search_result *r;
   TRY(load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err));
   TRY(job_open(j, &c->mem, g, o, &c->err));
-  if (c->covers) {
+  if (c->covers || c->parts) {
     TRY(job_split(j, &c->err));
-    return cli_covers(c, j);
+    return c->covers ? cli_covers(c, j) : show_split(c, j);
   }
   int status = pipe_search(j, &r, &c->err), found = 0;
   progress_clear(o->progress_arg);

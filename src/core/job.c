@@ -4,6 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_KNOWN = 1024 };
+
+struct judged { // parts whose effort is known
+  struct job *j;
+  int n;
+  uint64_t hash[MOST_KNOWN];
+  bool hard[MOST_KNOWN];
+};
+
 bool job_stopping(const struct job *j) { return j->opts->stop && *j->opts->stop; }
 
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
@@ -122,9 +131,26 @@ static bool same_list(const struct graph *g, int (*list)(const struct graph *, i
   return list(g, whole) == n && !memcmp(whole, tensors, sizeof(int) * (size_t)n);
 }
 
+// What was answered is kept: layers are alike.
+static bool too_hard(void *arg, const struct graph *part)
+{
+  struct judged *known = arg;
+  struct job *j = known->j;
+  uint64_t hash = graph_hash(part);
+  for (int i = 0; i < known->n; i++)
+    if (known->hash[i] == hash) return known->hard[i];
+  struct search_opts o = job_search_opts(j);
+  o.progress = NULL;
+  bool hard = search_is_hard(part, &j->target, &o);
+  int i = known->n < (int)COUNT(known->hash) ? known->n++ : known->n - 1;
+  known->hash[i] = hash, known->hard[i] = hard;
+  return hard;
+}
+
 int job_split(struct job *j, struct err *e)
 {
-  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &j->split, e));
+  struct judged known = {.j = j};
+  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, &known}, &j->split, e));
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};

@@ -1,8 +1,7 @@
-// Where a piece must be cut, in the order in which the reasons are looked at:
+// Where a piece must be cut in two, in the order in which the reasons are looked at:
 //   library operators stand alone;
 //   a second exponential on a path begins a new piece (Mirage paper, section 5: a Lax program has at most one,
-//   and the verifier's fields hold no exponential of an exponential);
-//   a piece has at most max_ops operators, unless it is local to its rows.
+//   and the verifier's fields hold no exponential of an exponential).
 // The reason fixes what must come first and what must not; between them the cut is where the fewest bytes are stored.
 #include "lax/piece.h"
 
@@ -86,77 +85,12 @@ static bool cut_exponential(const struct facts *f, const struct piece *r, bool *
   return true;
 }
 
-// ---- size ----
-
-// Nodes of r, each behind what it needs, one result's operators together: at[node] is its position.
-static int *depth_first(const struct facts *f, const struct piece *r, int *at)
-{
-  int *order = NEWS(f->tmp, int, r->n), *stack = NEWS(f->tmp, int, r->n), *arg = NEWS(f->tmp, int, f->p->nnodes);
-  bool *seen = NEWS(f->tmp, bool, f->p->nnodes);
-  int n = 0;
-  for (int i = 0; i < r->n; i++) {
-    const struct node *x = &f->p->nodes[r->node[i]];
-    bool read = seen[r->node[i]];
-    for (int t = x->out; t < x->out + x->nout; t++)
-      for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++) read |= f->owner[f->user[u]] == r->id;
-    if (read) continue;
-    int top = 0;
-    for (stack[top++] = r->node[i], seen[r->node[i]] = true; top;) {
-      int node = stack[top - 1];
-      const struct node *y = &f->p->nodes[node];
-      if (arg[node] == y->nin) {
-        at[node] = n, order[n++] = node, top--;
-        continue;
-      }
-      int maker = facts_maker(f, r->id, y->in[arg[node]++]);
-      if (maker >= 0 && !seen[maker]) seen[maker] = true, stack[top++] = maker;
-    }
-  }
-  CHECK(n == r->n);
-  return order;
-}
-
-// Bytes to store where the first n nodes are cut off; *last: the last of them whose result is.
-static double price_of(const struct facts *f, const struct piece *r, const int *order, const int *at, int n, int *last)
-{
-  double price = 0;
-  for (int i = 0; i < n; i++) {
-    const struct node *x = &f->p->nodes[order[i]];
-    for (int t = x->out; t < x->out + x->nout; t++) {
-      bool crosses = false;
-      for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++)
-        crosses |= f->owner[f->user[u]] == r->id && at[f->user[u]] >= n;
-      if (crosses) price += facts_price(f, t), *last = order[i];
-    }
-  }
-  return price;
-}
-
-static bool cut_size(const struct facts *f, struct piece *r, bool *first, char why[160])
-{
-  if (r->n <= f->max_ops || !r->searchable) return false;
-  if ((r->row_chain = rows_local(f, r))) return false;
-  int *at = NEWS(f->tmp, int, f->p->nnodes), best = 0, name = r->node[0];
-  const int *order = depth_first(f, r, at);
-  double least = 0;
-  for (int n = (f->max_ops + 1) / 2; n <= f->max_ops; n++) { // the longest of the cheapest
-    int last = order[n - 1];
-    double price = price_of(f, r, order, at, n, &last);
-    if (!best || price <= least) best = n, least = price, name = last;
-  }
-  for (int i = 0; i < r->n; i++) first[r->node[i]] = at[r->node[i]] < best;
-  char place[96];
-  facts_place(f, name, place);
-  snprintf(why, 160, "more than %d operators: cut after %s", f->max_ops, place);
-  return true;
-}
-
 bool divide(const struct facts *f, struct piece *r, bool *first, char why[160])
 {
   struct arena_mark mark = arena_mark(f->tmp);
   bool cut = cut_library(f, r, first, why);
   r->searchable = r->n && f->kind[r->node[0]] == SEARCHED;
-  cut = cut || cut_exponential(f, r, first, why) || cut_size(f, r, first, why);
+  cut = cut || cut_exponential(f, r, first, why);
   arena_reset(f->tmp, mark);
   return cut;
 }

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-enum { LAX_MAX_OPS = 24 };
+enum { LAX_MAX_OPS = 24, LAX_EASY = 5 };
 
 struct part {
   struct graph *g;     // an expanded program: the subprogram
@@ -19,11 +19,18 @@ struct lax_split {
   int n;
   struct part *parts;  // in topological order
 };
-// p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). A program that
+// Says of a subprogram whether it is too much to search at once. It is not asked about fewer than LAX_EASY operators.
+struct lax_judge {
+  bool (*hard)(void *arg, const struct graph *part);
+  void *arg;
+};
+// p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
+// is larger or too hard is cut where the fewest bytes have to be stored in between. A program that
 // needs no cut is one part with the program's own inputs and outputs. Otherwise inputs and outputs are listed once
 // each, in the program's order; outputs of the program that no operator computes (an input, a view of one) belong
 // to no part: lax_join supplies them.
-int lax_partition(struct arena *mem, const struct graph *p, int max_ops, struct lax_split *s, struct err *e);
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s,
+                  struct err *e);
 // Puts optimized parts (same signatures) back together as one kernel graph with the signature of p.
 int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
              struct graph **out, struct err *e);

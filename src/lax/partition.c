@@ -1,4 +1,4 @@
-// The line: the whole program is a piece; a piece that must be cut becomes two; what need not be cut is a part.
+// The line: the whole program is a piece; a piece that must be cut becomes several; what need not be cut is a part.
 // What comes before a cut is worked on first, so that parts come out in topological order. Once a program is cut at
 // all, operators that share no tensor are searched apart: together they would only multiply each other's choices.
 #include "lax/piece.h"
@@ -47,6 +47,11 @@ static void split(struct work *w, const struct piece *r, const bool *first, int 
   push(w, subset(w, r, group, 0, r->why));
 }
 
+static void push_segments(struct work *w, const struct piece *r, const int *group, int n, char (*why)[160])
+{
+  for (int k = n - 1; k >= 0; k--) push(w, subset(w, r, group, k, why[k]));
+}
+
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 // Library parts in a row are one.
@@ -76,13 +81,15 @@ static void finish(struct work *w, struct piece *r)
 static void step(struct work *w, bool *first, int *group)
 {
   struct piece r = w->stack[--w->n];
-  char why[160] = "";
+  char why[160] = "", (*whys)[160];
   bool cut = divide(w->f, &r, first, why);
-  int groups = (cut || !r.whole) && (cut || r.searchable) ? divide_groups(w->f, &r, group) : 1;
+  int groups = (cut || !r.whole) && (cut || r.searchable) ? divide_groups(w->f, &r, group) : 1, segments;
   if (groups > 1)
     scatter(w, &r, group, groups);
   else if (cut)
     split(w, &r, first, group, why);
+  else if ((segments = segment(w->f, &r, group, &whys)) > 1)
+    push_segments(w, &r, group, segments, whys);
   else
     finish(w, &r);
 }
@@ -102,10 +109,11 @@ static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, str
   return status;
 }
 
-int lax_partition(struct arena *mem, const struct graph *p, int max_ops, struct lax_split *s, struct err *e)
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s,
+                  struct err *e)
 {
   struct arena tmp = {0};
-  int status = parts_of(mem, facts_of(&tmp, p, max_ops), s, e);
+  int status = parts_of(mem, facts_of(&tmp, p, max_ops, judge), s, e);
   arena_close(&tmp);
   return status;
 }

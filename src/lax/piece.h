@@ -15,7 +15,8 @@
 //
 //   partition.c  the line: program -> pieces -> parts
 //   facts.c      what of a program the cuts are decided on
-//   divide.c     where a piece must be cut
+//   divide.c     where a piece must be cut in two
+//   segment.c    what is too large to search whole, cut into segments
 //   mincut.c     the cheapest place to cut between two sets of nodes
 //   rows.c       is a piece local to its rows?
 //   carve.c      piece -> part
@@ -31,6 +32,7 @@ struct facts {
   struct arena *tmp;
   const struct graph *p;
   int max_ops;
+  const struct lax_judge *judge; // or NULL
   enum kind *kind; // by node
   bool *live;      // nodes that an output needs
   int *owner;      // piece of a searched or library node, -1 for others and dead ones
@@ -50,18 +52,23 @@ struct piece {
 };
 
 // ---- facts.c ----
-struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops);
+struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t); // of cutting at root t: bytes to write and read, more where it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
 
 // ---- divide.c ----
-// Must r be cut? Then first[node] tells what comes before the cut, and `why` the reason. Sets r->searchable and
-// r->row_chain where it need not.
+// Must r be cut in two? Then first[node] tells what comes before the cut, and `why` the reason. Sets r->searchable where
+// it need not.
 bool divide(const struct facts *f, struct piece *r, bool *first, char why[160]);
 // Numbers the groups of nodes of r that share no tensor: group[i] of r->node[i]. Returns how many.
 int divide_groups(const struct facts *f, const struct piece *r, int *group);
+
+// ---- segment.c ----
+// Into how many segments must r be cut? group[i]: that of r->node[i]; (*why)[k]: why segment k was cut off. Sets
+// r->row_chain where a piece of any size need not be cut.
+int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160]);
 
 // ---- mincut.c ----
 // first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results

@@ -1,6 +1,6 @@
 // Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and
 // from what earlier kernels left. Plans are built from the outputs backwards, one kernel more at a time: take a
-// device tensor that is still needed, try every kernel that makes it (alone, or with the others that the same
+// device tensor that is still needed, try every kernel that makes it (alone, or with all others that the same
 // schedule can make), and need what that kernel reads. A kernel's cost depends only on itself, and what is needed
 // costs at least its cheapest chain of kernels: that bound ranks unfinished plans, of which the best go on.
 #include "search/space.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS };
+enum { MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, MAX_SETS = 8 };
 
 // ---- plans ------------------------------------------------------------------------------------------------------------
 
@@ -34,6 +34,7 @@ struct search {
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;     // sets that make several
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
+  struct arena scratch;
 };
 
 static struct beam beam_open(struct planner *pl, int most)
@@ -227,29 +228,64 @@ static void extend(struct search *se, const struct state *s, const struct option
   if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
-// Options for the last need alone (both: for everything that is needed at once); NULL where there are none.
-static const struct options *next_kernels(struct search *se, const struct state *s, bool both)
+// What table t can make of the needs of s, the last one included; 0 where not that one.
+static int together(const struct planner *pl, const struct state *s, int t, int make[MAX_ROOTS])
+{
+  int n = 0;
+  for (int i = s->nneed - 1; i >= 0 && n < MAX_ROOTS; i--) {
+    bool can = pl->home[(t * pl->ndev + s->need[i]) * HOMES] >= 0;
+    if (i == s->nneed - 1 && !can) return 0;
+    if (can) make[n++] = s->need[i];
+  }
+  for (int i = 0; i < n / 2; i++) { // ascending
+    int x = make[i];
+    make[i] = make[n - 1 - i], make[n - 1 - i] = x;
+  }
+  return n;
+}
+
+// The options that make these; NULL where there are none.
+static const struct options *options_for(struct search *se, const struct state *s, const int *make, int nmake)
 {
   const struct planner *pl = se->pl;
-  int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, nmake = 1, c, split = -1;
-  if (both) {
-    if (s->nneed == 1 || s->nneed > MAX_ROOTS) return NULL;
-    memcpy(make, s->need, sizeof(int) * (size_t)s->nneed);
-    nmake = s->nneed;
-  }
+  int c, split = -1;
   for (int i = 0; i < nmake; i++)
     if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
   if (split >= 0 && split != s->split) return NULL; // nobody said in how many parts
   return options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
 }
 
+// Options for the last need alone, then for it and all others that the same schedule can make. How many there are.
+static int next_kernels(struct search *se, const struct state *s, const struct options *out[MAX_SETS])
+{
+  const struct planner *pl = se->pl;
+  int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, n = 0;
+  const struct options *more = options_for(se, s, make, 1);
+  if (more) out[n++] = more;
+  for (int t = 0; t < pl->ntables && n < MAX_SETS && s->nneed > 1; t++) {
+    int nmake = together(pl, s, t, make), i = 0;
+    if (nmake < 2 || !(more = options_for(se, s, make, nmake))) continue;
+    while (i < n && out[i] != more) i++;
+    if (i == n) out[n++] = more;
+  }
+  return n;
+}
+
+struct expansion {
+  int n;
+  const struct options *set[MAX_SETS];
+};
+
 static void expand_all(struct search *se, const struct beam *now)
 {
-  const struct options **x = NEWS(se->pl->mem, const struct options *, 2 * now->n + 1);
-  for (int i = 0; i < 2 * now->n; i++) x[i] = next_kernels(se, now->s[i / 2], i % 2);
+  struct arena_mark mark = arena_mark(&se->scratch);
+  struct expansion *x = NEWS(&se->scratch, struct expansion, now->n + 1);
+  for (int i = 0; i < now->n; i++) x[i].n = next_kernels(se, now->s[i], x[i].set);
   fill(se);
-  for (int i = 0; i < 2 * now->n; i++)
-    for (int k = 0; x[i] && k < x[i]->n; k++) extend(se, now->s[i / 2], &x[i]->o[k]);
+  for (int i = 0; i < now->n; i++)
+    for (int m = 0; m < x[i].n; m++)
+      for (int k = 0; k < x[i].set[m]->n; k++) extend(se, now->s[i], &x[i].set[m]->o[k]);
+  arena_reset(&se->scratch, mark);
 }
 
 // Is there one like it already? Other sizes of the same come from measuring.
@@ -305,5 +341,6 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   for (int i = 0; i <= longest; i++) beam_sort(&se.done[i]), n = take_done(&se.done[i], out, n, MIN(most, n + share));
   for (int i = 0; i <= longest; i++) n = take_done(&se.done[i], out, n, most);
   qsort(out, (size_t)n, sizeof *out, cheaper);
+  arena_close(&se.scratch);
   return n;
 }

@@ -10,6 +10,9 @@
 
 enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
 
+// A search of more than these, judged by a sample of its schedules, takes minutes.
+enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
+
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
 #include "search/prune.def"
@@ -125,6 +128,14 @@ static void add_visits(struct job *j, bool fixed)
     for (int o = 0; o < j->s->nout; o++) out |= j->s->out[o] == v;
     if (given != fixed || (!fixed && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
     add_device(j, v, j->s->visit[v].full, &r->f[v], r->hash[v], j->w[0].ex, r->e[v]);
+  }
+}
+
+static void add_outputs(struct job *j)
+{
+  for (int o = 0; o < j->s->nout; o++) {
+    int v = j->s->out[o];
+    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
   }
 }
 
@@ -283,10 +294,7 @@ static void run(struct job *j, struct search_result *r)
   }
   for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
   tell(j, r, 0.6);
-  for (int o = 0; o < j->s->nout; o++) {
-    int v = j->s->out[o];
-    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
-  }
+  add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, j->later_ops, &r->stats, j->mem, true};
   if (!stopped(j) && j->asked) answer(j, &pl);
@@ -335,6 +343,23 @@ static int norms(const struct graph *p)
   return n;
 }
 
+static void set_options(struct job *j, const struct graph *p, const struct search_opts *o)
+{
+  j->o = *o, j->nworker = MAX(1, MIN(o->threads, (int)THREADS));
+  j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
+  if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
+  if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
+  if (!j->o.max_values) j->o.max_values = VALUES;
+  if (!j->o.most) j->o.most = MOST;
+  j->s = NEW(j->mem, struct space), j->f = NEW(j->mem, struct fctx);
+}
+
+static void close_all(struct job *j)
+{
+  for (int i = 0; i < j->nworker && j->w; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
+  for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
+}
+
 static void search(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
                    const struct question *asked, struct search_result *r)
 {
@@ -342,13 +367,8 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
-  j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
-  if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
-  if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
-  if (!j->o.max_values) j->o.max_values = VALUES;
-  if (!j->o.most) j->o.most = MOST;
-  j->s = NEW(&scratch, struct space), j->f = NEW(&scratch, struct fctx);
+  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t};
+  set_options(j, p, o);
   char why[160] = "";
   if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
     if (!asked) run_chain(mem, p, t, &j->o, r);
@@ -359,11 +379,84 @@ static void search(struct arena *mem, const struct graph *p, const struct target
     finger_open(j->f, j->s, o->seed);
     if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
     else run(j, r), explain(j, r);
-    for (int i = 0; i < j->nworker; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
-    for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
+    close_all(j);
   }
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
+}
+
+struct sample {
+  struct job *j;
+  int n;
+  int64_t most;       // values that are too many
+  _Atomic int64_t have;
+};
+
+static void saturate_sample(void *arg, int i, int worker)
+{
+  struct sample *s = arg;
+  struct job *j = s->j;
+  int t = (int)((int64_t)i * j->ntable / s->n);
+  if (s->have > s->most) return;
+  saturate_one(j, t, worker);
+  s->have += j->table[t].n;
+}
+
+static bool count_graph(void *arg, const struct pick *p)
+{
+  (void)p;
+  ++*(uint64_t *)arg;
+  return true;
+}
+
+// Structures that compute the outputs of the program under table i from its inputs.
+static uint64_t structures(struct job *j, int i, const int *home)
+{
+  uint64_t n = 0;
+  extract_open(j->mem, &j->table[i], j->nfixed);
+  for (int d = j->nfixed; d < j->ndev; d++) {
+    const int *root = &home[(i * j->ndev + d) * HOMES];
+    for (int k = 0; k < HOMES && root[k] >= 0; k++)
+      if (!extract(&j->table[i], &root[k], 1, j->o.max_block_ops, j->nfixed, 0, count_graph, &n)) n += HARD_STRUCTURES;
+  }
+  return n;
+}
+
+// Have the schedules of a sample more than their share of values or structures? A table is cut at two shares.
+static bool more_than_share(struct job *j)
+{
+  vocabulary_build(&j->voc, j->mem, j->s);
+  schedules(j);
+  add_visits(j, true);
+  j->nfixed = j->ndev;
+  struct sample s = {.j = j, .n = MIN(SAMPLE, j->ntable)};
+  s.most = (int64_t)HARD_VALUES * s.n / j->ntable;
+  j->o.max_values = MIN(j->o.max_values, 2 * HARD_VALUES / j->ntable + 1);
+  pool_run(j->nworker, s.n, saturate_sample, &s);
+  if (s.have > s.most) return true;
+  add_outputs(j);
+  const int *home = find_homes(j);
+  uint64_t graphs = 0;
+  for (int i = 0; i < j->ntable; i++)
+    if (j->table[i].n) graphs += structures(j, i, home);
+  return graphs > (uint64_t)HARD_STRUCTURES * (uint64_t)s.n / (uint64_t)j->ntable;
+}
+
+bool search_is_hard(const struct graph *p, const struct target *t, const struct search_opts *o)
+{
+  struct arena scratch = {0};
+  struct job *j = NEW(&scratch, struct job);
+  *j = (struct job){.mem = &scratch, .t = t};
+  set_options(j, p, o);
+  char why[160];
+  bool hard = true;
+  if (graph_ops(p) <= LONG && classes_build(j->s, p, why) == OK) {
+    finger_open(j->f, j->s, o->seed);
+    hard = open_workers(j) != OK || more_than_share(j);
+    close_all(j);
+  }
+  arena_close(&scratch);
+  return hard;
 }
 
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,

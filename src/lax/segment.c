@@ -1,0 +1,154 @@
+// What is too large to search whole is cut into segments of the program's order that read and write the fewest bytes.
+// Which segments are too hard is found out on the way: those of the cheapest choice are judged, and where one is too
+// hard, so is all that holds it, and the cheapest choice is looked for again.
+#include "lax/piece.h"
+
+#include <limits.h>
+#include <math.h>
+
+enum { MOST_JUDGED = 256 };
+
+struct span { // nodes first .. end - 1 of the piece
+  int first, end;
+};
+struct cutter {
+  const struct facts *f;
+  const struct piece *r;
+  int *last;       // by root: the last node of the piece that reads it
+  int nhard, hard_cap, njudged, judged_cap;
+  struct span *hard, *judged; // judged: those that are not too hard
+};
+
+static bool holds(struct span outer, struct span inner)
+{
+  return outer.first <= inner.first && inner.end <= outer.end;
+}
+
+static bool too_hard(const struct cutter *c, struct span s)
+{
+  if (s.end - s.first == 1) return false;
+  if (s.end - s.first > c->f->max_ops) return true;
+  for (int i = 0; i < c->nhard; i++)
+    if (holds(s, c->hard[i])) return true;
+  return false;
+}
+
+static bool ask(const struct facts *f, const struct piece *r, struct span s)
+{
+  struct piece part = {.id = INT_MAX, .n = s.end - s.first, .node = r->node + s.first, .searchable = true};
+  struct arena mem = {0};
+  struct part made;
+  struct err e = {0};
+  for (int i = 0; i < part.n; i++) f->owner[part.node[i]] = part.id;
+  bool hard = carve(&mem, f, &part, &made, &e) == OK && f->judge->hard(f->judge->arg, made.g);
+  for (int i = 0; i < part.n; i++) f->owner[part.node[i]] = r->id;
+  arena_close(&mem);
+  return hard;
+}
+
+// Asks the judge about s, unless the answer follows from what it said before.
+static bool judge(struct cutter *c, struct span s)
+{
+  const struct facts *f = c->f;
+  if (!f->judge || s.end - s.first < LAX_EASY) return true;
+  for (int i = 0; i < c->njudged; i++)
+    if (holds(c->judged[i], s)) return true;
+  if (c->nhard + c->njudged >= MOST_JUDGED) return true;
+  if (!ask(f, c->r, s)) {
+    PUSH(f->tmp, c->judged, c->njudged, c->judged_cap) = s;
+    return true;
+  }
+  PUSH(f->tmp, c->hard, c->nhard, c->hard_cap) = s;
+  return false;
+}
+
+// What root t costs a segment that reads it, and the one that makes it for others: bytes, more where it is raw.
+static double read_price(const struct facts *f, int t) { return facts_price(f, t) / (f->kept[t] ? 1 : 2); }
+static double write_price(const struct facts *f, int t) { return facts_price(f, t) - read_price(f, t); }
+
+// The cost of a segment that ends before node `end` of the piece and starts at the last node that was added.
+struct growing {
+  int end;
+  double cost;
+  int *seen; // by root: `end` where the segment reads it from outside or has made it
+};
+
+static void add_node(const struct cutter *c, struct growing *g, int i)
+{
+  const struct facts *f = c->f;
+  const struct node *x = &f->p->nodes[c->r->node[i]];
+  for (int t = x->out; t < x->out + x->nout; t++) {
+    if (g->seen[t] == g->end) g->cost -= read_price(f, t);
+    if (c->last[t] >= g->end) g->cost += write_price(f, t);
+    g->seen[t] = g->end;
+  }
+  for (int k = 0; k < x->nin; k++) {
+    int t = f->root[x->in[k]];
+    if (g->seen[t] != g->end) g->cost += read_price(f, t);
+    g->seen[t] = g->end;
+  }
+}
+
+// Where in the piece each root is read last; behind its end where others read it.
+static void find_last(struct cutter *c)
+{
+  const struct facts *f = c->f;
+  int *at = NEWS(f->tmp, int, f->p->nnodes);
+  c->last = NEWS(f->tmp, int, f->p->ntensors);
+  for (int i = 0; i < c->r->n; i++) at[c->r->node[i]] = i;
+  for (int t = 0; t < f->p->ntensors; t++)
+    for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++)
+      c->last[t] = MAX(c->last[t], f->owner[f->user[u]] == c->r->id ? at[f->user[u]] : c->r->n);
+}
+
+// The cheapest segments: from[j] is where the last of them starts that ends before node j. Of equally cheap ones the
+// fewest, then those that are long early.
+static void choose(const struct cutter *c, int *from)
+{
+  struct arena_mark mark = arena_mark(c->f->tmp);
+  double *best = NEWS(c->f->tmp, double, c->r->n + 1);
+  int *count = NEWS(c->f->tmp, int, c->r->n + 1);
+  struct growing g = {.seen = NEWS(c->f->tmp, int, c->f->p->ntensors)};
+  for (int j = 1; j <= c->r->n; j++) {
+    best[j] = INFINITY, g.end = j, g.cost = 0;
+    for (int i = j - 1; i >= 0 && !too_hard(c, (struct span){i, j}); i--) {
+      add_node(c, &g, i);
+      double b = best[i] + g.cost;
+      if (b < best[j] || (b <= best[j] && count[i] + 1 < count[j])) best[j] = b, count[j] = count[i] + 1, from[j] = i;
+    }
+  }
+  arena_reset(c->f->tmp, mark);
+}
+
+static bool all_easy(struct cutter *c, const int *from)
+{
+  bool easy = true;
+  for (int j = c->r->n; j > 0; j = from[j]) easy &= judge(c, (struct span){from[j], j});
+  return easy;
+}
+
+int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160])
+{
+  struct cutter c = {.f = f, .r = r};
+  bool large = r->n > f->max_ops;
+  if (!r->searchable || (large && (r->row_chain = rows_local(f, r)))) return 1;
+  if (!large && judge(&c, (struct span){0, r->n})) return 1;
+  find_last(&c);
+  int *from = NEWS(f->tmp, int, r->n + 1), n = 0;
+  do choose(&c, from);
+  while (!all_easy(&c, from));
+  for (int j = r->n; j > 0; j = from[j]) n++;
+  *why = arena_alloc(f->tmp, sizeof **why * (size_t)n);
+  int k = n;
+  for (int j = r->n; j > 0; j = from[j]) {
+    char place[96];
+    for (int i = from[j]; i < j; i++) group[i] = k - 1;
+    k--;
+    if (!k) break;
+    facts_place(f, r->node[from[j] - 1], place);
+    if (large) snprintf((*why)[k], sizeof (*why)[k], "more than %d operators: cut after %s", f->max_ops, place);
+    else snprintf((*why)[k], sizeof (*why)[k], "too much to search at once: cut after %s", place);
+  }
+  if (n) snprintf((*why)[0], sizeof (*why)[0], "%s", r->why);
+  return n;
+}
