@@ -62,12 +62,25 @@ static void find_outputs(const struct facts *f, const struct piece *r, struct pa
     if (is_output(f, r, t)) part->out[part->nout++] = t;
 }
 
+// In the order of their first use, so that layers that do the same are equal parts; of the whole program in its own.
 static void find_inputs(const struct facts *f, const struct piece *r, const bool *needed, struct part *part)
 {
-  for (int t = 0; t < f->p->ntensors; t++) {
-    int node = f->p->tensors[t].node;
-    bool input = f->p->nodes[node].op == OP_INPUT, others = f->kind[node] != LIGHT && f->owner[node] != r->id;
-    if ((input && r->whole) || (needed[t] && (input || others))) part->in[part->nin++] = t;
+  const struct graph *p = f->p;
+  if (r->whole) {
+    part->nin = graph_inputs(p, part->in);
+    return;
+  }
+  bool *listed = NEWS(f->tmp, bool, p->ntensors + 1);
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *n = &p->nodes[i];
+    bool held = f->kind[i] == LIGHT || f->owner[i] == r->id, made = false;
+    for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
+    for (int k = 0; k < n->nin && held && made; k++) {
+      int t = n->in[k], node = p->tensors[t].node;
+      bool input = p->nodes[node].op == OP_INPUT, others = f->kind[node] != LIGHT && f->owner[node] != r->id;
+      if (listed[t] || !(input || others)) continue;
+      listed[t] = true, part->in[part->nin++] = t;
+    }
   }
 }
 

@@ -25,10 +25,10 @@ struct lax_judge {
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
-// is larger or too hard is cut where the fewest bytes have to be stored in between. A program that
-// needs no cut is one part with the program's own inputs and outputs. Otherwise inputs and outputs are listed once
-// each, in the program's order; outputs of the program that no operator computes (an input, a view of one) belong
-// to no part: lax_join supplies them.
+// is larger or too hard is cut where the fewest bytes are read and written. A program that needs no cut is one part with
+// the program's own inputs and outputs. Otherwise inputs are listed once each, in the order of their first use, and outputs
+// in the program's order; outputs of the program that no operator computes (an input, a view of one) belong to no part:
+// lax_join supplies them.
 int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s,
                   struct err *e);
 // Puts optimized parts (same signatures) back together as one kernel graph with the signature of p.

@@ -55,6 +55,14 @@ program zero.mica 'program p(n = 0) {
   return exp(X)
 }'
 
+program layers.mica 'program layers() {
+  X: f32[8, 16]
+  S: f32[8, 8]; W: f32[16, 16]
+  A = X + matmul(S, relu(matmul(X, W)))
+  B = A + matmul(S, relu(matmul(A, W)))
+  return B + matmul(S, relu(matmul(B, W)))
+}'
+
 # ---- help and tables ----
 expect 0 'superoptimizer' "$MICA"
 expect 0 'optimize' "$MICA" help
@@ -90,6 +98,11 @@ expect 2 'hint' "$MICA" show "$work/zero.mica"
 expect 0 'softmax' "$MICA" show "$work/other.mica" --text
 expect 0 'exp' "$MICA" show "$work/other.mica" --expand
 expect 0 'exp' "$MICA" show "$work/soft.mica" --abstract
+
+expect 0 'cut after add `B`' "$MICA" search "$work/layers.mica" --parts --max-part-ops 4
+expect 0 'the same as subprogram 1' "$MICA" search "$work/layers.mica" --parts --max-part-ops 4
+expect 0 '' "$MICA" search "$work/layers.mica" --max-part-ops 4 --json "$work/layers.json" --quiet
+[ "$(grep -c '"same_as": 1' "$work/layers.json")" = 2 ] || complain "identical layers are not the same subprogram"
 
 # ---- graphs as JSON ----
 expect 0 '' "$MICA" show "$work/soft.mica" --json "$work/soft.json" --quiet

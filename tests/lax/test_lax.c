@@ -192,27 +192,27 @@ static const struct {
      {{1, "second exponential on a path: exp at line 4", "E"}}},
     {"attention feeds attention", "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n K2: f32[64, 8]\n V2: f32[64, 8]",
      ATTENTION("A", "Q", "K", "V") ATTENTION("B", "A", "K2", "V2") " return B\n", 0, "ss",
-     {{1, "second exponential on a path", "K2 V2 A"}}},
+     {{1, "second exponential on a path", "K2 A V2"}}},
     {"softmax, attention, attention", "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n K2: f32[64, 8]",
      SOFTMAX("S", "Q", "1") ATTENTION("A", "S", "K", "V") ATTENTION("B", "A", "K2", "V") " return B\n", 0, "sss",
-     {{1, "second exponential", "K V S"}, {2, "second exponential", "V K2 A"}}},
+     {{1, "second exponential", "K S V"}, {2, "second exponential", "K2 A V"}}},
     {"projections go where they cost nothing", "Q: f32[4, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n W: f32[8, 8]",
      " K2 = matmul(K, W)\n" ATTENTION("A", "Q", "K", "V") ATTENTION("B", "A", "K2", "V") " return B\n", 0, "ss",
-     {{0, "", "Q K V"}, {1, "second exponential", "K V W A"}}},
+     {{0, "", "K Q V"}, {1, "second exponential", "K W A V"}}},
     {"mask used by both", "Q: f32[4, 8]\n K: f32[8, 8]\n M: f32[1, 8]",
      SOFTMAX("A", "matmul(Q, K) + M", "1") SOFTMAX("B", "matmul(A, K) + M", "1") " return B\n", 0, "ss",
-     {{0, "", "Q K M"}, {1, "second", "K M A"}}},
+     {{0, "", "Q K M"}, {1, "second", "A K M"}}},
     {"views of inputs are copied", "Q: f32[8, 8]\n K: f32[8, 4]",
      " keys = repeat(transpose(K), dim=0, times=2)\n" SOFTMAX("A", "matmul(Q, keys * 2)", "1")
      SOFTMAX("B", "matmul(transpose(keys), transpose(A)) + transpose(keys)", "0") " return B\n", 0, "ss",
-     {{0, "", "Q K"}, {1, "second", "K A"}}},
+     {{0, "", "K Q"}, {1, "second", "K A"}}},
     {"views of results are made by their reader", "X: f32[4, 8]",
      SOFTMAX("A", "X", "1") " R = repeat(A, dim=0, times=3)\n" SOFTMAX("B", "R", "1") " return B\n", 0, "ss",
      {{1, "second", "A"}}},
     {"concat in the middle", "A: f32[4, 8]\n B: f32[4, 8]\n W: f32[16, 4]",
      " a = relu(A * B)\n b = tanh(A + B)\n C = concat(a, b, dim=1)\n return relu(matmul(C, W))\n", 0, "sls",
      {{1, "concat `C` at line 7 is not searched", "a b"},
-      {2, "after concat `C` at line 7, which is not searched", "W C"}}},
+      {2, "after concat `C` at line 7, which is not searched", "C W"}}},
     {"library operators in a row", "A: f32[4, 8]\n B: f32[4, 8]",
      " C = concat(A, B, dim=1)\n D, E = split(transpose(C), dim=0, parts=2)\n return relu(D) + E\n", 0, "ls",
      {{0, "", "A B"}, {1, "after concat", "D E"}}},
@@ -227,7 +227,7 @@ static const struct {
      {{0, "", "A B"}}},
     {"too many operators", "X: f32[4, 8]\n W: f32[8, 1]\n V: f32[1, 8]\n A: f32[4, 4]",
      TEN("X", "a") " b = matmul(A, matmul(a, W))\n" TEN("matmul(b, V)", "c") TEN("c", "d") " return d\n", 0, "ss",
-     {{0, "", "X W A"}, {1, "more than 24 operators: cut after matmul `b` at line 7", "V b"}}},
+     {{0, "", "X W A"}, {1, "more than 24 operators: cut after matmul `b` at line 7", "b V"}}},
     {"a limit of its own", "X: f32[4, 8]", MIX("X", "a") MIX("a", "b") MIX("b", "c") " return c\n", 4, "sss",
      {{1, "more than 4 operators: cut after div `a`", "a"}, {2, "cut after div `b`", "b"}}},
     {"local to its rows", "X: f32[4, 8]\n W: f32[8, 8]\n b: f32[8]",
@@ -362,7 +362,7 @@ static void judged(void **state)
         break;
       }
   }
-  assert_true(copies >= 2 * (LAYERS - 1));
+  assert_true(copies >= LAYERS);
   check_values(&mem, p, joined(&mem, p, &s));
   str_free(&text);
   arena_close(&mem);
