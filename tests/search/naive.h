@@ -85,6 +85,10 @@ bool tables_root(const struct tables *t, int table, int v); // is value v of tha
 // divide. powers 1: what naive_run tries.
 void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x, struct naive *out);
 
+// Does every graph of x outside `in` take no less than some graph of `sized`? Says which does not.
+bool none_cheaper(const struct naive *x, const struct naive *in, const struct naive *sized, const char *name);
+bool naive_has(const struct naive *x, uint64_t key);
+
 // ---- guarantee.c --------------------------------------------------------------------------------------------------------
 
 // Algorithm 1 against the search on every row that is (not) deep.

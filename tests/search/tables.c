@@ -61,6 +61,7 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
   finger_open(&t->f, &t->s, 1);
   t->w.ex = expr_open();
   expr_option_exp_laws(t->w.ex, false);
+  expr_option_expand_squares(t->w.ex, off >> PRUNE_SQUARE & 1);
   assert_int_equal(reference_build(&t->w.ref, mem, &t->f, t->w.ex), OK);
   vocabulary_build(&t->voc, mem, &t->s);
   t->m = (struct model){&t->s, &machine, t->dev};
@@ -73,6 +74,7 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
     for (int c = -1; c < t->s.nclass && __builtin_popcount(grid) <= MAX_GRID; c++)
       if (c < 0 || (t->s.class[c].kind & (CONTRACTED | REDUCED))) add_table(mem, t, &cap, grid, c);
   for (int o = 0; o < t->s.nout; o++) add_device(t, t->s.out[o]);
+  if (!t->pl.complete) fail_msg("too many values with %d operators, off %x", max_ops, off);
   for (int i = 0; i < t->pl.ntables; i++) extract_open(mem, &t->pl.tables[i], t->pl.nfixed);
   return t;
 }
@@ -148,4 +150,33 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
         if (sizes_from(t, &y->sch, code, powers, &k.o.z.z)) assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
     }
   }
+}
+
+// ---- sets of graphs -----------------------------------------------------------------------------------------------------
+
+bool naive_has(const struct naive *x, uint64_t key)
+{
+  for (int i = 0; i < x->n; i++)
+    if (x->found[i].key == key) return true;
+  return false;
+}
+
+bool none_cheaper(const struct naive *x, const struct naive *in, const struct naive *sized, const char *name)
+{
+  bool good = true;
+  for (int i = 0; i < x->n; i++) {
+    struct bill much = bill_of(x->found[i].g);
+    bool found = naive_has(in, x->found[i].key);
+    for (int k = 0; k < sized->n && !found; k++) {
+      struct bill less = bill_of(sized->found[k].g);
+      found = bill_within(&less, &much);
+    }
+    if (found) continue;
+    struct str s = {0};
+    graph_print(x->found[i].g, &s);
+    print_message("%s: the search holds nothing that takes as little as\n%s", name, str_text(&s));
+    str_free(&s);
+    good = false;
+  }
+  return good;
 }
