@@ -112,7 +112,7 @@ static void keep(struct growth *g, const struct attrs *save)
     if (g->out->found[i].key == key) return;
   struct graph *k = finished(g, save);
   if (!k || !verify_filter(g->p, k, 1)) g->out->wrong++;
-  else PUSH(g->mem, g->out->found, g->out->n, g->out->cap) = (struct naive_graph){k, key};
+  else PUSH(g->mem, g->out->found, g->out->n, g->out->cap) = (struct naive_graph){.g = k, .key = key};
 }
 
 // The omap of that number that joins tiles of shape x to the output's shape; false where it does not.

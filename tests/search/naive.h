@@ -42,7 +42,7 @@ uint64_t structure_key(const struct graph *g, struct field *F, void *const *in);
 struct bill {    // what one block graph takes
   int ops;
   int64_t blocks, room; // room: elements of a block's tiles
-  double moved, work;   // elements through iterators and savers; operations
+  double moved, work;   // elements through iterators and savers; operations, and elements that they read and write
 };
 struct bill bill_of(const struct graph *g);
 // Nothing in x is dearer than in y.
@@ -59,6 +59,7 @@ struct naive_limits {
 struct naive_graph {
   struct graph *g;
   uint64_t key;
+  double cost;     // of the search's graphs: seconds by its model
 };
 struct naive {
   int n, cap;
@@ -85,8 +86,6 @@ bool tables_root(const struct tables *t, int table, int v); // is value v of tha
 // divide. powers 1: what naive_run tries.
 void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x, struct naive *out);
 
-// Does every graph of x outside `in` take no less than some graph of `sized`? Says which does not.
-bool none_cheaper(const struct naive *x, const struct naive *in, const struct naive *sized, const char *name);
 bool naive_has(const struct naive *x, uint64_t key);
 
 // ---- guarantee.c --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ struct tables {
   struct worker w;
   struct vocabulary voc;
   struct search_opts o;
-  struct search_stats stats;
   struct device dev[MAX_VISITS];
   struct model m;
   struct planner pl;
@@ -65,7 +64,7 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
   assert_int_equal(reference_build(&t->w.ref, mem, &t->f, t->w.ex), OK);
   vocabulary_build(&t->voc, mem, &t->s);
   t->m = (struct model){&t->s, &machine, t->dev};
-  t->pl = (struct planner){.m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->stats, .mem = mem, .complete = true};
+  t->pl = (struct planner){.m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->w.stats, .mem = mem, .complete = true};
   add_devices(t, true);
   t->pl.nfixed = t->pl.ndev;
   if (cuts) add_devices(t, false);
@@ -129,10 +128,11 @@ static bool take(void *arg, const struct pick *p)
   k->out->complete++;
   if (assemble(k->mem, &k->t->pl, &plan, &g, &e) || graph_check(g, &e)) fail_msg("%s", e.text);
   uint64_t key = structure_key(g, &k->x->F, k->x->in);
+  double cost = cost_kernel(&k->t->m, &k->t->pl.tables[k->o.table], p, k->o.root, 1, &k->o.z.z);
   for (int i = 0; i < k->out->n; i++)
     if (k->out->found[i].key == key) return true;
   if (!verify_filter(k->t->s.p, g, 1)) k->out->wrong++;
-  else PUSH(k->mem, k->out->found, k->out->n, k->out->cap) = (struct naive_graph){g, key};
+  else PUSH(k->mem, k->out->found, k->out->n, k->out->cap) = (struct naive_graph){g, key, cost};
   return true;
 }
 
@@ -152,31 +152,9 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
   }
 }
 
-// ---- sets of graphs -----------------------------------------------------------------------------------------------------
-
 bool naive_has(const struct naive *x, uint64_t key)
 {
   for (int i = 0; i < x->n; i++)
     if (x->found[i].key == key) return true;
   return false;
-}
-
-bool none_cheaper(const struct naive *x, const struct naive *in, const struct naive *sized, const char *name)
-{
-  bool good = true;
-  for (int i = 0; i < x->n; i++) {
-    struct bill much = bill_of(x->found[i].g);
-    bool found = naive_has(in, x->found[i].key);
-    for (int k = 0; k < sized->n && !found; k++) {
-      struct bill less = bill_of(sized->found[k].g);
-      found = bill_within(&less, &much);
-    }
-    if (found) continue;
-    struct str s = {0};
-    graph_print(x->found[i].g, &s);
-    print_message("%s: the search holds nothing that takes as little as\n%s", name, str_text(&s));
-    str_free(&s);
-    good = false;
-  }
-  return good;
 }

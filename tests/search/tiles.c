@@ -190,11 +190,13 @@ struct bill bill_of(const struct graph *g)
       const struct node *n = &b->nodes[k];
       const struct op_row *row = &op_rows[n->op];
       const struct tensor *x = &b->tensors[n->nin ? n->in[0] : n->out], *o = n->nout ? &b->tensors[n->out] : x;
-      double times = (double)blocks * (x->phase == VARYING || o->phase == VARYING ? (double)iters : 1);
-      double size = (double)MAX(shape_size(&x->shape), shape_size(&o->shape));
+      bool looped = x->phase == VARYING || o->phase == VARYING || row->rule == RULE_ACCUM;
+      double times = (double)blocks * (looped ? (double)iters : 1);
+      double size = (double)MAX(shape_size(&x->shape), shape_size(&o->shape)), touched = (double)shape_size(&o->shape);
+      for (int a = 0; a < n->nin; a++) touched += (double)shape_size(&b->tensors[n->in[a]].shape);
       if (row->rule == RULE_IO) r.moved += times * size;
-      else if (row->rule == RULE_CONTRACT) r.work += times * 2 * (double)(shape_size(&o->shape) * x->shape.d[x->shape.n - 1]);
-      else if (row->rule != RULE_VIEW) r.work += times * size * row->cost;
+      else if (row->rule == RULE_CONTRACT) r.work += times * (touched + 2 * (double)(shape_size(&o->shape) * x->shape.d[x->shape.n - 1]));
+      else if (row->rule != RULE_VIEW) r.work += times * (touched + size * row->cost);
     }
   }
   return r;
