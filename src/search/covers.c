@@ -180,7 +180,7 @@ static bool walk_iter(struct inside *x, int k, int number)
     if (fits && x->loop) fits = cuts(w, &t->v[v], w->viewed[from], n->a.fmap[0], t->sch.loop, LOOP);
     if (fits && go_on(x, k, n->out, v)) return true;
   }
-  return lost(w, x->node, k, "iterator", "no schedule cuts its tensor so: rule `shape`");
+  return lost(w, x->node, k, "iterator", "no schedule cuts its tensor so: rule `whole`, or two axes that are one");
 }
 
 // A constant of the program, which blocks hold without an iterator.

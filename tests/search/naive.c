@@ -1,5 +1,5 @@
-// The enumeration. One block graph grows and shrinks in place; its tensors' elements are computed as it grows, so that a
-// complete graph costs one comparison.
+// The enumeration. One block graph grows and shrinks in place; its tensors' elements are computed as it grows, so that
+// a complete graph costs one comparison.
 #include "naive.h"
 
 #include "front/front.h"
@@ -21,19 +21,20 @@ struct growth {
   struct naive *out;
   struct trial_inputs *x;
   struct whole want;
-  int output;                  // tensor of p
+  int output; // tensor of p
   int nchoice;
   struct choice choice[MOST_CHOICES];
   struct graph *b;
   struct tiles t[MOST_TENSORS];
-  int users[MOST_TENSORS];     // nodes that read it
-  int idle;                    // tensors without users
+  int users[MOST_TENSORS]; // nodes that read it
+  int idle;                // tensors without users
   int ops, views;
   int niter, from[MOST_INPUTS + 2];
   struct attrs iter[MOST_INPUTS + 2];
 };
 
-// ---- what may be tried ------------------------------------------------------------------------------------------------
+// ---- what may be tried
+// ------------------------------------------------------------------------------------------------
 
 static void read_choices(struct growth *g)
 {
@@ -45,8 +46,10 @@ static void read_choices(struct growth *g)
     struct choice *c = &g->choice[g->nchoice++];
     CHECK(g->nchoice <= MOST_CHOICES && op_find(word, &c->op));
     c->a = attrs_default(c->op);
-    if (value && c->op == OP_REPEAT) c->a.times = strtol(value, NULL, 10);
-    else if (value) c->a.scalar = strtod(value, NULL);
+    if (value && c->op == OP_REPEAT)
+      c->a.times = strtol(value, NULL, 10);
+    else if (value)
+      c->a.scalar = strtod(value, NULL);
   }
 }
 
@@ -62,8 +65,10 @@ static int variants(const struct growth *g, enum op op, int n)
 static struct attrs variant(const struct growth *g, const struct choice *c, int v)
 {
   struct attrs a = c->a;
-  if (c->op == OP_ACCUM && g->b->nloop) a.fmap[0] = (int8_t)(v - 1);
-  else if (op_rows[c->op].attrs & A_DIM) a.dim = v;
+  if (c->op == OP_ACCUM && g->b->nloop)
+    a.fmap[0] = (int8_t)(v - 1);
+  else if (op_rows[c->op].attrs & A_DIM)
+    a.dim = v;
   return a;
 }
 
@@ -79,7 +84,8 @@ static bool fits(const struct growth *g, enum op op, int x, int y)
   return a->shape.n >= 2 && b->shape.n >= 2 && a->shape.d[a->shape.n - 1] == b->shape.d[b->shape.n - 2];
 }
 
-// ---- complete graphs ----------------------------------------------------------------------------------------------------
+// ---- complete graphs
+// ----------------------------------------------------------------------------------------------------
 
 static struct graph *finished(struct growth *g, const struct attrs *save)
 {
@@ -88,7 +94,8 @@ static struct graph *finished(struct growth *g, const struct attrs *save)
   int *at = NEWS(g->mem, int, g->p->ntensors), in[MOST_INPUTS + 2], out, last = g->b->ntensors - 1, status = OK;
   for (int i = 0; i < g->p->nnodes && !status; i++) {
     const struct tensor *t = &g->p->tensors[g->p->nodes[i].out];
-    if (g->p->nodes[i].op == OP_INPUT) status = graph_input(k, t->name, t->dtype, &t->shape, NOWHERE, &at[g->p->nodes[i].out], &e);
+    if (g->p->nodes[i].op == OP_INPUT)
+      status = graph_input(k, t->name, t->dtype, &t->shape, NOWHERE, &at[g->p->nodes[i].out], &e);
   }
   for (int i = 0; i < g->niter; i++) in[i] = at[g->from[i]];
   if (!status) status = graph_add(b, OP_SAVE, 1, &last, save, NOWHERE, &(int){0}, &e);
@@ -111,8 +118,10 @@ static void keep(struct growth *g, const struct attrs *save)
   for (int i = 0; i < g->out->n; i++)
     if (g->out->found[i].key == key) return;
   struct graph *k = finished(g, save);
-  if (!k || !verify_filter(g->p, k, 1)) g->out->wrong++;
-  else PUSH(g->mem, g->out->found, g->out->n, g->out->cap) = (struct naive_graph){.g = k, .key = key};
+  if (!k || !verify_filter(g->p, k, 1))
+    g->out->wrong++;
+  else
+    PUSH(g->mem, g->out->found, g->out->n, g->out->cap) = (struct naive_graph){.g = k, .key = key};
 }
 
 // The omap of that number that joins tiles of shape x to the output's shape; false where it does not.
@@ -148,7 +157,8 @@ static void complete(struct growth *g)
   }
 }
 
-// ---- growing ----------------------------------------------------------------------------------------------------------
+// ---- growing
+// ----------------------------------------------------------------------------------------------------------
 
 static void grow(struct growth *g, uint64_t rank);
 
@@ -187,7 +197,8 @@ static void add(struct growth *g, const struct choice *c, const struct attrs *a,
 // Rank of the paper: the largest input first, then the next, then what is done with them.
 static uint64_t rank_of(int hi, int lo, int choice, int v, int order)
 {
-  return ((((uint64_t)hi * 64 + (uint64_t)(lo + 1)) * 64 + (uint64_t)choice) * 16 + (uint64_t)v) * 2 + (uint64_t)order + 1;
+  return ((((uint64_t)hi * 64 + (uint64_t)(lo + 1)) * 64 + (uint64_t)choice) * 16 + (uint64_t)v) * 2 + (uint64_t)order +
+         1;
 }
 
 static void add_all(struct growth *g, int hi, int lo, uint64_t rank)
@@ -218,7 +229,8 @@ static void grow(struct growth *g, uint64_t rank)
     for (int lo = -1; lo <= hi; lo++) add_all(g, hi, lo, rank);
 }
 
-// ---- iterators ----------------------------------------------------------------------------------------------------------
+// ---- iterators
+// ----------------------------------------------------------------------------------------------------------
 
 // A block graph's arrays that never move.
 static struct graph *roomy(struct arena *mem, int ngrid, int nloop)
@@ -237,7 +249,8 @@ static void start(struct growth *g, int ngrid, int nloop)
   struct err e = {0};
   int out, status = OK;
   g->b = roomy(&mem, ngrid, nloop);
-  for (int i = 0; i < g->niter && !status; i++) status = graph_iter(g->b, g->p, g->from[i], &g->iter[i], NOWHERE, &out, &e);
+  for (int i = 0; i < g->niter && !status; i++)
+    status = graph_iter(g->b, g->p, g->from[i], &g->iter[i], NOWHERE, &out, &e);
   for (int i = 0, input = 0; i < g->p->nnodes && !status; i++) {
     if (g->p->nodes[i].op != OP_INPUT) continue;
     const struct whole whole = {g->p->tensors[g->p->nodes[i].out].shape, g->x->in[input++]};
@@ -257,8 +270,10 @@ static bool maps_from(struct attrs *a, int64_t code, int ndims, int ngrid, int n
   *a = attrs_default(OP_ITER);
   for (int i = 0; i < ngrid + nloop; i++, code /= ndims + 1) {
     int8_t dim = (int8_t)(code % (ndims + 1) - 1);
-    if (i < ngrid) a->imap[i] = dim;
-    else a->fmap[i - ngrid] = dim;
+    if (i < ngrid)
+      a->imap[i] = dim;
+    else
+      a->fmap[i - ngrid] = dim;
   }
   return !code;
 }
@@ -272,7 +287,8 @@ static bool ordered(const struct growth *g, int ngrid)
 }
 
 // Iterators for input number k and those behind it: one, or up to `copies` more.
-static void each_iter(struct growth *g, const int *inputs, int ninput, int k, int ngrid, int nloop, int copies, int64_t least)
+static void each_iter(struct growth *g, const int *inputs, int ninput, int k, int ngrid, int nloop, int copies,
+                      int64_t least)
 {
   if (k == ninput) {
     if (ordered(g, ngrid)) start(g, ngrid, nloop);
@@ -296,7 +312,8 @@ struct trial_inputs trial_open(struct arena *mem, const struct graph *p)
   return x;
 }
 
-void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x, struct naive *out)
+void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x,
+               struct naive *out)
 {
   struct growth *g = NEW(mem, struct growth);
   struct err e = {0};
@@ -304,7 +321,8 @@ void naive_run(struct arena *mem, const struct graph *p, const struct naive_limi
   int inputs[MOST_INPUTS], n = graph_inputs(p, NULL);
   *out = (struct naive){0};
   g->mem = mem, g->p = p, g->l = l, g->out = out, g->x = x;
-  CHECK(n <= MOST_INPUTS && graph_outputs(p, NULL) == 1 && eval_run(mem, p, DOM_FIELD, &x->F, x->in, &want, NULL, &e) == OK);
+  CHECK(n <= MOST_INPUTS && graph_outputs(p, NULL) == 1 &&
+        eval_run(mem, p, DOM_FIELD, &x->F, x->in, &want, NULL, &e) == OK);
   graph_inputs(p, inputs), graph_outputs(p, &g->output);
   g->want = (struct whole){p->tensors[g->output].shape, want};
   read_choices(g);

@@ -21,8 +21,13 @@ static void add_device(struct tables *t, int visit)
 {
   const struct graph *p = t->s.p;
   struct device *d = &t->dev[t->pl.ndev++];
-  *d = (struct device){.has = t->s.visit[visit].full, .e = {t->w.ref.e[visit]}, .ehash = expr_hash(t->w.ex, t->w.ref.e[visit]),
-                       .f = t->w.ref.f[visit], .hash = t->w.ref.hash[visit], .visit = visit, .input = -1};
+  *d = (struct device){.has = t->s.visit[visit].full,
+                       .e = {t->w.ref.e[visit]},
+                       .ehash = expr_hash(t->w.ex, t->w.ref.e[visit]),
+                       .f = t->w.ref.f[visit],
+                       .hash = t->w.ref.hash[visit],
+                       .visit = visit,
+                       .input = -1};
   int tensor = t->s.visit[visit].tensor;
   if (p->nodes[p->tensors[tensor].node].op == OP_INPUT) d->input = tensor;
 }
@@ -33,7 +38,8 @@ static void add_devices(struct tables *t, bool given)
     const struct node *n = &t->s.p->nodes[t->s.p->tensors[t->s.visit[v].tensor].node];
     bool out = false;
     for (int o = 0; o < t->s.nout; o++) out |= t->s.out[o] == v;
-    if ((n->op == OP_INPUT || n->op == OP_CONST) != given || (!given && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
+    if ((n->op == OP_INPUT || n->op == OP_CONST) != given || (!given && (out || op_rows[n->op].rule == RULE_VIEW)))
+      continue;
     add_device(t, v);
   }
 }
@@ -64,7 +70,8 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
   assert_int_equal(reference_build(&t->w.ref, mem, &t->f, t->w.ex), OK);
   vocabulary_build(&t->voc, mem, &t->s);
   t->m = (struct model){&t->s, &machine, t->dev};
-  t->pl = (struct planner){.m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->w.stats, .mem = mem, .complete = true};
+  t->pl = (struct planner){
+      .m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->w.stats, .mem = mem, .complete = true};
   add_devices(t, true);
   t->pl.nfixed = t->pl.ndev;
   if (cuts) add_devices(t, false);
@@ -78,10 +85,7 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
   return t;
 }
 
-void tables_close(struct tables *t)
-{
-  expr_close(t->w.ex), arena_close(&t->w.scratch), arena_close(&t->w.mem);
-}
+void tables_close(struct tables *t) { expr_close(t->w.ex), arena_close(&t->w.scratch), arena_close(&t->w.mem); }
 
 const struct planner *tables_planner(const struct tables *t) { return &t->pl; }
 
@@ -93,7 +97,8 @@ bool tables_root(const struct tables *t, int table, int v)
   return x->v[v].der >= 0 && value_saveable(&t->s, x, &x->v[v], &has) && has == out->has && x->v[v].hash == out->hash;
 }
 
-// ---- graphs -----------------------------------------------------------------------------------------------------------
+// ---- graphs
+// -----------------------------------------------------------------------------------------------------------
 
 struct taking {
   struct arena *mem;
@@ -103,7 +108,8 @@ struct taking {
   struct option o;
 };
 
-// The sizes of that number: every axis has an extent of 2, 4, .. up to `most`; false where one does not divide its class.
+// The sizes of that number: every axis has an extent of 2, 4, .. up to `most`; false where one does not divide its
+// class.
 static bool sizes_from(const struct tables *t, const struct schedule *sch, int code, int powers, struct sizes *z)
 {
   *z = (struct sizes){.blocks = 1, .iterations = 1};
@@ -131,12 +137,15 @@ static bool take(void *arg, const struct pick *p)
   double cost = cost_kernel(&k->t->m, &k->t->pl.tables[k->o.table], p, k->o.root, 1, &k->o.z.z);
   for (int i = 0; i < k->out->n; i++)
     if (k->out->found[i].key == key) return true;
-  if (!verify_filter(k->t->s.p, g, 1)) k->out->wrong++;
-  else PUSH(k->mem, k->out->found, k->out->n, k->out->cap) = (struct naive_graph){g, key, cost};
+  if (!verify_filter(k->t->s.p, g, 1))
+    k->out->wrong++;
+  else
+    PUSH(k->mem, k->out->found, k->out->n, k->out->cap) = (struct naive_graph){g, key, cost};
   return true;
 }
 
-void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x, struct naive *out)
+void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x,
+                   struct naive *out)
 {
   *out = (struct naive){0};
   for (int i = 0; i < t->pl.ntables; i++) {
@@ -147,7 +156,8 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
       if (!tables_root(t, i, v)) continue;
       k.o.root[0] = v;
       for (int code = 0; code < powers * powers * powers * powers; code++)
-        if (sizes_from(t, &y->sch, code, powers, &k.o.z.z)) assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
+        if (sizes_from(t, &y->sch, code, powers, &k.o.z.z))
+          assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
     }
   }
 }

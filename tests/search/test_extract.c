@@ -15,15 +15,16 @@ struct graphs { // as sums over what is in them
 static uint64_t leaf_key(int v) { return hash_mix(1, (uint64_t)v); }
 static uint64_t deriv_key(int d) { return hash_mix(2, (uint64_t)d); }
 
-// ---- depth first --------------------------------------------------------------------------------------------------------
+// ---- depth first
+// --------------------------------------------------------------------------------------------------------
 
 struct prefix {
   const struct table *t;
-  const int *owner;         // value of each derivation
-  int *first[2], *next[2];  // derivations by operand a, by operand b
+  const int *owner;        // value of each derivation
+  int *first[2], *next[2]; // derivations by operand a, by operand b
   int root, max_ops, first_extra;
   int n, value[MAX_PICK], users[MAX_PICK], idle, ops;
-  int *at;                  // value -> place in the prefix, or -1
+  int *at; // value -> place in the prefix, or -1
   uint64_t key, steps;
   struct graphs *out;
 };
@@ -35,10 +36,7 @@ static void push(struct prefix *p, int v, uint64_t key)
   p->at[v] = p->n, p->users[p->n] = 0, p->value[p->n++] = v, p->idle++, p->key += key;
 }
 
-static void pop(struct prefix *p, uint64_t key)
-{
-  p->at[p->value[--p->n]] = -1, p->idle--, p->key -= key;
-}
+static void pop(struct prefix *p, uint64_t key) { p->at[p->value[--p->n]] = -1, p->idle--, p->key -= key; }
 
 static void use(struct prefix *p, int v, int by)
 {
@@ -96,10 +94,17 @@ static void leaves(struct prefix *p, int v, int extra)
   pop(p, leaf_key(v));
 }
 
-static uint64_t depth_first(struct arena *mem, const struct table *t, int root, int max_ops, int first_extra, int extra, struct graphs *out)
+static uint64_t depth_first(struct arena *mem, const struct table *t, int root, int max_ops, int first_extra, int extra,
+                            struct graphs *out)
 {
   int *owner = NEWS(mem, int, t->nd + 1);
-  struct prefix p = {.t = t, .owner = owner, .root = root, .max_ops = max_ops, .first_extra = first_extra, .at = NEWS(mem, int, t->n), .out = out};
+  struct prefix p = {.t = t,
+                     .owner = owner,
+                     .root = root,
+                     .max_ops = max_ops,
+                     .first_extra = first_extra,
+                     .at = NEWS(mem, int, t->n),
+                     .out = out};
   memset(p.at, -1, sizeof(int) * (size_t)t->n);
   for (int k = 0; k < 2; k++) {
     p.first[k] = NEWS(mem, int, t->n), p.next[k] = NEWS(mem, int, t->nd + 1);
@@ -116,7 +121,8 @@ static uint64_t depth_first(struct arena *mem, const struct table *t, int root, 
   return p.steps;
 }
 
-// ---- both -----------------------------------------------------------------------------------------------------------------
+// ---- both
+// -----------------------------------------------------------------------------------------------------------------
 
 static bool take(void *arg, const struct pick *p)
 {
@@ -143,8 +149,8 @@ static const struct {
   const char *name;
   int ops, ops_later; // of block graphs over inputs (0: none so small); over inputs and what earlier kernels left
 } rows[] = {
-    {"m_rms", 8, 6},  {"m_gated", 8, 6}, {"m_lora", 8, 6}, {"lora", 8, 6},   {"m_gqa", 9, 6},   {"softmax", 9, 9},
-    {"mlp", 8, 6},    {"g_gemm", 8, 6},  {"g_norm", 0, 4}, {"mha_dec", 9, 6}, {"m_moe", 6, 6}, {"g_lstm", 8, 6},
+    {"m_rms", 8, 6}, {"m_gated", 8, 6}, {"m_lora", 8, 6}, {"lora", 8, 6},    {"m_gqa", 9, 6}, {"softmax", 9, 9},
+    {"mlp", 8, 6},   {"g_gemm", 8, 6},  {"g_norm", 0, 4}, {"mha_dec", 9, 6}, {"m_moe", 6, 6}, {"g_lstm", 8, 6},
 };
 
 static void compare(const char *name, int ops, bool later)
@@ -168,7 +174,8 @@ static void compare(const char *name, int ops, bool later)
       graphs += x.n;
       arena_close(&one);
     }
-  print_message("%s, %d operators%s: %d graphs, %llu prefixes, %.2f s\n", name, ops, later ? " and earlier kernels" : "", graphs, (unsigned long long)steps, now_seconds() - t0);
+  print_message("%s, %d operators%s: %d graphs, %llu prefixes, %.2f s\n", name, ops,
+                later ? " and earlier kernels" : "", graphs, (unsigned long long)steps, now_seconds() - t0);
   assert_true(graphs > 0);
   tables_close(ts);
   arena_close(&mem);

@@ -27,9 +27,15 @@ static const struct row {
     {"program h() { X: f32[4, 4]\n Y: f32[4, 4]\n Z: f32[4, 1]\n return (X + Y) * Z }", 4, 2, {0}},
     {"program i() { X: f32[4, 4]\n Y: f32[4, 4]\n return X * square(X + Y) }", 4, 0, {0, 0, 0, 0, 0, 6}},
     {"program j() { X: f32[4, 4]\n W: f32[4, 8]\n return matmul(X / sum(X, dim=1), W) }", 4, 0, {0, 24, 0, 0, 44, 0}},
-    {"program k() { X: f32[4, 4]\n W: f32[4, 8]\n V: f32[4, 8]\n return matmul(X, W) * matmul(X, V) }", 5, 0, {0, 104, 0, 0, 20, 0}},
+    {"program k() { X: f32[4, 4]\n W: f32[4, 8]\n V: f32[4, 8]\n return matmul(X, W) * matmul(X, V) }",
+     5,
+     0,
+     {0, 104, 0, 0, 20, 0}},
     {"program l() { X: f32[4, 4]\n return square(sum(X, dim=1)) + sum(square(X), dim=1) }", 5, 0, {0, 0, 0, 0, 6, 0}},
-    {"program m() { X: f32[16, 64]\n W: f32[64, 64]\n return matmul(X / sqrt(mean(square(X), dim=1)), W) }", 5, 0, {0, 24, 0, 0, 40, 0}},
+    {"program m() { X: f32[16, 64]\n W: f32[64, 64]\n return matmul(X / sqrt(mean(square(X), dim=1)), W) }",
+     5,
+     0,
+     {0, 24, 0, 0, 40, 0}},
 };
 
 // Adds to *removed, where given, what `rule` removed.

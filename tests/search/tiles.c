@@ -4,6 +4,7 @@
 
 #include "eval/run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ static void corner(int n, const int8_t *map, const int64_t *extent, int64_t numb
 static struct value tile_at(const struct graph *b, const struct tiles *t, int x, struct spot s)
 {
   const struct tiles *y = &t[x];
-  return (struct value){b->tensors[x].shape, (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
+  return (struct value){b->tensors[x].shape,
+                        (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
 }
 
 static void load(const struct graph *b, const struct node *n, struct spot s, const struct whole *from, struct value o)
@@ -39,7 +41,8 @@ static void load(const struct graph *b, const struct node *n, struct spot s, con
   move_cut(sizeof(struct ffv), (struct value){from->s, (char *)from->v}, at, o);
 }
 
-static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct value o, struct value x)
+static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct value o,
+                       struct value x)
 {
   struct fold f = op_rows[n->op].flags & REDUCES ? fold_of(n, &x.s, &o.s) : (struct fold){1, 1, 1, shape_size(&x.s)};
   bool joins = (op_rows[n->op].attrs & A_FMAP) && b->nloop && n->a.fmap[0] != REPLICA;
@@ -56,9 +59,11 @@ static void accumulate(struct field *F, const struct graph *b, const struct node
     domain_ff.finish(F, op_rows[n->op].flags & RMS, f.len * iters, shape_size(&o.s), o.p);
 }
 
-static void one_tile(struct field *F, const struct graph *b, const struct node *n, struct spot s, const struct whole *whole, struct tiles *t)
+static void one_tile(struct field *F, const struct graph *b, const struct node *n, struct spot s,
+                     const struct whole *whole, struct tiles *t)
 {
-  struct value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o, y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
+  struct value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o,
+               y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
   struct fold f;
   switch (op_rows[n->op].rule) {
   case RULE_IO: load(b, n, s, whole, o); break;
@@ -72,11 +77,15 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
     domain_ff.fold(F, n->op, true, &f, o.p, x.p);
     if (op_rows[n->op].flags & MEAN) domain_ff.finish(F, false, f.len, shape_size(&o.s), o.p);
     break;
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: CHECK(!"an operator of these tests");
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_GRAPH: CHECK(!"an operator of these tests");
   }
 }
 
-void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole, struct tiles *t)
+void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole,
+                struct tiles *t)
 {
   const struct node *n = &b->nodes[i];
   if (!n->nout) return;
@@ -178,6 +187,19 @@ uint64_t structure_key(const struct graph *g, struct field *F, void *const *in)
 
 // ---- bills ----------------------------------------------------------------------------------------------------------
 
+// Elements that node n reads and makes, and its operations on them. Division by a smaller tensor is one reciprocal an
+// element of that, and products (gen prints it so).
+static double work_of(const struct graph *b, const struct node *n)
+{
+  const struct op_row *row = &op_rows[n->op];
+  const struct shape *x = &b->tensors[n->in[0]].shape, *o = &b->tensors[n->out].shape;
+  double made = (double)shape_size(o), least = (double)shape_size(x), read = 0;
+  for (int a = 0; a < n->nin; a++) read += (double)shape_size(&b->tensors[n->in[a]].shape);
+  double each = row->cost, size = fmax(least, made), divisor = n->op == OP_DIV ? read - least : 0;
+  if (row->rule == RULE_CONTRACT) each = 2 * (double)x->d[x->n - 1], size = made;
+  return read + made + (n->op == OP_DIV && divisor < made ? made + each * divisor : size * each);
+}
+
 struct bill bill_of(const struct graph *g)
 {
   struct bill r = {0};
@@ -185,18 +207,17 @@ struct bill bill_of(const struct graph *g)
     const struct graph *b = g->nodes[i].sub;
     if (!b) continue;
     int64_t blocks = graph_blocks(b), iters = graph_iterations(b);
-    r.blocks = blocks, r.room += graph_tile_bytes(b, 1), r.ops += graph_ops(b);
+    r.blocks = blocks, r.ops += graph_ops(b);
     for (int k = 0; k < b->nnodes; k++) {
       const struct node *n = &b->nodes[k];
-      const struct op_row *row = &op_rows[n->op];
-      const struct tensor *x = &b->tensors[n->nin ? n->in[0] : n->out], *o = n->nout ? &b->tensors[n->out] : x;
-      bool looped = x->phase == VARYING || o->phase == VARYING || row->rule == RULE_ACCUM;
+      enum rule rule = op_rows[n->op].rule;
+      const struct tensor *x = &b->tensors[n->nin ? n->in[0] : n->out];
+      bool looped = x->phase == VARYING || rule == RULE_ACCUM || (n->nout && b->tensors[n->out].phase == VARYING);
       double times = (double)blocks * (looped ? (double)iters : 1);
-      double size = (double)MAX(shape_size(&x->shape), shape_size(&o->shape)), touched = (double)shape_size(&o->shape);
-      for (int a = 0; a < n->nin; a++) touched += (double)shape_size(&b->tensors[n->in[a]].shape);
-      if (row->rule == RULE_IO) r.moved += times * size;
-      else if (row->rule == RULE_CONTRACT) r.work += times * (touched + 2 * (double)(shape_size(&o->shape) * x->shape.d[x->shape.n - 1]));
-      else if (row->rule != RULE_VIEW) r.work += times * (touched + size * row->cost);
+      if (rule == RULE_IO)
+        r.moved += times * (double)shape_size(&x->shape);
+      else if (rule != RULE_VIEW && rule != RULE_CONST)
+        r.work += times * work_of(b, n);
     }
   }
   return r;
