@@ -33,8 +33,7 @@ struct growth {
   struct attrs iter[MOST_INPUTS + 2];
 };
 
-// ---- what may be tried
-// ------------------------------------------------------------------------------------------------
+// ---- what may be tried ---------------------------------------------------------------------------------------------
 
 static void read_choices(struct growth *g)
 {
@@ -84,8 +83,7 @@ static bool fits(const struct growth *g, enum op op, int x, int y)
   return a->shape.n >= 2 && b->shape.n >= 2 && a->shape.d[a->shape.n - 1] == b->shape.d[b->shape.n - 2];
 }
 
-// ---- complete graphs
-// ----------------------------------------------------------------------------------------------------
+// ---- complete graphs -----------------------------------------------------------------------------------------------
 
 static struct graph *finished(struct growth *g, const struct attrs *save)
 {
@@ -157,8 +155,7 @@ static void complete(struct growth *g)
   }
 }
 
-// ---- growing
-// ----------------------------------------------------------------------------------------------------------
+// ---- growing -------------------------------------------------------------------------------------------------------
 
 static void grow(struct growth *g, uint64_t rank);
 
@@ -229,8 +226,7 @@ static void grow(struct growth *g, uint64_t rank)
     for (int lo = -1; lo <= hi; lo++) add_all(g, hi, lo, rank);
 }
 
-// ---- iterators
-// ----------------------------------------------------------------------------------------------------------
+// ---- iterators -----------------------------------------------------------------------------------------------------
 
 // A block graph's arrays that never move.
 static struct graph *roomy(struct arena *mem, int ngrid, int nloop)

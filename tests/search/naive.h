@@ -21,7 +21,7 @@
 
 enum { MOST_TENSORS = 24, NAIVE_EXTENT = 2 }; // of every grid and loop axis
 
-// ---- tiles.c --------------------------------------------------------------------------------------------------------
+// ---- tiles.c -------------------------------------------------------------------------------------------------------
 
 struct whole { // the elements of a tensor in device memory
   struct shape s;
@@ -50,12 +50,12 @@ struct bill bill_of(const struct graph *g);
 // Nothing in x is dearer than in y.
 bool bill_within(const struct bill *x, const struct bill *y);
 
-// ---- expression.c ---------------------------------------------------------------------------------------------------
+// ---- expression.c --------------------------------------------------------------------------------------------------
 
 // Do the axioms prove that two graphs with one output are equal? (paper, Table 2; squares of sums are opaque)
 bool same_expression(const struct graph *x, const struct graph *y);
 
-// ---- naive.c --------------------------------------------------------------------------------------------------------
+// ---- naive.c -------------------------------------------------------------------------------------------------------
 
 struct naive_limits {
   const char *ops; // names of the operators that are tried; "mul_scalar=0.25" with an attribute
@@ -81,8 +81,7 @@ struct trial_inputs trial_open(struct arena *mem, const struct graph *p);
 void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x,
                struct naive *out);
 
-// ---- tables.c
-// ---------------------------------------------------------------------------------------------------------
+// ---- tables.c ------------------------------------------------------------------------------------------------------
 
 struct planner;
 // Values of all schedules of p over its inputs (and its own tensors, where `cuts`), as search.c makes them.
@@ -98,8 +97,7 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
 
 bool naive_has(const struct naive *x, uint64_t key);
 
-// ---- guarantee.c
-// --------------------------------------------------------------------------------------------------------
+// ---- guarantee.c ---------------------------------------------------------------------------------------------------
 
 // Algorithm 1 against the search on every row that is (not) deep.
 void guarantee_check(bool deep);

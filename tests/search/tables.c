@@ -97,8 +97,7 @@ bool tables_root(const struct tables *t, int table, int v)
   return x->v[v].der >= 0 && value_saveable(&t->s, x, &x->v[v], &has) && has == out->has && x->v[v].hash == out->hash;
 }
 
-// ---- graphs
-// -----------------------------------------------------------------------------------------------------------
+// ---- graphs --------------------------------------------------------------------------------------------------------
 
 struct taking {
   struct arena *mem;

@@ -71,6 +71,14 @@ static const struct {
     {"an accumulator that concatenates instead of adding up", "program p { X: f32[8, 64]\n return sum(exp(X), dim=1) }",
      "graph g { X: f32[8, 64]\n O = block(x=4; i=8) { x = iter(X, imap={x:0}, fmap={i:1})\n save(sum(accum(exp(x), fmap={i:1}), dim=1), omap={x:0}) }\n return O }",
      "concatenate"},
+    {"a constant in a block", "program p { X: f32[8, 64]\n return 3 / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4) { x = iter(X, imap={x:0})\n save(3 / sum(x, dim=1), omap={x:0}) }\n return O }", NULL},
+    {"another constant in a block", "program p { X: f32[8, 64]\n return 3 / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4) { x = iter(X, imap={x:0})\n save(2 / sum(x, dim=1), omap={x:0}) }\n return O }", "const: "},
+    {"a whole copy beside a part", "program p { X: f32[8, 64]\n return X / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4; i=2) { x = iter(X, imap={x:0})\n part = iter(X, imap={x:0}, fmap={i:1})\n"
+     "save(x / accum_sum(part, dim=1), omap={x:0}) }\n return O }",
+     "rule `whole`"},
     {"other outputs", GATED, GATED_G "O = silu(matmul(X, W))\n return O, matmul(X, V) }", "other inputs or outputs"},
 };
 

@@ -15,8 +15,7 @@ struct graphs { // as sums over what is in them
 static uint64_t leaf_key(int v) { return hash_mix(1, (uint64_t)v); }
 static uint64_t deriv_key(int d) { return hash_mix(2, (uint64_t)d); }
 
-// ---- depth first
-// --------------------------------------------------------------------------------------------------------
+// ---- depth first ---------------------------------------------------------------------------------------------------
 
 struct prefix {
   const struct table *t;
@@ -121,8 +120,7 @@ static uint64_t depth_first(struct arena *mem, const struct table *t, int root, 
   return p.steps;
 }
 
-// ---- both
-// -----------------------------------------------------------------------------------------------------------------
+// ---- both ----------------------------------------------------------------------------------------------------------
 
 static bool take(void *arg, const struct pick *p)
 {

@@ -114,7 +114,7 @@ struct whole tiles_save(struct arena *mem, const struct graph *b, int x, const s
   return whole;
 }
 
-// ---- keys -----------------------------------------------------------------------------------------------------------
+// ---- keys ----------------------------------------------------------------------------------------------------------
 
 static int by_value(const void *x, const void *y)
 {
@@ -185,7 +185,7 @@ uint64_t structure_key(const struct graph *g, struct field *F, void *const *in)
   return key;
 }
 
-// ---- bills ----------------------------------------------------------------------------------------------------------
+// ---- bills ---------------------------------------------------------------------------------------------------------
 
 // Elements that node n reads and makes, and its operations on them. Division by a smaller tensor is one reciprocal an
 // element of that, and products (gen prints it so).
