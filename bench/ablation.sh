@@ -13,7 +13,7 @@ commit=$(git describe --always --dirty --abbrev=12)
 printf '%-10s %4s %10s %10s %12s %10s %10s %s\n' program ops off seconds tried values verified whole
 for program in "${programs[@]}"; do
   for ops in 4 5 6 7 8 9 10 11; do
-    for off in none expr canon finger shape; do
+    for off in none expr canon finger shape whole square; do
       rule=()
       [ "$off" = none ] || rule=(--off "$off")
       line=$(timeout "${LIMIT:-60}" build/mica search "examples/$program.mica" --dtype f32 --max-kernel-ops 1 --threads 2 \

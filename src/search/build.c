@@ -273,10 +273,10 @@ static int make_leaf(struct maker *m, const struct graph *above, const struct va
   struct attrs a = attrs_default(OP_ITER);
   for (int i = 0; i < m->t->sch.ngrid; i++) {
     int c = m->t->sch.grid[i];
-    if ((d->has & all_of(c)) == all_of(c)) a.imap[i] = (int8_t)dim_of(&from->l, c);
+    if (d->has & ~v->stored & bit(c, GRID) && (d->has & all_of(c)) == all_of(c)) a.imap[i] = (int8_t)dim_of(&from->l, c);
   }
   int l = m->t->sch.loop;
-  if (l >= 0 && (d->has & all_of(l)) == all_of(l)) a.fmap[0] = (int8_t)dim_of(&from->l, l);
+  if (l >= 0 && (d->has & ~v->stored & bit(l, LOOP))) a.fmap[0] = (int8_t)dim_of(&from->l, l);
   out->l = from->l;
   return graph_iter(m->b, above, from->tensor, &a, NOWHERE, &out->t, m->e);
 }

@@ -59,12 +59,14 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
 // Are derivations kept for one order of the operands only? (Who is the left factor of a product follows from the classes.)
 static bool turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
+static bool same_scalar(const struct attrs *a, const struct attrs *b) { return !(a->scalar < b->scalar || a->scalar > b->scalar); }
+
 // Is the constant of a derivation (a limit, a scalar) that of node n?
 static bool same_constants(const struct table *t, const struct deriv *d, const struct node *n)
 {
   if (d->attrs < 0 || n->op != d->op) return true;
   const struct attrs *a = &t->voc->i[d->attrs].a, *b = &n->a;
-  return !(a->scalar < b->scalar || a->scalar > b->scalar || a->lo < b->lo || a->lo > b->lo || a->hi < b->hi || a->hi > b->hi);
+  return same_scalar(a, b) && !(a->lo < b->lo || a->lo > b->lo || a->hi < b->hi || a->hi > b->hi);
 }
 
 // Every value that `op` makes of a (and b): the walk goes on with each.
@@ -151,14 +153,13 @@ static bool dim_has(const struct labels *l, int dim, int c)
   return false;
 }
 
-// May one axis, over class c, cut device tensor d as the map says? Of tensors that the program has not the order of the
-// dimensions is open.
-static bool cuts(const struct walk *w, int d, bool open, int dim, int c)
+// May one axis, over piece `piece` of class c, cut the tensor that v is loaded from as the map says? Of tensors that the
+// program has not the order of the dimensions is open.
+static bool cuts(const struct walk *w, const struct value *v, bool open, int dim, int c, enum piece piece)
 {
-  const struct device *dev = &w->pl->m->dev[d];
-  mask has = dev->has & all_of(c);
-  if (dim == REPLICA) return !has;
-  if (has != all_of(c)) return false;
+  const struct device *dev = &w->pl->m->dev[v->leaf];
+  bool cut = (dev->has & all_of(c)) == all_of(c) && !(v->stored & bit(c, piece));
+  if (dim == REPLICA || !cut) return dim == REPLICA && !cut;
   if (dev->input < 0 || open) return true;
   const struct labels *l = &w->pl->m->s->visit[dev->visit].l;
   return dim < l->n && dim_has(l, dim, c);
@@ -170,16 +171,30 @@ static bool walk_iter(struct inside *x, int k, int number)
   const struct node *n = &x->b->nodes[k];
   const struct table *t = table_of(x);
   int from = w->g->nodes[x->node].in[number];
-  for (int d = 0; d < w->pl->nfixed + w->pl->ncut; d++) {
-    const struct device *dev = &w->pl->m->dev[d];
-    bool input = w->program_input[from] >= 0, fits = input ? dev->input == w->program_input[from] : d == w->device[from];
+  for (int v = 0; v < t->n; v++) {
+    int d = t->v[v].leaf;
+    if (d < 0) continue;
+    bool fits = w->program_input[from] >= 0 ? w->pl->m->dev[d].input == w->program_input[from] : d == w->device[from];
     for (int i = 0, a = 0; i < x->b->ngrid && fits; i++)
-      if (x->b->grid[i] > 1) fits = cuts(w, d, w->viewed[from], n->a.imap[i], x->axis[a++]);
-    if (fits && x->loop) fits = cuts(w, d, w->viewed[from], n->a.fmap[0], t->sch.loop);
-    for (int v = 0; v < t->n && fits; v++)
-      if (t->v[v].leaf == d && go_on(x, k, n->out, v)) return true;
+      if (x->b->grid[i] > 1) fits = cuts(w, &t->v[v], w->viewed[from], n->a.imap[i], x->axis[a++], GRID);
+    if (fits && x->loop) fits = cuts(w, &t->v[v], w->viewed[from], n->a.fmap[0], t->sch.loop, LOOP);
+    if (fits && go_on(x, k, n->out, v)) return true;
   }
-  return lost(w, x->node, k, "iterator", "no schedule cuts its tensor so: rule `shape`");
+  return lost(w, x->node, k, "iterator", "no schedule cuts its tensor so: rule `whole`, or two axes that are one");
+}
+
+// A constant of the program, which blocks hold without an iterator.
+static bool walk_const(struct inside *x, int k, const struct node *n)
+{
+  const struct table *t = table_of(x);
+  const struct graph *p = x->w->pl->m->s->p;
+  for (int v = 0; v < t->n; v++) {
+    const struct device *dev = t->v[v].leaf < 0 ? NULL : &x->w->pl->m->dev[t->v[v].leaf];
+    if (!dev || dev->visit < 0) continue;
+    const struct node *of = &p->nodes[p->tensors[x->w->pl->m->s->visit[dev->visit].tensor].node];
+    if (of->op == OP_CONST && same_scalar(&of->a, &n->a) && go_on(x, k, n->out, v)) return true;
+  }
+  return lost(x->w, x->node, k, "const", "not a constant of the program");
 }
 
 static bool save_value(struct inside *x, int k, int tensor, int v)
@@ -230,7 +245,7 @@ static bool walk_block(struct inside *x, int k)
   case RULE_REDUCE: return walk_fold(x, k, n, n->op);
   case RULE_ACCUM: return walk_accum(x, k, n);
   case RULE_VIEW: return go_on(x, k, n->out, x->value[n->in[0]]);
-  case RULE_CONST:
+  case RULE_CONST: return walk_const(x, k, n);
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

@@ -269,6 +269,7 @@ static int open_workers(struct job *j)
   for (int i = 0; i < j->nworker; i++) {
     j->w[i].id = i, j->w[i].ex = expr_open();
     expr_option_exp_laws(j->w[i].ex, false); // the axioms of the paper's Table 2; docs/theory.md
+    expr_option_expand_squares(j->w[i].ex, j->o.off >> PRUNE_SQUARE & 1);
     if (reference_build(&j->w[i].ref, j->mem, j->f, j->w[i].ex)) status = NO;
   }
   return status;

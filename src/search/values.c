@@ -282,7 +282,17 @@ static void binary(struct run *r, int x, int y)
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
-// A device tensor as an iterator loads it: every class that an axis runs over is partitioned.
+// A device tensor as an iterator loads it, of which the block and iteration index fix some pieces.
+static void load_part(struct run *r, const struct device *d, int i, mask fixed)
+{
+  struct value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
+  v.phase = fixed & r->loop ? VARYING : FIXED;
+  v.hash = d->hash, v.ehash = d->ehash;
+  int at = intern(r, &v);
+  r->t->v[at].leaf = i;
+}
+
+// Every class that an axis runs over is partitioned; with rule `whole` off, or not.
 static void load(struct run *r, const struct device *d, int i)
 {
   mask fixed = 0;
@@ -291,11 +301,12 @@ static void load(struct run *r, const struct device *d, int i)
     if (has == all_of(c)) fixed |= has & (r->grid | r->loop);
     else if (has && ((r->grid | r->loop) & all_of(c))) return; // partial sums of a class that this kernel splits again
   }
-  struct value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
-  v.phase = fixed & r->loop ? VARYING : FIXED;
-  v.hash = d->hash, v.ehash = d->ehash;
-  int at = intern(r, &v);
-  r->t->v[at].leaf = i;
+  load_part(r, d, i, fixed);
+  for (mask left = fixed; left;) {
+    left = (left - 1) & fixed;
+    if (r->off >> PRUNE_WHOLE & 1) load_part(r, d, i, left);
+    else prune(r, PRUNE_WHOLE);
+  }
 }
 
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,

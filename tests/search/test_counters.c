@@ -11,7 +11,7 @@
 enum { MOST = 1500000 };
 static const char *const file = MICA_SOURCE_DIR "/bench/search.csv";
 static const char *const head =
-    "program,max_kernel_ops,max_block_ops,tried,values,schedules,structures,verified,expr,shape,phase,canon,finger,memory,size,"
+    "program,max_kernel_ops,max_block_ops,tried,values,schedules,structures,verified,expr,shape,phase,canon,finger,memory,size,whole,square,"
     "complete,kernels,block_ops,schedule\n";
 
 static const struct {

@@ -71,6 +71,19 @@ static const struct {
     {"an accumulator that concatenates instead of adding up", "program p { X: f32[8, 64]\n return sum(exp(X), dim=1) }",
      "graph g { X: f32[8, 64]\n O = block(x=4; i=8) { x = iter(X, imap={x:0}, fmap={i:1})\n save(sum(accum(exp(x), fmap={i:1}), dim=1), omap={x:0}) }\n return O }",
      "concatenate"},
+    {"a constant in a block", "program p { X: f32[8, 64]\n return 3 / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4) { x = iter(X, imap={x:0})\n save(3 / sum(x, dim=1), omap={x:0}) }\n return O }", NULL},
+    {"another constant in a block", "program p { X: f32[8, 64]\n return 3 / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4) { x = iter(X, imap={x:0})\n save(2 / sum(x, dim=1), omap={x:0}) }\n return O }", "const: "},
+    {"a whole copy beside a part", "program p { X: f32[8, 64]\n return X / sum(X, dim=1) }",
+     "graph g { X: f32[8, 64]\n O = block(x=4; i=2) { x = iter(X, imap={x:0})\n part = iter(X, imap={x:0}, fmap={i:1})\n"
+     "save(x / accum_sum(part, dim=1), omap={x:0}) }\n return O }",
+     "rule `whole`"},
+    {"partial sums of what another kernel had to finish", "program p { X: f32[8, 64]\n V: f32[64, 32]\n return matmul(relu(X / sum(X, dim=1)), V) }",
+     "graph g { X: f32[8, 64]\n V: f32[64, 32]\n T = block(x=8) { x = iter(X, imap={x:0})\n save(relu(x / sum(x, dim=1)), omap={x:0}) }\n"
+     "P = block(x=2) { t = iter(T, imap={x:1})\n v = iter(V, imap={x:0})\n save(matmul(t, v), omap={x:1}) }\n"
+     "O = block(x=2) { p = iter(P, imap={x:0})\n save(sum_to(p, dim=1, extent=32), omap={x:0}) }\n return O }",
+     "saver: what it saves is nothing"},
     {"other outputs", GATED, GATED_G "O = silu(matmul(X, W))\n return O, matmul(X, V) }", "other inputs or outputs"},
 };
 

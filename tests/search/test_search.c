@@ -261,11 +261,12 @@ static int outside(struct arena *mem, const struct graph *p, const struct search
 }
 
 // With a rule off nothing is found that is outside the space with it (up to the order of operands), nor anything
-// cheaper than what is found with it; and the other way round. Only `shape` may remove what has no other form in the
-// space, outer products; they are never the cheapest.
+// cheaper than what is found with it; and the other way round. Only three rules may remove what has no other form in the
+// space (test_rules.c says what), and that is never the cheapest.
 static void test_rules_lose_nothing(void **state)
 {
   (void)state;
+  const unsigned may_lose = 1u << PRUNE_SHAPE | 1u << PRUNE_WHOLE | 1u << PRUNE_SQUARE;
   uint64_t values[PRUNES] = {0}, outer = 0;
   for (size_t i = 0; i < COUNT(small); i++)
     for (int rule = 0; rule < PRUNES; rule++) {
@@ -277,11 +278,11 @@ static void test_rules_lose_nothing(void **state)
       int lost = outside(&mem, p, &on, &without);
       assert_true(with.n > 0 && without.n > 0);
       assert_int_equal(outside(&mem, p, &off, &with), 0);
-      if (lost && rule != PRUNE_SHAPE) fail_msg("%s: rule %s loses %d graphs", small[i].text, prune_rows[rule].name, lost);
+      if (lost && !(may_lose >> rule & 1)) fail_msg("%s: rule %s loses %d graphs", small[i].text, prune_rows[rule].name, lost);
       assert_true(with.found[0].cost <= without.found[0].cost);
       if (rule == PRUNE_EXPR) assert_true(with.stats.pruned[rule] > 0 && !without.stats.pruned[rule]);
       values[rule] += without.stats.values - with.stats.values + without.stats.states - with.stats.states;
-      outer += (uint64_t)lost;
+      outer += rule == PRUNE_SHAPE ? (uint64_t)lost : 0;
       arena_close(&mem);
     }
   assert_true(values[PRUNE_EXPR] > 0 && values[PRUNE_CANON] > 0 && values[PRUNE_SHAPE] > 0 && outer > 0);
