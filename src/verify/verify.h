@@ -31,6 +31,11 @@ struct verify_opts {
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,
                  struct err *e);
 
+// The formal check: are both graphs equal by the laws of real arithmetic, exp and square roots, for all inputs on which
+// both are defined, at these extents and whatever the unknown functions are? True is a proof (docs/theory.md). False
+// says nothing about the graphs: the reason is in `why`. Bounded work, no random numbers. Composites allowed.
+bool verify_prove(const struct graph *a, const struct graph *b, char why[160]);
+
 // "equal: 2008 tests at reduced extents ...", a few lines for people.
 void certificate_text(const struct certificate *c, struct str *out);
 
