@@ -12,9 +12,9 @@
 //   prove_number.c    exact rationals, and which numbers a graph's constants mean
 //
 // Glossary
-//   digit       a variable of range 0 .. extent - 1: part of an output's index, or bound by a sum or a maximum. It may be
-//               cut into a high and a low digit, once and for all
-//   piece       a digit, or a fixed number with a range
+//   digit       a variable of range 0 .. extent - 1: an output's index, or bound by a sum or a maximum
+//   piece       a part of a digit, digit / div % extent, or a fixed number below extent
+//   whole       of a piece: all of its digit
 //   subscript   an index along one dimension: pieces in mixed radix, the most significant first
 //   case        a value given to a digit, where the parts of a concatenation have to be told apart
 //   scope       one reading of a graph: which block, which iteration, or after the loop
@@ -31,12 +31,12 @@
 
 struct digit {
   int64_t extent, value; // value: of the case, or -1
-  int high, low;         // what it was cut into, or -1
+  int high, low;         // the digits that it was replaced by, or -1
   bool output;           // part of an output's index: has an identity of its own
 };
 struct piece {
   int digit; // or -1: the fixed number `at`
-  int64_t at, extent;
+  int64_t at, div, extent;
 };
 struct subscript {
   int n;
@@ -65,11 +65,16 @@ bool prove_step(struct prover *p);                      // counts a step; false 
 int digit_new(struct prover *p, int64_t extent, bool output);
 struct subscript subscript_of(struct prover *p, int digit);
 struct subscript subscript_fixed(struct prover *p, int64_t at, int64_t extent);
-// With digits replaced by what they were cut into and by their values; without pieces of extent 1.
+// With digits replaced by what they were cut into and by their values; without pieces of extent 1; neighbours joined.
 struct subscript subscript_expand(struct prover *p, struct subscript s);
 struct subscript subscript_join(struct prover *p, struct subscript high, struct subscript low);
-// Cuts off the low part of that extent, cutting a digit where need be; false: it gave up.
+// Cuts off the low part of that extent; false: it gave up.
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low);
+// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole.
+struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w);
+// Replaces a digit by a high and a low one, the low one of that extent.
+void digit_cut(struct prover *p, int digit, int64_t extent);
+int digit_isolate(struct prover *p, struct piece x); // replaces x's digit so that x is a digit of its own, and returns it
 
 // ---- prove_number.c: exact rationals ------------------------------------------------------------------------
 

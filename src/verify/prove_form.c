@@ -22,8 +22,8 @@ static uint64_t subscript_hash(const struct prover *p, struct subscript s)
   for (int i = 0; i < s.n; i++) {
     struct piece x = s.p[i];
     bool output = x.digit >= 0 && p->digits[x.digit].output;
-    h = hash_mix(hash_mix(h, x.digit < 0 ? 2 : output ? 3 : 4), output ? (uint64_t)x.digit : (uint64_t)x.extent);
-    if (x.digit < 0) h = hash_mix(h, (uint64_t)x.at);
+    h = hash_mix(hash_mix(h, x.digit < 0 ? 2 : output ? 3 : 4), output ? (uint64_t)x.digit : (uint64_t)x.at);
+    h = hash_mix(hash_mix(h, (uint64_t)x.div), (uint64_t)x.extent);
   }
   return h;
 }
@@ -109,18 +109,6 @@ struct renaming {
   int u, v, w;
 };
 
-static struct subscript rename_subscript(struct prover *p, struct subscript s, const struct renaming *r)
-{
-  struct piece *out = NEWS(p->mem, struct piece, s.n + 1);
-  int n = 0;
-  for (int i = 0; i < s.n; i++) {
-    out[n] = s.p[i];
-    if (s.p[i].digit == r->u) out[n] = (struct piece){.digit = r->w, .extent = p->digits[r->w].extent}, i += r->v >= 0;
-    n++;
-  }
-  return (struct subscript){n, out};
-}
-
 static const struct atom *rename_atom(struct prover *p, const struct atom *a, const struct renaming *r);
 
 static struct monomial rename_monomial(struct prover *p, const struct monomial *m, const struct renaming *r)
@@ -146,7 +134,7 @@ static const struct atom *rename_atom(struct prover *p, const struct atom *a, co
   struct atom x = *a;
   if (!atom_has(a, r->u) || !prove_step(p)) return a;
   struct subscript *at = NEWS(p->mem, struct subscript, a->nat + 1);
-  for (int i = 0; i < a->nat; i++) at[i] = rename_subscript(p, a->at[i], r);
+  for (int i = 0; i < a->nat; i++) at[i] = subscript_rename(p, a->at[i], r->u, r->v, r->w);
   x.at = at;
   for (int i = 0; i < 2 && a->f[i]; i++) x.f[i] = rename_form(p, a->f[i], r);
   return atom_make(p, x);
@@ -166,12 +154,15 @@ static void rename_bound(struct prover *p, struct monomial *m, int i)
 
 // ---- merging bound digits ----
 
-// Does v follow u wherever either of them occurs free?
-static bool side_by_side(const struct atom *a, int u, int v)
+static bool is_whole(const struct prover *p, const struct piece *x) { return x->extent == p->digits[x->digit].extent; }
+
+// Does v follow u, both whole, wherever either of them occurs free?
+static bool side_by_side(const struct prover *p, const struct atom *a, int u, int v)
 {
   for (int i = 0; i < a->nat; i++)
     for (int k = 0; k < a->at[i].n; k++) {
       const struct piece *x = &a->at[i].p[k];
+      if ((x->digit == u || x->digit == v) && !is_whole(p, x)) return false;
       if (x->digit == u && (k + 1 == a->at[i].n || x[1].digit != v)) return false;
       if (x->digit == v && (!k || x[-1].digit != u)) return false;
     }
@@ -182,7 +173,7 @@ static bool side_by_side(const struct atom *a, int u, int v)
       bool hides_v = among(v, m->nbound, m->bound) || among(v, a->nbound, a->bound);
       for (int k = 0; k < m->nfactors; k++) {
         bool has_u = !hides_u && atom_has(m->f[k].a, u), has_v = !hides_v && atom_has(m->f[k].a, v);
-        if (has_u != has_v || (has_u && !side_by_side(m->f[k].a, u, v))) return false;
+        if (has_u != has_v || (has_u && !side_by_side(p, m->f[k].a, u, v))) return false;
       }
     }
   return true;
@@ -214,7 +205,7 @@ static bool merge_pair(struct prover *p, struct monomial *m, int u, int v)
 {
   if (v < 0 || v == u || !among(v, m->nbound, m->bound)) return false;
   for (int k = 0; k < m->nfactors; k++)
-    if (atom_has(m->f[k].a, u) != atom_has(m->f[k].a, v) || !side_by_side(m->f[k].a, u, v)) return false;
+    if (atom_has(m->f[k].a, u) != atom_has(m->f[k].a, v) || !side_by_side(p, m->f[k].a, u, v)) return false;
   int w = digit_new(p, p->digits[u].extent * p->digits[v].extent, false), n = 0;
   for (int k = 0; k < m->nfactors; k++) m->f[k].a = rename_atom(p, m->f[k].a, &(struct renaming){u, v, w});
   for (int i = 0; i < m->nbound; i++)
@@ -223,11 +214,62 @@ static bool merge_pair(struct prover *p, struct monomial *m, int u, int v)
   return true;
 }
 
+struct ends {
+  int n;
+  int64_t at[16];
+};
+
+static void add_end(struct ends *s, int64_t at)
+{
+  int i = 0;
+  while (i < s->n && s->at[i] < at) i++;
+  if ((i < s->n && s->at[i] == at) || s->n == COUNT(s->at)) return;
+  memmove(s->at + i + 1, s->at + i, sizeof *s->at * (size_t)(s->n++ - i));
+  s->at[i] = at;
+}
+
+// Where the parts of digit d in a begin and end, in units of d, ascending.
+static void find_ends(const struct prover *p, struct ends *s, const struct atom *a, int d)
+{
+  for (int i = 0; i < a->nat; i++)
+    for (int k = 0; k < a->at[i].n; k++) {
+      const struct piece *x = &a->at[i].p[k];
+      if (x->digit == d && !is_whole(p, x)) add_end(s, x->div), add_end(s, x->div * x->extent);
+    }
+  for (int f = 0; f < 2 && a->f[f]; f++)
+    for (int i = 0; i < a->f[f]->n; i++) {
+      const struct monomial *m = &a->f[f]->m[i];
+      for (int k = 0; k < m->nfactors && !among(d, m->nbound, m->bound); k++)
+        if (atom_has(m->f[k].a, d)) find_ends(p, s, m->f[k].a, d);
+    }
+}
+
+// A digit of which parts occur becomes several digits, where the parts nest.
+static bool divide(struct prover *p, struct monomial *m, int i)
+{
+  struct ends s = {0};
+  int d = m->bound[i], w;
+  for (int k = 0; k < m->nfactors; k++)
+    if (atom_has(m->f[k].a, d)) find_ends(p, &s, m->f[k].a, d);
+  for (int k = 1; k < s.n; k++)
+    if (s.at[k] % s.at[k - 1]) return false;
+  if (!s.n) return false;
+  w = digit_new(p, p->digits[d].extent, false);
+  for (int k = s.n - 1, low = w; k >= 0; k--) {
+    digit_cut(p, low, s.at[k]);
+    if (p->digits[low].low >= 0) low = p->digits[low].low;
+  }
+  for (int k = 0; k < m->nfactors; k++) m->f[k].a = rename_atom(p, m->f[k].a, &(struct renaming){d, -1, w});
+  struct subscript parts = subscript_of(p, w);
+  m->bound[i] = m->bound[--m->nbound];
+  for (int k = 0; k < parts.n; k++) PUSH(p->mem, m->bound, m->nbound, m->bound_cap) = parts.p[k].digit;
+  return true;
+}
+
 static void merge(struct prover *p, struct monomial *m)
 {
-  for (int i = 0; i < m->nbound && !p->why;)
-    if (merge_pair(p, m, m->bound[i], follower_in(m, m->bound[i]))) i = 0;
-    else i++;
+  for (int i = 0; i < m->nbound && !p->why;) i = divide(p, m, i) ? 0 : i + 1;
+  for (int i = 0; i < m->nbound && !p->why;) i = merge_pair(p, m, m->bound[i], follower_in(m, m->bound[i])) ? 0 : i + 1;
 }
 
 // ---- monomials ----

@@ -71,8 +71,9 @@ static bool subscripts(struct matching *m, struct subscript s, struct subscript 
   bool same = s.n == t.n;
   for (int i = 0; i < s.n && same; i++) {
     const struct piece *x = &s.p[i], *y = &t.p[i];
-    if (x->digit >= 0 && y->digit >= 0) same = same_digit(m, x->digit, y->digit);
-    else same = x->digit < 0 && y->digit < 0 && x->at == y->at && x->extent == y->extent;
+    same = x->at == y->at && x->div == y->div && x->extent == y->extent;
+    if (x->digit >= 0 && y->digit >= 0) same = same && same_digit(m, x->digit, y->digit);
+    else same = same && x->digit == y->digit;
   }
   return same;
 }

@@ -30,12 +30,15 @@ static const int64_t *key_of(struct prover *p, const struct scope *s, int t, con
 {
   int n = 0, rank = s->g->tensors[t].shape.n;
   size_t words = 2;
-  for (int i = 0; i < rank; i++) words += 1 + 3 * (size_t)at[i].n;
+  for (int i = 0; i < rank; i++) words += 1 + 4 * (size_t)at[i].n;
   int64_t *key = NEWS(p->mem, int64_t, words);
   key[n++] = s->id, key[n++] = t;
   for (int i = 0; i < rank; i++) {
     key[n++] = at[i].n;
-    for (int k = 0; k < at[i].n; k++) key[n++] = at[i].p[k].digit, key[n++] = at[i].p[k].at, key[n++] = at[i].p[k].extent;
+    for (int k = 0; k < at[i].n; k++) {
+      const struct piece *x = &at[i].p[k];
+      key[n++] = x->digit, key[n++] = x->at, key[n++] = x->div, key[n++] = x->extent;
+    }
   }
   *bytes = sizeof *key * words;
   return key;
@@ -274,7 +277,7 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
   for (int i = 0; i < s.n; i++) {
     if (s.p[i].digit >= 0) {
       if (s.p[i].extent > MOST_CASES) prove_give_up(p, "a concatenation has too many parts to tell apart");
-      p->need = s.p[i].digit;
+      p->need = digit_isolate(p, s.p[i]);
       return false;
     }
     *value = *value * s.p[i].extent + s.p[i].at;

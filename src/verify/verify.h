@@ -8,6 +8,8 @@
 
 struct certificate {
   bool equal;
+  bool proved;           // by normal forms (verify_prove), besides the tests
+  char proof[160];       // why it is not
   double delta;          // bound on the probability that unequal graphs pass; 1 where no theorem covers the case
   int tests;             // random tests passed (or up to the one that failed)
   int k, degree;         // exponentials in the cross-multiplied difference; polynomial degree
