@@ -15,6 +15,8 @@
 //   digit       a variable of range 0 .. extent - 1: an output's index, or bound by a sum or a maximum
 //   piece       a part of a digit, digit / div % extent, or a fixed number below extent
 //   whole       of a piece: all of its digit
+//   composite   a name for several pieces in a row, so that parts of them can be spoken of that end inside a piece. Only
+//               whole ones, which are the pieces again, may be left in an atom
 //   subscript   an index along one dimension: pieces in mixed radix, the most significant first
 //   case        a value given to a digit, where the parts of a concatenation have to be told apart
 //   scope       one reading of a graph: which block, which iteration, or after the loop
@@ -29,11 +31,6 @@
 
 #include "verify/verify.h"
 
-struct digit {
-  int64_t extent, value; // value: of the case, or -1
-  int high, low;         // the digits that it was replaced by, or -1
-  bool output;           // part of an output's index: has an identity of its own
-};
 struct piece {
   int digit; // or -1: the fixed number `at`
   int64_t at, div, extent;
@@ -41,6 +38,12 @@ struct piece {
 struct subscript {
   int n;
   const struct piece *p;
+};
+struct digit {
+  int64_t extent, value;  // value: of the case, or -1
+  int high, low;          // the digits that it was replaced by, or -1
+  bool output;            // part of an output's index: has an identity of its own
+  struct subscript parts; // of a composite
 };
 
 struct prover {
@@ -68,6 +71,7 @@ struct subscript subscript_fixed(struct prover *p, int64_t at, int64_t extent);
 // With digits replaced by what they were cut into and by their values; without pieces of extent 1; neighbours joined.
 struct subscript subscript_expand(struct prover *p, struct subscript s);
 struct subscript subscript_join(struct prover *p, struct subscript high, struct subscript low);
+bool subscript_composite(const struct prover *p, struct subscript s); // a part of a composite is left in it
 // Cuts off the low part of that extent; false: it gave up.
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low);
 // Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole.

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MONOMIALS = 3000, MOST_FACTORS = 100 };
+enum { MOST_MONOMIALS = 3000, MOST_FACTORS = 64 };
 
 // ---- atoms ----
 
@@ -460,7 +460,10 @@ static struct form *of_element(struct prover *p, struct term *t)
 {
   struct atom a = {.kind = ATOM_ELEMENT, .tag = t->array, .nat = t->n};
   struct subscript *at = NEWS(p->mem, struct subscript, t->n + 1);
-  for (int i = 0; i < t->n; i++) at[i] = subscript_expand(p, t->at[i]);
+  for (int i = 0; i < t->n; i++) {
+    at[i] = subscript_expand(p, t->at[i]);
+    if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
+  }
   a.at = at;
   return form_atom(p, a, (struct ratio){1, 1});
 }

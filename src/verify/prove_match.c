@@ -107,18 +107,23 @@ static bool atoms(struct matching *m, const struct atom *a, const struct atom *b
 
 static bool same_ratio(struct ratio x, struct ratio y) { return x.n == y.n && x.d == y.d; }
 
-// Pairs factors from number i on; elements of arrays first, since they leave the least choice.
+// The factor that is paired after i: elements of arrays come first, since they leave the least choice.
+static int next_factor(const struct monomial *a, int i)
+{
+  for (i++; i < 2 * a->nfactors; i++)
+    if ((a->f[i % a->nfactors].a->kind == ATOM_ELEMENT) == (i < a->nfactors)) break;
+  return i;
+}
+
 static bool factors(struct matching *m, const struct monomial *a, const struct monomial *b, int i, bool *used)
 {
-  bool arrays = i < a->nfactors;
-  int n = a->nfactors, at = i % MAX(n, 1);
-  if (i == 2 * n) return true;
-  if ((a->f[at].a->kind == ATOM_ELEMENT) != arrays) return factors(m, a, b, i + 1, used);
-  for (int k = 0; k < n; k++) {
-    if (used[k] || a->f[at].a->hash != b->f[k].a->hash || !same_ratio(a->f[at].e, b->f[k].e)) continue;
+  if (i == 2 * a->nfactors) return true;
+  const struct factor *x = &a->f[i % a->nfactors];
+  for (int k = 0; k < b->nfactors; k++) {
+    if (used[k] || x->a->hash != b->f[k].a->hash || !same_ratio(x->e, b->f[k].e)) continue;
     int mark = m->ntrail;
     used[k] = true;
-    if (atoms(m, a->f[at].a, b->f[k].a) && factors(m, a, b, i + 1, used)) return true;
+    if (atoms(m, x->a, b->f[k].a) && factors(m, a, b, next_factor(a, i), used)) return true;
     used[k] = false;
     undo(m, mark);
   }
@@ -130,7 +135,7 @@ static bool monomials(struct matching *m, const struct monomial *a, const struct
   if (a->hash != b->hash || a->nbound != b->nbound || a->nfactors != b->nfactors || !prove_step(m->p)) return false;
   if (!enter(m, a->nbound, a->bound, b->bound)) return false;
   struct arena_mark mark = arena_mark(m->p->mem);
-  bool same = factors(m, a, b, 0, NEWS(m->p->mem, bool, b->nfactors + 1));
+  bool same = factors(m, a, b, next_factor(a, -1), NEWS(m->p->mem, bool, b->nfactors + 1));
   arena_reset(m->p->mem, mark);
   leave(m, a->nbound);
   return same;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_DEPTH = 400, MOST_CASES = 64 };
+enum { MOST_DEPTH = 300, MOST_CASES = 64 };
 
 // ---- remembered elements ----
 
@@ -276,7 +276,8 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
   *value = 0;
   for (int i = 0; i < s.n; i++) {
     if (s.p[i].digit >= 0) {
-      if (s.p[i].extent > MOST_CASES) prove_give_up(p, "a concatenation has too many parts to tell apart");
+      if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n)
+        return prove_give_up(p, "a concatenation has too many parts to tell apart");
       p->need = digit_isolate(p, s.p[i]);
       return false;
     }

@@ -100,19 +100,11 @@ static bool close_to(const struct graph *g, void *const *x, void *const *y)
   return true;
 }
 
-static void run_real(struct arena *mem, const struct graph *g, void *const *in, void **out)
-{
-  struct err e = {0};
-  struct graph *plain;
-  assert_int_equal(graph_expand(mem, g, false, &plain, &e), OK);
-  if (eval_run(mem, plain, DOM_F64, NULL, in, out, NULL, &e)) fail_msg("%s", e.text);
-}
-
 static bool equal_on_reals(struct arena *mem, const struct tally *t, const struct graph *g)
 {
   for (int i = 0; i < SEEDS; i++) {
     void *out[64];
-    run_real(mem, g, t->in[i], out);
+    real_run(mem, g, t->in[i], out);
     if (!close_to(g, t->out[i], out)) return false;
   }
   return true;
@@ -154,7 +146,6 @@ static void found(void *arg, const struct graph *g, const struct mutation *m)
   if (c.equal && !filtered) t->filter_missed++, complain(t, g, m, "equal, but the filter rejects it");
   t->proved += proved;
   if (proved && !(c.equal && real)) t->proved_wrong++, complain(t, g, m, "proved, but it is not equal");
-  if (c.equal && !proved) printf("UNDECIDED %s: %s: %s\n", t->name, m->text, undecided);
   t->filter_extra += !c.equal && filtered;
   t->rejected_equal += !c.equal && real;
   arena_close(&mem);
@@ -166,7 +157,7 @@ static void mutate(struct tally *t, const char *name, const struct graph *g)
   t->name = name, t->original = g;
   for (int i = 0; i < SEEDS; i++) {
     eval_random(&mem, g, DOM_F64, NULL, (uint64_t)i, t->in[i]);
-    run_real(&mem, g, t->in[i], t->out[i]);
+    real_run(&mem, g, t->in[i], t->out[i]);
   }
   printf("%-50s %5d mutants\n", name, mutants(g, found, t));
   arena_close(&mem);
