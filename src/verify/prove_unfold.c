@@ -10,6 +10,7 @@ enum { MOST_DEPTH = 300, MOST_CASES = 64 };
 // ---- remembered elements ----
 
 struct memory {
+  uint64_t hash;
   size_t bytes;
   const int64_t *key;
   struct term *t;
@@ -402,14 +403,15 @@ struct term *unfold(struct prover *p, const struct scope *s, int t, const struct
   if (x->phase == VARYING && s->after) return prove_give_up(p, "a tensor of the loop is read after it");
   for (int d = 0; d < x->shape.n; d++) now[d] = subscript_expand(p, at[d]);
   const int64_t *key = key_of(p, s, t, now, &bytes);
-  struct memory **bucket = &unfolder(p)->bucket[hash_bytes(key, bytes, 0) % COUNT(p->unfolder->bucket)];
+  uint64_t hash = hash_bytes(key, bytes, 0);
+  struct memory **bucket = &unfolder(p)->bucket[hash % COUNT(p->unfolder->bucket)];
   for (struct memory *m = *bucket; m; m = m->next)
-    if (m->bytes == bytes && !memcmp(m->key, key, bytes)) return m->t;
+    if (m->hash == hash && m->bytes == bytes && !memcmp(m->key, key, bytes)) return m->t;
   p->depth++;
   struct term *r = element(&(struct step){p, s, &s->g->nodes[x->node], t, now});
   p->depth--;
   if (!r || p->why || p->need >= 0) return NULL;
   struct memory *m = NEW(p->mem, struct memory);
-  *m = (struct memory){bytes, key, r, *bucket};
+  *m = (struct memory){hash, bytes, key, r, *bucket};
   return *bucket = m, r;
 }
