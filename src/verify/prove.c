@@ -33,6 +33,7 @@ static bool same(struct prover *p, const struct side *a, const struct side *b, c
   if (x && y) return is_zero(p, x, y) || prove_give_up(p, "the normal forms differ");
   int d = p->need;
   bool all = d >= 0 && !p->why;
+  if (all && !p->digits[d].output) return prove_give_up(p, "a concatenation inside a running maximum");
   p->need = -1;
   for (int64_t v = 0; all && v < p->digits[d].extent; v++) {
     p->digits[d].value = v;

@@ -23,7 +23,8 @@
 //   term        one element of a tensor, as the graph computes it
 //   form        a normal form: a sum of monomials
 //   monomial    coefficient * (sum over bound digits of) a product of powers of atoms
-//   atom        an element of an input, a constant, exp of a monomial, a base, an unknown function or a maximum of forms
+//   atom        an element of an input, a constant, exp of a monomial, a base, an unknown function of forms, a maximum of
+//               a form over bound digits, or such a maximum up to some iteration of a loop
 //   base        a form in a denominator or under a root
 //   primitive   of a base: no factor that could stand outside is left in it
 #ifndef MICA_PROVE_H
@@ -54,8 +55,6 @@ struct prover {
   int need;        // the digit that has to get a value first, or -1
   int64_t steps;
   int depth;
-  const struct node **maxima; // running maxima, numbered
-  int nmaxima, maxima_cap;
   struct unfolder *unfolder;
 };
 
@@ -101,7 +100,7 @@ bool ratio_meant(double c, struct ratio *r);
 
 enum term_kind {
   TERM_NUMBER, TERM_CONSTANT, TERM_ELEMENT, TERM_ADD, TERM_MUL, TERM_INVERSE, TERM_EXP, TERM_SQRT, TERM_OPAQUE, TERM_SUM,
-  TERM_MAX,
+  TERM_MAX, TERM_RUNNING,
 };
 struct term {
   enum term_kind kind;
@@ -109,11 +108,13 @@ struct term {
   struct ratio number;
   double constant, lo, hi;       // lo, hi: of an unknown function
   enum op op;                    // of an unknown function
-  int array;                     // of an element: the number of the input, or of a running maximum
-  int n;                         // subscripts; or bound digits, as one subscript
-  const struct subscript *at;
-  const struct scope *scope;     // of an element that says how a running maximum changed: where,
-  const struct node *running;    // and its accum_max
+  int array;                     // of an element: the number of the input
+  int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
+  const struct subscript *at;    // maximum: this one's subscripts, a loop axis each, then those of any one in x
+  bool change;                   // of a running maximum: how it changed in this iteration, instead of its value
+  const struct scope *scope;     // where that is,
+  const struct node *running;    // its accum_max,
+  const struct subscript *place; // and its place in the tile
   const struct form *form;       // once it is known
 };
 struct scope {
@@ -145,16 +146,16 @@ struct term *term_max(struct prover *p, struct subscript over, struct term *x);
 
 // ---- forms ---------------------------------------------------------------------------------------------------
 
-enum atom_kind { ATOM_ELEMENT, ATOM_CONSTANT, ATOM_EXP, ATOM_BASE, ATOM_OPAQUE, ATOM_MAX };
+enum atom_kind { ATOM_ELEMENT, ATOM_CONSTANT, ATOM_EXP, ATOM_BASE, ATOM_OPAQUE, ATOM_MAX, ATOM_RUNNING };
 struct atom {
   enum atom_kind kind;
   uint64_t hash;   // the same for all names of bound digits
-  int tag;         // array, operator
+  int tag;         // array, operator, or whether it is a change
   double lo, hi;   // lo: a constant's value
   int nat;
   const struct subscript *at;
   const struct form *f[2]; // arguments
-  int nbound;              // of a maximum
+  int nbound;              // of maxima
   const int *bound;
   int nfree;
   const int *free;         // digits that are not bound inside, ascending

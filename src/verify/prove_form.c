@@ -456,17 +456,17 @@ static struct form *of_constant(struct prover *p, struct term *t)
   return form_atom(p, (struct atom){.kind = ATOM_CONSTANT, .lo = c < 0 ? -c : c, .nonneg = true}, (struct ratio){c < 0 ? -1 : 1, 1});
 }
 
-static struct form *of_element(struct prover *p, struct term *t)
+static struct form *element(struct prover *p, int array, int n, const struct subscript *from)
 {
-  struct atom a = {.kind = ATOM_ELEMENT, .tag = t->array, .nat = t->n};
-  struct subscript *at = NEWS(p->mem, struct subscript, t->n + 1);
-  for (int i = 0; i < t->n; i++) {
-    at[i] = subscript_expand(p, t->at[i]);
+  struct subscript *at = NEWS(p->mem, struct subscript, n + 1);
+  for (int i = 0; i < n; i++) {
+    at[i] = subscript_expand(p, from[i]);
     if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
   }
-  a.at = at;
-  return form_atom(p, a, (struct ratio){1, 1});
+  return form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
 }
+
+static struct form *of_element(struct prover *p, struct term *t) { return element(p, t->array, t->n, t->at); }
 
 static struct form *of_opaque(struct prover *p, struct term *t)
 {
@@ -525,6 +525,21 @@ static struct form *of_max(struct prover *p, struct term *t)
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
+// The second argument fixes the order of the loop's axes: an element of an array that no graph has.
+static struct form *of_running(struct prover *p, struct term *t)
+{
+  enum { NO_ARRAY = -1 };
+  struct digits d = {0};
+  int n = t->n / 2;
+  const struct form *x = form_of(p, t->x), *order = x ? element(p, NO_ARRAY, n, t->at + n) : NULL;
+  const struct form *now = order ? element(p, NO_ARRAY, n, t->at) : NULL;
+  if (!now) return NULL;
+  const struct atom *axes = order->m[0].f[0].a, *here = now->m[0].f[0].a;
+  for (int i = 0; i < axes->nfree; i++) collect(p, &d, axes->free[i]);
+  struct atom a = {.kind = ATOM_RUNNING, .tag = t->change, .nat = n, .at = here->at, .f = {x, order}, .nbound = d.n, .bound = d.d};
+  return form_atom(p, a, (struct ratio){1, 1});
+}
+
 static struct form *of_product(struct prover *p, struct term *t)
 {
   const struct form *x = form_of(p, t->x), *y = x ? form_of(p, t->y) : NULL;
@@ -547,6 +562,7 @@ static struct form *made(struct prover *p, struct term *t)
   case TERM_OPAQUE: return of_opaque(p, t);
   case TERM_SUM: return of_sum(p, t);
   case TERM_MAX: return of_max(p, t);
+  case TERM_RUNNING: return of_running(p, t);
   }
   return NULL;
 }

@@ -1,7 +1,7 @@
 // Accumulators. What a loop sums up is a sum over its iterations; what it joins is chosen by a piece of the subscript.
 //
-// A running maximum m is an array of its own, indexed by the iteration, of which nothing is known inside the loop; after
-// it, m is the maximum over all iterations. An accumulator that is rescaled by exp(change), where change is m before the
+// A running maximum m_i is the maximum of what its argument was in iterations up to i; no law is used of it but that
+// equal arguments in equal loops have equal ones. After the loop it is the maximum over all iterations. An accumulator that is rescaled by exp(change), where change is m before the
 // iteration minus m now, is known by induction over the iterations: with a_0 = x_0 and
 // a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
 //   a_i exp(m_i) = sum of x_j exp(m_j) over j <= i,
@@ -58,7 +58,7 @@ static struct term *unscaled(struct loop *l, const struct scope *s, struct term 
   if (f->kind != TERM_EXP || !f->x->running || f->x->scope != s)
     return prove_give_up(p, "an accumulator rescaled by something else than exp of the change of a running maximum");
   l->change = f->x;
-  return term_new(p, TERM_MUL, x, term_new(p, TERM_EXP, unfold(p, s, f->x->running->out, f->x->at), NULL));
+  return term_new(p, TERM_MUL, x, term_new(p, TERM_EXP, unfold(p, s, f->x->running->out, f->x->place), NULL));
 }
 
 static struct term *body(const void *arg)
@@ -89,36 +89,27 @@ static struct term *summed(struct loop *l, struct subscript over)
   if (flags & MEAN) sum = term_new(p, TERM_MUL, sum, term_ratio(p, 1, (whole)len * graph_iterations(w->s->g)));
   if (flags & RMS) sum = term_new(p, TERM_SQRT, sum, NULL);
   if (!(flags & RESCALES)) return sum;
-  struct term *last = unfold(p, w->s, l->change->running->out, l->change->at);
+  struct term *last = unfold(p, w->s, l->change->running->out, l->change->place);
   return term_new(p, TERM_MUL, sum, term_new(p, TERM_INVERSE, term_new(p, TERM_EXP, last, NULL), NULL));
 }
 
 // ---- running maxima ----
 
-// The array of an accum_max, or of its change. Inputs have numbers from 0, these are negative.
-static int array_of(const struct step *w)
+// In the loop: the argument in any iteration, and which iteration this is.
+static struct term *so_far(const struct step *w)
 {
   struct prover *p = w->p;
-  int i = 0;
-  while (i < p->nmaxima && p->maxima[i] != w->n) i++;
-  if (i == p->nmaxima) PUSH(p->mem, p->maxima, p->nmaxima, p->maxima_cap) = w->n;
-  return -1 - 2 * i - (w->t != w->n->out);
-}
-
-// Its index: the place in the tile, and where all loops and blocks around it stand.
-static struct term *unknown(const struct step *w)
-{
-  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
-  struct subscript at[MAX_DIMS + 2 * (MAX_GRID + MAX_LOOPS)];
+  struct subscript over = {0}, at[2 * MAX_LOOPS] = {0};
+  struct loop l = {.w = w}, *arg = &l;
+  int n = w->s->g->nloop;
+  if (!iterations(&l, &over)) return NULL;
+  struct term *t = term_new(p, TERM_RUNNING, body(&arg), NULL);
   if (!t) return NULL;
-  int n = 0;
-  for (int d = 0; d < shape(w, w->t)->n; d++) at[n++] = w->at[d];
-  for (const struct scope *s = w->s; s->above; s = s->above) {
-    for (int i = 0; i < s->g->ngrid; i++) at[n++] = s->grid[i];
-    for (int i = 0; i < s->g->nloop; i++) at[n++] = s->loop[i];
-  }
-  t->array = array_of(w), t->n = n, t->at = arena_copy(w->p->mem, at, sizeof *at * (size_t)n);
-  if (w->t != w->n->out) t->scope = w->s, t->running = w->n;
+  memcpy(at, w->s->loop, sizeof *at * (size_t)n), memcpy(at + n, l.loop, sizeof *at * (size_t)n);
+  t->n = 2 * n, t->at = arena_copy(p->mem, at, sizeof at);
+  if (w->t == w->n->out) return t;
+  t->change = true, t->scope = w->s, t->running = w->n;
+  t->place = arena_copy(p->mem, w->at, sizeof *w->at * (size_t)shape(w, w->t)->n);
   return t;
 }
 
@@ -126,7 +117,7 @@ static struct term *running(const struct step *w)
 {
   struct subscript over = {0};
   struct loop l = {.w = w}, *arg = &l;
-  if (!w->s->after) return unknown(w);
+  if (!w->s->after) return so_far(w);
   if (w->t != w->n->out) return prove_give_up(w->p, "the last change of a running maximum");
   if (!iterations(&l, &over)) return NULL;
   return term_max(w->p, over, body(&arg));

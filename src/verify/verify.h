@@ -1,5 +1,6 @@
 // verify: are two kernel graphs equal? Random tests over finite fields, after the paper's section 5: a cheap
-// filter during the search, and a certificate that says what was tested and how likely a wrong answer is.
+// filter during the search, and a certificate that says what was tested and how likely a wrong answer is; and a formal
+// check by normal forms, which needs no tests where it succeeds.
 // proof.h is the map of the room.
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
