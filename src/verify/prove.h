@@ -6,7 +6,8 @@
 //   prove.c           verify_prove: outputs, cases, common denominators
 //   prove_index.c     digits and subscripts
 //   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
-//   prove_form.c      terms -> forms: sums, products, bound digits
+//   prove_form.c      terms -> forms: sums and products
+//   prove_atom.c      atoms, free and bound digits
 //   prove_power.c     quotients, roots and exponentials of forms
 //   prove_match.c     are two forms the same up to the names of bound digits?
 //   prove_number.c    exact rationals, and which numbers a graph's constants mean
@@ -179,18 +180,30 @@ struct form {
   bool nonneg;
 };
 
+// ---- prove_atom.c ----
+struct digits { // a set
+  int n, cap;
+  int *d;
+};
+void digits_add(struct prover *p, struct digits *s, int digit);
+const struct atom *atom_make(struct prover *p, struct atom a); // completed with its hash and free digits
+bool atom_has(const struct atom *a, int digit);                // free
+uint64_t form_hash(const struct form *f);
+uint64_t monomial_hash(const struct prover *p, const struct monomial *m); // of all but c
+bool monomial_binds(const struct monomial *m, const struct atom *a);      // a digit of a
+void monomial_rename(struct prover *p, struct monomial *m, int i);        // gives bound digit number i another name
+// Divides bound digits of which parts occur, then merges those that are always neighbours.
+void monomial_merge(struct prover *p, struct monomial *m);
+
 // ---- prove_form.c ----
 const struct form *form_of(struct prover *p, struct term *t);
 struct form *form_constant(struct prover *p, struct ratio c);
 struct form *form_add(struct prover *p, const struct form *x, const struct form *y);
 struct form *form_mul(struct prover *p, const struct form *x, const struct form *y);
 struct form *form_scale(struct prover *p, const struct form *x, struct ratio c);
-uint64_t form_hash(const struct form *f);
 struct form *form_finish(struct prover *p, const struct monomial *m); // of a product that was put together
 struct monomial monomial_one(struct ratio c);
 void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a, struct ratio e);
-bool monomial_binds(const struct monomial *m, const struct atom *a); // a digit of a
-const struct atom *atom_make(struct prover *p, struct atom a);       // completed with its hash and free digits
 
 // ---- prove_power.c ----
 struct form *form_inverse(struct prover *p, const struct form *f);

@@ -1,6 +1,6 @@
 // Digits and subscripts. A partition, a tile, a reshape and a repetition read and cut subscripts from the right, as
-// row-major order does; a cut that falls inside a digit leaves two parts of it, which make up the digit again where they
-// meet. Parts that meet are always put together, so that an index is written in one way only.
+// row-major order does; a cut that falls inside a digit leaves two parts of it, which make up the digit again where
+// they meet. Parts that meet are always put together, so that an index is written in one way only.
 #include "verify/prove.h"
 
 enum { MOST_PIECES = 40 };
@@ -35,10 +35,14 @@ static void put_cut(struct builder *b, struct piece x)
   const struct digit *d = &b->p->digits[x.digit];
   int high = d->high, low = d->low;
   int64_t n = b->p->digits[low].extent, end = x.div * x.extent;
-  if (x.div % n == 0) put(b, part_of(high, x.div / n, x.extent));
-  else if (n % end == 0) put(b, part_of(low, x.div, x.extent));
-  else if (n % x.div || end % n) prove_give_up(b->p, NOWHERE_TO_CUT);
-  else put(b, part_of(high, 1, end / n)), put(b, part_of(low, x.div, n / x.div));
+  if (x.div % n == 0)
+    put(b, part_of(high, x.div / n, x.extent));
+  else if (n % end == 0)
+    put(b, part_of(low, x.div, x.extent));
+  else if (n % x.div || end % n)
+    prove_give_up(b->p, NOWHERE_TO_CUT);
+  else
+    put(b, part_of(high, 1, end / n)), put(b, part_of(low, x.div, n / x.div));
 }
 
 static void put_all(struct builder *b, struct subscript s)
@@ -50,7 +54,8 @@ static bool same_pieces(struct subscript s, struct subscript t)
 {
   bool same = s.n == t.n;
   for (int i = 0; i < s.n && same; i++)
-    same = s.p[i].digit == t.p[i].digit && s.p[i].at == t.p[i].at && s.p[i].div == t.p[i].div && s.p[i].extent == t.p[i].extent;
+    same = s.p[i].digit == t.p[i].digit && s.p[i].at == t.p[i].at && s.p[i].div == t.p[i].div &&
+           s.p[i].extent == t.p[i].extent;
   return same;
 }
 
@@ -61,7 +66,8 @@ static bool put_composite(struct builder *b, struct piece x)
   struct subscript now = subscript_expand(b->p, d.parts), rest, part;
   if (x.extent == d.extent) return put_all(b, now), true;
   if (same_pieces(now, d.parts)) return false;
-  if (subscript_cut(b->p, now, x.div, &now, &rest) && subscript_cut(b->p, now, x.extent, &rest, &part)) put_all(b, part);
+  if (subscript_cut(b->p, now, x.div, &now, &rest) && subscript_cut(b->p, now, x.extent, &rest, &part))
+    put_all(b, part);
   return true;
 }
 
@@ -125,8 +131,10 @@ struct subscript subscript_rename(struct prover *p, struct subscript s, int u, i
   struct builder b = {.p = p};
   for (int i = 0; i < s.n; i++) {
     struct piece x = s.p[i];
-    if (x.digit == u && v >= 0) x = part_of(w, 1, p->digits[w].extent), i++;
-    else if (x.digit == u) x.digit = w;
+    if (x.digit == u && v >= 0)
+      x = part_of(w, 1, p->digits[w].extent), i++;
+    else if (x.digit == u)
+      x.digit = w;
     put(&b, x);
   }
   return built(&b);
@@ -174,8 +182,10 @@ static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct 
   struct subscript run = {s.n - k, s.p + k};
   struct piece x = run.n == 1 ? *run.p : composite(p, run, n), y = x;
   x.extent /= rest, y.extent = rest;
-  if (x.digit >= 0) x.div *= rest;
-  else x.at /= rest, y.at %= rest;
+  if (x.digit >= 0)
+    x.div *= rest;
+  else
+    x.at /= rest, y.at %= rest;
   put_all(h, (struct subscript){k, s.p});
   put(h, x), put(l, y);
   return !p->why;
@@ -189,8 +199,10 @@ bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct 
   int i = s.n;
   while (i > 0 && have < extent && extent % (have * s.p[i - 1].extent) == 0) have *= s.p[--i].extent;
   struct subscript left = {i, s.p}, right = {s.n - i, s.p + i};
-  if (extent == have) put_all(&h, left);
-  else if (!cut_last(p, left, extent / have, &h, &l)) return false;
+  if (extent == have)
+    put_all(&h, left);
+  else if (!cut_last(p, left, extent / have, &h, &l))
+    return false;
   put_all(&l, right);
   *high = built(&h), *low = built(&l);
   return !p->why;

@@ -1,9 +1,9 @@
 // Accumulators. What a loop sums up is a sum over its iterations; what it joins is chosen by a piece of the subscript.
 //
 // A running maximum m_i is the maximum of what its argument was in iterations up to i; no law is used of it but that
-// equal arguments in equal loops have equal ones. After the loop it is the maximum over all iterations. An accumulator that is rescaled by exp(change), where change is m before the
-// iteration minus m now, is known by induction over the iterations: with a_0 = x_0 and
-// a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
+// equal arguments in equal loops have equal ones. After the loop it is the maximum over all iterations. An accumulator
+// that is rescaled by exp(change), where change is m before the iteration minus m now, is known by induction over the
+// iterations: with a_0 = x_0 and a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
 //   a_i exp(m_i) = sum of x_j exp(m_j) over j <= i,
 // so that after the loop a = exp(-m) * sum of x_j exp(m_j) over all iterations. No other factor is decided.
 #include "verify/prove.h"

@@ -72,8 +72,10 @@ static bool subscripts(struct matching *m, struct subscript s, struct subscript 
   for (int i = 0; i < s.n && same; i++) {
     const struct piece *x = &s.p[i], *y = &t.p[i];
     same = x->at == y->at && x->div == y->div && x->extent == y->extent;
-    if (x->digit >= 0 && y->digit >= 0) same = same && same_digit(m, x->digit, y->digit);
-    else same = same && x->digit == y->digit;
+    if (x->digit >= 0 && y->digit >= 0)
+      same = same && same_digit(m, x->digit, y->digit);
+    else
+      same = same && x->digit == y->digit;
   }
   return same;
 }
@@ -86,14 +88,15 @@ static bool arguments(struct matching *m, const struct atom *a, const struct ato
   if (!a->f[0] || !a->f[1]) return !a->f[0] || forms(m, a->f[0], b->f[0]);
   if (forms(m, a->f[0], b->f[0]) && forms(m, a->f[1], b->f[1])) return true;
   undo(m, mark);
-  return a->kind == ATOM_OPAQUE && op_rows[a->tag].flags & COMMUTES && forms(m, a->f[0], b->f[1]) && forms(m, a->f[1], b->f[0]);
+  return a->kind == ATOM_OPAQUE && op_rows[a->tag].flags & COMMUTES && forms(m, a->f[0], b->f[1]) &&
+         forms(m, a->f[1], b->f[0]);
 }
 
 static bool atoms(struct matching *m, const struct atom *a, const struct atom *b)
 {
   if (a == b && !m->n[0] && !m->n[1]) return true;
-  if (a->hash != b->hash || a->kind != b->kind || a->tag != b->tag || a->lo != b->lo || a->hi != b->hi || a->nat != b->nat ||
-      a->nbound != b->nbound || !a->f[0] != !b->f[0] || !a->f[1] != !b->f[1] || !prove_step(m->p))
+  if (a->hash != b->hash || a->kind != b->kind || a->tag != b->tag || a->lo != b->lo || a->hi != b->hi ||
+      a->nat != b->nat || a->nbound != b->nbound || !a->f[0] != !b->f[0] || !a->f[1] != !b->f[1] || !prove_step(m->p))
     return false;
   for (int i = 0; i < a->nat; i++)
     if (!subscripts(m, a->at[i], b->at[i])) return false;

@@ -42,8 +42,8 @@ struct ratio ratio_mul(struct prover *p, struct ratio x, struct ratio y)
 struct ratio ratio_add(struct prover *p, struct ratio x, struct ratio y)
 {
   whole a, b, n, d;
-  if (__builtin_mul_overflow(x.n, y.d, &a) || __builtin_mul_overflow(y.n, x.d, &b) || __builtin_add_overflow(a, b, &n) ||
-      __builtin_mul_overflow(x.d, y.d, &d))
+  if (__builtin_mul_overflow(x.n, y.d, &a) || __builtin_mul_overflow(y.n, x.d, &b) ||
+      __builtin_add_overflow(a, b, &n) || __builtin_mul_overflow(x.d, y.d, &d))
     return overflow(p);
   return ratio_of(p, n, d);
 }
@@ -66,9 +66,12 @@ static bool decimal(const char *text, whole *n, int *scale)
   *n = 0, *scale = 0;
   for (bool point = false; *text && *text != 'e'; text++) {
     if (*text == '-') continue;
-    if (*text == '.') point = true;
-    else if (*text < '0' || *text > '9') return false;
-    else *n = *n * 10 + (*text - '0'), *scale += point, digits += *n != 0;
+    if (*text == '.')
+      point = true;
+    else if (*text < '0' || *text > '9')
+      return false;
+    else
+      *n = *n * 10 + (*text - '0'), *scale += point, digits += *n != 0;
     if (digits > SHORT) return false;
   }
   if (*text == 'e') *scale -= atoi(text + 1);

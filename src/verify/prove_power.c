@@ -140,8 +140,10 @@ struct form *form_root(struct prover *p, const struct form *f)
   struct monomial m = monomial_one(ONE_RATIO), inside = monomial_one((struct ratio){primitive ? 1 : -1, 1});
   for (int i = 0; i < s.content.nfactors; i++) {
     struct factor x = s.content.f[i];
-    if (positive(&x)) monomial_factor(p, &m, x.a, ratio_mul(p, x.e, (struct ratio){1, 2}));
-    else monomial_factor(p, &inside, x.a, x.e), primitive = false;
+    if (positive(&x))
+      monomial_factor(p, &m, x.a, ratio_mul(p, x.e, (struct ratio){1, 2}));
+    else
+      monomial_factor(p, &inside, x.a, x.e), primitive = false;
   }
   root_of_number(p, &m, (struct ratio){s.c.n < 0 ? -s.c.n : s.c.n, s.c.d});
   struct form *rest = primitive ? NULL : form_mul(p, form_finish(p, &inside), s.rest);

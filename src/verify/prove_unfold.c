@@ -1,5 +1,5 @@
-// Graphs -> terms. An element of a tensor is asked for by its subscripts and followed back to elements of inputs, by the
-// definition of every operator in src/eval/: a saver's block is a piece of the subscript, an iterator joins block,
+// Graphs -> terms. An element of a tensor is asked for by its subscripts and followed back to elements of inputs, by
+// the definition of every operator in src/eval/: a saver's block is a piece of the subscript, an iterator joins block,
 // iteration and place in the tile. Elements that were asked for before are remembered.
 #include "verify/prove.h"
 
