@@ -17,7 +17,7 @@ static void print(const struct certificate *r)
     printf("  test %d of seed %llu\n", r->tests, (unsigned long long)r->seed);
     return;
   }
-  printf(r->proved ? "equal: proved by normal forms, for all inputs at full size\n" : "equal\n");
+  printf(r->proved ? "equal: proved by normal forms at full size, for all inputs on which both are defined\n" : "equal\n");
   if (r->delta < 1) printf("  an unequal pair passes with probability at most %.1e\n", r->delta);
   else printf("  no theorem bounds the error here\n");
   printf("  %d tests over Z_%llu, exponents over Z_%llu, seed %llu\n", r->tests, (unsigned long long)r->p,

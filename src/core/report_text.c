@@ -96,7 +96,7 @@ static void proof(const json_t *r, struct str *out)
     str_add(out, "  proof      the program as written, nothing to prove\n");
   } else {
     double delta = num(c, "delta"), tests = num(c, "tests");
-    if (yes(c, "proved")) str_add(out, "  proof      equal at full size: proved by normal forms, for all inputs\n");
+    if (yes(c, "proved")) str_add(out, "  proof      equal: proved by normal forms at full size, for all inputs on which both are defined\n");
     else if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
     else str_add(out, "  proof      equal in every test; no theorem bounds the error here\n");
     str_add(out, "             %.0f test%s over Z_%lld, exponents over Z_%lld, seed %.0f\n", tests, plural(tests),
