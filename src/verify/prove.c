@@ -7,6 +7,12 @@
 static const int64_t MOST_STEPS = 100000; // a hundred times what the examples need
 static const size_t MOST_BYTES = (size_t)1 << 26;
 
+void *prove_give_up(struct prover *p, const char *why)
+{
+  if (!p->why) p->why = why;
+  return NULL;
+}
+
 bool prove_step(struct prover *p)
 {
   if (++p->steps > MOST_STEPS || p->mem->used > MOST_BYTES) prove_give_up(p, "the forms are too large");

@@ -131,7 +131,7 @@ struct step { // one element of one result of a node
   const struct scope *s;
   const struct node *n;
   int t;                      // the tensor
-  const struct subscript *at; // a dimension
+  const struct subscript *at; // its subscripts, one a dimension
 };
 // Element `at` of tensor t.
 struct term *unfold(struct prover *p, const struct scope *s, int t, const struct subscript *at);
@@ -210,7 +210,7 @@ struct form *form_inverse(struct prover *p, const struct form *f);
 struct form *form_root(struct prover *p, const struct form *f); // square root
 struct form *form_exp(struct prover *p, const struct form *f);
 struct form *form_power(struct prover *p, const struct form *f, whole e);
-// Multiplied by the denominators that its monomials have; NULL without `why`: they have none.
+// Multiplied by the denominators that its monomials have.
 const struct form *form_clear(struct prover *p, const struct form *f);
 
 // ---- prove_match.c ----

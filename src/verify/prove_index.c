@@ -3,7 +3,7 @@
 // they meet. Parts that meet are always put together, so that an index is written in one way only.
 #include "verify/prove.h"
 
-enum { MOST_PIECES = 40 };
+enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
 
 static const char NOWHERE_TO_CUT[] = "an index is cut where none of its parts ends";
 
@@ -12,12 +12,6 @@ struct builder {
   int n;
   struct piece piece[MOST_PIECES];
 };
-
-void *prove_give_up(struct prover *p, const char *why)
-{
-  if (!p->why) p->why = why;
-  return NULL;
-}
 
 int digit_new(struct prover *p, int64_t extent, bool output)
 {
@@ -63,6 +57,7 @@ static bool same_pieces(struct subscript s, struct subscript t)
 static bool put_composite(struct builder *b, struct piece x)
 {
   const struct digit d = b->p->digits[x.digit];
+  if (!prove_step(b->p)) return true;
   struct subscript now = subscript_expand(b->p, d.parts), rest, part;
   if (x.extent == d.extent) return put_all(b, now), true;
   if (same_pieces(now, d.parts)) return false;
@@ -163,9 +158,10 @@ bool subscript_composite(const struct prover *p, struct subscript s)
   return false;
 }
 
+// The same name for the same pieces, if it is not long since they had one.
 static struct piece composite(struct prover *p, struct subscript parts, int64_t extent)
 {
-  for (int i = p->ndigits - 1; i >= 0; i--)
+  for (int i = p->ndigits - 1; i >= 0 && i >= p->ndigits - MOST_LOOKED_AT; i--)
     if (p->digits[i].parts.n && same_pieces(p->digits[i].parts, parts)) return part_of(i, 1, extent);
   int w = digit_new(p, extent, false);
   p->digits[w].parts = parts;

@@ -6,7 +6,7 @@
 // named constants, and negative powers of what is never negative; sqrt(x * x) stays a root, since it is not x.
 #include "verify/prove.h"
 
-enum { MOST_ROUNDS = 100, MOST_POWER = 16 };
+enum { MOST_ROUNDS = 100, MOST_POWER = 16, STEP = 16 }; // STEP: monomials looked at, as work
 
 static const struct ratio ONE_RATIO = {1, 1};
 
@@ -31,14 +31,16 @@ static struct form *times(struct prover *p, const struct form *f, const struct a
   return form_mul(p, f, &(struct form){.n = 1, .m = &m});
 }
 
-// One atom of the content: what f has to be multiplied by to be rid of it.
+// One atom of the content: what f has to be multiplied by to be rid of it. What all monomials have the first one has.
 static bool next_atom(struct prover *p, const struct form *f, bool denominators, struct factor *out)
 {
   for (int i = 0; i < f->n; i++)
     for (int k = 0; k < f->m[i].nfactors; k++) {
       const struct atom *a = f->m[i].f[k].a;
-      if (p->why || monomial_binds(&f->m[i], a) || (denominators && a->kind != ATOM_BASE)) continue;
+      bool common = !i && !denominators, below = f->m[i].f[k].e.n < 0 && (!denominators || a->kind == ATOM_BASE);
+      if ((!common && !below) || monomial_binds(&f->m[i], a) || !prove_step(p)) continue;
       struct ratio e = least(p, f, a);
+      p->steps += f->n / STEP;
       if (!e.n || (denominators && e.n > 0)) continue;
       return *out = (struct factor){a, {-e.n, e.d}}, true;
     }
