@@ -67,7 +67,8 @@ static void print_one(const struct graph *g, int i, const json_t *v)
   int kernels = graph_ops(g);
   printf("%d. %d kernel%s, %d block operators", i + 1, kernels, kernels == 1 ? "" : "s", most_block_ops(g));
   if (cert && json_is_true(json_object_get(cert, "equal")))
-    printf("; equal (delta %.1e)", json_number_value(json_object_get(cert, "delta")));
+    printf("; %s (delta %.1e)", json_is_true(json_object_get(cert, "proved")) ? "proved equal" : "equal",
+           json_number_value(json_object_get(cert, "delta")));
   else if (cert)
     printf("; NOT EQUAL: %s", json_string_value(json_object_get(cert, "note")));
   graph_draw(g, &text);

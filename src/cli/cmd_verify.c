@@ -17,13 +17,14 @@ static void print(const struct certificate *r)
     printf("  test %d of seed %llu\n", r->tests, (unsigned long long)r->seed);
     return;
   }
-  printf("equal\n");
+  printf(r->proved ? "equal: proved by normal forms at full size, for all inputs on which both are defined\n" : "equal\n");
   if (r->delta < 1) printf("  an unequal pair passes with probability at most %.1e\n", r->delta);
   else printf("  no theorem bounds the error here\n");
   printf("  %d tests over Z_%llu, exponents over Z_%llu, seed %llu\n", r->tests, (unsigned long long)r->p,
          (unsigned long long)r->q, (unsigned long long)r->seed);
   if (r->reduced) printf("  at reduced extents %s%s\n", r->extents, r->full_size ? ", and once at full size" : "");
   if (*r->note) printf("  %s\n", r->note);
+  if (!r->proved) printf("  no proof by normal forms: %s\n", r->proof);
 }
 
 int cmd_verify(struct cli *c)

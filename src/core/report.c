@@ -3,6 +3,7 @@
 #include "core/core.h"
 
 #include <math.h>
+#include <string.h>
 
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 static json_t *whole(uint64_t x) { return json_integer((json_int_t)x); }
@@ -40,8 +41,8 @@ json_t *stats_json(const struct search_stats *s)
 
 json_t *certificate_json(const struct certificate *c)
 {
-  return json_pack("{s:b, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:b, s:o, s:o}", "equal", c->equal, "delta",
-                   real(c->delta), "tests", c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p",
+  return json_pack("{s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:b, s:o, s:o}", "equal", c->equal, "proved",
+                   c->proved, "proof", words(c->proof), "delta", real(c->delta), "tests", c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p",
                    whole(c->p), "q", whole(c->q), "reduced", c->reduced, "full_size", c->full_size, "extents",
                    words(c->extents), "note", words(c->note));
 }
@@ -113,7 +114,7 @@ static json_t *search_json(const struct job *j)
 // Of several parts: wrong with at most the sum of their bounds, as each was tested by itself.
 static json_t *certificate_of(const struct job *j)
 {
-  struct certificate all = {.equal = true};
+  struct certificate all = {.equal = true, .proved = true};
   bool first = true;
   for (int i = 0; i < j->split.n; i++) {
     const struct contest *c = &j->contests[i];
@@ -121,10 +122,12 @@ static json_t *certificate_of(const struct job *j)
     const struct certificate *one = &c->cand[c->best].cert;
     if (first) all = *one;
     else {
+      if (all.proved) memcpy(all.proof, one->proof, sizeof all.proof);
+      all.proved &= one->proved;
       all.delta += one->delta, all.tests += one->tests;
       all.k = MAX(all.k, one->k), all.degree = MAX(all.degree, one->degree);
       all.reduced |= one->reduced, all.full_size &= one->full_size;
-      snprintf(all.extents, sizeof all.extents, "see parts");
+      *all.extents = 0; // each has its own
       snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own");
     }
     first = false;

@@ -96,12 +96,14 @@ static void proof(const json_t *r, struct str *out)
     str_add(out, "  proof      the program as written, nothing to prove\n");
   } else {
     double delta = num(c, "delta"), tests = num(c, "tests");
-    if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
+    if (yes(c, "proved")) str_add(out, "  proof      equal: proved by normal forms at full size, for all inputs on which both are defined\n");
+    else if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
     else str_add(out, "  proof      equal in every test; no theorem bounds the error here\n");
     str_add(out, "             %.0f test%s over Z_%lld, exponents over Z_%lld, seed %.0f\n", tests, plural(tests),
             whole_number(c, "p"), whole_number(c, "q"), num(c, "seed"));
     if (*txt(c, "extents")) str_add(out, "             at %s%s\n", txt(c, "extents"), yes(c, "full_size") ? ", and once at full size" : "");
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
+    if (*txt(c, "proof")) str_add(out, "             no proof by normal forms: %s\n", txt(c, "proof"));
   }
   str_add(out, "  numbers    relative error %.1e against float64\n", num(r, "max_rel_err"));
 }

@@ -42,6 +42,8 @@ void certificate_text(const struct certificate *c, struct str *out)
   str_add(out, "equal: %d random test%s%s, seed %llu\n", c->tests, c->tests == 1 ? "" : "s", where, (unsigned long long)c->seed);
   str_add(out, "  values mod %llu, exponents mod %llu; degree %d, %d exponentials\n", (unsigned long long)c->p,
           (unsigned long long)c->q, c->degree, c->k);
+  if (c->proved) str_add(out, "  proved by normal forms at full size, for all inputs on which both are defined\n");
+  else str_add(out, "  no proof by normal forms: %s\n", c->proof);
   if (c->delta < 1) str_add(out, "  unequal graphs%s pass with probability at most %.1e\n", c->reduced ? " of these extents" : "", c->delta);
   else str_add(out, "  no theorem bounds the error here\n");
   if (c->reduced || *c->note) str_add(out, "  %s%s%s\n", c->reduced ? c->extents : "", c->reduced && *c->note ? "; " : "", c->note);

@@ -255,6 +255,7 @@ static int verify(struct arena *mem, const struct graph *a, const struct graph *
   j.ops = work_ops(pa) + work_ops(pb), j.threads = MAX(1, o->threads);
   decide(&j);
   if (!c->equal) c->delta = 1;
+  else c->proved = verify_prove(pa, pb, c->proof);
   return j.verdict == BROKEN ? (int)e->status : OK;
 }
 

@@ -8,6 +8,7 @@
 //   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
 //   work.c         field operations and bytes of one evaluation
 //   reduce.c       verify_shrink: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
+//   prove*.c       verify_prove, the formal check: prove.h is the map
 //   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
 //
 // Glossary

@@ -1,5 +1,6 @@
 // verify: are two kernel graphs equal? Random tests over finite fields, after the paper's section 5: a cheap
-// filter during the search, and a certificate that says what was tested and how likely a wrong answer is.
+// filter during the search, and a certificate that says what was tested and how likely a wrong answer is; and a formal
+// check by normal forms, which needs no tests where it succeeds.
 // proof.h is the map of the room.
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
@@ -8,6 +9,8 @@
 
 struct certificate {
   bool equal;
+  bool proved;           // by normal forms (verify_prove), besides the tests
+  char proof[160];       // why it is not
   double delta;          // bound on the probability that unequal graphs pass; 1 where no theorem covers the case
   int tests;             // random tests passed (or up to the one that failed)
   int k, degree;         // exponentials in the cross-multiplied difference; polynomial degree
@@ -30,6 +33,11 @@ struct verify_opts {
 // only where the graphs cannot be compared (other inputs or outputs) or were stopped.
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,
                  struct err *e);
+
+// The formal check: are both graphs equal by the laws of real arithmetic, exp and square roots, for all inputs on which
+// both are defined, at these extents and whatever the unknown functions are? True is a proof (docs/theory.md). False
+// says nothing about the graphs: the reason is in `why`. Bounded work, no random numbers. Composites allowed.
+bool verify_prove(const struct graph *a, const struct graph *b, char why[160]);
 
 // "equal: 2008 tests at reduced extents ...", a few lines for people.
 void certificate_text(const struct certificate *c, struct str *out);

@@ -105,6 +105,7 @@ static void optimize_and_recall(void **state)
   assert_string_equal(json_string_value(json_object_get(v, "program")), "soft");
   assert_true(json_number_value(json_object_get(v, "speedup")) >= 1);
   assert_true(json_is_true(json_object_get(json_object_get(v, "certificate"), "equal")));
+  assert_true(json_is_true(json_object_get(json_object_get(v, "certificate"), "proved")));
   assert_true(json_number_value(json_object_get(v, "max_rel_err")) < 1e-4);
   json_decref(v);
   assert_int_equal(mica_optimize(m, p, &o, &again), MICA_OK);

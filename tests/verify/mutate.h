@@ -3,7 +3,7 @@
 #ifndef MICA_TEST_MUTATE_H
 #define MICA_TEST_MUTATE_H
 
-#include "ir/ir.h"
+#include "eval/eval.h"
 
 enum change {
   CHANGE_IMAP, CHANGE_OMAP, CHANGE_FMAP, // one entry of a map
@@ -32,5 +32,8 @@ extern const char *const change_names[CHANGES];
 // shapes of inputs and outputs. What nothing uses any more is left out. Mutants live for the call only.
 typedef void (*mutant_found)(void *arg, const struct graph *mutant, const struct mutation *what);
 int mutants(const struct graph *g, mutant_found found, void *arg); // how many
+
+// Runs g over float64, composites as mathematics writes them.
+void real_run(struct arena *mem, const struct graph *g, void *const *in, void **out);
 
 #endif

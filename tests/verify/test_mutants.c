@@ -24,6 +24,7 @@ struct tally {
   void *in[SEEDS][64], *out[SEEDS][64]; // of the original, in float64
   int made[CHANGES], accepted[CHANGES], by_reason[MOST_REASONS];
   int wrong, unexplained, filter_missed, filter_extra, rejected_equal;
+  int proved, proved_wrong; // by normal forms; of those the tests reject or real numbers refute
 };
 
 // ---- why a changed graph may be equal ----
@@ -99,19 +100,11 @@ static bool close_to(const struct graph *g, void *const *x, void *const *y)
   return true;
 }
 
-static void run_real(struct arena *mem, const struct graph *g, void *const *in, void **out)
-{
-  struct err e = {0};
-  struct graph *plain;
-  assert_int_equal(graph_expand(mem, g, false, &plain, &e), OK);
-  if (eval_run(mem, plain, DOM_F64, NULL, in, out, NULL, &e)) fail_msg("%s", e.text);
-}
-
 static bool equal_on_reals(struct arena *mem, const struct tally *t, const struct graph *g)
 {
   for (int i = 0; i < SEEDS; i++) {
     void *out[64];
-    run_real(mem, g, t->in[i], out);
+    real_run(mem, g, t->in[i], out);
     if (!close_to(g, t->out[i], out)) return false;
   }
   return true;
@@ -143,12 +136,16 @@ static void found(void *arg, const struct graph *g, const struct mutation *m)
   const struct verify_opts o = {.delta = 1e-3, .seed = 11};
   if (verify_equal(t->original, g, &o, &c, &e)) fail_msg("%s: %s: %s", t->name, m->text, e.text);
   bool filtered = verify_filter(t->original, g, 5), real = equal_on_reals(&mem, t, g);
+  char undecided[160];
+  bool proved = verify_prove(t->original, g, undecided);
   int why = reason_of(t, m);
   t->made[m->change]++, t->accepted[m->change] += c.equal;
   if (c.equal && !real) t->wrong++, complain(t, g, m, "accepted, but differs on real numbers");
   else if (c.equal && why < 0) t->unexplained++, complain(t, g, m, "accepted without a reason");
   else if (c.equal) t->by_reason[why]++;
   if (c.equal && !filtered) t->filter_missed++, complain(t, g, m, "equal, but the filter rejects it");
+  t->proved += proved;
+  if (proved && !(c.equal && real)) t->proved_wrong++, complain(t, g, m, "proved, but it is not equal");
   t->filter_extra += !c.equal && filtered;
   t->rejected_equal += !c.equal && real;
   arena_close(&mem);
@@ -160,7 +157,7 @@ static void mutate(struct tally *t, const char *name, const struct graph *g)
   t->name = name, t->original = g;
   for (int i = 0; i < SEEDS; i++) {
     eval_random(&mem, g, DOM_F64, NULL, (uint64_t)i, t->in[i]);
-    run_real(&mem, g, t->in[i], t->out[i]);
+    real_run(&mem, g, t->in[i], t->out[i]);
   }
   printf("%-50s %5d mutants\n", name, mutants(g, found, t));
   arena_close(&mem);
@@ -210,6 +207,7 @@ static void print(const struct tally *t)
   }
   printf("  %-10s %6d made %6d accepted\n", "all", made, accepted);
   for (int i = 0; i < (int)COUNT(reasons); i++) printf("  %5d: %s\n", t->by_reason[i], reasons[i].why);
+  printf("  %5d of the accepted are proved by normal forms\n", t->proved);
   printf("  %5d rejected that were the same on %d real inputs (a relu that cuts everything off, say)\n", t->rejected_equal, SEEDS);
   printf("  %5d rejected that the filter lets through\n", t->filter_extra);
 }
@@ -231,6 +229,7 @@ static void test_mutants(void **state)
   assert_int_equal(t.wrong, 0);
   assert_int_equal(t.unexplained, 0);
   assert_int_equal(t.filter_missed, 0);
+  assert_int_equal(t.proved_wrong, 0);
 }
 
 int main(void)

@@ -1,0 +1,79 @@
+// verify_prove: every output element of one graph minus that of the other, as a form. Zero is a proof. Where it is not
+// zero as it stands, it is multiplied by the denominators that are left, which are not zero where both graphs are
+// defined.
+#include "verify/proof.h"
+#include "verify/prove.h"
+
+static const int64_t MOST_STEPS = 100000; // a hundred times what the examples need
+static const size_t MOST_BYTES = (size_t)1 << 26;
+
+void *prove_give_up(struct prover *p, const char *why)
+{
+  if (!p->why) p->why = why;
+  return NULL;
+}
+
+bool prove_step(struct prover *p)
+{
+  if (++p->steps > MOST_STEPS || p->mem->used > MOST_BYTES) prove_give_up(p, "the forms are too large");
+  return !p->why;
+}
+
+struct side {
+  const struct scope *s;
+  int t; // the output's tensor
+};
+
+static bool is_zero(struct prover *p, struct term *x, struct term *y)
+{
+  const struct form *f = form_of(p, x), *g = form_of(p, y);
+  const struct form *d = form_add(p, f, g ? form_scale(p, g, (struct ratio){-1, 1}) : NULL);
+  if (d && d->n) d = form_clear(p, d);
+  return d && !p->why && !d->n;
+}
+
+// Element `at` of both sides; every value of a digit that has to be known is a case.
+static bool same(struct prover *p, const struct side *a, const struct side *b, const struct subscript *at)
+{
+  struct term *x = unfold(p, a->s, a->t, at), *y = x ? unfold(p, b->s, b->t, at) : NULL;
+  if (x && y) return is_zero(p, x, y) || prove_give_up(p, "the normal forms differ");
+  int d = p->need;
+  bool all = d >= 0 && !p->why;
+  if (all && !p->digits[d].output) return prove_give_up(p, "a concatenation inside a running maximum");
+  p->need = -1;
+  for (int64_t v = 0; all && v < p->digits[d].extent; v++) {
+    p->digits[d].value = v;
+    all = same(p, a, b, at);
+    p->digits[d].value = -1;
+  }
+  return all;
+}
+
+static bool outputs(struct prover *p, const struct graph *a, const struct graph *b)
+{
+  int n = graph_outputs(a, NULL), *ta = NEWS(p->mem, int, n + 1), *tb = NEWS(p->mem, int, n + 1);
+  struct side x = {.s = unfold_scope(p, a, NULL, NULL)}, y = {.s = unfold_scope(p, b, NULL, NULL)};
+  graph_outputs(a, ta), graph_outputs(b, tb);
+  for (int i = 0; i < n && !p->why; i++) {
+    const struct shape *s = &a->tensors[ta[i]].shape;
+    struct subscript at[MAX_DIMS] = {0};
+    for (int d = 0; d < s->n; d++) at[d] = subscript_of(p, digit_new(p, s->d[d], true));
+    x.t = ta[i], y.t = tb[i];
+    if (!same(p, &x, &y, at)) return false;
+  }
+  return !p->why;
+}
+
+bool verify_prove(const struct graph *a, const struct graph *b, char why[160])
+{
+  struct arena mem = {0};
+  struct prover p = {.mem = &mem, .need = -1};
+  struct graph *x, *y;
+  struct err e = {0};
+  bool ready =
+      !signature_match(a, b, &e) && !graph_expand(&mem, a, false, &x, &e) && !graph_expand(&mem, b, false, &y, &e);
+  bool proved = ready && outputs(&p, x, y);
+  snprintf(why, 160, "%s", proved ? "" : p.why ? p.why : ready ? "the normal forms differ" : e.text);
+  arena_close(&mem);
+  return proved;
+}

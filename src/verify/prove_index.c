@@ -1,0 +1,205 @@
+// Digits and subscripts. A partition, a tile, a reshape and a repetition read and cut subscripts from the right, as
+// row-major order does; a cut that falls inside a digit leaves two parts of it, which make up the digit again where
+// they meet. Parts that meet are always put together, so that an index is written in one way only.
+#include "verify/prove.h"
+
+enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
+
+static const char NOWHERE_TO_CUT[] = "an index is cut where none of its parts ends";
+
+struct builder {
+  struct prover *p;
+  int n;
+  struct piece piece[MOST_PIECES];
+};
+
+int digit_new(struct prover *p, int64_t extent, bool output)
+{
+  PUSH(p->mem, p->digits, p->ndigits, p->digits_cap) = (struct digit){extent, -1, -1, -1, output};
+  return p->ndigits - 1;
+}
+
+static struct piece part_of(int digit, int64_t div, int64_t extent) { return (struct piece){digit, 0, div, extent}; }
+
+static void put(struct builder *b, struct piece x);
+
+// A part of a digit that was cut is a part of its low digit, of its high one, or of both.
+static void put_cut(struct builder *b, struct piece x)
+{
+  const struct digit *d = &b->p->digits[x.digit];
+  int high = d->high, low = d->low;
+  int64_t n = b->p->digits[low].extent, end = x.div * x.extent;
+  if (x.div % n == 0)
+    put(b, part_of(high, x.div / n, x.extent));
+  else if (n % end == 0)
+    put(b, part_of(low, x.div, x.extent));
+  else if (n % x.div || end % n)
+    prove_give_up(b->p, NOWHERE_TO_CUT);
+  else
+    put(b, part_of(high, 1, end / n)), put(b, part_of(low, x.div, n / x.div));
+}
+
+static void put_all(struct builder *b, struct subscript s)
+{
+  for (int i = 0; i < s.n; i++) put(b, s.p[i]);
+}
+
+static bool same_pieces(struct subscript s, struct subscript t)
+{
+  bool same = s.n == t.n;
+  for (int i = 0; i < s.n && same; i++)
+    same = s.p[i].digit == t.p[i].digit && s.p[i].at == t.p[i].at && s.p[i].div == t.p[i].div &&
+           s.p[i].extent == t.p[i].extent;
+  return same;
+}
+
+// A part of a composite whose pieces have changed since: cut anew. False: it is a piece as it stands.
+static bool put_composite(struct builder *b, struct piece x)
+{
+  const struct digit d = b->p->digits[x.digit];
+  if (!prove_step(b->p)) return true;
+  struct subscript now = subscript_expand(b->p, d.parts), rest, part;
+  if (x.extent == d.extent) return put_all(b, now), true;
+  if (same_pieces(now, d.parts)) return false;
+  if (subscript_cut(b->p, now, x.div, &now, &rest) && subscript_cut(b->p, now, x.extent, &rest, &part))
+    put_all(b, part);
+  return true;
+}
+
+static void put(struct builder *b, struct piece x)
+{
+  struct piece *last = b->n ? &b->piece[b->n - 1] : NULL;
+  const struct digit *d = x.digit >= 0 ? &b->p->digits[x.digit] : NULL;
+  if (x.extent == 1 || b->p->why) return;
+  if (d && d->high >= 0) {
+    put_cut(b, x);
+    return;
+  }
+  if (d && d->parts.n && put_composite(b, x)) return;
+  if (d && d->value >= 0) x = (struct piece){-1, d->value / x.div % x.extent, 1, x.extent};
+  if (last && x.digit < 0 && last->digit < 0) {
+    last->at = last->at * x.extent + x.at, last->extent *= x.extent;
+  } else if (last && x.digit == last->digit && last->div == x.div * x.extent) {
+    last->div = x.div, last->extent *= x.extent;
+    if (d->parts.n && last->extent == d->extent) b->n--, put_all(b, d->parts);
+  } else if (b->n == MOST_PIECES) {
+    prove_give_up(b->p, "an index has too many pieces");
+  } else {
+    b->piece[b->n++] = x;
+  }
+}
+
+static struct subscript built(struct builder *b)
+{
+  if (!b->n) return (struct subscript){0};
+  return (struct subscript){b->n, arena_copy(b->p->mem, b->piece, sizeof *b->piece * (size_t)b->n)};
+}
+
+struct subscript subscript_of(struct prover *p, int digit)
+{
+  struct builder b = {.p = p};
+  put(&b, part_of(digit, 1, p->digits[digit].extent));
+  return built(&b);
+}
+
+struct subscript subscript_fixed(struct prover *p, int64_t at, int64_t extent)
+{
+  struct builder b = {.p = p};
+  put(&b, (struct piece){-1, at, 1, extent});
+  return built(&b);
+}
+
+struct subscript subscript_join(struct prover *p, struct subscript high, struct subscript low)
+{
+  struct builder b = {.p = p};
+  put_all(&b, high), put_all(&b, low);
+  return built(&b);
+}
+
+struct subscript subscript_expand(struct prover *p, struct subscript s)
+{
+  return subscript_join(p, s, (struct subscript){0});
+}
+
+struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w)
+{
+  struct builder b = {.p = p};
+  for (int i = 0; i < s.n; i++) {
+    struct piece x = s.p[i];
+    if (x.digit == u && v >= 0)
+      x = part_of(w, 1, p->digits[w].extent), i++;
+    else if (x.digit == u)
+      x.digit = w;
+    put(&b, x);
+  }
+  return built(&b);
+}
+
+void digit_cut(struct prover *p, int digit, int64_t extent)
+{
+  struct digit d = p->digits[digit];
+  if (extent == 1 || extent == d.extent) return;
+  int high = digit_new(p, d.extent / extent, d.output), low = digit_new(p, extent, d.output);
+  p->digits[digit].high = high, p->digits[digit].low = low;
+}
+
+int digit_isolate(struct prover *p, struct piece x)
+{
+  int64_t end = x.div * x.extent;
+  if (end < p->digits[x.digit].extent) digit_cut(p, x.digit, end), x.digit = p->digits[x.digit].low;
+  if (x.div > 1) digit_cut(p, x.digit, x.div), x.digit = p->digits[x.digit].high;
+  return x.digit;
+}
+
+bool subscript_composite(const struct prover *p, struct subscript s)
+{
+  for (int i = 0; i < s.n; i++)
+    if (s.p[i].digit >= 0 && p->digits[s.p[i].digit].parts.n) return true;
+  return false;
+}
+
+// The same name for the same pieces, if it is not long since they had one.
+static struct piece composite(struct prover *p, struct subscript parts, int64_t extent)
+{
+  for (int i = p->ndigits - 1; i >= 0 && i >= p->ndigits - MOST_LOOKED_AT; i--)
+    if (p->digits[i].parts.n && same_pieces(p->digits[i].parts, parts)) return part_of(i, 1, extent);
+  int w = digit_new(p, extent, false);
+  p->digits[w].parts = parts;
+  return part_of(w, 1, extent);
+}
+
+// The low part, of extent `rest`, of the last piece of s or, where that has no such part, of the last pieces.
+static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct builder *h, struct builder *l)
+{
+  int64_t n = 1;
+  int k = s.n;
+  while (k > 0 && n % rest) n *= s.p[--k].extent;
+  if (n % rest) return prove_give_up(p, NOWHERE_TO_CUT);
+  struct subscript run = {s.n - k, s.p + k};
+  struct piece x = run.n == 1 ? *run.p : composite(p, run, n), y = x;
+  x.extent /= rest, y.extent = rest;
+  if (x.digit >= 0)
+    x.div *= rest;
+  else
+    x.at /= rest, y.at %= rest;
+  put_all(h, (struct subscript){k, s.p});
+  put(h, x), put(l, y);
+  return !p->why;
+}
+
+bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low)
+{
+  struct builder h = {.p = p}, l = {.p = p};
+  int64_t have = 1;
+  s = subscript_expand(p, s);
+  int i = s.n;
+  while (i > 0 && have < extent && extent % (have * s.p[i - 1].extent) == 0) have *= s.p[--i].extent;
+  struct subscript left = {i, s.p}, right = {s.n - i, s.p + i};
+  if (extent == have)
+    put_all(&h, left);
+  else if (!cut_last(p, left, extent / have, &h, &l))
+    return false;
+  put_all(&l, right);
+  *high = built(&h), *low = built(&l);
+  return !p->why;
+}

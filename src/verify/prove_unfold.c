@@ -1,0 +1,417 @@
+// Graphs -> terms. An element of a tensor is asked for by its subscripts and followed back to elements of inputs, by
+// the definition of every operator in src/eval/: a saver's block is a piece of the subscript, an iterator joins block,
+// iteration and place in the tile. Elements that were asked for before are remembered.
+#include "verify/prove.h"
+
+#include <string.h>
+
+enum { MOST_DEPTH = 300, MOST_CASES = 64 };
+
+// ---- remembered elements ----
+
+struct memory {
+  uint64_t hash;
+  size_t bytes;
+  const int64_t *key;
+  struct term *t;
+  struct memory *next;
+};
+struct unfolder {
+  struct memory *bucket[4096];
+  int64_t scopes;
+};
+
+static struct unfolder *unfolder(struct prover *p)
+{
+  if (!p->unfolder) p->unfolder = NEW(p->mem, struct unfolder);
+  return p->unfolder;
+}
+
+static const int64_t *key_of(struct prover *p, const struct scope *s, int t, const struct subscript *at, size_t *bytes)
+{
+  int n = 0, rank = s->g->tensors[t].shape.n;
+  size_t words = 2;
+  for (int i = 0; i < rank; i++) words += 1 + 4 * (size_t)at[i].n;
+  int64_t *key = NEWS(p->mem, int64_t, words);
+  key[n++] = s->id, key[n++] = t;
+  for (int i = 0; i < rank; i++) {
+    key[n++] = at[i].n;
+    for (int k = 0; k < at[i].n; k++) {
+      const struct piece *x = &at[i].p[k];
+      key[n++] = x->digit, key[n++] = x->at, key[n++] = x->div, key[n++] = x->extent;
+    }
+  }
+  *bytes = sizeof *key * words;
+  return key;
+}
+
+// ---- terms ----
+
+struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y)
+{
+  bool two = kind == TERM_ADD || kind == TERM_MUL, none = kind <= TERM_ELEMENT;
+  if (p->why || p->need >= 0 || (!x && !none) || (!y && two)) return NULL;
+  struct term *t = NEW(p->mem, struct term);
+  *t = (struct term){.kind = kind, .x = x, .y = y};
+  return t;
+}
+
+struct term *term_ratio(struct prover *p, whole n, whole d)
+{
+  struct term *t = term_new(p, TERM_NUMBER, NULL, NULL);
+  if (t) t->number = ratio_of(p, n, d);
+  return t;
+}
+
+static struct term *constant(struct prover *p, double c)
+{
+  struct term *t = term_new(p, TERM_CONSTANT, NULL, NULL);
+  if (t) t->constant = c;
+  return t;
+}
+
+static struct term *add(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_ADD, x, y); }
+static struct term *mul(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_MUL, x, y); }
+static struct term *negative(struct prover *p, struct term *x) { return mul(p, term_ratio(p, -1, 1), x); }
+static struct term *inverse(struct prover *p, struct term *x) { return term_new(p, TERM_INVERSE, x, NULL); }
+
+static struct term *bound(struct prover *p, enum term_kind kind, struct subscript over, struct term *x)
+{
+  struct term *t = term_new(p, kind, x, NULL);
+  struct subscript s = subscript_expand(p, over);
+  if (t) t->n = 1, t->at = arena_copy(p->mem, &s, sizeof s);
+  return t;
+}
+
+static bool holds(struct prover *p, struct subscript over, int digit)
+{
+  struct subscript s = subscript_expand(p, over);
+  for (int i = 0; i < s.n; i++)
+    if (s.p[i].digit == digit) return true;
+  return false;
+}
+
+struct term *term_max(struct prover *p, struct subscript over, struct term *x)
+{
+  if (p->need >= 0 && holds(p, over, p->need)) return prove_give_up(p, "a maximum over a concatenation");
+  return bound(p, TERM_MAX, over, x);
+}
+
+struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg)
+{
+  struct term *x = body(arg), *sum = NULL;
+  if (x) return bound(p, TERM_SUM, over, x);
+  if (p->why || !holds(p, over, p->need)) return NULL;
+  int d = p->need;
+  p->need = -1;
+  for (int64_t v = 0; v < p->digits[d].extent; v++) {
+    p->digits[d].value = v;
+    x = term_sum(p, over, body, arg);
+    sum = v ? add(p, sum, x) : x;
+    p->digits[d].value = -1;
+    if (!sum) return NULL;
+  }
+  return sum;
+}
+
+// ---- elementwise ----
+
+static const struct shape *shape(const struct step *w, int t) { return &w->s->g->tensors[t].shape; }
+
+struct term *unfold_argument(const struct step *w, const struct scope *s, int i)
+{
+  const struct shape *x = shape(w, w->n->in[i]);
+  struct subscript at[MAX_DIMS] = {0};
+  int shift = shape(w, w->t)->n - x->n;
+  for (int d = 0; d < x->n; d++)
+    if (x->d[d] > 1) at[d] = w->at[d + shift];
+  return unfold(w->p, s, w->n->in[i], at);
+}
+
+static struct term *opaque(const struct step *w, enum op op, struct term *x, struct term *y)
+{
+  struct term *t = term_new(w->p, TERM_OPAQUE, x, y);
+  unsigned has = op_rows[op].attrs;
+  if (!t) return NULL;
+  t->op = op, t->lo = has & A_LO ? w->n->a.lo : 0, t->hi = has & A_HI ? w->n->a.hi : 0;
+  return t;
+}
+
+static struct term *map_one(const struct step *w, struct term *x)
+{
+  struct prover *p = w->p;
+  switch ((int)op_rows[w->n->op].abstract) {
+  case AE_NEG: return negative(p, x);
+  case AE_EXP: return term_new(p, TERM_EXP, x, NULL);
+  case AE_SQRT: return term_new(p, TERM_SQRT, x, NULL);
+  case AE_RSQRT: return inverse(p, term_new(p, TERM_SQRT, x, NULL));
+  case AE_SQUARE: return mul(p, x, x);
+  case AE_SILU: return mul(p, x, opaque(w, OP_SIGMOID, x, NULL));
+  case AE_SCALE: return mul(p, x, constant(p, w->n->a.scalar));
+  case AE_SHIFT: return add(p, x, constant(p, w->n->a.scalar));
+  case AE_OPAQUE: return opaque(w, w->n->op, x, NULL);
+  default: return prove_give_up(p, "an operator that the algebra does not know");
+  }
+}
+
+static struct term *map_two(const struct step *w, struct term *x, struct term *y)
+{
+  struct prover *p = w->p;
+  switch ((int)op_rows[w->n->op].abstract) {
+  case AE_ADD: return add(p, x, y);
+  case AE_SUB: return add(p, x, negative(p, y));
+  case AE_MUL: return mul(p, x, y);
+  case AE_DIV: return mul(p, x, inverse(p, y));
+  case AE_EWMAX:
+  case AE_EWMIN:
+  case AE_OPAQUE: return y ? opaque(w, w->n->op, x, y) : NULL;
+  default: return prove_give_up(p, "an operator that the algebra does not know");
+  }
+}
+
+static struct term *elementwise(const struct step *w)
+{
+  struct term *x = unfold_argument(w, w->s, 0);
+  if (!x) return NULL;
+  return w->n->nin == 1 ? map_one(w, x) : map_two(w, x, unfold_argument(w, w->s, 1));
+}
+
+// ---- sums ----
+
+struct product { // pair number i of [A1 A2] [B1; B2]
+  const struct step *w;
+  int i;
+  struct subscript k;
+};
+
+// Subscripts of a factor of a product: batch dimensions broadcast, the last two are given.
+static struct term *side(const struct step *w, int x, struct subscript row, struct subscript col)
+{
+  const struct shape *s = shape(w, x);
+  struct subscript at[MAX_DIMS] = {0};
+  int shift = shape(w, w->t)->n - s->n;
+  for (int d = 0; d < s->n - 2; d++)
+    if (s->d[d] > 1) at[d] = w->at[d + shift];
+  at[s->n - 2] = row, at[s->n - 1] = col;
+  return unfold(w->p, w->s, x, at);
+}
+
+static struct term *product_body(const void *arg)
+{
+  const struct product *a = arg;
+  const struct step *w = a->w;
+  int r = shape(w, w->t)->n;
+  struct term *x = side(w, w->n->in[a->i], w->at[r - 2], a->k);
+  return x ? mul(w->p, x, side(w, w->n->in[a->i + w->n->nin / 2], a->k, w->at[r - 1])) : NULL;
+}
+
+static struct term *contraction(const struct step *w)
+{
+  struct term *sum = NULL;
+  for (int i = 0; i < w->n->nin / 2; i++) {
+    const struct shape *x = shape(w, w->n->in[i]);
+    struct product a = {w, i, subscript_of(w->p, digit_new(w->p, x->d[x->n - 1], false))};
+    struct term *one = term_sum(w->p, a.k, product_body, &a);
+    sum = i ? add(w->p, sum, one) : one;
+  }
+  return sum;
+}
+
+struct fold {
+  const struct step *w;
+  const struct subscript *at;
+};
+
+static struct term *fold_body(const void *arg)
+{
+  const struct fold *a = arg;
+  return unfold(a->w->p, a->w->s, a->w->n->in[0], a->at);
+}
+
+// Every result folds `len` neighbours.
+static struct term *reduction(const struct step *w)
+{
+  const struct node *n = w->n;
+  struct subscript at[MAX_DIMS];
+  int64_t len = shape(w, n->in[0])->d[n->a.dim] / shape(w, w->t)->d[n->a.dim];
+  struct subscript over = subscript_of(w->p, digit_new(w->p, len, false));
+  if (op_rows[n->op].attrs & A_EXTENT) return prove_give_up(w->p, "partial sums that were not expanded");
+  memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
+  at[n->a.dim] = subscript_join(w->p, at[n->a.dim], over);
+  struct fold a = {w, at};
+  if (op_rows[n->op].abstract == AE_MAX) return term_max(w->p, over, fold_body(&a));
+  struct term *sum = term_sum(w->p, over, fold_body, &a);
+  return op_rows[n->op].flags & MEAN ? mul(w->p, sum, term_ratio(w->p, 1, len)) : sum;
+}
+
+// ---- views ----
+
+static struct term *reshaped(const struct step *w)
+{
+  const struct shape *from = shape(w, w->n->in[0]), *to = shape(w, w->t);
+  struct subscript at[MAX_DIMS] = {0}, flat = {0};
+  for (int d = 0; d < to->n; d++) flat = subscript_join(w->p, flat, w->at[d]);
+  for (int d = from->n - 1; d >= 0; d--)
+    if (!subscript_cut(w->p, flat, from->d[d], &flat, &at[d])) return NULL;
+  return unfold(w->p, w->s, w->n->in[0], at);
+}
+
+static struct term *view(const struct step *w)
+{
+  const struct attrs *a = &w->n->a;
+  int r = shape(w, w->n->in[0])->n;
+  struct subscript at[MAX_DIMS], rest;
+  if (w->n->op == OP_RESHAPE) return reshaped(w);
+  memcpy(at, w->at, sizeof *at * (size_t)r);
+  for (int d = 0; d < r && w->n->op == OP_TRANSPOSE; d++)
+    at[a->perm.n ? (int)a->perm.d[d] : d < r - 2 ? d : 2 * r - 3 - d] = w->at[d];
+  if (w->n->op == OP_REPEAT && !subscript_cut(w->p, w->at[a->dim], a->times, &at[a->dim], &rest)) return NULL;
+  return unfold(w->p, w->s, w->n->in[0], at);
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+// The number that a subscript has; where it depends on a digit, that digit needs a value.
+static bool known(struct prover *p, struct subscript s, int64_t *value)
+{
+  *value = 0;
+  for (int i = 0; i < s.n; i++) {
+    if (s.p[i].digit >= 0) {
+      if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n)
+        return prove_give_up(p, "a concatenation has too many parts to tell apart");
+      p->need = digit_isolate(p, s.p[i]);
+      return false;
+    }
+    *value = *value * s.p[i].extent + s.p[i].at;
+  }
+  return true;
+}
+
+static struct term *concatenation(const struct step *w)
+{
+  const struct node *n = w->n;
+  struct subscript at[MAX_DIMS], high, low;
+  int64_t step = 0, value;
+  for (int i = 0; i < n->nin; i++) step = gcd(shape(w, n->in[i])->d[n->a.dim], step);
+  if (!subscript_cut(w->p, w->at[n->a.dim], step, &high, &low) || !known(w->p, high, &value)) return NULL;
+  memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
+  for (int i = 0; i < n->nin; i++) {
+    int64_t parts = shape(w, n->in[i])->d[n->a.dim] / step;
+    at[n->a.dim] = subscript_join(w->p, subscript_fixed(w->p, value, parts), low);
+    if (value < parts) return unfold(w->p, w->s, n->in[i], at);
+    value -= parts;
+  }
+  return prove_give_up(w->p, "an index outside a concatenation");
+}
+
+static struct term *part(const struct step *w)
+{
+  const struct node *n = w->n;
+  struct subscript at[MAX_DIMS];
+  memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
+  int64_t index = n->op == OP_CHUNK ? n->a.index : w->t - n->out;
+  at[n->a.dim] = subscript_join(w->p, subscript_fixed(w->p, index, n->a.parts), w->at[n->a.dim]);
+  return unfold(w->p, w->s, n->in[0], at);
+}
+
+// ---- inputs and nested graphs ----
+
+static int count_before(const struct graph *g, const struct node *n, enum op op)
+{
+  int k = 0;
+  for (const struct node *m = g->nodes; m < n; m++) k += m->op == op;
+  return k;
+}
+
+static struct term *input(const struct step *w)
+{
+  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
+  if (!t) return NULL;
+  t->array = count_before(w->s->g, w->n, OP_INPUT), t->n = shape(w, w->t)->n;
+  t->at = arena_copy(w->p->mem, w->at, sizeof *w->at * (size_t)t->n);
+  return t;
+}
+
+// Along a dimension the blocks of all axes that cut it come first, then the iterations, then the place in the tile.
+static struct term *iterator(const struct step *w)
+{
+  const struct scope *s = w->s;
+  struct subscript at[MAX_DIMS] = {0};
+  for (int i = 0; i < s->g->ngrid; i++)
+    if (w->n->a.imap[i] != REPLICA) at[w->n->a.imap[i]] = subscript_join(w->p, at[w->n->a.imap[i]], s->grid[i]);
+  for (int i = 0; i < s->g->nloop; i++)
+    if (w->n->a.fmap[i] != REPLICA) at[w->n->a.fmap[i]] = subscript_join(w->p, at[w->n->a.fmap[i]], s->loop[i]);
+  for (int d = 0; d < shape(w, w->t)->n; d++) at[d] = subscript_join(w->p, at[d], w->at[d]);
+  return unfold(w->p, s->above, s->nest->in[count_before(s->g, w->n, OP_ITER)], at);
+}
+
+struct scope *unfold_scope(struct prover *p, const struct graph *g, const struct scope *above, const struct node *nest)
+{
+  struct scope *s = NEW(p->mem, struct scope);
+  *s = (struct scope){.g = g, .above = above, .nest = nest, .after = true, .id = ++unfolder(p)->scopes};
+  return s;
+}
+
+static struct term *nested(const struct step *w)
+{
+  const struct graph *g = w->n->sub;
+  const struct node *save = g->nodes;
+  for (int k = w->t - w->n->out; save->op != OP_SAVE || k; save++) k -= save->op == OP_SAVE;
+  const struct shape *tile = &g->tensors[save->in[0]].shape;
+  struct scope *s = unfold_scope(w->p, g, w->s, w->n);
+  struct subscript at[MAX_DIMS] = {0}, high[MAX_DIMS] = {0};
+  for (int d = 0; d < tile->n; d++)
+    if (!subscript_cut(w->p, w->at[d], tile->d[d], &high[d], &at[d])) return NULL;
+  for (int i = g->ngrid - 1; i >= 0; i--) {
+    int d = save->a.omap[i];
+    if (d == REPLICA && g->grid[i] > 1) return prove_give_up(w->p, "blocks that save to the same place");
+    if (d != REPLICA && !subscript_cut(w->p, high[d], g->grid[i], &high[d], &s->grid[i])) return NULL;
+  }
+  return unfold(w->p, s, save->in[0], at);
+}
+
+// ---- all ----
+
+static struct term *element(const struct step *w)
+{
+  const struct node *n = w->n;
+  if (n->op == OP_INPUT) return input(w);
+  if (n->op == OP_ITER) return iterator(w);
+  switch (op_rows[n->op].rule) {
+  case RULE_CONST: return constant(w->p, n->a.scalar);
+  case RULE_MAP: return elementwise(w);
+  case RULE_CONTRACT: return contraction(w);
+  case RULE_REDUCE: return reduction(w);
+  case RULE_VIEW: return view(w);
+  case RULE_CONCAT: return concatenation(w);
+  case RULE_SPLIT: return part(w);
+  case RULE_ACCUM: return unfold_accumulator(w);
+  case RULE_GRAPH: return nested(w);
+  case RULE_COMPOSITE:
+  case RULE_IO: break;
+  }
+  return prove_give_up(w->p, "an operator that the algebra does not know");
+}
+
+struct term *unfold(struct prover *p, const struct scope *s, int t, const struct subscript *at)
+{
+  size_t bytes;
+  struct subscript now[MAX_DIMS];
+  const struct tensor *x = &s->g->tensors[t];
+  if (p->depth >= MOST_DEPTH) return prove_give_up(p, "operators are nested too deeply");
+  if (!prove_step(p)) return NULL;
+  if (x->phase == VARYING && s->after) return prove_give_up(p, "a tensor of the loop is read after it");
+  for (int d = 0; d < x->shape.n; d++) now[d] = subscript_expand(p, at[d]);
+  const int64_t *key = key_of(p, s, t, now, &bytes);
+  uint64_t hash = hash_bytes(key, bytes, 0);
+  struct memory **bucket = &unfolder(p)->bucket[hash % COUNT(p->unfolder->bucket)];
+  for (struct memory *m = *bucket; m; m = m->next)
+    if (m->hash == hash && m->bytes == bytes && !memcmp(m->key, key, bytes)) return m->t;
+  p->depth++;
+  struct term *r = element(&(struct step){p, s, &s->g->nodes[x->node], t, now});
+  p->depth--;
+  if (!r || p->why || p->need >= 0) return NULL;
+  struct memory *m = NEW(p->mem, struct memory);
+  *m = (struct memory){hash, bytes, key, r, *bucket};
+  return *bucket = m, r;
+}
