@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2 };
+enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2, SIZINGS = 1024 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
@@ -14,19 +14,33 @@ const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
 struct group {   // those that need the same
   uint64_t needs;
-  int n;
   bool seen;
+  int n, at[SAME_NEEDS]; // rising
 };
 struct key {     // of an option, what is compared most
   uint64_t needs, structure;
   double cost;
   int table;
 };
+struct like {    // the cheapest sizes so far; cost 0: none
+  struct sized z;
+  struct term *price; // of each work of the table
+};
+struct sizing {  // sizes that were chosen for the kernels that do some work
+  uint64_t work;
+  uint64_t too_large;
+  int n;
+  struct sized z[SIZES];
+};
 struct gather {
-  struct planner *pl;
+  const struct planner *pl;
   struct options *to;
-  int table, roots[MAX_ROOTS];
-  struct sized like[1 + PART_COUNTS]; // the cheapest with these sizes so far, by parts of the partial sums that are read; cost 0: none
+  int table;
+  struct arena *mem;
+  struct like like[1 + PART_COUNTS]; // by parts of the partial sums that are read
+  struct sizing *sizing;             // the last ones, by hash
+  struct works works;                // of the structure at hand,
+  struct option x;                   // and its option
 };
 
 bool partial_class(const struct space *s, mask has, int *c)
@@ -49,12 +63,21 @@ struct likes {
   int kin, near, twins, worst_kin, worst_near, worst_twin;
 };
 
-static struct likes likes_of(const struct options *to, const struct option *x)
+// Those that need the same, or the place for them; NULL where there is none.
+static struct group *group_of(struct options *to, uint64_t needs)
+{
+  int i = (int)(needs % GROUPS), steps = 0;
+  while (to->group[i].seen && to->group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
+  return steps == GROUPS ? NULL : &to->group[i];
+}
+
+static struct likes likes_of(struct options *to, const struct option *x)
 {
   struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
-  for (int i = 0; i < to->n; i++) {
+  const struct group *g = group_of(to, x->needs);
+  for (int k = 0; g && k < g->n; k++) {
+    int i = g->at[k];
     const struct key *y = &to->key[i];
-    if (y->needs != x->needs) continue;
     if (!l.kin++ || y->cost > to->key[l.worst_kin].cost) l.worst_kin = i;
     if (y->table == x->table && (!l.near++ || y->cost > to->key[l.worst_near].cost)) l.worst_near = i;
     if (y->structure == x->structure && (!l.twins++ || y->cost > to->key[l.worst_twin].cost)) l.worst_twin = i;
@@ -62,25 +85,29 @@ static struct likes likes_of(const struct options *to, const struct option *x)
   return l;
 }
 
-// Those that need the same; NULL where there is no place for them.
-static struct group *group_of(struct options *to, uint64_t needs)
+static void leave(struct group *g, int at)
 {
-  int i = (int)(needs % GROUPS), steps = 0;
-  while (to->group[i].seen && to->group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
-  if (steps == GROUPS) return NULL;
-  to->group[i].needs = needs, to->group[i].seen = true;
-  return &to->group[i];
+  int k = 0;
+  while (g->at[k] != at) k++;
+  memmove(&g->at[k], &g->at[k + 1], sizeof(int) * (size_t)(--g->n - k));
+}
+
+static void enter(struct group *g, uint64_t needs, int at)
+{
+  int k = g->n++;
+  for (; k && g->at[k - 1] > at; k--) g->at[k] = g->at[k - 1];
+  g->at[k] = at, g->needs = needs, g->seen = true;
 }
 
 // The dearest option of the needs that have most of them.
 static int dearest_of_most(const struct options *to, int *most)
 {
   const struct group *largest = to->group;
-  int worst = -1;
   for (int i = 1; i < GROUPS; i++)
     if (to->group[i].n > largest->n) largest = &to->group[i];
-  for (int i = 0; i < to->n; i++)
-    if (to->key[i].needs == largest->needs && (worst < 0 || to->key[i].cost > to->key[worst].cost)) worst = i;
+  int worst = largest->at[0];
+  for (int k = 1; k < largest->n; k++)
+    if (to->key[largest->at[k]].cost > to->key[worst].cost) worst = largest->at[k];
   *most = largest->n;
   return worst;
 }
@@ -99,8 +126,9 @@ static void keep_option(struct options *to, const struct option *x)
   struct group *into = group_of(to, x->needs);
   if (!into) return;
   if (at < 0) at = to->n++;
-  else group_of(to, to->key[at].needs)->n--;
-  to->o[at] = *x, into->n++;
+  else leave(group_of(to, to->key[at].needs), at);
+  enter(into, x->needs, at);
+  to->o[at] = *x;
   to->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
 }
 
@@ -132,34 +160,58 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
 
 // Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
 // same schedule, come nowhere near the worst that is kept of its needs?
-static bool hopeless(const struct gather *g, const struct option *x, const struct sized *like)
+static bool hopeless(const struct gather *g, const struct option *x, const struct like *like)
 {
-  const struct options *to = g->to;
+  struct options *to = g->to;
+  if (like->z.cost <= 0) return false;
   struct likes l = likes_of(to, x);
   bool near = l.near >= SAME_TABLE, kin = l.kin >= SAME_NEEDS;
-  if (like->cost <= 0 || (!near && !kin)) return false;
-  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, &like->z);
+  if (!near && !kin) return false;
+  double cost = cost_priced(g->pl->m, like->price, &g->works, &like->z.z);
   return cost > FAR * to->key[near ? l.worst_near : l.worst_kin].cost && (near || isfinite(cost));
 }
 
-// Sizes for a structure. Partial sums that it reads may come in any number of parts.
-static void size_option(struct gather *g, struct option *x, int reads)
+// Sizes for the work at hand; what was found last for the same work stands.
+static const struct sizing *size_works(struct gather *g, const struct option *x)
 {
-  struct planner *pl = g->pl;
-  const struct table *t = &pl->tables[g->table];
-  struct sized z[SIZES];
+  const struct planner *pl = g->pl;
+  uint64_t work = hash_mix(hash_bytes(g->works.id, sizeof(int) * (size_t)g->works.n, (uint64_t)g->table), hash_mix((uint64_t)x->split, (uint64_t)x->parts));
+  struct sizing *s = &g->sizing[work % SIZINGS];
+  if (s->work != work) {
+    s->work = work, s->too_large = 0;
+    s->n = sizes_choose(pl->m, &pl->tables[g->table], &g->works, x->split, x->parts, s->z, SIZES, &s->too_large);
+  }
+  g->to->too_large += s->too_large;
+  return s;
+}
+
+static void improve(const struct gather *g, struct like *like, const struct sized *z)
+{
+  const struct table *t = &g->pl->tables[g->table];
+  if (!like->price) like->price = NEWS(g->mem, struct term, t->nwork);
+  like->z = *z;
+  for (int i = 0; i < t->nwork; i++) like->price[i] = cost_term(g->pl->m, &t->work[i], &z->z);
+}
+
+// Sizes for a structure. Partial sums that it reads may come in any number of parts.
+static void size_option(struct gather *g, const struct pick *p, int reads)
+{
+  const struct planner *pl = g->pl;
+  struct option *x = &g->x;
+  bool whole = false;
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
     if (reads >= 0) {
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
     x->needs = needs_hash(x);
-    struct sized *like = &g->like[i + 1 - (reads < 0)];
+    struct like *like = &g->like[i + 1 - (reads < 0)];
     if (hopeless(g, x, like)) continue;
-    int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &g->to->too_large);
-    if (n && (like->cost <= 0 || z[0].cost < like->cost)) *like = z[0];
-    for (int k = 0; k < n; k++) {
-      x->z = z[k], x->cost = z[k].cost;
+    const struct sizing *s = size_works(g, x);
+    if (s->n && (like->z.cost <= 0 || s->z[0].cost < like->z.cost)) improve(g, like, &s->z[0]);
+    if (s->n && !whole) x->p = *p, x->structure = pick_hash(&pl->tables[g->table], p), whole = true;
+    for (int k = 0; k < s->n; k++) {
+      x->z = s->z[k], x->cost = s->z[k].cost;
       keep_option(g->to, x);
     }
   }
@@ -168,23 +220,22 @@ static void size_option(struct gather *g, struct option *x, int reads)
 static bool take_pick(void *arg, const struct pick *p)
 {
   struct gather *g = arg;
-  struct planner *pl = g->pl;
+  const struct planner *pl = g->pl;
   const struct table *t = &pl->tables[g->table];
-  struct option x = {.table = g->table, .node = -1, .p = *p, .nmake = g->to->nmake, .split = g->to->split,
-                     .parts = g->to->parts, .kernels = 1};
-  memcpy(x.make, g->to->make, sizeof x.make), memcpy(x.root, g->roots, sizeof x.root);
+  struct option *x = &g->x;
   int reads = -1, c;
+  x->nneed = 0, x->split = g->to->split, x->parts = g->to->parts;
   g->to->graphs++;
-  for (int i = 0; i < p->n; i++) {
-    int leaf = p->deriv[i] < 0 ? t->v[p->value[i]].leaf : -1;
+  for (int i = 0; i < p->n && p->deriv[i] < 0; i++) { // leaves come first
+    int leaf = t->v[p->value[i]].leaf;
     if (leaf < pl->nfixed) continue;
-    add_need(pl, &x, leaf);
+    add_need(pl, x, leaf);
     if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
-    if ((reads >= 0 && reads != c) || x.split >= 0) return true; // two classes in parts at once
+    if ((reads >= 0 && reads != c) || x->split >= 0) return true; // two classes in parts at once
     reads = c;
   }
-  x.structure = pick_hash(t, p);
-  size_option(g, &x, reads);
+  work_of(t, p, x->root, x->nmake, &g->works);
+  size_option(g, p, reads);
   return true;
 }
 
@@ -196,23 +247,36 @@ static bool find_roots(struct gather *g, int place)
   for (int k = 0; k < g->to->nmake; k++) {
     const int *home = &pl->home[(g->table * pl->ndev + g->to->make[k]) * HOMES];
     if (home[0] < 0) return false;
-    g->roots[k] = home[place] < 0 ? home[0] : home[place];
+    g->x.root[k] = home[place] < 0 ? home[0] : home[place];
     anew |= home[place] >= 0;
   }
   return anew;
 }
 
+static void table_options(struct gather *g)
+{
+  const struct planner *pl = g->pl;
+  const struct table *t = &pl->tables[g->table];
+  struct options *to = g->to;
+  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
+  g->x = (struct option){.table = g->table, .node = -1, .nmake = to->nmake, .kernels = 1};
+  memcpy(g->x.make, to->make, sizeof to->make);
+  for (int home = 0; home < HOMES && find_roots(g, home) && !(pl->o->stop && *pl->o->stop); home++) {
+    to->complete &= extract(t, g->x.root, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, g);
+    if (extra) to->complete &= extract(t, g->x.root, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, g);
+  }
+}
+
 static void block_options(struct planner *pl, struct options *to)
 {
-  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
+  struct arena mem = {0};
+  struct sizing *sizing = NEWS(&mem, struct sizing, SIZINGS);
+  struct arena_mark top = arena_mark(&mem);
   for (int t = 0; t < pl->ntables; t++) {
-    struct gather g = {.pl = pl, .to = to, .table = t};
-    for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
-      if (pl->o->stop && *pl->o->stop) return;
-      to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
-      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
-    }
+    table_options(&(struct gather){.pl = pl, .to = to, .table = t, .mem = &mem, .sizing = sizing});
+    arena_reset(&mem, top);
   }
+  arena_close(&mem);
 }
 
 // Device tensors that program tensor t is a view of (itself, where it is no view): needed ones into x.

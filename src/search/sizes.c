@@ -38,9 +38,8 @@ static void divisors(int64_t n, int64_t least, struct axis *a)
 struct choice {
   const struct model *m;
   const struct table *t;
-  const struct pick *p;
-  const int *roots;
-  int nroots, naxis;
+  const struct works *w;
+  int naxis;
   struct axis axis[MAX_AXES + 1];
   struct sizes z;
   struct sized *out;
@@ -60,7 +59,7 @@ static void keep(struct choice *c, double cost)
 
 static void judge(struct choice *c)
 {
-  double cost = cost_kernel(c->m, c->t, c->p, c->roots, c->nroots, &c->z);
+  double cost = cost_kernel(c->m, c->t, c->w, &c->z);
   if (isfinite(cost)) keep(c, cost);
   else ++*c->too_large;
 }
@@ -133,13 +132,13 @@ static bool fits(const struct choice *c, int fixed)
   for (int i = 0; i < s->ngrid; i++)
     if (s->grid[i] != fixed) least.ext[s->grid[i]][TILE] = 1;
   if (s->loop >= 0) least.ext[s->loop][TILE] = 1;
-  return cost_tiles(c->m, c->t, c->p, &least) <= (double)c->m->t->scratch;
+  return cost_tiles(c->t, c->w, &least) <= (double)c->m->t->scratch;
 }
 
-int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                 int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large)
+int sizes_choose(const struct model *m, const struct table *t, const struct works *w, int fixed, int64_t extent,
+                 struct sized *out, int most, uint64_t *too_large)
 {
-  struct choice c = {m, t, p, roots, nroots, .out = out, .most = most, .too_large = too_large};
+  struct choice c = {m, t, w, .out = out, .most = most, .too_large = too_large};
   c.z.blocks = c.z.iterations = 1;
   for (int k = 0; k < m->s->nclass; k++) {
     int64_t n = m->s->class[k].extent;

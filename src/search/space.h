@@ -19,6 +19,7 @@
 //   abstract.c  normal form of an operator's result
 //   values.c    all values of one schedule (saturation)
 //   extract.c   the graphs that compute given values
+//   work.c      what a structure does, as far as its cost goes
 //   cost.c      seconds of a sized kernel
 //   sizes.c     extents of grid, loop and tile for a structure
 //   build.c     structure and sizes -> block graph
@@ -189,6 +190,9 @@ struct table {       // all values of one schedule
   int nbucket;
   bool cut;          // more values than the limit
   uint8_t *least[2]; // of extract_open: operators that each value takes at least; [1]: with what earlier kernels make
+  int nwork;         // of work_open: the kinds of work that occur,
+  struct work *work;
+  int *load_work, *save_work, *deriv_work; // and which one loads, saves a value, is a derivation
 };
 struct worker {      // what one thread owns
   int id;
@@ -218,6 +222,30 @@ void extract_open(struct arena *mem, struct table *t, int first_extra);
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *arg, const struct pick *p), void *arg);
 
+// ---- work.c: what a kernel does, as far as its cost goes ----------------------------------------------------
+
+enum work_kind { WORK_LOAD, WORK_PRODUCT, WORK_PASS, WORK_SAVE }; // PASS: elementwise operators, reductions, accumulators
+struct work {          // of one value; no padding, so that bytes compare
+  double ops;          // PASS: operations an element
+  mask stored;         // the tile that is filled
+  mask over, batch, rows, cols; // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
+  int kind, device;    // device: what LOAD reads
+  int looped;          // once an iteration?
+  int elem;            // bytes of an element of the tile; 0 where none is filled
+};
+enum { MAX_ROOTS = 6 };
+struct works {         // of a kernel, in the order of its pick
+  int n, id[MAX_PICK + MAX_ROOTS];
+};
+struct model {
+  const struct space *s;
+  const struct target *t;
+  const struct device *dev;
+};
+void work_open(struct arena *mem, const struct model *m, struct table *t);
+// What the kernel does that computes `roots` by p.
+void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
+
 // ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
 
 struct sizes {
@@ -225,16 +253,20 @@ struct sizes {
   int64_t blocks, iterations;
 };
 int64_t size_of(const struct sizes *z, mask m);
-struct model {
-  const struct space *s;
-  const struct target *t;
-  const struct device *dev;
+struct term {      // what some work adds to a kernel under some sizes
+  double compute;  // seconds of one core for all blocks
+  double unique;   // bytes of device memory touched once
+  double again;    // bytes read again by other blocks or iterations
+  double streams;  // bytes that elementwise operators and reductions read and write in tiles
+  double tile;     // bytes of tiles
 };
+struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
 // Bytes of a block's tiles.
-double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z);
-// Cost of the kernel that computes `roots` by p. Infinite where its tiles exceed the target's scratch.
-double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                   const struct sizes *z);
+double cost_tiles(const struct table *t, const struct works *w, const struct sizes *z);
+// Cost of the kernel that does this work. Infinite where its tiles exceed the target's scratch.
+double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
+// The same, where price[i] is what work i of the table adds under z.
+double cost_priced(const struct model *m, const struct term *price, const struct works *w, const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
 
@@ -246,8 +278,8 @@ struct sized {
   struct sizes z;
   double cost;
 };
-int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                 int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large);
+int sizes_choose(const struct model *m, const struct table *t, const struct works *w, int fixed, int64_t extent,
+                 struct sized *out, int most, uint64_t *too_large);
 
 // ---- build.c: block graphs ---------------------------------------------------------------------------------------
 
@@ -264,7 +296,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
+enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
