@@ -6,22 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2, SIZINGS = 1024 };
+enum { SIZES = 2, SIZINGS = 1024 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
 const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
-struct group {   // those that need the same
-  uint64_t needs;
-  bool seen;
-  int n, at[SAME_NEEDS]; // rising
-};
-struct key {     // of an option, what is compared most
-  uint64_t needs, structure;
-  double cost;
-  int table;
-};
 struct like {    // the cheapest sizes so far; cost 0: none
   struct sized z;
   struct term *price; // of each work of the table
@@ -58,80 +48,6 @@ int canonical_device(const struct planner *pl, int d)
   return d;
 }
 
-// What is kept that is like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
-struct likes {
-  int kin, near, twins, worst_kin, worst_near, worst_twin;
-};
-
-// Those that need the same, or the place for them; NULL where there is none.
-static struct group *group_of(struct options *to, uint64_t needs)
-{
-  int i = (int)(needs % GROUPS), steps = 0;
-  while (to->group[i].seen && to->group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
-  return steps == GROUPS ? NULL : &to->group[i];
-}
-
-static struct likes likes_of(struct options *to, const struct option *x)
-{
-  struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
-  const struct group *g = group_of(to, x->needs);
-  for (int k = 0; g && k < g->n; k++) {
-    int i = g->at[k];
-    const struct key *y = &to->key[i];
-    if (!l.kin++ || y->cost > to->key[l.worst_kin].cost) l.worst_kin = i;
-    if (y->table == x->table && (!l.near++ || y->cost > to->key[l.worst_near].cost)) l.worst_near = i;
-    if (y->structure == x->structure && (!l.twins++ || y->cost > to->key[l.worst_twin].cost)) l.worst_twin = i;
-  }
-  return l;
-}
-
-static void leave(struct group *g, int at)
-{
-  int k = 0;
-  while (g->at[k] != at) k++;
-  memmove(&g->at[k], &g->at[k + 1], sizeof(int) * (size_t)(--g->n - k));
-}
-
-static void enter(struct group *g, uint64_t needs, int at)
-{
-  int k = g->n++;
-  for (; k && g->at[k - 1] > at; k--) g->at[k] = g->at[k - 1];
-  g->at[k] = at, g->needs = needs, g->seen = true;
-}
-
-// The dearest option of the needs that have most of them.
-static int dearest_of_most(const struct options *to, int *most)
-{
-  const struct group *largest = to->group;
-  for (int i = 1; i < GROUPS; i++)
-    if (to->group[i].n > largest->n) largest = &to->group[i];
-  int worst = largest->at[0];
-  for (int k = 1; k < largest->n; k++)
-    if (to->key[largest->at[k]].cost > to->key[worst].cost) worst = largest->at[k];
-  *most = largest->n;
-  return worst;
-}
-
-// Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure. What a
-// kernel needs may cost more than the kernel, so where there is no room those needs give way that have most options.
-static void keep_option(struct options *to, const struct option *x)
-{
-  struct likes l = likes_of(to, x);
-  int most, at = l.twins >= SAME_STRUCTURE ? l.worst_twin : l.near >= SAME_TABLE ? l.worst_near : l.kin >= SAME_NEEDS ? l.worst_kin : -1;
-  if (at < 0 && to->n == MOST_OPTIONS) {
-    at = dearest_of_most(to, &most);
-    if (most <= l.kin + 1 && (at = l.worst_kin) < 0) return;
-  }
-  if (at >= 0 && to->key[at].needs == x->needs && to->key[at].cost <= x->cost) return;
-  struct group *into = group_of(to, x->needs);
-  if (!into) return;
-  if (at < 0) at = to->n++;
-  else leave(group_of(to, to->key[at].needs), at);
-  enter(into, x->needs, at);
-  to->o[at] = *x;
-  to->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
-}
-
 static uint64_t needs_hash(const struct option *x)
 {
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
@@ -159,16 +75,15 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
 }
 
 // Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
-// same schedule, come nowhere near the worst that is kept of its needs?
-static bool hopeless(const struct gather *g, const struct option *x, const struct like *like)
+// same schedule, come nowhere near what it must cost less than to be kept?
+static bool hopeless(const struct gather *g, const struct like *like)
 {
-  struct options *to = g->to;
-  if (like->z.cost <= 0) return false;
-  struct likes l = likes_of(to, x);
-  bool near = l.near >= SAME_TABLE, kin = l.kin >= SAME_NEEDS;
-  if (!near && !kin) return false;
+  bool near;
+  double below = keep_below(g->to, g->x.needs, g->table, &near);
+  if (below <= 0) return true;
+  if (isinf(below) || like->z.cost <= 0) return false;
   double cost = cost_priced(g->pl->m, like->price, &g->works, &like->z.z);
-  return cost > FAR * to->key[near ? l.worst_near : l.worst_kin].cost && (near || isfinite(cost));
+  return cost > FAR * below && (near || isfinite(cost));
 }
 
 // Sizes for the work at hand; what was found last for the same work stands.
@@ -206,7 +121,7 @@ static void size_option(struct gather *g, const struct pick *p, int reads)
     }
     x->needs = needs_hash(x);
     struct like *like = &g->like[i + 1 - (reads < 0)];
-    if (hopeless(g, x, like)) continue;
+    if (hopeless(g, like)) continue;
     const struct sizing *s = size_works(g, x);
     if (s->n && (like->z.cost <= 0 || s->z[0].cost < like->z.cost)) improve(g, like, &s->z[0]);
     if (s->n && !whole) x->p = *p, x->structure = pick_hash(&pl->tables[g->table], p), whole = true;
@@ -314,8 +229,8 @@ struct options *options_open(struct arena *mem, const int *make, int nmake, int 
 {
   struct options *x = NEW(mem, struct options);
   *x = (struct options){.nmake = nmake, .split = split, .parts = parts, .complete = true};
-  x->o = NEWS(mem, struct option, MOST_OPTIONS), x->key = NEWS(mem, struct key, MOST_OPTIONS), x->group = NEWS(mem, struct group, GROUPS);
   memcpy(x->make, make, sizeof(int) * (size_t)nmake);
+  keep_open(mem, x);
   return x;
 }
 

@@ -25,6 +25,7 @@
 //   build.c     structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
+//   keep.c      which of those are kept
 //   kernels.c   chains of kernels that end in the program's outputs
 //   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
@@ -330,8 +331,7 @@ struct options {
   int64_t parts;
   int n;
   struct option *o;
-  struct key *key;      // of options.c
-  struct group *group;
+  struct kept *kept;    // of keep.c
   uint64_t graphs, too_large;
   bool complete;
   double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
@@ -342,6 +342,13 @@ bool partial_class(const struct space *s, mask has, int *c); // is a device tens
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
 int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
+// ---- keep.c: which of them are kept
+void keep_open(struct arena *mem, struct options *to);
+void keep_option(struct options *to, const struct option *x);
+// What an option with these needs of this schedule must cost less than to be kept; 0: it is not at any cost. near: enough
+// of its schedule are kept.
+double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
+
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
