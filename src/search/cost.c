@@ -17,11 +17,6 @@ int64_t size_of(const struct sizes *z, mask m)
   return n;
 }
 
-static double load_bytes(const struct model *m, const struct device *d)
-{
-  return d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
-}
-
 // Bytes in a row that a tile has of a tensor in memory; of what a kernel leaves the order is open, so all of the tile.
 static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
 {
@@ -46,8 +41,8 @@ static struct term load_term(const struct model *m, const struct work *w, const 
 {
   const struct device *d = &m->dev[w->device];
   if (!d->has) return (struct term){0};
-  double elem = load_bytes(m, d), whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored);
-  double times = times_of(w, z);
+  double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), times = times_of(w, z);
   return (struct term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
                        .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)), .again = fmax(0, tile * times - whole)};
 }
@@ -80,25 +75,16 @@ static struct term save_term(const struct model *m, const struct work *w, const 
 static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
     [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
 
-static double tile_bytes(const struct work *w, const struct sizes *z)
-{
-  return w->elem * (double)size_of(z, w->stored);
-}
-
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   struct term x = terms[w->kind](m, w, z);
-  x.tile = tile_bytes(w, z);
+  x.tile = w->elem * (double)size_of(z, w->stored);
   return x;
 }
 
-static inline void add(struct term *sum, const struct term *x)
+double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
 {
-  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
-}
-
-static double seconds(const struct model *m, const struct term *sum, const struct sizes *z)
-{
+  if (sum->tile > (double)m->t->scratch) return INFINITY;
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
   double streams = sum->streams * (1 + sum->tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
   double compute = (sum->compute + streams) / cores * waves;
@@ -106,31 +92,6 @@ static double seconds(const struct model *m, const struct term *sum, const struc
   double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
   if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
-}
-
-double cost_tiles(const struct table *t, const struct works *w, const struct sizes *z)
-{
-  double sum = 0;
-  for (int i = 0; i < w->n; i++) sum += tile_bytes(&t->work[w->id[i]], z);
-  return sum;
-}
-
-double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
-{
-  struct term sum = {.tile = cost_tiles(t, w, z)};
-  if (sum.tile > (double)m->t->scratch) return INFINITY;
-  for (int i = 0; i < w->n; i++) {
-    struct term x = terms[t->work[w->id[i]].kind](m, &t->work[w->id[i]], z);
-    add(&sum, &x);
-  }
-  return seconds(m, &sum, z);
-}
-
-double cost_priced(const struct model *m, const struct term *price, const struct works *w, const struct sizes *z)
-{
-  struct term sum = {0};
-  for (int i = 0; i < w->n; i++) sum.tile += price[w->id[i]].tile, add(&sum, &price[w->id[i]]);
-  return sum.tile > (double)m->t->scratch ? INFINITY : seconds(m, &sum, z);
 }
 
 double cost_library(const struct model *m, const struct node *n)

@@ -12,11 +12,7 @@ static const double FAR = 1.2; // sizes of one's own gain less than this
 
 const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
-struct like {    // the cheapest sizes so far; cost 0: none
-  struct sized z;
-  struct term *price; // of each work of the table
-};
-struct sizing {  // sizes that were chosen for the kernels that do some work
+struct sizing {      // sizes that were chosen for the kernels that do some work
   uint64_t work;
   uint64_t too_large;
   int n;
@@ -27,10 +23,11 @@ struct gather {
   struct options *to;
   int table;
   struct arena *mem;
-  struct like like[1 + PART_COUNTS]; // by parts of the partial sums that are read
-  struct sizing *sizing;             // the last ones, by hash
-  struct works works;                // of the structure at hand,
-  struct option x;                   // and its option
+  struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their parts
+  struct sized best[1 + PART_COUNTS]; // of all so far, by parts
+  struct sizing *sizing; // the last ones, by hash
+  struct works works;    // of the structure at hand,
+  struct option x;       // and its option
 };
 
 bool partial_class(const struct space *s, mask has, int *c)
@@ -76,57 +73,51 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
 
 // Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
 // same schedule, come nowhere near what it must cost less than to be kept?
-static bool hopeless(const struct gather *g, const struct like *like)
+static bool hopeless(const struct gather *g, const struct ground *ground, const struct sized *best)
 {
   bool near;
   double below = keep_below(g->to, g->x.needs, g->table, &near);
   if (below <= 0) return true;
-  if (isinf(below) || like->z.cost <= 0) return false;
-  double cost = cost_priced(g->pl->m, like->price, &g->works, &like->z.z);
+  if (isinf(below) || !best->at) return false;
+  double cost = sizes_cost(ground, best->at, &g->works);
   return cost > FAR * below && (near || isfinite(cost));
 }
 
 // Sizes for the work at hand; what was found last for the same work stands.
-static const struct sizing *size_works(struct gather *g, const struct option *x)
+static const struct sizing *size_works(struct gather *g, struct ground *ground)
 {
-  const struct planner *pl = g->pl;
+  const struct option *x = &g->x;
   uint64_t work = hash_mix(hash_bytes(g->works.id, sizeof(int) * (size_t)g->works.n, (uint64_t)g->table), hash_mix((uint64_t)x->split, (uint64_t)x->parts));
   struct sizing *s = &g->sizing[work % SIZINGS];
   if (s->work != work) {
     s->work = work, s->too_large = 0;
-    s->n = sizes_choose(pl->m, &pl->tables[g->table], &g->works, x->split, x->parts, s->z, SIZES, &s->too_large);
+    s->n = sizes_choose(ground, &g->works, s->z, SIZES, &s->too_large);
   }
   g->to->too_large += s->too_large;
   return s;
-}
-
-static void improve(const struct gather *g, struct like *like, const struct sized *z)
-{
-  const struct table *t = &g->pl->tables[g->table];
-  if (!like->price) like->price = NEWS(g->mem, struct term, t->nwork);
-  like->z = *z;
-  for (int i = 0; i < t->nwork; i++) like->price[i] = cost_term(g->pl->m, &t->work[i], &z->z);
 }
 
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
 static void size_option(struct gather *g, const struct pick *p, int reads)
 {
   const struct planner *pl = g->pl;
+  const struct table *t = &pl->tables[g->table];
   struct option *x = &g->x;
-  bool whole = false;
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
     if (reads >= 0) {
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
     x->needs = needs_hash(x);
-    struct like *like = &g->like[i + 1 - (reads < 0)];
-    if (hopeless(g, like)) continue;
-    const struct sizing *s = size_works(g, x);
-    if (s->n && (like->z.cost <= 0 || s->z[0].cost < like->z.cost)) improve(g, like, &s->z[0]);
-    if (s->n && !whole) x->p = *p, x->structure = pick_hash(&pl->tables[g->table], p), whole = true;
+    struct ground **ground = &g->ground[reads + 1][i];
+    struct sized *best = &g->best[i + (reads >= 0)];
+    if (!*ground) *ground = sizes_open(g->mem, pl->m, t, x->split, x->parts);
+    if (hopeless(g, *ground, best)) continue;
+    const struct sizing *s = size_works(g, *ground);
+    if (s->n && (!best->at || s->z[0].cost < best->cost)) *best = s->z[0];
     for (int k = 0; k < s->n; k++) {
-      x->z = s->z[k], x->cost = s->z[k].cost;
+      x->p = *p, x->structure = pick_hash(t, p);
+      x->z = *sizes_of(s->z[k].at), x->cost = s->z[k].cost;
       keep_option(g->to, x);
     }
   }

@@ -262,25 +262,25 @@ struct term {      // what some work adds to a kernel under some sizes
   double tile;     // bytes of tiles
 };
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
-// Bytes of a block's tiles.
-double cost_tiles(const struct table *t, const struct works *w, const struct sizes *z);
-// Cost of the kernel that does this work. Infinite where its tiles exceed the target's scratch.
-double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
-// The same, where price[i] is what work i of the table adds under z.
-double cost_priced(const struct model *m, const struct term *price, const struct works *w, const struct sizes *z);
+// Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
+double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
-// The cheapest sizes; where `fixed` >= 0 that class's grid extent is given. The second cheapest with other tiles
-// come behind: fills at most `most`, best first; returns how many (0: nothing fits).
+struct ground;         // all sizes of a schedule
+struct point;          // one of them
 struct sized {
-  struct sizes z;
+  struct point *at;
   double cost;
 };
-int sizes_choose(const struct model *m, const struct table *t, const struct works *w, int fixed, int64_t extent,
-                 struct sized *out, int most, uint64_t *too_large);
+// Where `fixed` >= 0 that class's grid extent is given; it divides the class.
+struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent);
+// The cheapest sizes of the kernel that does this work, at most `most`, best first; returns how many (0: nothing fits).
+int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large);
+double sizes_cost(const struct ground *g, struct point *p, const struct works *w);
+const struct sizes *sizes_of(const struct point *p);
 
 // ---- build.c: block graphs ---------------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ struct option {
   int table;            // -1: a library operator, program node `node`
   int node;
   struct pick p;
-  struct sized z;
+  struct sizes z;
   int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors and the values that are saved for them
   int nneed, need[MAX_LEAVES]; // device tensors from earlier kernels
   int split;            // class whose grid piece its partial sums keep, or -1
