@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     vocabulary_build(&b->voc, &b->mem, &b->s);
     report(b, argv[i]);
     expr_close(b->w.ex);
-    arena_close(&b->w.scratch), arena_close(&b->mem);
+    arena_close(&b->w.pairs.mem), arena_close(&b->w.scratch), arena_close(&b->mem);
     free(b);
   }
   return OK;

@@ -359,7 +359,10 @@ static void search(struct arena *mem, const struct graph *p, const struct target
     finger_open(j->f, j->s, o->seed);
     if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
     else run(j, r), explain(j, r);
-    for (int i = 0; i < j->nworker; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
+    for (int i = 0; i < j->nworker; i++) {
+      expr_close(j->w[i].ex);
+      arena_close(&j->w[i].scratch), arena_close(&j->w[i].pairs.mem);
+    }
     for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
   }
   arena_close(&scratch);

@@ -17,6 +17,7 @@
 //   classes.c   program -> classes and visits
 //   finger.c    values over small extents and a prime field: the identity of a value
 //   abstract.c  normal form of an operator's result
+//   pairs.c     pairs of expressions that the oracle refuses
 //   values.c    all values of one schedule (saturation)
 //   extract.c   the graphs that compute given values
 //   work.c      what a structure does, as far as its cost goes
@@ -130,6 +131,19 @@ struct reference {
 // NO where a second exponential sits on a path.
 int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex);
 
+// ---- pairs.c: what the oracle refuses ------------------------------------------------------------------------
+
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the one numbered later is the denominator
+struct pairs {      // of expressions of one context
+  struct arena mem;
+  int *number;      // of a normal form, from 1; 0: none
+  uint32_t nnumber;
+  int n, cap;
+  uint8_t **row;    // row[a][b], b <= a: what makes a and b into something that is refused
+};
+int pairs_number(struct pairs *p, nf e);                    // from 0; -1 where there are too many
+uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL where one has no number
+
 // ---- values.c: saturation ----------------------------------------------------------------------------------
 
 struct schedule {
@@ -159,6 +173,7 @@ struct value {
   mask has, stored;
   enum phase phase;  // FIXED, VARYING or AFTER
   nf e;
+  int number;        // of e, in the worker's pairs
   uint64_t ehash, hash;
   struct finger f;   // dropped once the schedule is done
   int leaf;          // device tensor it is loaded from, or -1
@@ -199,7 +214,8 @@ struct worker {      // what one thread owns
   int id;
   struct expr *ex;
   struct reference ref;
-  struct arena mem, scratch;
+  struct pairs pairs;
+  struct arena scratch;
   struct search_stats stats;
 };
 // All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.

@@ -105,6 +105,7 @@ static int intern(struct run *r, const struct value *v)
       return t->bucket[b] - 1;
   }
   PUSH(r->mem, t->v, t->n, t->cap) = *v;
+  t->v[t->n - 1].number = pairs_number(&r->w->pairs, v->e);
   t->bucket[b] = t->n;
   r->w->stats.values++;
   return t->n - 1;
@@ -122,6 +123,33 @@ static bool alive(struct run *r, nf e)
   r->w->stats.states++;
   if (r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, e)) return true;
   return prune(r, PRUNE_EXPR);
+}
+
+static const uint8_t pair_bits[] = {[AE_ADD] = PAIR_ADD, [AE_SUB] = PAIR_ADD, [AE_MUL] = PAIR_MUL, [AE_DIV] = PAIR_DIV}; // signs are dropped
+
+// What is remembered of the pair for an operator; 0: nothing.
+static uint8_t pair_bit(enum abstract op, const struct value *a, const struct value *b)
+{
+  uint8_t bit = op < COUNT(pair_bits) ? pair_bits[op] : 0;
+  return bit == PAIR_DIV && a->number < b->number ? PAIR_DIV_BACK : bit;
+}
+
+// Was it refused before?
+static bool refused(struct run *r, const struct value *a, const struct value *b, uint8_t bit)
+{
+  const uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
+  if (!at || !(*at & bit)) return false;
+  r->w->stats.states++, r->w->stats.pruned[PRUNE_EXPR]++;
+  return true;
+}
+
+// Does the oracle let e live, which an operator makes of the pair?
+static bool alive_pair(struct run *r, nf e, const struct value *a, const struct value *b, uint8_t bit)
+{
+  if (alive(r, e)) return true;
+  uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
+  if (at) *at |= bit;
+  return false;
 }
 
 // A whole tensor with the target's expression but another value can only be a wrong answer.
@@ -182,9 +210,11 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
   }
   if (b && (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b))) return;
   if (b) v.has |= b->has, v.stored |= b->stored;
+  uint8_t bit = b ? pair_bit(op_rows[in->op].abstract, a, b) : 0;
+  if (refused(r, a, b, bit)) return;
   v.e = in->cls >= 0 ? expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)))
                      : abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
-  if (!alive(r, v.e)) return;
+  if (!alive_pair(r, v.e, a, b, bit)) return;
   if (in->cls >= 0) // the extent is another one in fingerprints
     finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), &v.f);
   else if (!finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, &v.f))
@@ -229,6 +259,7 @@ static void try_product(struct run *r, int x, int y, int c)
   }
   if (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b)) return;
   v.has = (a->has | b->has) & ~over, v.stored = (a->stored | b->stored) & ~over;
+  if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
   v.e = expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
   if (!alive(r, v.e)) return;
   finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
