@@ -190,6 +190,7 @@ struct instance {
 struct vocabulary {
   int n;
   struct instance *i;
+  struct instance plain[OPS]; // operators that are tried on all pairs have no attributes
   bool add, sub, mul, div, product, sum, mean, rms, max; // families present
   bool outer; // elementwise operators may stretch both operands
 };
