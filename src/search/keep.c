@@ -104,10 +104,9 @@ static int place_of(const struct options *to, uint64_t needs, const struct likes
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near)
 {
   struct likes l = likes_of(to, needs, table, 0);
-  int at = place_of(to, needs, &l);
   *near = l.near >= SAME_TABLE;
-  if (at == NO_PLACE) return 0;
-  return at == NEW_PLACE || to->kept->key[at].needs != needs ? INFINITY : to->kept->key[at].cost;
+  if (place_of(to, needs, &l) == NO_PLACE) return 0;
+  return *near ? to->kept->key[l.worst_near].cost : l.kin >= SAME_NEEDS ? to->kept->key[l.worst_kin].cost : INFINITY;
 }
 
 void keep_option(struct options *to, const struct option *x)
