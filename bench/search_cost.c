@@ -75,10 +75,13 @@ static void oracle(const struct bench *b, double *built, double *asked, double *
   expr_option_exp_laws(ex, false);
   CHECK(reference_build(ref, &mem, &b->f, ex) == OK);
   *n = 0;
-  for (int i = 0; i < b->ntable; i++)
-    for (int k = 0; k < b->table[i].n; k++)
-      for (int l = 0; l <= k && *n < MOST_NEW; l++, ++*n)
-        x[*n] = expr_copy(ex, b->w.ex, b->table[i].v[k].e), y[*n] = expr_copy(ex, b->w.ex, b->table[i].v[l].e);
+  for (int i = 0; i < b->ntable; i++) {
+    nf *copy = NEWS(&mem, nf, b->table[i].n);
+    for (int k = 0; k < b->table[i].n && *n < MOST_NEW; k++) {
+      copy[k] = expr_copy(ex, b->w.ex, b->table[i].v[k].e);
+      for (int l = 0; l <= k && *n < MOST_NEW; l++, ++*n) x[*n] = copy[k], y[*n] = copy[l];
+    }
+  }
   double start = now_seconds();
   for (int i = 0; i < *n; i++) e[i] = expr_mul(ex, x[i], y[i]);
   *built = now_seconds() - start, start = now_seconds();

@@ -362,8 +362,8 @@ int canonical_device(const struct planner *pl, int d); // the first device tenso
 // ---- keep.c: which of them are kept
 void keep_open(struct arena *mem, struct options *to);
 void keep_option(struct options *to, const struct option *x);
-// What an option with these needs of this schedule must cost less than to be kept; 0: it is not at any cost. near: enough
-// of its schedule are kept.
+// What an option with these needs of this schedule must cost less than to be kept, unless one of its own structure makes
+// place for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
 
 
