@@ -2,7 +2,7 @@
 // nearly all of them are refused: one byte a pair remembers that, where the normal form would have to be looked up.
 #include "search/space.h"
 
-enum { MOST_NUMBERS = 1 << 13 };
+enum { MOST_NUMBERS = 1 << 13 }; // 32 MiB of pairs
 
 int pairs_number(struct pairs *p, nf e)
 {
