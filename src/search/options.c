@@ -87,7 +87,8 @@ static bool hopeless(const struct gather *g, const struct ground *ground, const 
 static const struct sizing *size_works(struct gather *g, struct ground *ground)
 {
   const struct option *x = &g->x;
-  uint64_t work = hash_mix(hash_bytes(g->works.id, sizeof(int) * (size_t)g->works.n, (uint64_t)g->table), hash_mix((uint64_t)x->split, (uint64_t)x->parts));
+  uint64_t work = hash_bytes(g->works.id, sizeof(int) * (size_t)g->works.n, (uint64_t)g->table);
+  work = hash_mix(work, hash_mix((uint64_t)x->split, (uint64_t)x->parts));
   struct sizing *s = &g->sizing[work % SIZINGS];
   if (s->work != work) {
     s->work = work, s->too_large = 0;

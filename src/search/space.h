@@ -359,13 +359,13 @@ bool partial_class(const struct space *s, mask has, int *c); // is a device tens
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
 int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
-// ---- keep.c: which of them are kept
+// ---- keep.c: which of them are kept --------------------------------------------------------------------------------
+
 void keep_open(struct arena *mem, struct options *to);
 void keep_option(struct options *to, const struct option *x);
 // What an option with these needs of this schedule must cost less than to be kept, unless one of its own structure makes
 // place for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
-
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
