@@ -5,19 +5,22 @@
 
 #include <string.h>
 
+// The index and the upper half of the hash, so that other nodes are told apart without being read.
+static inline uint64_t slot_of(uint64_t hash, uint32_t id) { return hash >> 32 << 32 | id; }
+
 static void slot_insert(struct pool *p, uint32_t id)
 {
   const struct head *h = p->node[id];
   uint32_t i = (uint32_t)h->hash & (p->slots - 1);
   while (p->slot[i])
     i = (i + 1) & (p->slots - 1);
-  p->slot[i] = id;
+  p->slot[i] = slot_of(h->hash, id);
 }
 
 static void slots_grow(struct expr *ex, struct pool *p)
 {
   p->slots = p->slots ? 2 * p->slots : 256;
-  p->slot = NEWS(&ex->mem, uint32_t, p->slots);
+  p->slot = NEWS(&ex->mem, uint64_t, p->slots);
   for (uint32_t id = 0; id < p->n; id++)
     if (p->node[id])
       slot_insert(p, id);
@@ -35,8 +38,8 @@ static uint32_t intern(struct expr *ex, struct pool *p, const struct head *draft
   if (2 * p->n >= p->slots)
     slots_grow(ex, p);
   for (uint32_t i = (uint32_t)draft->hash & (p->slots - 1); p->slot[i]; i = (i + 1) & (p->slots - 1))
-    if (same(p->node[p->slot[i]], draft))
-      return p->slot[i];
+    if (p->slot[i] >> 32 == draft->hash >> 32 && same(p->node[(uint32_t)p->slot[i]], draft))
+      return (uint32_t)p->slot[i];
   CHECK(p->n < UINT32_MAX / 4);
   PUSH(&ex->mem, p->node, p->n, p->cap) = arena_copy(&ex->mem, draft, draft->bytes);
   slot_insert(p, p->n - 1);

@@ -59,7 +59,7 @@ struct poly {
 struct pool {
   void **node;       // node[0] is NULL in the pools of atoms and monomials: "none"
   uint32_t n, cap;
-  uint32_t *slot;    // open addressing over indices, 0 empty
+  uint64_t *slot;    // open addressing over indices, 0 empty; above them half of the hash
   uint32_t slots;    // a power of two
 };
 

@@ -98,7 +98,7 @@ static int add_block(struct joiner *j, const struct plan *p, const struct option
     want[k] = v < 0 || !shown(j, p, x->make[k]) ? (struct labels){-1} : spread(&j->s->visit[v].l);
   }
   if (!status)
-    status = build_block(j->g, j->s, t, &x->p, &x->z.z, j->pl->m->dev, j->at, x->root, x->nmake, want, made, j->e);
+    status = build_block(j->g, j->s, t, &x->p, &x->z, j->pl->m->dev, j->at, x->root, x->nmake, want, made, j->e);
   for (int k = 0; k < x->nmake && !status; k++) {
     int d = x->make[k], v = j->pl->m->dev[d].visit;
     j->at[d] = made[k];

@@ -6,6 +6,7 @@
 #include <math.h>
 
 static const double SHORT_RUN = 256; // bytes: reading so few in a row takes twice the time of a stream
+static const double START = 2e-8;    // seconds to begin one operator on one tile
 
 int64_t size_of(const struct sizes *z, mask m)
 {
@@ -14,35 +15,6 @@ int64_t size_of(const struct sizes *z, mask m)
 
   for (; m; m &= m - 1) n *= ext[__builtin_ctzll(m)];
   return n;
-}
-
-struct sum {
-  double compute;  // seconds of one core for all blocks
-  double unique;   // bytes of device memory touched once
-  double again;    // bytes read again by other blocks or iterations
-  double tile;     // bytes of tiles
-  double streams;  // bytes that elementwise operators and reductions read and write in tiles
-};
-
-static double product_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z)
-{
-  const struct value *a = &t->v[d->a], *b = &t->v[d->b];
-  mask over = a->stored & all_of(d->cls), both = a->stored & b->stored & ~over;
-  double k = (double)size_of(z, over), batch = (double)size_of(z, both);
-  double rows = (double)size_of(z, a->stored & ~over & ~both), cols = (double)size_of(z, b->stored & ~over & ~both);
-  double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
-  double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
-  double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
-  return fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
-}
-
-static double map_seconds(const struct model *m, const struct table *t, const struct deriv *d, const struct sizes *z, const struct value *v)
-{
-  const struct value *x = &t->v[d->a];
-  double n = (double)size_of(z, op_rows[d->op].rule == RULE_MAP ? v->stored : x->stored);
-  double one_core = m->t->flops / m->t->cores / 2, row = op_rows[d->op].cost; // one operation, not a fused pair
-  if (d->op == OP_DIV && t->v[d->b].stored != v->stored) row = 1;             // a reciprocal a row, and products
-  return row >= 10 ? n * row / 10 / (m->t->exp_rate / m->t->cores) : n * row / one_core;
 }
 
 // Bytes in a row that a tile has of a tensor in memory; of what a kernel leaves the order is open, so all of the tile.
@@ -60,54 +32,64 @@ static double run_bytes(const struct model *m, const struct device *d, double el
   return run;
 }
 
-static void add_leaf(const struct model *m, const struct value *v, const struct sizes *z, struct sum *sum)
+static double times_of(const struct work *w, const struct sizes *z)
 {
-  const struct device *d = &m->dev[v->leaf];
-  if (!d->has) return;
+  return (double)z->blocks * (w->looped ? (double)z->iterations : 1);
+}
+
+static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  const struct device *d = &m->dev[w->device];
+  if (!d->has) return (struct term){0};
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
-  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, v->stored);
-  double times = (double)z->blocks * (v->phase == VARYING ? (double)z->iterations : 1);
-  sum->unique += whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z));
-  sum->again += fmax(0, tile * times - whole);
-  sum->compute += tile * times / (m->t->cache_bandwidth / m->t->cores);
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), times = times_of(w, z);
+  return (struct term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
+                       .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)), .again = fmax(0, tile * times - whole)};
 }
 
-static void add_value(const struct model *m, const struct table *t, int value, int deriv, const struct sizes *z, struct sum *sum)
+static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  const struct value *v = &t->v[value];
-  const struct deriv *d = &t->d[deriv];
-  bool accum = op_rows[d->op].rule == RULE_ACCUM;
-  double times = (double)z->blocks * (accum || v->phase == VARYING ? (double)z->iterations : 1);
-  double once = d->op == OP_MATMUL ? product_seconds(m, t, d, z) : map_seconds(m, t, d, z, v);
-  sum->compute += times * (once + 2e-8);
-  if (d->op != OP_MATMUL) sum->streams += times * 2 * (double)size_of(z, op_rows[d->op].rule == RULE_MAP ? v->stored : t->v[d->a].stored);
+  double k = (double)size_of(z, w->over), batch = (double)size_of(z, w->batch);
+  double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
+  double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
+  double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
+  double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
+  double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
+  return (struct term){.compute = times_of(w, z) * (once + START)};
 }
 
-double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z)
+static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  double sum = 0;
-  for (int i = 0; i < p->n; i++) {
-    const struct value *v = &t->v[p->value[i]];
-    if (p->deriv[i] >= 0 || m->dev[v->leaf].has) sum += 4 * (double)size_of(z, v->stored);
-  }
-  return sum;
+  double n = (double)size_of(z, w->rows), times = times_of(w, z);
+  double one_core = m->t->flops / m->t->cores / 2; // one operation, not a fused pair
+  double once = w->ops >= 10 ? n * w->ops / 10 / (m->t->exp_rate / m->t->cores) : n * w->ops / one_core;
+  return (struct term){.compute = times * (once + START), .streams = times * 2 * n};
 }
 
-double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                   const struct sizes *z)
+static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  struct sum sum = {.tile = cost_tiles(m, t, p, z)};
-  if (sum.tile > (double)m->t->scratch) return INFINITY;
-  for (int i = 0; i < p->n; i++) {
-    if (p->deriv[i] < 0) add_leaf(m, &t->v[p->value[i]], z, &sum);
-    else add_value(m, t, p->value[i], p->deriv[i], z, &sum);
-  }
-  sum.compute += sum.streams * (1 + sum.tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
-  for (int i = 0; i < nroots; i++) sum.unique += 4 * (double)size_of(z, t->v[roots[i]].has);
+  (void)m;
+  return (struct term){.unique = 4 * (double)size_of(z, w->rows)};
+}
+
+static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
+    [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
+
+struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  struct term x = terms[w->kind](m, w, z);
+  x.tile = w->elem * (double)size_of(z, w->stored);
+  return x;
+}
+
+double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
+{
+  if (sum->tile > (double)m->t->scratch) return INFINITY;
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
-  double compute = sum.compute / cores * waves;
-  bool cached = sum.unique < 0.5 * (double)m->t->l3;
-  double memory = sum.unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum.again / (0.4 * m->t->cache_bandwidth);
+  double streams = sum->streams * (1 + sum->tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
+  double compute = (sum->compute + streams) / cores * waves;
+  bool cached = sum->unique < 0.5 * (double)m->t->l3;
+  double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
   if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
 }

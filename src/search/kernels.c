@@ -319,7 +319,10 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
   struct state first = {.split = -1};
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
-  for (int i = 0; i < pl->ntables; i++) extract_open(pl->mem, &pl->tables[i], pl->nfixed);
+  for (int i = 0; i < pl->ntables; i++) {
+    extract_open(pl->mem, &pl->tables[i], pl->nfixed);
+    work_open(pl->mem, pl->m, &pl->tables[i]);
+  }
   for (int d = pl->nfixed + pl->ncut; d < pl->ndev; d++) {
     if (first.nneed < MAX_NEEDS) first.need[first.nneed++] = d;
     set_of(&se, d, -1, 0);

@@ -6,27 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2 };
+enum { SIZES = 2, SIZINGS = 1024 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
 const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
-struct group {   // those that need the same
-  uint64_t needs;
+struct sizing {      // sizes that were chosen for the kernels that do some work
+  uint64_t work;
+  uint64_t too_large;
   int n;
-  bool seen;
-};
-struct key {     // of an option, what is compared most
-  uint64_t needs, structure;
-  double cost;
-  int table;
+  struct sized z[SIZES];
 };
 struct gather {
-  struct planner *pl;
+  const struct planner *pl;
   struct options *to;
-  int table, roots[MAX_ROOTS];
-  struct sized like[1 + PART_COUNTS]; // the cheapest with these sizes so far, by parts of the partial sums that are read; cost 0: none
+  int table;
+  struct arena *mem;
+  struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their parts
+  struct sized best[1 + PART_COUNTS]; // of all so far, by parts
+  struct sizing *sizing; // the last ones, by hash
+  struct works works;    // of the structure at hand,
+  struct option x;       // and its option
 };
 
 bool partial_class(const struct space *s, mask has, int *c)
@@ -47,66 +48,6 @@ int canonical_device(const struct planner *pl, int d)
     if (dev[i].visit >= 0 && v[dev[i].visit].tensor == v[dev[d].visit].tensor) return i;
   }
   return d;
-}
-
-// What is kept that is like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
-struct likes {
-  int kin, near, twins, worst_kin, worst_near, worst_twin;
-};
-
-static struct likes likes_of(const struct options *to, const struct option *x)
-{
-  struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
-  for (int i = 0; i < to->n; i++) {
-    const struct key *y = &to->key[i];
-    if (y->needs != x->needs) continue;
-    if (!l.kin++ || y->cost > to->key[l.worst_kin].cost) l.worst_kin = i;
-    if (y->table == x->table && (!l.near++ || y->cost > to->key[l.worst_near].cost)) l.worst_near = i;
-    if (y->structure == x->structure && (!l.twins++ || y->cost > to->key[l.worst_twin].cost)) l.worst_twin = i;
-  }
-  return l;
-}
-
-// Those that need the same; NULL where there is no place for them.
-static struct group *group_of(struct options *to, uint64_t needs)
-{
-  int i = (int)(needs % GROUPS), steps = 0;
-  while (to->group[i].seen && to->group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
-  if (steps == GROUPS) return NULL;
-  to->group[i].needs = needs, to->group[i].seen = true;
-  return &to->group[i];
-}
-
-// The dearest option of the needs that have most of them.
-static int dearest_of_most(const struct options *to, int *most)
-{
-  const struct group *largest = to->group;
-  int worst = -1;
-  for (int i = 1; i < GROUPS; i++)
-    if (to->group[i].n > largest->n) largest = &to->group[i];
-  for (int i = 0; i < to->n; i++)
-    if (to->key[i].needs == largest->needs && (worst < 0 || to->key[i].cost > to->key[worst].cost)) worst = i;
-  *most = largest->n;
-  return worst;
-}
-
-// Keeps the cheapest of each kind: a few with the same needs, fewer of the same schedule, of the same structure. What a
-// kernel needs may cost more than the kernel, so where there is no room those needs give way that have most options.
-static void keep_option(struct options *to, const struct option *x)
-{
-  struct likes l = likes_of(to, x);
-  int most, at = l.twins >= SAME_STRUCTURE ? l.worst_twin : l.near >= SAME_TABLE ? l.worst_near : l.kin >= SAME_NEEDS ? l.worst_kin : -1;
-  if (at < 0 && to->n == MOST_OPTIONS) {
-    at = dearest_of_most(to, &most);
-    if (most <= l.kin + 1 && (at = l.worst_kin) < 0) return;
-  }
-  if (at >= 0 && to->key[at].needs == x->needs && to->key[at].cost <= x->cost) return;
-  struct group *into = group_of(to, x->needs);
-  if (!into) return;
-  if (at < 0) at = to->n++;
-  else group_of(to, to->key[at].needs)->n--;
-  to->o[at] = *x, into->n++;
-  to->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
 }
 
 static uint64_t needs_hash(const struct option *x)
@@ -136,35 +77,53 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
 }
 
 // Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
-// same schedule, come nowhere near the worst that is kept of its needs?
-static bool hopeless(const struct gather *g, const struct option *x, const struct sized *like)
+// same schedule, come nowhere near what it must cost less than to be kept?
+static bool hopeless(const struct gather *g, const struct ground *ground, const struct sized *best)
 {
-  const struct options *to = g->to;
-  struct likes l = likes_of(to, x);
-  bool near = l.near >= SAME_TABLE, kin = l.kin >= SAME_NEEDS;
-  if (like->cost <= 0 || (!near && !kin)) return false;
-  double cost = cost_kernel(g->pl->m, &g->pl->tables[g->table], &x->p, g->roots, x->nmake, &like->z);
-  return cost > FAR * to->key[near ? l.worst_near : l.worst_kin].cost && (near || isfinite(cost));
+  bool near;
+  double below = keep_below(g->to, g->x.needs, g->table, &near);
+  if (below <= 0) return true;
+  if (isinf(below) || !best->at) return false;
+  double cost = sizes_cost(ground, best->at, &g->works);
+  return cost > FAR * below && (near || isfinite(cost));
+}
+
+// Sizes for the work at hand; what was found last for the same work stands.
+static const struct sizing *size_works(struct gather *g, struct ground *ground)
+{
+  const struct option *x = &g->x;
+  uint64_t work = hash_bytes(g->works.id, sizeof(int) * (size_t)g->works.n, (uint64_t)g->table);
+  work = hash_mix(work, hash_mix((uint64_t)x->split, (uint64_t)x->parts));
+  struct sizing *s = &g->sizing[work % SIZINGS];
+  if (s->work != work) {
+    s->work = work, s->too_large = 0;
+    s->n = sizes_choose(ground, &g->works, s->z, SIZES, &s->too_large);
+  }
+  g->to->too_large += s->too_large;
+  return s;
 }
 
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
-static void size_option(struct gather *g, struct option *x, int reads)
+static void size_option(struct gather *g, const struct pick *p, int reads)
 {
-  struct planner *pl = g->pl;
+  const struct planner *pl = g->pl;
   const struct table *t = &pl->tables[g->table];
-  struct sized z[SIZES];
+  struct option *x = &g->x;
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
     if (reads >= 0) {
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
     x->needs = needs_hash(x);
-    struct sized *like = &g->like[i + 1 - (reads < 0)];
-    if (hopeless(g, x, like)) continue;
-    int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &g->to->too_large);
-    if (n && (like->cost <= 0 || z[0].cost < like->cost)) *like = z[0];
-    for (int k = 0; k < n; k++) {
-      x->z = z[k], x->cost = z[k].cost;
+    struct ground **ground = &g->ground[reads + 1][i];
+    struct sized *best = &g->best[i + (reads >= 0)];
+    if (!*ground) *ground = sizes_open(g->mem, pl->m, t, x->split, x->parts);
+    if (hopeless(g, *ground, best)) continue;
+    const struct sizing *s = size_works(g, *ground);
+    if (s->n && (!best->at || s->z[0].cost < best->cost)) *best = s->z[0];
+    for (int k = 0; k < s->n; k++) {
+      x->p = *p, x->structure = pick_hash(t, p);
+      x->z = *sizes_of(s->z[k].at), x->cost = s->z[k].cost;
       keep_option(g->to, x);
     }
   }
@@ -173,23 +132,22 @@ static void size_option(struct gather *g, struct option *x, int reads)
 static bool take_pick(void *arg, const struct pick *p)
 {
   struct gather *g = arg;
-  struct planner *pl = g->pl;
+  const struct planner *pl = g->pl;
   const struct table *t = &pl->tables[g->table];
-  struct option x = {.table = g->table, .node = -1, .p = *p, .nmake = g->to->nmake, .split = g->to->split,
-                     .parts = g->to->parts, .kernels = 1};
-  memcpy(x.make, g->to->make, sizeof x.make), memcpy(x.root, g->roots, sizeof x.root);
+  struct option *x = &g->x;
   int reads = -1, c;
+  x->nneed = 0, x->split = g->to->split, x->parts = g->to->parts;
   g->to->graphs++;
-  for (int i = 0; i < p->n; i++) {
-    int leaf = p->deriv[i] < 0 ? t->v[p->value[i]].leaf : -1;
+  for (int i = 0; i < p->n && p->deriv[i] < 0; i++) { // leaves come first
+    int leaf = t->v[p->value[i]].leaf;
     if (leaf < pl->nfixed) continue;
-    add_need(pl, &x, leaf);
+    add_need(pl, x, leaf);
     if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
-    if ((reads >= 0 && reads != c) || x.split >= 0) return true; // two classes in parts at once
+    if ((reads >= 0 && reads != c) || x->split >= 0) return true; // two classes in parts at once
     reads = c;
   }
-  x.structure = pick_hash(t, p);
-  size_option(g, &x, reads);
+  work_of(t, p, x->root, x->nmake, &g->works);
+  size_option(g, p, reads);
   return true;
 }
 
@@ -201,23 +159,36 @@ static bool find_roots(struct gather *g, int place)
   for (int k = 0; k < g->to->nmake; k++) {
     const int *home = &pl->home[(g->table * pl->ndev + g->to->make[k]) * HOMES];
     if (home[0] < 0) return false;
-    g->roots[k] = home[place] < 0 ? home[0] : home[place];
+    g->x.root[k] = home[place] < 0 ? home[0] : home[place];
     anew |= home[place] >= 0;
   }
   return anew;
 }
 
+static void table_options(struct gather *g)
+{
+  const struct planner *pl = g->pl;
+  const struct table *t = &pl->tables[g->table];
+  struct options *to = g->to;
+  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
+  g->x = (struct option){.table = g->table, .node = -1, .nmake = to->nmake, .kernels = 1};
+  memcpy(g->x.make, to->make, sizeof to->make);
+  for (int home = 0; home < HOMES && find_roots(g, home) && !(pl->o->stop && *pl->o->stop); home++) {
+    to->complete &= extract(t, g->x.root, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, g);
+    if (extra) to->complete &= extract(t, g->x.root, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, g);
+  }
+}
+
 static void block_options(struct planner *pl, struct options *to)
 {
-  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
+  struct arena mem = {0};
+  struct sizing *sizing = NEWS(&mem, struct sizing, SIZINGS);
+  struct arena_mark top = arena_mark(&mem);
   for (int t = 0; t < pl->ntables; t++) {
-    struct gather g = {.pl = pl, .to = to, .table = t};
-    for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
-      if (pl->o->stop && *pl->o->stop) return;
-      to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
-      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
-    }
+    table_options(&(struct gather){.pl = pl, .to = to, .table = t, .mem = &mem, .sizing = sizing});
+    arena_reset(&mem, top);
   }
+  arena_close(&mem);
 }
 
 // Device tensors that program tensor t is a view of (itself, where it is no view): needed ones into x.
@@ -255,8 +226,8 @@ struct options *options_open(struct arena *mem, const int *make, int nmake, int 
 {
   struct options *x = NEW(mem, struct options);
   *x = (struct options){.nmake = nmake, .split = split, .parts = parts, .complete = true};
-  x->o = NEWS(mem, struct option, MOST_OPTIONS), x->key = NEWS(mem, struct key, MOST_OPTIONS), x->group = NEWS(mem, struct group, GROUPS);
   memcpy(x->make, make, sizeof(int) * (size_t)nmake);
+  keep_open(mem, x);
   return x;
 }
 

@@ -357,7 +357,10 @@ static void set_options(struct job *j, const struct graph *p, const struct searc
 
 static void close_all(struct job *j)
 {
-  for (int i = 0; i < j->nworker && j->w; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
+  for (int i = 0; i < j->nworker && j->w; i++) {
+    expr_close(j->w[i].ex);
+    arena_close(&j->w[i].scratch), arena_close(&j->w[i].pairs.mem);
+  }
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
 }
 

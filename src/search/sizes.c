@@ -1,5 +1,7 @@
 // Sizes, after structure: which extents the grid and loop axes get. A coarse lattice of divisors first, then steps to
 // neighbouring divisors along one axis while that is cheaper. The cost model ranks; what exceeds scratch is out.
+// What extents there are depends on the schedule alone, and so does what each kind of work adds under them. Both are
+// kept, so that a structure's cost under some sizes is a sum of terms that are there.
 #include "search/space.h"
 
 #include <math.h>
@@ -7,11 +9,28 @@
 
 enum { MOST = 24, LATTICE = 64 };
 
+struct point {         // sizes
+  struct sizes z;
+  int k[MAX_AXES + 1]; // the axes' extents
+  struct term *price;  // of each work of the table; tile < 0: not asked for yet
+};
 struct axis {
   int c;
   bool grid;
   int n, step; // the lattice takes every step-th
   int64_t extent[MOST];
+};
+struct ground {
+  struct arena *mem;
+  const struct model *m;
+  const struct table *t;
+  int naxis;
+  struct axis axis[MAX_AXES + 1];
+  struct sizes whole;               // before the axes have extents
+  struct point *least;              // the smallest tiles
+  struct point **at, nowhere;       // points by their extents, the last axis fastest; nowhere: these cannot be
+  int nlattice;
+  struct point *lattice[LATTICE];
 };
 
 // Divisors of n from `least` up, at most MOST of them, evenly spread.
@@ -35,134 +54,163 @@ static void divisors(int64_t n, int64_t least, struct axis *a)
   for (int i = 0; i < MIN(have, MOST); i++) a->extent[a->n++] = all[from + (have <= MOST ? i : i * (have - 1) / (MOST - 1))];
 }
 
+// Every step-th divisor of each axis, so that the lattice stays small.
+static void thin(struct ground *g)
+{
+  for (int64_t points = LATTICE + 1; points > LATTICE;) {
+    points = 1;
+    int widest = 0;
+    for (int i = 0; i < g->naxis; i++) {
+      int n = (g->axis[i].n + g->axis[i].step - 1) / g->axis[i].step;
+      points *= MAX(n, 1);
+      if (n > (g->axis[widest].n + g->axis[widest].step - 1) / g->axis[widest].step) widest = i;
+    }
+    if (points > LATTICE) g->axis[widest].step++;
+  }
+}
+
+static struct point *new_point(const struct ground *g, const struct sizes *z)
+{
+  struct point *p = NEW(g->mem, struct point);
+  p->z = *z, p->price = NEWS(g->mem, struct term, g->t->nwork);
+  for (int i = 0; i < g->t->nwork; i++) p->price[i].tile = -1;
+  return p;
+}
+
+// Gives an axis its k-th extent; false where that does not divide what is left or makes too many blocks.
+static bool set_axis(struct sizes *z, const struct axis *a, int k)
+{
+  int64_t *ext = z->ext[a->c], *count = a->grid ? &z->blocks : &z->iterations, n = a->extent[k];
+  if (ext[TILE] % n || (a->grid && *count * n > 1 << 16)) return false;
+  *count *= n, ext[a->grid ? GRID : LOOP] = n, ext[TILE] /= n;
+  return true;
+}
+
+// The point with extent k[i] of each axis i; NULL where that cannot be.
+static struct point *point_at(struct ground *g, const int *k)
+{
+  int64_t index = 0;
+  for (int i = 0; i < g->naxis; i++) index = index * g->axis[i].n + k[i];
+  if (!g->at[index]) {
+    struct sizes z = g->whole;
+    bool can = true;
+    for (int i = 0; i < g->naxis && can; i++) can = set_axis(&z, &g->axis[i], k[i]);
+    g->at[index] = can ? new_point(g, &z) : &g->nowhere;
+    memcpy(g->at[index]->k, k, sizeof g->at[index]->k);
+  }
+  return g->at[index] == &g->nowhere ? NULL : g->at[index];
+}
+
+static void lattice(struct ground *g, int i, int *k)
+{
+  if (i == g->naxis || i > MAX_AXES) {
+    struct point *p = point_at(g, k);
+    if (p) g->lattice[g->nlattice++] = p;
+    return;
+  }
+  for (k[i] = 0; k[i] < g->axis[i].n; k[i] += g->axis[i].step) lattice(g, i + 1, k);
+}
+
+static void add_axis(struct ground *g, int c, bool grid)
+{
+  g->axis[g->naxis] = (struct axis){.c = c, .grid = grid, .step = 1};
+  divisors(g->m->s->class[c].extent, 2, &g->axis[g->naxis++]);
+}
+
+struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent)
+{
+  struct ground *g = NEW(mem, struct ground);
+  *g = (struct ground){.mem = mem, .m = m, .t = t, .whole = {.blocks = 1, .iterations = 1}};
+  for (int c = 0; c < m->s->nclass; c++) {
+    int64_t grid = c == fixed ? extent : 1;
+    g->whole.ext[c][GRID] = grid, g->whole.ext[c][LOOP] = 1, g->whole.ext[c][TILE] = m->s->class[c].extent / grid;
+  }
+  struct sizes least = g->whole;
+  for (int i = 0; i < t->sch.ngrid; i++) {
+    if (t->sch.grid[i] == fixed) g->whole.blocks *= extent;
+    else add_axis(g, t->sch.grid[i], true), least.ext[t->sch.grid[i]][TILE] = 1;
+  }
+  if (t->sch.loop >= 0) add_axis(g, t->sch.loop, false), least.ext[t->sch.loop][TILE] = 1;
+  g->least = new_point(g, &least);
+  int64_t points = 1;
+  for (int i = 0; i < g->naxis; i++) points *= g->axis[i].n;
+  g->at = NEWS(mem, struct point *, points);
+  thin(g);
+  lattice(g, 0, (int[MAX_AXES + 1]){0});
+  return g;
+}
+
+static const struct term *price(const struct ground *g, struct point *p, int work)
+{
+  if (p->price[work].tile < 0) p->price[work] = cost_term(g->m, &g->t->work[work], &p->z);
+  return &p->price[work];
+}
+
+// Do the smallest tiles there can be fit?
+static bool fits(const struct ground *g, const struct works *w)
+{
+  double tile = 0;
+  for (int i = 0; i < w->n; i++) tile += price(g, g->least, w->id[i])->tile;
+  return tile <= (double)g->m->t->scratch;
+}
+
+double sizes_cost(const struct ground *g, struct point *p, const struct works *w)
+{
+  struct term sum = {0};
+  for (int i = 0; i < w->n; i++) {
+    const struct term *x = price(g, p, w->id[i]);
+    sum.compute += x->compute, sum.unique += x->unique, sum.again += x->again, sum.streams += x->streams, sum.tile += x->tile;
+  }
+  return cost_seconds(g->m, &sum, &p->z);
+}
+
 struct choice {
-  const struct model *m;
-  const struct table *t;
-  const struct pick *p;
-  const int *roots;
-  int nroots, naxis;
-  struct axis axis[MAX_AXES + 1];
-  struct sizes z;
+  struct ground *g;
+  const struct works *w;
   struct sized *out;
   int n, most;
   uint64_t *too_large;
 };
 
-static void keep(struct choice *c, double cost)
+static void judge(struct choice *c, struct point *p)
 {
-  if (c->n == c->most && cost >= c->out[c->n - 1].cost) return;
+  double cost = sizes_cost(c->g, p, c->w);
+  if (!isfinite(cost)) ++*c->too_large;
+  if (!isfinite(cost) || (c->n == c->most && cost >= c->out[c->n - 1].cost)) return;
   for (int i = 0; i < c->n; i++)
-    if (!memcmp(c->out[i].z.ext, c->z.ext, sizeof c->z.ext)) return;
+    if (c->out[i].at == p) return;
   int i = c->n < c->most ? c->n++ : c->n - 1;
   for (; i > 0 && c->out[i - 1].cost > cost; i--) c->out[i] = c->out[i - 1];
-  c->out[i] = (struct sized){c->z, cost};
-}
-
-static void judge(struct choice *c)
-{
-  double cost = cost_kernel(c->m, c->t, c->p, c->roots, c->nroots, &c->z);
-  if (isfinite(cost)) keep(c, cost);
-  else ++*c->too_large;
-}
-
-// Gives an axis its k-th extent; false where that does not divide what is left or makes too many blocks.
-static bool set_axis(struct choice *c, const struct axis *a, int k)
-{
-  int64_t *ext = c->z.ext[a->c], *now = &ext[a->grid ? GRID : LOOP], *count = a->grid ? &c->z.blocks : &c->z.iterations;
-  int64_t left = ext[TILE] * *now, before = *now;
-  if (left % a->extent[k] || (a->grid && *count / before * a->extent[k] > 1 << 16)) return false;
-  *count = *count / before * a->extent[k];
-  *now = a->extent[k], ext[TILE] = left / a->extent[k];
-  return true;
-}
-
-static void lattice(struct choice *c, int i)
-{
-  if (i == c->naxis || i > MAX_AXES) {
-    judge(c);
-    return;
-  }
-  const struct axis *a = &c->axis[i];
-  struct sizes before = c->z;
-  for (int k = 0; k < a->n; k += a->step) {
-    if (set_axis(c, a, k)) lattice(c, i + 1);
-    c->z = before;
-  }
+  c->out[i] = (struct sized){p, cost};
 }
 
 // Steps along one axis at a time from the best so far.
 static void refine(struct choice *c)
 {
-  double best;
-  do {
-    if (!c->n) return;
+  for (double best = INFINITY; c->n && c->out[0].cost < best;) {
+    const struct point *from = c->out[0].at;
     best = c->out[0].cost;
-    struct sizes from = c->out[0].z;
-    for (int i = 0; i < c->naxis; i++) {
-      const struct axis *a = &c->axis[i];
-      int at = 0;
-      while (at < a->n - 1 && a->extent[at] < from.ext[a->c][a->grid ? GRID : LOOP]) at++;
-      for (int k = MAX(0, at - 2); k <= MIN(a->n - 1, at + 2); k++) {
-        c->z = from;
-        if (k != at && set_axis(c, a, k)) judge(c);
+    for (int i = 0; i < c->g->naxis; i++) {
+      int k[MAX_AXES + 1];
+      memcpy(k, from->k, sizeof k);
+      for (k[i] = MAX(0, from->k[i] - 2); k[i] <= MIN(c->g->axis[i].n - 1, from->k[i] + 2); k[i]++) {
+        struct point *p = k[i] == from->k[i] ? NULL : point_at(c->g, k);
+        if (p) judge(c, p);
       }
     }
-  } while (c->out[0].cost < best);
-}
-
-// Every step-th divisor of each axis, so that the lattice stays small.
-static void thin(struct choice *c)
-{
-  for (int64_t points = LATTICE + 1; points > LATTICE;) {
-    points = 1;
-    int widest = 0;
-    for (int i = 0; i < c->naxis; i++) {
-      int n = (c->axis[i].n + c->axis[i].step - 1) / c->axis[i].step;
-      points *= MAX(n, 1);
-      if (n > (c->axis[widest].n + c->axis[widest].step - 1) / c->axis[widest].step) widest = i;
-    }
-    if (points > LATTICE) c->axis[widest].step++;
   }
 }
 
-// Do the smallest tiles there can be fit?
-static bool fits(const struct choice *c, int fixed)
+int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large)
 {
-  struct sizes least = c->z;
-  const struct schedule *s = &c->t->sch;
-  for (int i = 0; i < s->ngrid; i++)
-    if (s->grid[i] != fixed) least.ext[s->grid[i]][TILE] = 1;
-  if (s->loop >= 0) least.ext[s->loop][TILE] = 1;
-  return cost_tiles(c->m, c->t, c->p, &least) <= (double)c->m->t->scratch;
-}
-
-int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                 int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large)
-{
-  struct choice c = {m, t, p, roots, nroots, .out = out, .most = most, .too_large = too_large};
-  c.z.blocks = c.z.iterations = 1;
-  for (int k = 0; k < m->s->nclass; k++) {
-    int64_t n = m->s->class[k].extent;
-    int64_t g = k == fixed ? extent : 1;
-    if (n % g) return 0;
-    c.z.ext[k][GRID] = g, c.z.ext[k][LOOP] = 1, c.z.ext[k][TILE] = n / g;
-  }
-  if (!fits(&c, fixed)) return ++*too_large, 0;
-  for (int i = 0; i < t->sch.ngrid; i++) {
-    int k = t->sch.grid[i];
-    if (k == fixed) {
-      c.z.blocks *= extent;
-      continue;
-    }
-    c.axis[c.naxis] = (struct axis){.c = k, .grid = true, .step = 1};
-    divisors(m->s->class[k].extent, 2, &c.axis[c.naxis++]);
-  }
-  if (t->sch.loop >= 0) {
-    c.axis[c.naxis] = (struct axis){.c = t->sch.loop, .step = 1};
-    divisors(m->s->class[t->sch.loop].extent, 2, &c.axis[c.naxis++]);
-  }
-  thin(&c);
-  lattice(&c, 0);
+  struct choice c = {g, w, out, .most = most, .too_large = too_large};
+  if (!fits(g, w)) return ++*too_large, 0;
+  for (int i = 0; i < g->nlattice; i++) judge(&c, g->lattice[i]);
   refine(&c);
   return c.n;
+}
+
+const struct sizes *sizes_of(const struct point *p)
+{
+  return &p->z;
 }

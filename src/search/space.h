@@ -17,13 +17,16 @@
 //   classes.c   program -> classes and visits
 //   finger.c    values over small extents and a prime field: the identity of a value
 //   abstract.c  normal form of an operator's result
+//   pairs.c     pairs of expressions that the oracle refuses
 //   values.c    all values of one schedule (saturation)
 //   extract.c   the graphs that compute given values
+//   work.c      what a structure does, as far as its cost goes
 //   cost.c      seconds of a sized kernel
 //   sizes.c     extents of grid, loop and tile for a structure
 //   build.c     structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
+//   keep.c      which of those are kept
 //   kernels.c   chains of kernels that end in the program's outputs
 //   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
@@ -128,6 +131,19 @@ struct reference {
 // NO where a second exponential sits on a path.
 int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex);
 
+// ---- pairs.c: what the oracle refuses ------------------------------------------------------------------------
+
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the one numbered later is the denominator
+struct pairs {      // of expressions of one context
+  struct arena mem;
+  int *number;      // of a normal form, from 1; 0: none
+  uint32_t nnumber;
+  int n, cap;
+  uint8_t **row;    // row[a][b], b <= a: what makes a and b into something that is refused
+};
+int pairs_number(struct pairs *p, nf e);                    // from 0; -1 where there are too many
+uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL where one has no number
+
 // ---- values.c: saturation ----------------------------------------------------------------------------------
 
 struct schedule {
@@ -157,6 +173,7 @@ struct value {
   mask has, stored;
   enum phase phase;  // FIXED, VARYING or AFTER
   nf e;
+  int number;        // of e, in the worker's pairs
   uint64_t ehash, hash;
   struct finger f;   // dropped once the schedule is done
   int leaf;          // device tensor it is loaded from, or -1
@@ -173,6 +190,7 @@ struct instance {
 struct vocabulary {
   int n;
   struct instance *i;
+  struct instance plain[OPS]; // operators that are tried on all pairs have no attributes
   bool add, sub, mul, div, product, sum, mean, rms, max; // families present
   bool outer; // elementwise operators may stretch both operands
 };
@@ -189,12 +207,16 @@ struct table {       // all values of one schedule
   int nbucket;
   bool cut;          // more values than the limit
   uint8_t *least[2]; // of extract_open: operators that each value takes at least; [1]: with what earlier kernels make
+  int nwork;         // of work_open: the kinds of work that occur,
+  struct work *work;
+  int *load_work, *save_work, *deriv_work; // and which one loads, saves a value, is a derivation
 };
 struct worker {      // what one thread owns
   int id;
   struct expr *ex;
   struct reference ref;
-  struct arena mem, scratch;
+  struct pairs pairs;
+  struct arena scratch;
   struct search_stats stats;
 };
 // All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.
@@ -218,6 +240,30 @@ void extract_open(struct arena *mem, struct table *t, int first_extra);
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *arg, const struct pick *p), void *arg);
 
+// ---- work.c: what a kernel does, as far as its cost goes ----------------------------------------------------
+
+enum work_kind { WORK_LOAD, WORK_PRODUCT, WORK_PASS, WORK_SAVE }; // PASS: elementwise operators, reductions, accumulators
+struct work {          // of one value; no padding, so that bytes compare
+  double ops;          // PASS: operations an element
+  mask stored;         // the tile that is filled
+  mask over, batch, rows, cols; // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
+  int kind, device;    // device: what LOAD reads
+  int looped;          // once an iteration?
+  int elem;            // bytes of an element of the tile; 0 where none is filled
+};
+enum { MAX_ROOTS = 6 };
+struct works {         // of a kernel, in the order of its pick
+  int n, id[MAX_PICK + MAX_ROOTS];
+};
+struct model {
+  const struct space *s;
+  const struct target *t;
+  const struct device *dev;
+};
+void work_open(struct arena *mem, const struct model *m, struct table *t);
+// What the kernel does that computes `roots` by p.
+void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
+
 // ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
 
 struct sizes {
@@ -225,29 +271,33 @@ struct sizes {
   int64_t blocks, iterations;
 };
 int64_t size_of(const struct sizes *z, mask m);
-struct model {
-  const struct space *s;
-  const struct target *t;
-  const struct device *dev;
+struct term {      // what some work adds to a kernel under some sizes
+  double compute;  // seconds of one core for all blocks
+  double unique;   // bytes of device memory touched once
+  double again;    // bytes read again by other blocks or iterations
+  double streams;  // bytes that elementwise operators and reductions read and write in tiles
+  double tile;     // bytes of tiles
 };
-// Bytes of a block's tiles.
-double cost_tiles(const struct model *m, const struct table *t, const struct pick *p, const struct sizes *z);
-// Cost of the kernel that computes `roots` by p. Infinite where its tiles exceed the target's scratch.
-double cost_kernel(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                   const struct sizes *z);
+struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
+// Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
+double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
-// The cheapest sizes; where `fixed` >= 0 that class's grid extent is given. The second cheapest with other tiles
-// come behind: fills at most `most`, best first; returns how many (0: nothing fits).
+struct ground;         // all sizes of a schedule
+struct point;          // one of them
 struct sized {
-  struct sizes z;
+  struct point *at;
   double cost;
 };
-int sizes_choose(const struct model *m, const struct table *t, const struct pick *p, const int *roots, int nroots,
-                 int fixed, int64_t extent, struct sized *out, int most, uint64_t *too_large);
+// Where `fixed` >= 0 that class's grid extent is given; it divides the class.
+struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent);
+// The cheapest sizes of the kernel that does this work, at most `most`, best first; returns how many (0: nothing fits).
+int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large);
+double sizes_cost(const struct ground *g, struct point *p, const struct works *w);
+const struct sizes *sizes_of(const struct point *p);
 
 // ---- build.c: block graphs ---------------------------------------------------------------------------------------
 
@@ -264,14 +314,14 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
+enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
   int table;            // -1: a library operator, program node `node`
   int node;
   struct pick p;
-  struct sized z;
+  struct sizes z;
   int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors and the values that are saved for them
   int nneed, need[MAX_LEAVES]; // device tensors from earlier kernels
   int split;            // class whose grid piece its partial sums keep, or -1
@@ -298,8 +348,7 @@ struct options {
   int64_t parts;
   int n;
   struct option *o;
-  struct key *key;      // of options.c
-  struct group *group;
+  struct kept *kept;    // of keep.c
   uint64_t graphs, too_large;
   bool complete;
   double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
@@ -310,6 +359,14 @@ bool partial_class(const struct space *s, mask has, int *c); // is a device tens
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
 int canonical_device(const struct planner *pl, int d); // the one that stands for all with the same program tensor
+
+// ---- keep.c: which of them are kept --------------------------------------------------------------------------------
+
+void keep_open(struct arena *mem, struct options *to);
+void keep_option(struct options *to, const struct option *x);
+// What an option with these needs of this schedule must cost less than to be kept, unless one of its own structure makes
+// place for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
+double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ struct run {
   unsigned off;
   int deepest; // where the oracle is off, what ends the saturation
   mask grid, loop; // pieces that the block (iteration) index fixes
+  enum prune map_rule, product_rule; // what forbids an elementwise operator, a product of the pair at hand; PRUNES: nothing
+  enum phase phase; // of what the pair makes
 };
 
 // ---- vocabulary ---------------------------------------------------------------------------------------------
@@ -51,6 +53,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
 {
   *v = (struct vocabulary){0};
   int cap = 0;
+  for (int op = 0; op < OPS; op++) v->plain[op] = (struct instance){(enum op)op, attrs_default((enum op)op), -1};
   for (int k = 0; k < s->nvisit; k++) {
     const struct node *n = &s->p->nodes[s->p->tensors[s->visit[k].tensor].node];
     enum rule rule = op_rows[n->op].rule;
@@ -105,6 +108,7 @@ static int intern(struct run *r, const struct value *v)
       return t->bucket[b] - 1;
   }
   PUSH(r->mem, t->v, t->n, t->cap) = *v;
+  t->v[t->n - 1].number = pairs_number(&r->w->pairs, v->e);
   t->bucket[b] = t->n;
   r->w->stats.values++;
   return t->n - 1;
@@ -122,6 +126,33 @@ static bool alive(struct run *r, nf e)
   r->w->stats.states++;
   if (r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, e)) return true;
   return prune(r, PRUNE_EXPR);
+}
+
+static const uint8_t pair_bits[] = {[AE_ADD] = PAIR_ADD, [AE_SUB] = PAIR_ADD, [AE_MUL] = PAIR_MUL, [AE_DIV] = PAIR_DIV}; // signs are dropped
+
+// What is remembered of the pair for an operator; 0: nothing.
+static uint8_t pair_bit(enum abstract op, const struct value *a, const struct value *b)
+{
+  uint8_t bit = op < COUNT(pair_bits) ? pair_bits[op] : 0;
+  return bit == PAIR_DIV && a->number < b->number ? PAIR_DIV_BACK : bit;
+}
+
+// Was it refused before?
+static bool refused(struct run *r, const struct value *a, const struct value *b, uint8_t bit)
+{
+  const uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
+  if (!at || !(*at & bit)) return false;
+  r->w->stats.states++, r->w->stats.pruned[PRUNE_EXPR]++;
+  return true;
+}
+
+// Does the oracle let e live, which an operator makes of the pair?
+static bool alive_pair(struct run *r, nf e, const struct value *a, const struct value *b, uint8_t bit)
+{
+  if (alive(r, e)) return true;
+  uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
+  if (at) *at |= bit;
+  return false;
 }
 
 // A whole tensor with the target's expression but another value can only be a wrong answer.
@@ -153,38 +184,44 @@ static void record(struct run *r, struct value *v, const struct deriv *d)
 
 // ---- operators --------------------------------------------------------------------------------------------------
 
-static bool join_phase(struct run *r, const struct value *x, const struct value *y, enum phase *p)
+// The classes of which m has a piece.
+static mask classes_in(mask m)
 {
-  if ((x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING)) return prune(r, PRUNE_PHASE);
-  *p = x->phase == FIXED ? y->phase : x->phase;
-  return true;
+  return (m | m >> 1 | m >> 2) & 0x1249249249249249u;
 }
 
 // Do tiles of x and y line up, class by class: equal stored pieces, or one of them broadcast?
-static bool lines_up(struct run *r, const struct value *x, const struct value *y)
+static bool lines_up(const struct value *x, const struct value *y)
 {
-  for (int c = 0; c < r->s->nclass; c++) {
-    mask sx = x->stored & all_of(c), sy = y->stored & all_of(c);
-    if (sx != sy && sx && sy) return prune(r, PRUNE_SHAPE);
-  }
-  mask ix = x->has & ~x->stored, iy = y->has & ~y->stored;
-  if ((ix & y->stored) || (iy & x->stored)) return prune(r, PRUNE_SHAPE);
-  return true;
+  if (classes_in(x->stored ^ y->stored) & classes_in(x->stored) & classes_in(y->stored)) return false;
+  return !(x->has & ~x->stored & y->stored) && !(y->has & ~y->stored & x->stored);
+}
+
+// What may be made of this pair, whatever the operator?
+static void meet(struct run *r, const struct value *x, const struct value *y)
+{
+  bool apart = (x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING);
+  bool outer = !(r->voc->outer || r->off >> PRUNE_SHAPE & 1) && (x->stored & ~y->stored) && (y->stored & ~x->stored);
+  enum prune rule = apart ? PRUNE_PHASE : lines_up(x, y) ? PRUNES : PRUNE_SHAPE;
+  r->map_rule = outer ? PRUNE_SHAPE : rule;
+  r->product_rule = x->stored == y->stored ? PRUNE_SHAPE : rule; // neither rows nor columns: a sum of elementwise products
+  r->phase = x->phase == FIXED ? y->phase : x->phase;
 }
 
 static void try_map(struct run *r, const struct instance *in, int index, int x, int y)
 {
   const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
-  struct value v = {.has = a->has, .stored = a->stored, .phase = a->phase, .leaf = -1, .der = -1};
-  if (b && !(r->voc->outer || r->off >> PRUNE_SHAPE & 1) && (a->stored & ~b->stored) && (b->stored & ~a->stored)) { // an outer product
-    prune(r, PRUNE_SHAPE);
+  uint8_t bit = b ? pair_bit(op_rows[in->op].abstract, a, b) : 0;
+  if (b && r->map_rule != PRUNES) {
+    prune(r, r->map_rule);
     return;
   }
-  if (b && (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b))) return;
+  if (refused(r, a, b, bit)) return;
+  struct value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
   v.e = in->cls >= 0 ? expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)))
                      : abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
-  if (!alive(r, v.e)) return;
+  if (!alive_pair(r, v.e, a, b, bit)) return;
   if (in->cls >= 0) // the extent is another one in fingerprints
     finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), &v.f);
   else if (!finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, &v.f))
@@ -194,8 +231,7 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
 
 static void try_pair(struct run *r, enum op op, int x, int y)
 {
-  const struct instance in = {op, attrs_default(op), -1};
-  try_map(r, &in, -1, x, y);
+  try_map(r, &r->voc->plain[op], -1, x, y);
 }
 
 // Folds pieces of class c that the tile stores; with an accumulator also the loop piece.
@@ -221,14 +257,13 @@ static void try_fold(struct run *r, enum op op, int x, int c)
 static void try_product(struct run *r, int x, int y, int c)
 {
   const struct value *a = &r->t->v[x], *b = &r->t->v[y];
-  mask over = a->stored & all_of(c);
-  struct value v = {.leaf = -1, .der = -1};
-  if (a->stored == b->stored) { // neither rows nor columns: a sum of elementwise products
-    prune(r, PRUNE_SHAPE);
+  if (r->product_rule != PRUNES) {
+    prune(r, r->product_rule);
     return;
   }
-  if (!join_phase(r, a, b, &v.phase) || !lines_up(r, a, b)) return;
-  v.has = (a->has | b->has) & ~over, v.stored = (a->stored | b->stored) & ~over;
+  if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
+  mask over = a->stored & all_of(c);
+  struct value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
   v.e = expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
   if (!alive(r, v.e)) return;
   finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
@@ -258,6 +293,7 @@ static void unary(struct run *r, int x)
 static void binary(struct run *r, int x, int y)
 {
   const struct vocabulary *voc = r->voc;
+  meet(r, &r->t->v[x], &r->t->v[y]);
   if (voc->add) try_pair(r, OP_ADD, x, y);
   if (voc->mul) try_pair(r, OP_MUL, x, y);
   if (x != y && r->off >> PRUNE_CANON & 1) {
@@ -312,7 +348,7 @@ static void load(struct run *r, const struct device *d, int i)
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
               const struct device *dev, int ndev, const struct search_opts *o)
 {
-  struct run r = {t, mem, w, f, f->s, voc, o->off, o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20, 0, 0};
+  struct run r = {t, mem, w, f, f->s, voc, o->off, o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20};
   t->voc = voc;
   for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);

@@ -81,11 +81,15 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
       if (c < 0 || (t->s.class[c].kind & (CONTRACTED | REDUCED))) add_table(mem, t, &cap, grid, c);
   for (int o = 0; o < t->s.nout; o++) add_device(t, t->s.out[o]);
   if (!t->pl.complete) fail_msg("too many values with %d operators, off %x", max_ops, off);
-  for (int i = 0; i < t->pl.ntables; i++) extract_open(mem, &t->pl.tables[i], t->pl.nfixed);
+  for (int i = 0; i < t->pl.ntables; i++) extract_open(mem, &t->pl.tables[i], t->pl.nfixed), work_open(mem, &t->m, &t->pl.tables[i]);
   return t;
 }
 
-void tables_close(struct tables *t) { expr_close(t->w.ex), arena_close(&t->w.scratch), arena_close(&t->w.mem); }
+void tables_close(struct tables *t)
+{
+  expr_close(t->w.ex);
+  arena_close(&t->w.scratch), arena_close(&t->w.pairs.mem);
+}
 
 const struct planner *tables_planner(const struct tables *t) { return &t->pl; }
 
@@ -123,6 +127,19 @@ static bool sizes_from(const struct tables *t, const struct schedule *sch, int c
   return !code;
 }
 
+static double cost_of(const struct taking *k, const struct pick *p)
+{
+  const struct table *t = &k->t->pl.tables[k->o.table];
+  struct works w;
+  struct term sum = {0};
+  work_of(t, p, k->o.root, 1, &w);
+  for (int i = 0; i < w.n; i++) {
+    struct term x = cost_term(&k->t->m, &t->work[w.id[i]], &k->o.z);
+    sum.compute += x.compute, sum.unique += x.unique, sum.again += x.again, sum.streams += x.streams, sum.tile += x.tile;
+  }
+  return cost_seconds(&k->t->m, &sum, &k->o.z);
+}
+
 static bool take(void *arg, const struct pick *p)
 {
   struct taking *k = arg;
@@ -133,7 +150,7 @@ static bool take(void *arg, const struct pick *p)
   k->out->complete++;
   if (assemble(k->mem, &k->t->pl, &plan, &g, &e) || graph_check(g, &e)) fail_msg("%s", e.text);
   uint64_t key = structure_key(g, &k->x->F, k->x->in);
-  double cost = cost_kernel(&k->t->m, &k->t->pl.tables[k->o.table], p, k->o.root, 1, &k->o.z.z);
+  double cost = cost_of(k, p);
   for (int i = 0; i < k->out->n; i++)
     if (k->out->found[i].key == key) return true;
   if (!verify_filter(k->t->s.p, g, 1))
@@ -155,7 +172,7 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
       if (!tables_root(t, i, v)) continue;
       k.o.root[0] = v;
       for (int code = 0; code < powers * powers * powers * powers; code++)
-        if (sizes_from(t, &y->sch, code, powers, &k.o.z.z))
+        if (sizes_from(t, &y->sch, code, powers, &k.o.z))
           assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
     }
   }

@@ -1,0 +1,128 @@
+// Which of the kernels for one set of device tensors are kept: the cheapest of each kind, a few with the same needs,
+// fewer of the same schedule, of the same structure.
+#include "search/space.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
+
+struct group {   // those that need the same
+  uint64_t needs;
+  bool seen;
+  int n, at[SAME_NEEDS]; // options, rising
+};
+struct key {     // of an option, what is compared most
+  uint64_t needs, structure;
+  double cost;
+  int table;
+};
+struct kept {
+  struct key key[MOST_OPTIONS];
+  struct group group[GROUPS];
+  int of_size[SAME_NEEDS + 1]; // groups
+};
+
+// What is kept that is like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
+struct likes {
+  int kin, near, twins, worst_kin, worst_near, worst_twin;
+};
+
+// Those that need the same, or the place for them; NULL where there is none.
+static struct group *group_of(const struct options *to, uint64_t needs)
+{
+  struct group *group = to->kept->group;
+  int i = (int)(needs % GROUPS), steps = 0;
+  while (group[i].seen && group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
+  return steps == GROUPS ? NULL : &group[i];
+}
+
+static struct likes likes_of(const struct options *to, uint64_t needs, int table, uint64_t structure)
+{
+  struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
+  const struct group *g = group_of(to, needs);
+  for (int k = 0; g && k < g->n; k++) {
+    int i = g->at[k];
+    const struct key *y = &to->kept->key[i];
+    if (!l.kin++ || y->cost > to->kept->key[l.worst_kin].cost) l.worst_kin = i;
+    if (y->table == table && (!l.near++ || y->cost > to->kept->key[l.worst_near].cost)) l.worst_near = i;
+    if (y->structure == structure && (!l.twins++ || y->cost > to->kept->key[l.worst_twin].cost)) l.worst_twin = i;
+  }
+  return l;
+}
+
+static void leave(struct kept *kept, struct group *g, int at)
+{
+  int k = 0;
+  while (g->at[k] != at) k++;
+  kept->of_size[g->n]--, kept->of_size[--g->n]++;
+  memmove(&g->at[k], &g->at[k + 1], sizeof(int) * (size_t)(g->n - k));
+}
+
+static void enter(struct kept *kept, struct group *g, uint64_t needs, int at)
+{
+  kept->of_size[g->n]--, kept->of_size[++g->n]++;
+  int k = g->n - 1;
+  for (; k && g->at[k - 1] > at; k--) g->at[k] = g->at[k - 1];
+  g->at[k] = at, g->needs = needs, g->seen = true;
+}
+
+// How many options the needs have that have most of them.
+static int most_of(const struct kept *kept)
+{
+  int most = SAME_NEEDS;
+  while (most && !kept->of_size[most]) most--;
+  return most;
+}
+
+// The dearest option of the first needs that have most of them.
+static int dearest_of_most(const struct kept *kept)
+{
+  const struct group *g = kept->group;
+  for (int most = most_of(kept); g->n < most; g++) {}
+  int worst = g->at[0];
+  for (int k = 1; k < g->n; k++)
+    if (kept->key[g->at[k]].cost > kept->key[worst].cost) worst = g->at[k];
+  return worst;
+}
+
+enum { NEW_PLACE = -1, NO_PLACE = -2 };
+
+// Where x may be kept: in place of another option, if it is cheaper than that one or needs something else. What a kernel
+// needs may cost more than the kernel, so where there is no room those needs give way that have most options.
+static int place_of(const struct options *to, uint64_t needs, const struct likes *l)
+{
+  if (!group_of(to, needs)) return NO_PLACE;
+  if (l->twins >= SAME_STRUCTURE) return l->worst_twin;
+  if (l->near >= SAME_TABLE) return l->worst_near;
+  if (l->kin >= SAME_NEEDS) return l->worst_kin;
+  if (to->n < MOST_OPTIONS) return NEW_PLACE;
+  if (most_of(to->kept) > l->kin + 1) return dearest_of_most(to->kept);
+  return l->kin ? l->worst_kin : NO_PLACE;
+}
+
+double keep_below(const struct options *to, uint64_t needs, int table, bool *near)
+{
+  struct likes l = likes_of(to, needs, table, 0);
+  *near = l.near >= SAME_TABLE;
+  if (place_of(to, needs, &l) == NO_PLACE) return 0;
+  return *near ? to->kept->key[l.worst_near].cost : l.kin >= SAME_NEEDS ? to->kept->key[l.worst_kin].cost : INFINITY;
+}
+
+void keep_option(struct options *to, const struct option *x)
+{
+  struct likes l = likes_of(to, x->needs, x->table, x->structure);
+  struct kept *kept = to->kept;
+  int at = place_of(to, x->needs, &l);
+  if (at == NO_PLACE || (at >= 0 && kept->key[at].needs == x->needs && kept->key[at].cost <= x->cost)) return;
+  if (at == NEW_PLACE) at = to->n++;
+  else leave(kept, group_of(to, kept->key[at].needs), at);
+  enter(kept, group_of(to, x->needs), x->needs, at);
+  to->o[at] = *x;
+  kept->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
+}
+
+void keep_open(struct arena *mem, struct options *to)
+{
+  to->o = NEWS(mem, struct option, MOST_OPTIONS), to->kept = NEW(mem, struct kept);
+}

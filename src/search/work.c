@@ -1,0 +1,68 @@
+// What the values of a kernel do, as far as its cost goes. Thousands of derivations of a table do the same few kinds of
+// work: all products of such tiles over such a class, all elementwise operators on such a tile. So what a kind costs
+// under some sizes is computed once, and kernels that do the same work get the same sizes.
+#include "search/space.h"
+
+#include <string.h>
+
+static struct work load_work(const struct model *m, const struct value *v)
+{
+  return (struct work){.kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0,
+                       .stored = v->stored};
+}
+
+static struct work product_work(const struct table *t, const struct value *v, const struct deriv *d)
+{
+  mask a = t->v[d->a].stored, b = t->v[d->b].stored, over = a & all_of(d->cls), batch = a & b & ~over;
+  return (struct work){.kind = WORK_PRODUCT, .looped = v->phase == VARYING, .elem = 4, .stored = v->stored, .over = over,
+                       .batch = batch, .rows = a & ~over & ~batch, .cols = b & ~over & ~batch};
+}
+
+static struct work pass_work(const struct table *t, const struct value *v, const struct deriv *d)
+{
+  const struct op_row *row = &op_rows[d->op];
+  bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one a row, and products
+  return (struct work){.kind = WORK_PASS, .looped = row->rule == RULE_ACCUM || v->phase == VARYING, .elem = 4, .stored = v->stored,
+                       .rows = row->rule == RULE_MAP ? v->stored : t->v[d->a].stored, .ops = reciprocal ? 1 : row->cost};
+}
+
+struct index { // of all works that were met
+  int n;       // slots, a power of two
+  int *slot;   // a work's number and 1, or 0
+};
+
+static int intern(struct table *t, struct index *x, struct work w)
+{
+  uint64_t i = hash_bytes(&w, sizeof w, 0);
+  int *at;
+  while (*(at = &x->slot[i & (uint64_t)(x->n - 1)]) && memcmp(&t->work[*at - 1], &w, sizeof w)) i++;
+  if (!*at) t->work[t->nwork] = w, *at = ++t->nwork;
+  return *at - 1;
+}
+
+void work_open(struct arena *mem, const struct model *m, struct table *t)
+{
+  struct arena scratch = {0};
+  struct index x = {.n = 64};
+  while (x.n < 4 * (t->n + t->nd)) x.n *= 2;
+  x.slot = NEWS(&scratch, int, x.n);
+  struct work *found = t->work = NEWS(&scratch, struct work, 2 * t->n + t->nd);
+  t->load_work = NEWS(mem, int, t->n), t->save_work = NEWS(mem, int, t->n), t->deriv_work = NEWS(mem, int, t->nd);
+  t->nwork = 0;
+  for (int i = 0; i < t->n; i++) {
+    const struct value *v = &t->v[i];
+    if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v));
+    t->save_work[i] = intern(t, &x, (struct work){.kind = WORK_SAVE, .rows = v->has});
+    for (int k = v->der; k >= 0; k = t->d[k].next)
+      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(t, v, &t->d[k]) : pass_work(t, v, &t->d[k]));
+  }
+  t->work = arena_copy(mem, found, sizeof *found * (size_t)t->nwork);
+  arena_close(&scratch);
+}
+
+void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w)
+{
+  w->n = 0;
+  for (int i = 0; i < p->n; i++) w->id[w->n++] = p->deriv[i] < 0 ? t->load_work[p->value[i]] : t->deriv_work[p->deriv[i]];
+  for (int i = 0; i < nroots; i++) w->id[w->n++] = t->save_work[roots[i]];
+}

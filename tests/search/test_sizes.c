@@ -1,0 +1,129 @@
+// Sizes and costs are kept by schedule and by kind of work. What is kept is what is computed anew.
+#include "examples.h"
+#include "search/space.h"
+
+#include <math.h>
+
+struct bench {
+  struct arena mem;
+  struct space s;
+  struct fctx f;
+  struct vocabulary voc;
+  struct worker w;
+  struct device dev[MAX_VISITS + 1];
+  struct table t;
+  struct model m;
+  int picks, chosen, shared;
+  int kept, works[64][MAX_PICK + MAX_ROOTS + 1]; // of the first picks of a table
+  double cost[64];
+  struct ground *ground;
+};
+
+static double sum_anew(const struct bench *b, const struct works *w, const struct sizes *z)
+{
+  struct term sum = {0};
+  for (int i = 0; i < w->n; i++) {
+    struct term x = cost_term(&b->m, &b->t.work[w->id[i]], z);
+    sum.compute += x.compute, sum.unique += x.unique, sum.again += x.again, sum.streams += x.streams, sum.tile += x.tile;
+  }
+  return cost_seconds(&b->m, &sum, z);
+}
+
+static void check_sizes(const struct bench *b, const struct sizes *z)
+{
+  int64_t blocks = 1;
+  for (int c = 0; c < b->s.nclass; c++) {
+    assert_int_equal(z->ext[c][GRID] * z->ext[c][LOOP] * z->ext[c][TILE], b->s.class[c].extent);
+    blocks *= z->ext[c][GRID];
+  }
+  assert_int_equal(blocks, z->blocks);
+  assert_int_equal(z->ext[b->t.sch.loop][LOOP], z->iterations);
+}
+
+static bool take(void *arg, const struct pick *p)
+{
+  struct bench *b = arg;
+  struct works w;
+  struct sized z[2], again[2], fresh[2];
+  uint64_t large[3] = {0};
+  int root = p->value[p->n - 1];
+  work_of(&b->t, p, &root, 1, &w);
+  assert_int_equal(w.n, p->n + 1);
+  int n = sizes_choose(b->ground, &w, z, 2, &large[0]);
+  assert_int_equal(sizes_choose(b->ground, &w, again, 2, &large[1]), n);
+  struct ground *g = sizes_open(&b->mem, &b->m, &b->t, -1, 0);
+  assert_int_equal(sizes_choose(g, &w, fresh, 2, &large[2]), n);
+  assert_true(large[0] == large[1] && large[0] == large[2]);
+  for (int i = 0; i < n; i++) {
+    const struct sizes *s = sizes_of(z[i].at);
+    check_sizes(b, s);
+    assert_true(z[i].at == again[i].at && !memcmp(s, sizes_of(fresh[i].at), sizeof *s));
+    assert_true(isfinite(z[i].cost) && (!i || z[i - 1].cost <= z[i].cost));
+    assert_memory_equal(&z[i].cost, &(double){sum_anew(b, &w, s)}, sizeof(double));
+    assert_memory_equal(&z[i].cost, &(double){sizes_cost(g, fresh[i].at, &w)}, sizeof(double));
+  }
+  for (int i = 0; n && i < b->kept; i++)
+    if (!memcmp(b->works[i], w.id, sizeof(int) * (size_t)w.n) && b->works[i][w.n] == -1) {
+      assert_memory_equal(&b->cost[i], &z[0].cost, sizeof(double));
+      b->shared++;
+    }
+  if (n && b->kept < 64) {
+    memcpy(b->works[b->kept], w.id, sizeof(int) * (size_t)w.n);
+    b->works[b->kept][w.n] = -1, b->cost[b->kept++] = z[0].cost;
+  }
+  b->picks++, b->chosen += n > 0;
+  return true;
+}
+
+// A schedule with one grid axis and a loop under which the output can be saved.
+static bool find_table(struct bench *b, int grid, int loop, int ndev)
+{
+  const struct search_opts o = {.max_values = 1500, .max_block_ops = 11};
+  mask has;
+  b->t = (struct table){.sch = {.ngrid = 1, .grid = {grid}, .loop = loop}};
+  saturate(&b->t, &b->mem, &b->w, &b->f, &b->voc, b->dev, ndev, &o);
+  extract_open(&b->mem, &b->t, ndev), work_open(&b->mem, &b->m, &b->t);
+  b->ground = sizes_open(&b->mem, &b->m, &b->t, -1, 0);
+  int v = b->s.out[0], found = 0;
+  b->kept = 0;
+  for (int i = 0; i < b->t.n; i++)
+    if (b->t.v[i].hash == b->w.ref.hash[v] && value_saveable(&b->s, &b->t, &b->t.v[i], &has) && has == b->s.visit[v].full && b->t.v[i].der >= 0) {
+      extract(&b->t, &i, 1, 11, ndev, 0, take, b);
+      found++;
+    }
+  return found > 0;
+}
+
+static void test_sizes(void **state)
+{
+  (void)state;
+  struct bench *b = calloc(1, sizeof *b);
+  char why[160];
+  int ndev = 0, tables = 0;
+  b->w.ex = expr_open();
+  expr_option_exp_laws(b->w.ex, false);
+  assert_int_equal(classes_build(&b->s, load(&b->mem, "m_rms", 0, NULL), why), OK);
+  finger_open(&b->f, &b->s, 7);
+  assert_int_equal(reference_build(&b->w.ref, &b->mem, &b->f, b->w.ex), OK);
+  vocabulary_build(&b->voc, &b->mem, &b->s);
+  for (int v = 0; v < b->s.nvisit; v++) {
+    enum op op = b->s.p->nodes[b->s.p->tensors[b->s.visit[v].tensor].node].op;
+    if (op != OP_INPUT && op != OP_CONST) continue;
+    b->dev[ndev++] = (struct device){.has = b->s.visit[v].full, .e = {b->w.ref.e[v]}, .ehash = expr_hash(b->w.ex, b->w.ref.e[v]),
+                                     .f = b->w.ref.f[v], .hash = b->w.ref.hash[v], .visit = v,
+                                     .input = op == OP_INPUT ? b->s.visit[v].tensor : -1};
+  }
+  b->m = (struct model){&b->s, &machine, b->dev};
+  for (int grid = 0; grid < b->s.nclass; grid++)
+    for (int loop = 0; loop < b->s.nclass; loop++) tables += (b->s.class[loop].kind & (CONTRACTED | REDUCED)) && grid != loop && find_table(b, grid, loop, ndev);
+  assert_true(tables > 0 && b->picks >= 40 && b->chosen >= 40 && b->shared > 10);
+  expr_close(b->w.ex);
+  arena_close(&b->w.pairs.mem), arena_close(&b->w.scratch), arena_close(&b->mem);
+  free(b);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
