@@ -6,26 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2 };
+enum { SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2, SIZES = 2 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
 const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
-struct group {   // those that need the same
-  uint64_t needs;
-  int n;
-  bool seen;
-};
-struct key {     // of an option, what is compared most
-  uint64_t needs, structure;
-  double cost;
-  int table;
-};
 struct gather {
-  struct planner *pl;
+  const struct planner *pl;
   struct options *to;
-  int table, roots[MAX_ROOTS];
+  int table, roots[MAX_ROOTS], taken;
   struct sized like[1 + PART_COUNTS]; // the cheapest with these sizes so far, by parts of the partial sums that are read; cost 0: none
 };
 
@@ -104,7 +94,17 @@ static void keep_option(struct options *to, const struct option *x)
   to->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
 }
 
-static uint64_t needs_hash(const struct option *x)
+bool options_append(struct options *to, const struct option *x)
+{
+  struct group *into = to->n < MOST_OPTIONS ? group_of(to, x->needs) : NULL;
+  if (!into) return false;
+  into->n++;
+  to->key[to->n] = (struct key){x->needs, x->structure, x->cost, x->table};
+  to->o[to->n++] = *x;
+  return true;
+}
+
+uint64_t option_needs(const struct option *x)
 {
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
@@ -145,7 +145,7 @@ static bool hopeless(const struct gather *g, const struct option *x, const struc
 // Sizes for a structure. Partial sums that it reads may come in any number of parts.
 static void size_option(struct gather *g, struct option *x, int reads)
 {
-  struct planner *pl = g->pl;
+  const struct planner *pl = g->pl;
   const struct table *t = &pl->tables[g->table];
   struct sized z[SIZES];
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
@@ -153,7 +153,7 @@ static void size_option(struct gather *g, struct option *x, int reads)
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
-    x->needs = needs_hash(x);
+    x->needs = option_needs(x);
     struct sized *like = &g->like[i + 1 - (reads < 0)];
     if (hopeless(g, x, like)) continue;
     int n = sizes_choose(pl->m, t, &x->p, g->roots, x->nmake, x->split, x->parts, z, SIZES, &g->to->too_large);
@@ -165,26 +165,33 @@ static void size_option(struct gather *g, struct option *x, int reads)
   }
 }
 
+bool option_describe(const struct planner *pl, struct option *x, int *reads)
+{
+  const struct table *t = &pl->tables[x->table];
+  int c;
+  *reads = -1;
+  for (int i = 0; i < x->p.n; i++) {
+    int leaf = x->p.deriv[i] < 0 ? t->v[x->p.value[i]].leaf : -1;
+    if (leaf < pl->nfixed) continue;
+    add_need(pl, x, leaf);
+    if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
+    if ((*reads >= 0 && *reads != c) || x->split >= 0) return false;
+    *reads = c;
+  }
+  x->structure = pick_hash(t, &x->p);
+  return true;
+}
+
 static bool take_pick(void *arg, const struct pick *p)
 {
   struct gather *g = arg;
-  struct planner *pl = g->pl;
-  const struct table *t = &pl->tables[g->table];
   struct option x = {.table = g->table, .node = -1, .p = *p, .nmake = g->to->nmake, .split = g->to->split,
                      .parts = g->to->parts, .kernels = 1};
   memcpy(x.make, g->to->make, sizeof x.make), memcpy(x.root, g->roots, sizeof x.root);
-  int reads = -1, c;
+  int reads;
+  if (g->pl->few && ++g->taken > g->pl->few) return false;
   g->to->graphs++;
-  for (int i = 0; i < p->n; i++) {
-    int leaf = p->deriv[i] < 0 ? t->v[p->value[i]].leaf : -1;
-    if (leaf < pl->nfixed) continue;
-    add_need(pl, &x, leaf);
-    if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
-    if ((reads >= 0 && reads != c) || x.split >= 0) return true; // two classes in parts at once
-    reads = c;
-  }
-  x.structure = pick_hash(t, p);
-  size_option(g, &x, reads);
+  if (option_describe(g->pl, &x, &reads)) size_option(g, &x, reads);
   return true;
 }
 
@@ -202,16 +209,14 @@ static bool find_roots(struct gather *g, int place)
   return anew;
 }
 
-static void block_options(struct planner *pl, struct options *to)
+static void block_options(const struct planner *pl, struct options *to, int t)
 {
-  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
-  for (int t = 0; t < pl->ntables; t++) {
-    struct gather g = {.pl = pl, .to = to, .table = t};
-    for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
-      if (pl->o->stop && *pl->o->stop) return;
-      to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
-      if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
-    }
+  int extra = pl->o->max_kernel_ops > 1 && !pl->few ? 3 : 0;
+  struct gather g = {.pl = pl, .to = to, .table = t};
+  for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
+    if (pl->o->stop && *pl->o->stop) return;
+    to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
+    if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
   }
 }
 
@@ -226,24 +231,24 @@ static bool need_tensor(const struct planner *pl, struct option *x, int t)
   return false;
 }
 
-static void library_option(struct planner *pl, struct options *to)
+bool option_library(const struct planner *pl, const struct options *to, struct option *x)
 {
   const struct device *d = &pl->m->dev[to->make[0]];
-  if (to->nmake != 1 || d->visit < 0) return;
+  if (to->nmake != 1 || d->visit < 0) return false;
   const struct graph *p = pl->m->s->p;
   int t = pl->m->s->visit[d->visit].tensor;
-  struct option x = {.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
-  x.make[0] = to->make[0];
-  const struct node *n = &p->nodes[x.node];
+  *x = (struct option){.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
+  x->make[0] = to->make[0];
+  const struct node *n = &p->nodes[x->node];
   if (op_rows[n->op].rule == RULE_VIEW) {
-    x.kernels = 0;
-    if (!need_tensor(pl, &x, t)) return;
+    x->kernels = 0;
+    if (!need_tensor(pl, x, t)) return false;
   }
-  for (int i = 0; i < n->nin && x.kernels; i++)
-    if (!need_tensor(pl, &x, n->in[i])) return;
-  x.cost = x.kernels ? cost_library(pl->m, n) : 0;
-  x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99), x.needs = needs_hash(&x);
-  keep_option(to, &x);
+  for (int i = 0; i < n->nin && x->kernels; i++)
+    if (!need_tensor(pl, x, n->in[i])) return false;
+  x->cost = x->kernels ? cost_library(pl->m, n) : 0;
+  x->structure = hash_mix(hash_mix(0, (uint64_t)x->node), 99), x->needs = option_needs(x);
+  return true;
 }
 
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts)
@@ -255,8 +260,16 @@ struct options *options_open(struct arena *mem, const int *make, int nmake, int 
   return x;
 }
 
-void options_fill(struct planner *pl, struct options *to)
+void options_clear(struct options *x)
 {
-  block_options(pl, to);
-  library_option(pl, to);
+  memset(x->group, 0, sizeof(struct group) * GROUPS);
+  x->n = x->step = 0, x->graphs = x->too_large = 0, x->complete = true;
+}
+
+bool options_step(const struct planner *pl, struct options *to)
+{
+  struct option x;
+  if (to->step < pl->ntables) block_options(pl, to, to->step);
+  else if (option_library(pl, to, &x)) keep_option(to, &x);
+  return to->step++ < pl->ntables;
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
+// A first look: from so many operators tried on, at so many graphs of a schedule, for so many results.
+enum { LOOK_FROM = 100000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
@@ -28,11 +30,14 @@ struct job {
   const struct target *t;
   struct search_opts o;
   struct vocabulary voc;
+  struct work work;
+  double start;          // seconds
   int nworker;
   struct worker *w;
   int ntable;
   struct table *table;
   struct arena *table_mem;
+  struct search_stats *table_stats;
   int *by;               // worker that made each table
   int nfixed, ncut, ndev;
   struct device dev[MAX_VISITS + MAX_CUTS];
@@ -43,10 +48,7 @@ struct job {
   bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
 };
 
-static bool stopped(const struct job *j)
-{
-  return j->o.stop && *j->o.stop;
-}
+static bool stopped(const struct job *j) { return work_stopped(&j->work); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
@@ -70,6 +72,7 @@ static void schedules(struct job *j)
       if (j->s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(j, &cap, grid, c);
   }
   j->table_mem = NEWS(j->mem, struct arena, j->ntable);
+  j->table_stats = NEWS(j->mem, struct search_stats, j->ntable);
   j->by = NEWS(j->mem, int, j->ntable);
 }
 
@@ -88,22 +91,70 @@ static bool offers(const struct job *j, const struct table *t, const struct valu
   return true;
 }
 
-static void saturate_one(void *arg, int i, int worker)
+static void empty_table(struct job *j, int i)
 {
-  struct job *j = arg;
-  struct table *t = &j->table[i];
-  struct worker *w = &j->w[worker];
-  if (stopped(j)) return;
   arena_close(&j->table_mem[i]);
-  *t = (struct table){.sch = t->sch};
-  saturate(t, &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
-  j->by[i] = worker;
+  j->table[i] = (struct table){.sch = j->table[i].sch};
+  j->table_stats[i] = (struct search_stats){0};
+}
+
+// Fingerprints go with the worker's scratch memory, but for those of values that may be cuts.
+static void keep_fingers(struct job *j, int i)
+{
+  struct table *t = &j->table[i];
   for (int k = 0; k < t->n; k++) {
     struct finger *f = &t->v[k].f;
     bool want = j->keep && offers(j, t, &t->v[k]);
     f->v = want ? arena_copy(&j->table_mem[i], f->v, sizeof *f->v * (size_t)f->n) : NULL;
   }
+}
+
+static bool make_table(void *arg, int i, int worker, double until)
+{
+  (void)until;
+  struct job *j = arg;
+  struct worker *w = &j->w[worker];
+  empty_table(j, i);
+  w->stats = (struct search_stats){0};
+  saturate(&j->table[i], &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
+  j->by[i] = worker, j->table_stats[i] = w->stats;
+  keep_fingers(j, i);
   arena_close(&w->scratch);
+  return true;
+}
+
+static void pack_table(void *arg, int i, struct str *out)
+{
+  const struct job *j = arg;
+  stats_pack(&j->table_stats[i], out);
+  table_pack(&j->table[i], out);
+}
+
+static bool restore_offers(struct job *j, struct table *t, struct worker *w)
+{
+  for (int k = 0; j->keep && k < t->n; k++)
+    if (offers(j, t, &t->v[k]) && !value_restore(t, w, j->f, &j->o, k)) return false;
+  return true;
+}
+
+static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
+{
+  struct job *j = arg;
+  struct worker *w = &j->w[0];
+  empty_table(j, i);
+  stats_unpack(&j->table_stats[i], in);
+  table_open(&j->table[i], &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut);
+  *whole = table_unpack(&j->table[i], &j->table_mem[i], j->s, in) && restore_offers(j, &j->table[i], w);
+  if (*whole) keep_fingers(j, i);
+  else empty_table(j, i);
+  j->by[i] = w->id;
+  arena_close(&w->scratch);
+  return *whole;
+}
+
+static void saturate_all(struct job *j, int stage)
+{
+  work_run(&j->work, &(struct batch){stage, 0, j->ntable, true, j, make_table, pack_table, unpack_table});
 }
 
 static void add_device(struct job *j, int visit, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
@@ -177,45 +228,138 @@ static int *find_homes(struct job *j)
 
 static void count(struct job *j, struct search_stats *s)
 {
-  for (int w = 0; w < j->nworker; w++) {
-    s->states += j->w[w].stats.states, s->values += j->w[w].stats.values;
-    for (int k = 0; k < PRUNES; k++) s->pruned[k] += j->w[w].stats.pruned[k];
-    j->w[w].stats = (struct search_stats){0};
+  for (int i = 0; i < j->ntable; i++) {
+    const struct search_stats *t = &j->table_stats[i];
+    s->states += t->states, s->values += t->values;
+    for (int k = 0; k < PRUNES; k++) s->pruned[k] += t->pruned[k];
   }
 }
 
-static void tell(struct job *j, struct search_result *r, double done)
+static void tell(const struct job *j, const struct search_result *r, double done)
 {
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
-static void finish(struct job *j, struct planner *pl, struct search_result *r)
+// ---- plans as kernel graphs -----------------------------------------------------------------------------------------
+
+enum verdict { UNKNOWN, RIGHT, WRONG };
+struct trial {
+  const struct job *j;
+  const struct planner *pl;
+  const struct plan *plan;
+  char *verdict; // by plan
+};
+
+static bool graph_of(struct arena *mem, const struct trial *t, int i, struct graph **g)
 {
-  struct plan *plans = NEWS(j->mem, struct plan, j->o.most);
-  int n = plan_kernels(pl, plans, j->o.most);
-  r->found = NEWS(j->out, struct found, n + 1);
-  for (int i = 0; i < n && !(stopped(j) && r->n); i++) {
-    struct err e = {0};
-    struct found *f = &r->found[r->n];
-    *f = (struct found){.cost = plans[i].cost};
-    int made = assemble(j->out, pl, &plans[i], &f->g, &e);
-    if (made == OK) made = graph_check(f->g, &e);
-    if (made != OK || !verify_filter(j->s->p, f->g, j->o.seed + (uint64_t)i)) {
-      r->stats.pruned[PRUNE_FINGER]++;
-      continue;
-    }
-    r->stats.verified++;
-    for (int k = 0; k < plans[i].n; k++) {
-      f->kernels += plans[i].k[k]->kernels;
-      f->block_ops = MAX(f->block_ops, plans[i].k[k]->p.ops);
-    }
-    plan_text(pl, &plans[i], f->schedule, sizeof f->schedule);
-    f->structure = r->n;
-    for (int k = 0; k < i; k++)
-      if (plans[k].family == plans[i].family) f->structure = MIN(f->structure, k);
-    r->n++;
-    tell(j, r, 0.8 + 0.2 * i / n);
+  struct err e = {0};
+  return assemble(mem, t->pl, &t->plan[i], g, &e) == OK && graph_check(*g, &e) == OK;
+}
+
+static bool try_plan(void *arg, int i, int worker, double until)
+{
+  (void)worker, (void)until;
+  struct trial *t = arg;
+  struct arena mem = {0};
+  struct graph *g;
+  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->j->s->p, g, t->j->o.seed + (uint64_t)i);
+  t->verdict[i] = right ? RIGHT : WRONG;
+  arena_close(&mem);
+  return true;
+}
+
+static void pack_verdict(void *arg, int i, struct str *out)
+{
+  const struct trial *t = arg;
+  put_number(out, (uint64_t)t->verdict[i]);
+}
+
+static bool unpack_verdict(void *arg, int i, struct bytes *in, bool *whole)
+{
+  struct trial *t = arg;
+  t->verdict[i] = (char)get_number(in, WRONG);
+  return *whole = !in->bad && t->verdict[i];
+}
+
+// Op-by-op, by the model.
+static double cost_base(const struct model *m)
+{
+  const struct graph *p = m->s->p;
+  double sum = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    enum rule rule = op_rows[p->nodes[i].op].rule;
+    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
   }
+  return sum;
+}
+
+static void add_found(const struct trial *t, int i, struct search_result *r)
+{
+  const struct plan *p = &t->plan[i];
+  struct found *f = &r->found[r->n];
+  *f = (struct found){.cost = p->cost};
+  CHECK(graph_of(t->j->out, t, i, &f->g));
+  for (int k = 0; k < p->n; k++) {
+    f->kernels += p->k[k]->kernels;
+    f->block_ops = MAX(f->block_ops, p->k[k]->p.ops);
+  }
+  plan_text(t->pl, p, f->schedule, sizeof f->schedule);
+  f->structure = r->n;
+  for (int k = 0; k < i; k++)
+    if (t->plan[k].family == p->family) f->structure = MIN(f->structure, k);
+  r->n++;
+}
+
+// Plans, and those of them that the verifier lets pass. After a stop one is enough, and what a first look found stays
+// where it is better.
+static void finish(struct job *j, struct planner *pl, int most, struct search_result *r)
+{
+  struct plan *plans = NEWS(j->mem, struct plan, most);
+  int n = plan_kernels(pl, plans, most), right = 0;
+  struct trial t = {j, pl, plans, NEWS(j->mem, char, n + 1)};
+  work_run(pl->work, &(struct batch){UNIT_PLAN, 0, n, false, &t, try_plan, pack_verdict, unpack_verdict});
+  for (int i = 0; i < n; i++) right += t.verdict[i] == RIGHT;
+  for (int i = 0; i < n && !right; i++)
+    if (t.verdict[i] == UNKNOWN) try_plan(&t, i, 0, 0), right += t.verdict[i] == RIGHT;
+  struct search_result all = {.found = NEWS(j->out, struct found, right + 1)};
+  for (int i = 0; i < n; i++) {
+    pl->stats->verified += t.verdict[i] == RIGHT, pl->stats->pruned[PRUNE_FINGER] += t.verdict[i] == WRONG;
+    if (t.verdict[i] == RIGHT) add_found(&t, i, &all);
+  }
+  if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
+  r->n = all.n, r->found = all.found;
+  if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_base(pl->m)) r->stats.first = now_seconds() - j->start;
+  tell(j, r, 1);
+}
+
+static void add_outputs(struct job *j)
+{
+  const struct reference *r = &j->w[0].ref;
+  for (int o = 0; o < j->s->nout; o++) {
+    int v = j->s->out[o];
+    add_device(j, v, j->s->visit[v].full, &r->f[v], r->hash[v], j->w[0].ex, r->e[v]);
+  }
+}
+
+// Something verified early, for whoever stops the search or watches it: kernels that read inputs only, as the tables
+// without cuts have them, between library operators; few of each schedule. It leaves no trace in the final result.
+static void first_look(struct job *j, struct search_result *r)
+{
+  int ndev = j->ndev;
+  struct search_stats stats = {0};
+  struct search_opts o = j->o;
+  struct work work;
+  o.store = NULL, o.crew = NULL, o.timed = NULL;
+  work_open(&work, &o, &stats);
+  if (j->keep) add_visits(j, false);
+  j->ncut = j->ndev - j->nfixed;
+  add_outputs(j);
+  struct model model = {j->s, j->t, j->dev};
+  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
+                       .ncut = j->ncut, .ndev = j->ndev, .o = &o, .stats = &stats, .mem = j->mem, .work = &work, .few = LOOK};
+  finish(j, &pl, LOOK_MOST, r);
+  work_close(&work);
+  j->ndev = ndev, j->ncut = 0;
 }
 
 // What cut the space, and what to raise.
@@ -271,26 +415,27 @@ static void run(struct job *j, struct search_result *r)
   add_visits(j, true);
   j->nfixed = j->ndev;
   j->keep = j->o.max_kernel_ops > 1;
-  pool_run(j->nworker, j->ntable, saturate_one, j);
+  saturate_all(j, UNIT_INPUTS);
   count(j, &r->stats);
   tell(j, r, 0.2);
+  bool first = !j->o.crew || !j->o.crew->rank;
+  if (first && !j->asked && !stopped(j) && r->stats.states >= LOOK_FROM) first_look(j, r);
   j->all_cuts = true;
   if (j->keep) {
     j->all_cuts = add_cuts(j);
     j->ncut = j->ndev - j->nfixed, j->keep = false;
-    pool_run(j->nworker, j->ntable, saturate_one, j);
+    saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
   }
   for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
   tell(j, r, 0.6);
-  for (int o = 0; o < j->s->nout; o++) {
-    int v = j->s->out[o];
-    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
-  }
+  add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, j->later_ops, &r->stats, j->mem, true};
+  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
+                       .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
+                       .mem = j->mem, .work = &j->work, .complete = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
-  else if (!stopped(j)) finish(j, &pl, r);
+  else if (!stopped(j)) finish(j, &pl, j->o.most, r);
   j->all_graphs = pl.complete;
   r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
 }
@@ -342,7 +487,10 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .o = *o, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
+  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .o = *o, .start = start, .nworker = MAX(1, MIN(o->threads, (int)THREADS))};
+  j->o.threads = j->nworker;
+  if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
+  work_open(&j->work, &j->o, &r->stats);
   j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
   if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
   if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
@@ -362,6 +510,7 @@ static void search(struct arena *mem, const struct graph *p, const struct target
     for (int i = 0; i < j->nworker; i++) expr_close(j->w[i].ex), arena_close(&j->w[i].scratch);
     for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
   }
+  work_close(&j->work);
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
 }

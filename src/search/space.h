@@ -13,6 +13,8 @@
 //   schedule   which classes the grid axes and the loop axis run over
 //   device value   what one kernel leaves in device memory for another: whole classes, or only the grid piece
 //              of a class (partial sums)
+//   unit       a piece of work that depends on nothing but its number: a schedule to saturate, a set of device tensors
+//              to find kernels for, a plan to verify
 //
 //   classes.c   program -> classes and visits
 //   finger.c    values over small extents and a prime field: the identity of a value
@@ -25,6 +27,8 @@
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
 //   kernels.c   chains of kernels that end in the program's outputs
+//   work.c      units of work: kept for a run after this one, shared with other processes
+//   pack.c      tables and options as bytes
 //   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
 //   search.c    the line through all of these
@@ -32,6 +36,8 @@
 #define MICA_SPACE_H
 
 #include "search/search.h"
+
+#include <pthread.h>
 
 enum { MAX_CLASSES = 20, MAX_VISITS = 256, MAX_AXES = MAX_GRID };
 enum piece { GRID, LOOP, TILE };
@@ -203,6 +209,54 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
 // May a kernel save value v of t? Then *has is the device tensor's mask.
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
 
+// The first steps of saturate: an empty table, then what its kernels can load.
+void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+                const struct device *dev, int ndev);
+// Expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. false: they
+// are not those that its hashes say.
+bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
+// What one operator makes of values of t, as masks and phase; false where it fits none.
+bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v);
+
+// ---- work.c: units of work -----------------------------------------------------------------------------------
+
+struct bytes {       // being read; what is read of bad ones is 0
+  const unsigned char *p, *end;
+  bool bad;
+};
+// Units first to first + n - 1 of one stage. A unit is made at once, or further each time until it is whole.
+enum { UNIT_INPUTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN }; // a schedule over inputs, and over cuts too; a set of device tensors; a plan
+struct batch {
+  int stage, first, n;
+  bool kept; // in the store
+  void *arg;
+  bool (*make)(void *arg, int i, int worker, double until); // is it whole? It should return soon after `until`
+  void (*pack)(void *arg, int i, struct str *out);
+  bool (*unpack)(void *arg, int i, struct bytes *in, bool *whole); // false: bytes that nothing can have written
+};
+struct work {
+  const struct search_opts *o;
+  struct search_stats *stats; // resumed
+  int batches;                // begun so far
+  pthread_mutex_t lock;       // of the store
+  bool stopped;               // some process of the crew was asked to stop, and all know
+};
+void work_open(struct work *w, const struct search_opts *o, struct search_stats *stats);
+void work_close(struct work *w);
+void work_run(struct work *w, const struct batch *b); // until all are whole, or a stop
+bool work_stopped(const struct work *w);              // the same in all processes of the crew
+
+// ---- pack.c: tables and options as bytes -----------------------------------------------------------------------
+
+void put_number(struct str *s, uint64_t x);
+uint64_t get_number(struct bytes *b, uint64_t most); // bad beyond `most`
+void stats_pack(const struct search_stats *s, struct str *out);
+void stats_unpack(struct search_stats *s, struct bytes *in);
+void table_pack(const struct table *t, struct str *out);
+// Masks and phases are not in the bytes: operators are applied again. t is empty, with its schedule and leaves
+// (table_open).
+bool table_unpack(struct table *t, struct arena *mem, const struct space *s, struct bytes *in);
+
 // ---- extract.c: graphs -----------------------------------------------------------------------------------
 
 enum { MAX_PICK = 64, MAX_LEAVES = 12 };
@@ -264,7 +318,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
+enum { MAX_ROOTS = 6, MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256, GROUPS = 1024 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
@@ -290,7 +344,19 @@ struct planner {
   int later_ops;        // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
   struct search_stats *stats;
   struct arena *mem;
+  struct work *work;
+  int few;              // graphs to take of a schedule, for a first look; 0: all
   bool complete;
+};
+struct group {          // options that need the same
+  uint64_t needs;
+  int n;
+  bool seen;
+};
+struct key {            // of an option, what is compared most
+  uint64_t needs, structure;
+  double cost;
+  int table;
 };
 struct options {
   int nmake, make[MAX_ROOTS];
@@ -298,8 +364,9 @@ struct options {
   int64_t parts;
   int n;
   struct option *o;
-  struct key *key;      // of options.c
-  struct group *group;
+  struct key *key;
+  struct group *group;  // GROUPS of them, by hash
+  int step;             // tables that were looked at; one more after library operators
   uint64_t graphs, too_large;
   bool complete;
   double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
@@ -308,7 +375,17 @@ struct options {
 extern const int64_t part_counts[PART_COUNTS]; // partial sums come in one of these numbers of parts
 bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
-void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
+void options_clear(struct options *x); // as options_open made it
+bool options_step(const struct planner *pl, struct options *to); // one table more; false: that was the last. Touches nothing but *to
+// What follows from the table, the pick and the split of x; *reads: the class whose partial sums it reads, or -1. false:
+// of two classes, or of one while it leaves those of another.
+bool option_describe(const struct planner *pl, struct option *x, int *reads);
+bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
+uint64_t option_needs(const struct option *x);
+// Another of the same; false where there is no place. An option of a set that is read back.
+bool options_append(struct options *to, const struct option *x);
+void options_pack(const struct planner *pl, const struct options *x, struct str *out); // pack.c
+bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);   // x as options_open made it, or changed
 int canonical_device(const struct planner *pl, int d); // the first device tensor with the same program tensor
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
