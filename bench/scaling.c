@@ -5,6 +5,7 @@
 #include "core/core.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static const double PERIOD = 1; // of work.c
 
@@ -69,6 +70,19 @@ static void simulate(const struct log *l, int workers, double *rounds, double *t
   }
 }
 
+static void print_stages(const struct log *l, double *sum)
+{
+  static const char *const names[] = {"schedules over inputs", "schedules over inputs and cuts", "sets of device tensors", "plans to verify"};
+  for (uint64_t stage = 0; stage < COUNT(names); stage++) {
+    int n = 0;
+    double all = 0, longest = 0;
+    for (int i = 0; i < l->n; i++)
+      if (l->u[i].id >> 32 == stage) n++, all += l->u[i].seconds, longest = MAX(longest, l->u[i].seconds);
+    printf("%4d %-30s %7.2f s, the longest %.2f s\n", n, names[stage], all, longest);
+    *sum += all;
+  }
+}
+
 int main(int argc, char **argv)
 {
   struct arena mem = {0};
@@ -83,17 +97,18 @@ int main(int argc, char **argv)
     struct log l = {0};
     struct search_opts s = job_search_opts(&j);
     struct search_result r;
+    clock_t start = clock();
     s.progress = NULL, s.timed = on_unit, s.timed_arg = &l;
     if (!j.split.parts[i].searchable || search_run(&mem, j.split.parts[i].g, &j.target, &s, &r, &e) != OK) continue;
-    double sum = 0, longest = 0, rounds, threads;
-    for (int k = 0; k < l.n; k++) sum += l.u[k].seconds, longest = MAX(longest, l.u[k].seconds);
-    double rest = r.stats.seconds - sum;
-    printf("part %d: %.2f s, of which %.2f s in %d units, the longest %.2f s\n\n", i + 1, r.stats.seconds, sum, l.n, longest);
+    double all = (double)(clock() - start) / CLOCKS_PER_SEC, sum = 0, rounds, threads;
+    print_stages(&l, &sum);
+    double rest = MAX(0, all - sum);
+    printf("by every process for itself: %.2f s of %.2f s\n\n", rest, all);
     printf("| workers | threads of one process | processes of one thread |\n| --- | --- | --- |\n");
     for (int k = 1; k <= 64; k *= 2) {
       simulate(&l, k, &rounds, &threads);
-      printf("| %d | %.2f s, %.1f x | %.2f s, %.1f x |\n", k, rest + threads, r.stats.seconds / (rest + threads), rest + rounds,
-             r.stats.seconds / (rest + rounds));
+      printf("| %d | %.2f s, %.1f x | %.2f s, %.1f x |\n", k, rest + threads, all / (rest + threads), rest + rounds,
+             all / (rest + rounds));
     }
     arena_close(&l.mem);
   }

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // How many processes did mpirun start? 1 where it did not start this one.
 static int launched(void)

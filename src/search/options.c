@@ -211,11 +211,12 @@ static bool find_roots(struct gather *g, int place)
 
 static void block_options(const struct planner *pl, struct options *to, int t)
 {
-  int extra = pl->o->max_kernel_ops > 1 && !pl->few ? 3 : 0;
+  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
   struct gather g = {.pl = pl, .to = to, .table = t};
   for (int home = 0; home < HOMES && find_roots(&g, home); home++) {
     if (pl->o->stop && *pl->o->stop) return;
     to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, &g);
+    if (pl->few) g.taken = 0;
     if (extra) to->complete &= extract(&pl->tables[t], g.roots, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, &g);
   }
 }

@@ -312,7 +312,7 @@ static void add_found(const struct trial *t, int i, struct search_result *r)
 
 // Plans, and those of them that the verifier lets pass. After a stop one is enough, and what a first look found stays
 // where it is better.
-static void finish(struct job *j, struct planner *pl, int most, struct search_result *r)
+static void finish(struct job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
   struct plan *plans = NEWS(j->mem, struct plan, most);
   int n = plan_kernels(pl, plans, most), right = 0;
@@ -329,7 +329,7 @@ static void finish(struct job *j, struct planner *pl, int most, struct search_re
   if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
   r->n = all.n, r->found = all.found;
   if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_base(pl->m)) r->stats.first = now_seconds() - j->start;
-  tell(j, r, 1);
+  tell(j, r, done);
 }
 
 static void add_outputs(struct job *j)
@@ -341,25 +341,34 @@ static void add_outputs(struct job *j)
   }
 }
 
-// Something verified early, for whoever stops the search or watches it: kernels that read inputs only, as the tables
-// without cuts have them, between library operators; few of each schedule. It leaves no trace in the final result.
-static void first_look(struct job *j, struct search_result *r)
+// Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
+// trace in the final result.
+static void look(struct job *j, struct search_result *r, double done)
 {
   int ndev = j->ndev;
+  bool first = !j->o.crew || !j->o.crew->rank; // who answers
   struct search_stats stats = {0};
   struct search_opts o = j->o;
   struct work work;
+  if (!first || j->asked || stopped(j) || r->stats.states < LOOK_FROM || r->stats.first > 0) return;
   o.store = NULL, o.crew = NULL, o.timed = NULL;
   work_open(&work, &o, &stats);
-  if (j->keep) add_visits(j, false);
-  j->ncut = j->ndev - j->nfixed;
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
-                       .ncut = j->ncut, .ndev = j->ndev, .o = &o, .stats = &stats, .mem = j->mem, .work = &work, .few = LOOK};
-  finish(j, &pl, LOOK_MOST, r);
+  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed, .ncut = j->ncut, .ndev = j->ndev,
+                       .o = &o, .later_ops = j->later_ops, .stats = &stats, .mem = j->mem, .work = &work, .few = LOOK};
+  finish(j, &pl, LOOK_MOST, done, r);
   work_close(&work);
-  j->ndev = ndev, j->ncut = 0;
+  j->ndev = ndev;
+}
+
+// Kernels that read inputs only, as the tables without cuts have them, between library operators.
+static void first_look(struct job *j, struct search_result *r)
+{
+  if (j->keep) add_visits(j, false);
+  j->ncut = j->ndev - j->nfixed;
+  look(j, r, 0.25);
+  j->ndev = j->nfixed, j->ncut = 0;
 }
 
 // What cut the space, and what to raise.
@@ -418,14 +427,14 @@ static void run(struct job *j, struct search_result *r)
   saturate_all(j, UNIT_INPUTS);
   count(j, &r->stats);
   tell(j, r, 0.2);
-  bool first = !j->o.crew || !j->o.crew->rank;
-  if (first && !j->asked && !stopped(j) && r->stats.states >= LOOK_FROM) first_look(j, r);
+  first_look(j, r);
   j->all_cuts = true;
   if (j->keep) {
     j->all_cuts = add_cuts(j);
     j->ncut = j->ndev - j->nfixed, j->keep = false;
     saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
+    look(j, r, 0.5);
   }
   for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
   tell(j, r, 0.6);
@@ -435,7 +444,7 @@ static void run(struct job *j, struct search_result *r)
                        .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
                        .mem = j->mem, .work = &j->work, .complete = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
-  else if (!stopped(j)) finish(j, &pl, j->o.most, r);
+  else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
   j->all_graphs = pl.complete;
   r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
 }

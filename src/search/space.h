@@ -345,7 +345,7 @@ struct planner {
   struct search_stats *stats;
   struct arena *mem;
   struct work *work;
-  int few;              // graphs to take of a schedule, for a first look; 0: all
+  int few;              // graphs to take of a schedule at a time, for a first look; 0: all
   bool complete;
 };
 struct group {          // options that need the same

@@ -7,8 +7,8 @@
 // where a unit is cut, never what comes out.
 #include "search/space.h"
 
-#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 static const double PERIOD = 1; // seconds
 
@@ -49,11 +49,19 @@ static void keep(struct work *w, const struct batch *b, int i)
   str_free(&bytes);
 }
 
+// What this thread has worked, whatever else the machine does.
+static double worked(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void timed(struct work *w, const struct batch *b, int i, double start)
 {
   if (!w->o->timed) return;
   pthread_mutex_lock(&w->lock);
-  w->o->timed(w->o->timed_arg, w->batches, unit_of(b, i), now_seconds() - start);
+  w->o->timed(w->o->timed_arg, w->batches, unit_of(b, i), worked() - start);
   pthread_mutex_unlock(&w->lock);
 }
 
@@ -64,8 +72,8 @@ static void make_one(void *arg, int k, int worker)
   int i = r->mine[k];
   bool whole = false, all = alone(r->w);
   while (!whole && !flagged(r->w)) {
-    double start = now_seconds(), until = all ? start + PERIOD : r->until;
-    if (!all && start > until) return;
+    double now = now_seconds(), start = worked(), until = all ? now + PERIOD : r->until;
+    if (now > until) return;
     whole = r->b->make(r->b->arg, i, worker, until);
     timed(r->w, r->b, i, start);
     if (flagged(r->w)) return;

@@ -120,7 +120,7 @@ static void stop_at_first(void *arg, const struct search_stats *s, double best_u
 static void test_first_look(void **state)
 {
   (void)state;
-  static const struct setting_of rows[] = {{"m_gated", 0, 0}, {"g_fmha", 0, 0}, {"llama_rms_lora", 0, 0}};
+  static const struct setting_of rows[] = {{"g_fmha", 0, 0}, {"llama_rms_lora", 0, 0}};
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct arena mem = {0};
     struct watch w = {0};
