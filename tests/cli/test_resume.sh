@@ -12,7 +12,7 @@ complain() {
   failures=$((failures + 1))
 }
 
-program=examples/ngpt_alpha.mica
+program=examples/llama_rms_lora.mica
 [ -z "${MICA_SANITIZED:-}" ] || program=examples/m_ntrans.mica
 search() { "$MICA" search "$program" --dtype f32 --threads 2 --top 2 --quiet --db "$1" --json "$2"; }
 number() { grep -o "\"$1\": *[0-9.e-]*" "$2" | head -1 | sed 's/.*: *//'; }
@@ -24,7 +24,7 @@ search "$work/alone.db" "$work/alone.json" || complain "the search alone failed"
 seconds=$(number seconds "$work/alone.json")
 
 RANDOM=4
-for part in 60 40 70; do
+for part in 50 40; do
   pause=$(awk -v s="$seconds" -v p=$((part + RANDOM % 20)) 'BEGIN { print s * p / 100 }')
   search "$work/killed.db" "$work/killed.json" &
   pid=$!
@@ -39,10 +39,6 @@ cmp -s <(answer "$work/alone.json") <(answer "$work/end.json") || {
   complain "the answer is another one"
   diff <(answer "$work/alone.json") <(answer "$work/end.json") | head -20
 }
-
-# What a search that ended had left is gone, and --fresh takes nothing.
-search "$work/killed.db" "$work/again.json" || complain "the search once more failed"
-[ "$(number resumed "$work/again.json")" = 0 ] || complain "units stayed in the database"
 
 [ $failures = 0 ] || { echo "$failures failed"; exit 1; }
 echo "all passed"
