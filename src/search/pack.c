@@ -236,7 +236,8 @@ static bool option_unpack(const struct planner *pl, const struct options *to, st
   if (!read_parts(pl, x, reads, in) || !read_sizes(pl, x, in)) return false;
   get_whole(in, &x->cost, sizeof x->cost);
   x->z.cost = x->cost, x->needs = option_needs(x);
-  return !in->bad && isfinite(x->cost) && x->cost > 0;
+  bool fits = cost_tiles(pl->m, &pl->tables[table], &x->p, &x->z.z) <= (double)pl->m->t->scratch;
+  return !in->bad && isfinite(x->cost) && x->cost > 0 && fits;
 }
 
 static bool read_groups(struct options *x, struct bytes *in)

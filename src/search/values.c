@@ -206,7 +206,7 @@ static void try_pair(struct run *r, enum op op, int x, int y)
   try_map(r, &in, -1, x, y);
 }
 
-// Folds pieces of class c that the tile stores; with an accumulator also the loop piece.
+// What a fold takes: the pieces of class c that the tile stores; with an accumulator also the loop piece.
 static mask fold_over(const struct run *r, enum op op, const struct value *a, int c)
 {
   return (c < 0 ? 0 : a->stored & all_of(c)) | (op_rows[op].rule == RULE_ACCUM ? r->loop : 0);
@@ -363,7 +363,7 @@ bool value_derive(const struct space *s, const struct table *t, const struct der
   bool map = rule == RULE_MAP, product = d->op == OP_MATMUL, accum = rule == RULE_ACCUM;
   mask loop = t->sch.loop < 0 ? 0 : bit(t->sch.loop, LOOP), over = map || d->cls < 0 ? 0 : a->stored & all_of(d->cls);
   if ((!map && !product && !accum && rule != RULE_REDUCE) || op_rows[d->op].least != 1 + !!b) return false;
-  if ((product && !over) || (rule == RULE_REDUCE && d->cls < 0) || (accum && a->phase != VARYING)) return false;
+  if ((!map && d->cls >= 0 && !over) || (!map && !accum && d->cls < 0) || (accum && a->phase != VARYING)) return false;
   v->has = a->has, v->stored = a->stored, v->phase = a->phase;
   for (int c = 0; b && c < s->nclass; c++) {
     mask sa = a->stored & all_of(c), sb = b->stored & all_of(c);
@@ -393,17 +393,14 @@ static bool restore(struct run *r, int i)
   if (!restore(r, d->a) || (d->b >= 0 && !restore(r, d->b))) return false;
   const struct value *a = &r->t->v[d->a], *b = d->b < 0 ? NULL : &r->t->v[d->b];
   const struct instance plain = {d->op, attrs_default(d->op), -1}, *in = d->attrs < 0 ? &plain : &r->voc->i[d->attrs];
-  if (op_rows[d->op].rule == RULE_MAP) {
-    v->e = map_expr(r, in, a, b);
-    if (!map_finger(r, in, a, b, &v->f)) return false;
-  } else if (b) {
-    v->e = product_expr(r, a, b, a->stored & all_of(d->cls));
-    finger_product(r->f, &r->w->scratch, &a->f, &b->f, a->stored & all_of(d->cls), &v->f);
-  } else {
-    v->e = fold_expr(r, d->op, a, d->cls, fold_over(r, d->op, a, d->cls));
-    fold_finger(r, d->op, a, fold_over(r, d->op, a, d->cls), &v->f);
-  }
-  return finger_hash(&v->f) == v->hash && expr_hash(r->w->ex, v->e) == v->ehash && (r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, v->e));
+  bool map = op_rows[d->op].rule == RULE_MAP;
+  mask over = map ? 0 : fold_over(r, d->op, a, d->cls);
+  v->e = map ? map_expr(r, in, a, b) : b ? product_expr(r, a, b, over) : fold_expr(r, d->op, a, d->cls, over);
+  if (expr_hash(r->w->ex, v->e) != v->ehash || !(r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, v->e))) return false;
+  if (map && !map_finger(r, in, a, b, &v->f)) return false;
+  if (!map && b) finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v->f);
+  else if (!map) fold_finger(r, d->op, a, over, &v->f);
+  return finger_hash(&v->f) == v->hash;
 }
 
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i)

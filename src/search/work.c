@@ -7,6 +7,7 @@
 // where a unit is cut, never what comes out.
 #include "search/space.h"
 
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -123,14 +124,14 @@ static void hear(struct round *r, struct bytes *in, bool own)
   r->w->stopped |= get_number(in, 1);
   while (in->p < in->end && !in->bad) {
     int i = (int)get_number(in, (uint64_t)r->b->n - 1);
-    bool whole = get_number(in, 1), got;
+    bool whole = get_number(in, 1);
     size_t n = get_number(in, (uint64_t)(in->end - in->p));
     CHECK(!in->bad);
     struct bytes one = {in->p, in->p + n, false};
     in->p += n;
     r->state[i] = whole ? DONE : OPEN;
     if (own) continue;
-    CHECK(r->b->unpack(r->b->arg, i, &one, &got) && got == whole);
+    if (!r->b->unpack(r->b->arg, i, &one, &r->whole[i]) && whole) r->b->make(r->b->arg, i, 0, INFINITY);
     if (kept(r)) keep(r->w, r->b, i);
   }
 }
