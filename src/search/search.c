@@ -240,95 +240,14 @@ static void tell(const struct job *j, const struct search_result *r, double done
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
-// ---- plans as kernel graphs -----------------------------------------------------------------------------------------
-
-enum verdict { UNKNOWN, RIGHT, WRONG };
-struct trial {
-  const struct job *j;
-  const struct planner *pl;
-  const struct plan *plan;
-  char *verdict; // by plan
-};
-
-static bool graph_of(struct arena *mem, const struct trial *t, int i, struct graph **g)
-{
-  struct err e = {0};
-  return assemble(mem, t->pl, &t->plan[i], g, &e) == OK && graph_check(*g, &e) == OK;
-}
-
-static bool try_plan(void *arg, int i, int worker, double until)
-{
-  (void)worker, (void)until;
-  struct trial *t = arg;
-  struct arena mem = {0};
-  struct graph *g;
-  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->j->s->p, g, t->j->o.seed + (uint64_t)i);
-  t->verdict[i] = right ? RIGHT : WRONG;
-  arena_close(&mem);
-  return true;
-}
-
-static void pack_verdict(void *arg, int i, struct str *out)
-{
-  const struct trial *t = arg;
-  put_number(out, (uint64_t)t->verdict[i]);
-}
-
-static bool unpack_verdict(void *arg, int i, struct bytes *in, bool *whole)
-{
-  struct trial *t = arg;
-  t->verdict[i] = (char)get_number(in, WRONG);
-  return *whole = !in->bad && t->verdict[i];
-}
-
-// Op-by-op, by the model.
-static double cost_base(const struct model *m)
-{
-  const struct graph *p = m->s->p;
-  double sum = 0;
-  for (int i = 0; i < p->nnodes; i++) {
-    enum rule rule = op_rows[p->nodes[i].op].rule;
-    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
-  }
-  return sum;
-}
-
-static void add_found(const struct trial *t, int i, struct search_result *r)
-{
-  const struct plan *p = &t->plan[i];
-  struct found *f = &r->found[r->n];
-  *f = (struct found){.cost = p->cost};
-  CHECK(graph_of(t->j->out, t, i, &f->g));
-  for (int k = 0; k < p->n; k++) {
-    f->kernels += p->k[k]->kernels;
-    f->block_ops = MAX(f->block_ops, p->k[k]->p.ops);
-  }
-  plan_text(t->pl, p, f->schedule, sizeof f->schedule);
-  f->structure = r->n;
-  for (int k = 0; k < i; k++)
-    if (t->plan[k].family == p->family) f->structure = MIN(f->structure, k);
-  r->n++;
-}
-
-// Plans, and those of them that the verifier lets pass. After a stop one is enough, and what a first look found stays
-// where it is better.
+// Plans, and those of them that the verifier lets pass. After a stop what a first look found stays where it is better.
 static void finish(struct job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
-  struct plan *plans = NEWS(j->mem, struct plan, most);
-  int n = plan_kernels(pl, plans, most), right = 0;
-  struct trial t = {j, pl, plans, NEWS(j->mem, char, n + 1)};
-  work_run(pl->work, &(struct batch){UNIT_PLAN, 0, n, false, &t, try_plan, pack_verdict, unpack_verdict});
-  for (int i = 0; i < n; i++) right += t.verdict[i] == RIGHT;
-  for (int i = 0; i < n && !right; i++)
-    if (t.verdict[i] == UNKNOWN) try_plan(&t, i, 0, 0), right += t.verdict[i] == RIGHT;
-  struct search_result all = {.found = NEWS(j->out, struct found, right + 1)};
-  for (int i = 0; i < n; i++) {
-    pl->stats->verified += t.verdict[i] == RIGHT, pl->stats->pruned[PRUNE_FINGER] += t.verdict[i] == WRONG;
-    if (t.verdict[i] == RIGHT) add_found(&t, i, &all);
-  }
+  struct search_result all = {0};
+  plans_verified(j->out, pl, most, &all);
   if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
   r->n = all.n, r->found = all.found;
-  if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_base(pl->m)) r->stats.first = now_seconds() - j->start;
+  if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_op_by_op(pl->m)) r->stats.first = now_seconds() - j->start;
   tell(j, r, done);
 }
 

@@ -27,6 +27,7 @@
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
 //   kernels.c   chains of kernels that end in the program's outputs
+//   trial.c     plans -> verified kernel graphs
 //   work.c      units of work: kept for a run after this one, shared with other processes
 //   pack.c      tables and options as bytes
 //   covers.c    whether a given kernel graph is in the space, and if not, why
@@ -291,6 +292,7 @@ double cost_kernel(const struct model *m, const struct table *t, const struct pi
                    const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
+double cost_op_by_op(const struct model *m); // of the program as it is
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
@@ -403,6 +405,12 @@ int plan_kernels(struct planner *pl, struct plan *out, int most);
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
+
+// ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
+
+// Those of at most `most` plans that the verifier lets pass, best first, into mem; counted in pl->stats. After a stop at
+// least one, where there is one.
+void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
 
