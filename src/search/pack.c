@@ -77,7 +77,8 @@ void table_pack(const struct table *t, struct str *out)
   put_number(out, t->cut), put_number(out, (uint64_t)t->nd);
   for (int i = 0; i < t->nd; i++) {
     const struct deriv *d = &t->d[i];
-    put_number(out, d->op), put_number(out, (uint64_t)d->a), put_index(out, d->b), put_index(out, d->cls), put_index(out, d->attrs);
+    put_number(out, d->op), put_number(out, (uint64_t)d->a), put_index(out, d->b), put_index(out, d->cls),
+        put_index(out, d->attrs);
     put_number(out, (uint64_t)owner[i]);
     if (owner[i] < known) continue;
     const struct value *v = &t->v[known++];
@@ -95,7 +96,8 @@ static bool known_instance(const struct table *t, const struct deriv *d)
 }
 
 // One more derivation: of a value that is there, or of the next.
-static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner, const struct value *hashes)
+static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner,
+                           const struct value *hashes)
 {
   struct value v = *hashes;
   if (!known_instance(t, d) || !value_derive(s, t, d, &v)) return false;
@@ -145,7 +147,8 @@ static void option_pack(const struct planner *pl, const struct option *x, struct
 // Of a set that is not whole also which places of the hash table were ever taken: what comes later goes around them.
 void options_pack(const struct planner *pl, const struct options *x, struct str *out)
 {
-  put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large), put_number(out, x->complete);
+  put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large),
+      put_number(out, x->complete);
   for (int i = 0; i < GROUPS && x->step <= pl->ntables; i++) {
     put_number(out, x->group[i].seen);
     if (x->group[i].seen) put_whole(out, &x->group[i].needs, sizeof x->group[i].needs);
@@ -164,8 +167,10 @@ static bool read_pick(const struct planner *pl, struct option *x, struct bytes *
   x->p.n = (int)get_number(in, MAX_PICK);
   for (int i = 0; i < x->p.n && fine; i++) {
     int v = x->p.value[i] = (int)get_number(in, (uint64_t)t->n - 1), d = x->p.deriv[i] = get_index(in, t->nd);
-    if (in->bad || there[v]) fine = false;
-    else if (d < 0) fine = t->v[v].leaf >= 0 && !x->p.ops && (extra += t->v[v].leaf >= pl->nfixed) <= MAX_LEAVES;
+    if (in->bad || there[v])
+      fine = false;
+    else if (d < 0)
+      fine = t->v[v].leaf >= 0 && !x->p.ops && (extra += t->v[v].leaf >= pl->nfixed) <= MAX_LEAVES;
     else {
       int k = t->v[v].der;
       while (k >= 0 && k != d) k = t->d[k].next;
@@ -230,7 +235,8 @@ static bool option_unpack(const struct planner *pl, const struct options *to, st
   int table = get_index(in, pl->ntables), reads;
   if (in->bad) return false;
   if (table < 0) return option_library(pl, to, x);
-  *x = (struct option){.table = table, .node = -1, .nmake = to->nmake, .split = to->split, .parts = to->parts, .kernels = 1};
+  *x = (struct option){
+      .table = table, .node = -1, .nmake = to->nmake, .split = to->split, .parts = to->parts, .kernels = 1};
   memcpy(x->make, to->make, sizeof x->make);
   if (!read_roots(pl, x, in) || !read_pick(pl, x, in) || !option_describe(pl, x, &reads)) return false;
   if (!read_parts(pl, x, reads, in) || !read_sizes(pl, x, in)) return false;

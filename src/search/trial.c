@@ -1,5 +1,5 @@
-// From plans to verified kernel graphs: each plan is put together and must pass the verifier's filter; units of work, so
-// that threads and processes share them.
+// From plans to verified kernel graphs: each plan is put together and must pass the verifier's filter; units of work,
+// so that threads and processes share them.
 #include "search/space.h"
 #include "verify/verify.h"
 

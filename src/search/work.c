@@ -17,9 +17,9 @@ enum state { OPEN, FRESH, DONE }; // FRESH: done or taken further here, the othe
 struct round {
   struct work *w;
   const struct batch *b;
-  char *state;   // of each unit of the batch
-  bool *whole;   // of those not OPEN
-  int n, *mine;  // units dealt to this process
+  char *state;  // of each unit of the batch
+  bool *whole;  // of those not OPEN
+  int n, *mine; // units dealt to this process
   double until;
 };
 
@@ -155,7 +155,8 @@ static void exchange(struct round *r)
 
 static void settle(struct round *r)
 {
-  if (!alone(r->w)) exchange(r);
+  if (!alone(r->w))
+    exchange(r);
   else
     for (int i = 0; i < r->b->n; i++)
       if (r->state[i] == FRESH) r->state[i] = r->whole[i] ? DONE : OPEN;
