@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How many processes did mpirun start? 1 where it did not start this one.
+// How many processes did mpirun start? 0 where it did not start this one.
 static int launched(void)
 {
-  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
-  for (size_t i = 0; i < COUNT(names); i++)
-    if (getenv(names[i])) return atoi(getenv(names[i]));
-  return 1;
+  const char *open_mpi = getenv("OMPI_COMM_WORLD_SIZE"), *others = getenv("PMI_SIZE");
+  return open_mpi ? atoi(open_mpi) : others ? atoi(others) : 0;
 }
 
 #ifdef MICA_MPI
@@ -45,7 +43,7 @@ int crew_open(struct cli *c, struct crew *w, struct mica_options *o)
 {
   (void)c;
   *w = (struct crew){.size = 1};
-  if (launched() < 2) return OK;
+  if (!launched()) return OK;
   MPI_Comm host;
   int local;
   MPI_Init(NULL, NULL);
@@ -61,7 +59,7 @@ int crew_open(struct cli *c, struct crew *w, struct mica_options *o)
 
 void crew_close(const struct crew *w)
 {
-  if (w->size > 1) MPI_Finalize();
+  if (w->gather) MPI_Finalize();
 }
 
 #else
