@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all tsan bench install format clean
+.PHONY: build setup debug demo test check check-all tsan mpi bench install format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -49,6 +49,13 @@ tsan: setup
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(base|search)$$'
 
+# With `mpirun -n K mica search ...`, in build-mpi, and its tests.
+mpi:
+	@bash scripts/setup.sh --mpi
+	@[ -f build-mpi/build.ninja ] || cmake -S . -B build-mpi -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_MPI=ON >/dev/null
+	@cmake --build build-mpi -j $(JOBS) --target mica
+	cd build-mpi && $(CTEST) -R '^cli_test_mpirun$$'
+
 # The table of all examples against op-by-op; bench/cpu.csv keeps the figures.
 bench:
 	bash bench/run.sh
@@ -60,4 +67,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
 
 clean:
-	rm -rf build build-asan build-tsan
+	rm -rf build build-asan build-tsan build-mpi

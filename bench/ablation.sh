@@ -16,7 +16,7 @@ for program in "${programs[@]}"; do
     for off in none expr canon finger shape whole square; do
       rule=()
       [ "$off" = none ] || rule=(--off "$off")
-      line=$(timeout "${LIMIT:-60}" build/mica search "examples/$program.mica" --dtype f32 --max-kernel-ops 1 --threads 2 \
+      line=$(timeout "${LIMIT:-60}" build/mica search --no-db "examples/$program.mica" --dtype f32 --max-kernel-ops 1 --threads 2 \
         --max-block-ops "$ops" --max-values 20000 --top 1 "${rule[@]}" 2>/dev/null | sed -n 1p) || true
       # "0.02 s, 5108 operators tried, 376 values, 16 schedules, 164 structures, 64 verified; not the whole space"
       read -r seconds _ tried _ _ values _ _ _ _ _ verified _ <<<"${line//,/}"

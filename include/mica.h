@@ -55,6 +55,7 @@ struct mica_options {
   int max_part_ops;      // operators of a subprogram that is searched whole
   int max_values;        // values built for one assignment of axes; what needs more is cut and reported so
   int threads;           // of search and kernels; 0 means every core
+  int search_threads;    // of the search alone, which changes nothing in the result; 0 means as many as `threads`
   int measure;           // candidates a subprogram that are compiled and measured
   double seconds;        // of the last comparison
   uint64_t seed;         // of random inputs and tests

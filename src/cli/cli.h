@@ -8,6 +8,7 @@
 //   npy.c       numpy's array files
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
+//   crew.c      processes that share a search (MPI)
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -32,7 +33,7 @@ struct cli {
   int nset;
   const char **set;
   const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers;
-  int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, measure, top;
+  int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts;
 };
@@ -83,6 +84,11 @@ struct mica_options cli_options(const struct cli *c);
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers
+
+// ---- crew.c ----
+// A crew of one where mpirun did not start this process. Changes the options of the processes but the first.
+int crew_open(struct cli *c, struct crew *w, struct mica_options *o);
+void crew_close(const struct crew *w);
 
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output

@@ -92,9 +92,7 @@ static int answer(struct cli *c, const struct job *j, const struct search_result
     const struct search_stats *s = &r[i].stats;
     if (output_wants_text(c) && s->seconds > 0) print_stats(s, &r[i]);
     if (output_wants_text(c) && c->why && s->seconds > 0) print_why(s);
-    sum.stats.states += s->states, sum.stats.values += s->values, sum.stats.schedules += s->schedules;
-    sum.stats.graphs += s->graphs, sum.stats.verified += s->verified, sum.stats.seconds += s->seconds;
-    for (int k = 0; k < PRUNES; k++) sum.stats.pruned[k] += s->pruned[k];
+    stats_add(&sum.stats, s);
   }
   json_object_set_new(root, "search", stats_json(&sum.stats));
   for (int i = 0; i < j->split.n && status == OK; i++) status = show_part(c, j, i, &r[i], parts);
@@ -127,21 +125,32 @@ static int show_split(struct cli *c, const struct job *j)
   return status;
 }
 
-static int run(struct cli *c, struct job *j, const struct mica_options *o)
+static int open_job(struct cli *c, struct job *j, const struct mica_options *o, const struct crew *w)
 {
   struct graph *g;
+  j->mem = &c->mem;
+  int status = c->out && !w->rank ? output_folder(c->out, &c->err) : OK; // before the work, which a bad folder must not cost
+  if (status == OK) status = load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err);
+  if (status == OK) status = job_open(j, &c->mem, g, o, &c->err);
+  return w->size > 1 ? job_agree(j, w, status, &c->err) : status;
+}
+
+static int run(struct cli *c, struct job *j, const struct mica_options *o, const struct crew *w)
+{
   struct search_result *r;
-  TRY(load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err));
-  TRY(job_open(j, &c->mem, g, o, &c->err));
+  TRY(open_job(c, j, o, w));
   if (c->covers || c->parts) {
+    if (w->rank) return OK;
     TRY(job_split(j, &c->err));
     return c->covers ? cli_covers(c, j) : show_split(c, j);
   }
   int status = pipe_search(j, &r, &c->err), found = 0;
   progress_clear(o->progress_arg);
-  if (status != OK) return status;
+  if (status != OK || w->rank) return status;
   for (int i = 0; i < j->split.n; i++) found += r[i].n;
   TRY(answer(c, j, r, found));
+  pipe_search_done(j);
+  if (j->warning) fprintf(stderr, "warning: %s\n", j->warning);
   if (*cli_stop) return err_set(&c->err, ERR_STOPPED, NOWHERE, "stopped; these are the graphs found until then");
   if (!found && output_wants_text(c)) printf("no kernel graph found besides the program itself\n");
   return OK;
@@ -152,11 +161,13 @@ int cmd_search(struct cli *c)
   struct mica_options o = cli_options(c);
   struct progress line;
   struct job j = {0};
-  if (c->out) TRY(output_folder(c->out, &c->err));
+  struct crew w;
   progress_open(&line, c, NULL);
-  o.remember = false, o.progress = progress_show, o.progress_arg = &line;
-  int status = run(c, &j, &o);
+  o.progress = progress_show, o.progress_arg = &line;
+  TRY(crew_open(c, &w, &o));
+  int status = run(c, &j, &o, &w);
   progress_clear(&line);
   job_close(&j);
+  crew_close(&w);
   return status;
 }

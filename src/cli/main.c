@@ -12,7 +12,7 @@ const volatile int *const cli_stop = &stopped;
 #define O(id) (1u << OPT_##id)
 #define READING (O(SET) | O(DTYPE))
 #define SEARCHING                                                                                                      \
-  (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEED) | O(OFF))
+  (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
 const struct cmd cmds[] = {
 #define CMD(name, least, most, args, options, summary, examples)                                                       \
   {#name, cmd_##name, least, most, args, (options) | O(JSON) | O(QUIET), summary, examples},

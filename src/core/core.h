@@ -13,6 +13,7 @@
 //   pipe.c         the straight line through all stages
 //   source.c       programs from files and text, with their parameters
 //   job.c          a job: options, the two forms of the program, target, database and its keys
+//   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
 //   tune.c         other sizes around the fastest, measured
@@ -60,6 +61,15 @@ struct candidate {
   const char *note;          // of plan_stable, or ""
 };
 
+struct keeper {              // of what a search that is under way has finished
+  struct job *job;
+  char search[33];           // its key in the database
+  struct search_store store;
+  double start;              // seconds
+  bool used;                 // there may be units in the database
+  struct err failed;
+};
+
 // One part of the program.
 struct contest {
   const struct part *part;
@@ -69,6 +79,7 @@ struct contest {
   bool complete;             // of search_result
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
   const char *why;           // of search_result
+  struct keeper keeper;
   bool overflows;            // the part has exponentials that plan_stable tames
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
@@ -82,7 +93,9 @@ struct job {
   struct target host;        // with measured ones, for the report
   struct db *db;             // NULL without
   const char *key;
-  int threads;
+  int threads;               // of kernels
+  int search_threads;
+  const struct crew *crew;   // processes that share the searches, or NULL
   unsigned off;              // pruning rules
   struct lax_split split;
   struct contest *contests;  // one a part
@@ -99,7 +112,9 @@ struct job {
 // The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
                   bool *recalled, struct err *e);
-// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched).
+// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
+// the searches left in the database stays until pipe_search_done.
+void pipe_search_done(struct job *j);
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
 
 // ---- source.c ----
@@ -118,6 +133,11 @@ void job_progress(const struct job *j, const char *stage, int part, double done,
 const char *job_part_key(const struct job *j, const struct graph *part);
 struct search_opts job_search_opts(struct job *j);
 int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
+
+// ---- agree.c ----
+// After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have
+// the same program, limits and build. Where one failed, all do.
+int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 
 // ---- candidate.c ----
 // r: new results; kept: those of an earlier run that was stopped, or NULL.
@@ -141,6 +161,8 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
 
 // ---- remember.c ----
+const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part); // NULL without a database
+void keeper_drop(struct keeper *k); // the search has ended, and its result is kept or was shown
 int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e);
 void part_remember(struct job *j, const struct contest *c);
 
@@ -150,6 +172,7 @@ json_t *certificate_json(const struct certificate *c);
 json_t *graph_json(const struct graph *g);
 json_t *schedule_json(const char *schedule, const struct graph *g);
 json_t *stats_json(const struct search_stats *s);
+void stats_add(struct search_stats *sum, const struct search_stats *s); // of a search after those before
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
 void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
 

@@ -40,7 +40,8 @@ struct search_opts job_search_opts(struct job *j)
       .max_block_ops = o->max_block_ops,
       .max_kernel_ops = o->max_kernel_ops,
       .max_values = o->max_values,
-      .threads = j->threads,
+      .threads = j->search_threads,
+      .crew = j->crew,
       .seed = o->seed,
       .off = j->off,
       .stop = o->stop,
@@ -100,6 +101,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   enum dtype t;
   *j = (struct job){.mem = mem, .opts = opts, .program = program};
   j->threads = opts->threads > 0 ? opts->threads : pool_cores();
+  j->search_threads = opts->search_threads > 0 ? opts->search_threads : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
   if (opts->dtype) {
     if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);

@@ -12,9 +12,11 @@ static int search_part(struct job *j, struct contest *c, struct search_result *r
 {
   struct search_opts o = job_search_opts(j);
   struct err inner = {0};
+  o.store = keeper_open(&c->keeper, j, c->part->g);
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
   if (status != OK) *e = inner;
+  if (c->keeper.failed.status) j->warning = c->keeper.failed.text;
   c->stats = r->stats, c->complete = r->complete, c->ended = !job_stopping(j), c->searched = true;
   return status;
 }
@@ -33,6 +35,7 @@ static int optimize_part(struct job *j, int i, struct err *e)
   }
   TRY(candidates_pick(j, c, &r, ended ? NULL : &kept, e));
   if (c->searched) part_remember(j, c);
+  if (c->searched && c->ended) keeper_drop(&c->keeper);
   candidates_build(j, c, i, 0);
   TRY(race_part(j, c, i, e));
   if (c->best) part_remember(j, c);
@@ -131,4 +134,10 @@ int pipe_search(struct job *j, struct search_result **r, struct err *e)
     if (c->part->searchable && c->twin < 0) TRY(search_part(j, c, &(*r)[i], e));
   }
   return OK;
+}
+
+void pipe_search_done(struct job *j)
+{
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].ended) keeper_drop(&j->contests[i].keeper);
 }

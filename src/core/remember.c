@@ -1,6 +1,7 @@
 // What the search found for a part, kept in the database as soon as it is known: a run that is stopped while measuring
 // goes on from there, and a program that shares a part with an earlier one need not search it again. The figures of
-// the race are not kept; they belong to one run.
+// the race are not kept; they belong to one run. While a search is under way, what it has finished of its work is kept
+// too, so that one that was killed goes on from there.
 #include "core/core.h"
 
 #include <stdlib.h>
@@ -83,4 +84,41 @@ int part_recall(struct job *j, struct contest *c, struct search_result *r, bool 
   snprintf(r->why, sizeof r->why, "%s", why ? why : "");
   json_decref(root);
   return OK;
+}
+
+// ---- a search that is under way ----
+
+static const double BRIEF = 0.5; // seconds of a search that are not worth keeping
+
+static bool unit_get(void *arg, uint64_t unit, struct arena *mem, void **bytes, size_t *n)
+{
+  struct keeper *k = arg;
+  struct err e = {0};
+  if (k->job->opts->fresh || db_unit_get(k->job->db, k->search, unit, mem, bytes, n, &e) != OK) return false;
+  return k->used = true;
+}
+
+// After the first failure, of a full disk for one, the search goes on without.
+static void unit_put(void *arg, uint64_t unit, const void *bytes, size_t n)
+{
+  struct keeper *k = arg;
+  if (k->failed.status || now_seconds() - k->start < BRIEF) return;
+  db_unit_put(k->job->db, k->search, unit, bytes, n, &k->failed);
+  k->used = true;
+}
+
+const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part)
+{
+  if (!j->db) return NULL;
+  const char *key = job_part_key(j, part);
+  size_t n = strlen(key);
+  *k = (struct keeper){.job = j, .start = now_seconds(), .store = {k, unit_get, unit_put}};
+  snprintf(k->search, sizeof k->search, "%016llx%016llx", (unsigned long long)hash_bytes(key, n, 0), (unsigned long long)hash_bytes(key, n, 1));
+  return &k->store;
+}
+
+void keeper_drop(struct keeper *k)
+{
+  struct err e = {0};
+  if (k->used && db_units_drop(k->job->db, k->search, &e) != OK) k->job->warning = arena_strdup(k->job->mem, e.text);
 }

@@ -34,7 +34,8 @@ json_t *stats_json(const struct search_stats *s)
 {
   json_t *pruned = json_object();
   for (int i = 0; i < PRUNES; i++) json_object_set_new(pruned, prune_rows[i].name, whole(s->pruned[i]));
-  return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", real(s->seconds), "states", whole(s->states), "pruned",
+  return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", real(s->seconds), "first_seconds",
+                   s->first > 0 ? real(s->first) : json_null(), "resumed", whole(s->resumed), "states", whole(s->states), "pruned",
                    pruned, "values", whole(s->values), "schedules", whole(s->schedules), "graphs", whole(s->graphs),
                    "verified", whole(s->verified));
 }
@@ -91,10 +92,12 @@ static json_t *part_json(const struct job *j, int i)
   return v;
 }
 
-static void add_stats(struct search_stats *sum, const struct search_stats *s)
+void stats_add(struct search_stats *sum, const struct search_stats *s)
 {
   sum->states += s->states, sum->values += s->values, sum->schedules += s->schedules;
-  sum->graphs += s->graphs, sum->verified += s->verified, sum->seconds += s->seconds;
+  sum->graphs += s->graphs, sum->verified += s->verified, sum->resumed += s->resumed;
+  if (sum->first <= 0 && s->first > 0) sum->first = sum->seconds + s->first;
+  sum->seconds += s->seconds;
   for (int i = 0; i < PRUNES; i++) sum->pruned[i] += s->pruned[i];
 }
 
@@ -103,7 +106,7 @@ static json_t *search_json(const struct job *j)
   struct search_stats sum = {0};
   bool complete = true;
   for (int i = 0; i < j->split.n; i++) {
-    if (j->contests[i].twin < 0) add_stats(&sum, &j->contests[i].stats);
+    if (j->contests[i].twin < 0) stats_add(&sum, &j->contests[i].stats);
     complete &= j->contests[i].complete;
   }
   json_t *v = stats_json(&sum);

@@ -1,4 +1,5 @@
-// The memory of the pipeline: one SQLite file, one row a key, JSON and (where wanted) a shared object in it.
+// The memory of the pipeline: one SQLite file, one row a key, JSON and (where wanted) a shared object in it. A second
+// table has what a search that is under way has finished of its work; it goes when the search ends, or after a week.
 //
 // SQLite with a write-ahead log, because several processes share the file and a crash must not lose or tear a row.
 // A file that is not a database, or one that cannot be written, is reported and left as it is: what is in it may be
@@ -11,16 +12,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 5000, LAYOUT = 1 };
+enum { PATIENCE_MS = 5000, LAYOUT = 2 };
+enum { GET, PUT, UNIT_GET, UNIT_PUT, UNIT_DROP, UNIT_OLD, STATEMENTS };
+
+static const char *const statements[STATEMENTS] = {
+    [GET] = "SELECT json, so FROM best WHERE key = ?1",
+    [PUT] = "INSERT OR REPLACE INTO best (key, json, so) VALUES (?1, ?2, ?3)",
+    [UNIT_GET] = "SELECT bytes FROM work WHERE search = ?1 AND unit = ?2",
+    [UNIT_PUT] = "INSERT OR REPLACE INTO work (search, unit, bytes) VALUES (?1, ?2, ?3)",
+    [UNIT_DROP] = "DELETE FROM work WHERE search = ?1",
+    [UNIT_OLD] = "DELETE FROM work WHERE made < datetime('now', '-7 days')",
+};
 
 struct db {
   sqlite3 *sql;
-  sqlite3_stmt *get, *put;
+  sqlite3_stmt *s[STATEMENTS];
   char *path;
 };
 
 static const char schema[] = "CREATE TABLE IF NOT EXISTS best (key TEXT PRIMARY KEY, json TEXT NOT NULL, so BLOB,"
-                             " made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID";
+                             " made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID;"
+                             "CREATE TABLE IF NOT EXISTS work (search TEXT NOT NULL, unit INTEGER NOT NULL, bytes BLOB NOT NULL,"
+                             " made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (search, unit));"
+                             "PRAGMA user_version = 2";
 
 static int failed(struct db *db, const char *what, struct err *e)
 {
@@ -64,10 +78,7 @@ static int check_layout(struct db *db, struct err *e)
     return err_set(e, ERR_DATABASE, NOWHERE, "the database %s was written by a newer Mica (layout %d, this one knows %d)",
                    db->path, layout, LAYOUT);
   if (layout == LAYOUT) return OK;
-  if (sqlite3_exec(db->sql, schema, NULL, NULL, NULL) != SQLITE_OK ||
-      sqlite3_exec(db->sql, "PRAGMA user_version = 1", NULL, NULL, NULL) != SQLITE_OK)
-    return failed(db, "write", e);
-  return OK;
+  return sqlite3_exec(db->sql, schema, NULL, NULL, NULL) == SQLITE_OK ? OK : failed(db, "write", e);
 }
 
 static int prepare(struct db *db, struct err *e)
@@ -78,10 +89,8 @@ static int prepare(struct db *db, struct err *e)
   if (sqlite3_exec(db->sql, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL) != SQLITE_OK)
     return failed(db, "open", e);
   if (check_layout(db, e) != OK) return (int)e->status;
-  if (sqlite3_prepare_v2(db->sql, "SELECT json, so FROM best WHERE key = ?1", -1, &db->get, NULL) != SQLITE_OK ||
-      sqlite3_prepare_v2(db->sql, "INSERT OR REPLACE INTO best (key, json, so) VALUES (?1, ?2, ?3)", -1, &db->put, NULL) !=
-          SQLITE_OK)
-    return failed(db, "read", e);
+  for (int i = 0; i < STATEMENTS; i++)
+    if (sqlite3_prepare_v2(db->sql, statements[i], -1, &db->s[i], NULL) != SQLITE_OK) return failed(db, "read", e);
   return OK;
 }
 
@@ -114,39 +123,74 @@ int db_open(const char *path, struct db **out, struct err *e)
 void db_close(struct db *db)
 {
   if (!db) return;
-  sqlite3_finalize(db->get);
-  sqlite3_finalize(db->put);
+  for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(db->s[i]);
   sqlite3_close(db->sql);
   free(db->path);
   free(db);
 }
 
+// Ends a statement's run: `status`, or why it failed.
+static int done(struct db *db, int which, int status)
+{
+  sqlite3_reset(db->s[which]);
+  sqlite3_clear_bindings(db->s[which]);
+  return status;
+}
+
+static int change(struct db *db, int which, struct err *e)
+{
+  return done(db, which, sqlite3_step(db->s[which]) == SQLITE_DONE ? OK : failed(db, "write", e));
+}
+
 int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e)
 {
-  sqlite3_bind_text(db->get, 1, key, -1, SQLITE_STATIC);
-  int got = sqlite3_step(db->get), status = OK;
-  if (got == SQLITE_ROW) {
-    const char *text = (const char *)sqlite3_column_text(db->get, 0);
-    const void *blob = sqlite3_column_blob(db->get, 1);
-    size_t n = (size_t)sqlite3_column_bytes(db->get, 1);
-    *json = arena_strdup(mem, text ? text : "");
-    if (so) *so = blob ? arena_copy(mem, blob, n) : NULL;
-    if (so_bytes) *so_bytes = blob ? n : 0;
-  } else {
-    status = got == SQLITE_DONE ? NO : failed(db, "read", e);
-  }
-  sqlite3_reset(db->get);
-  sqlite3_clear_bindings(db->get);
-  return status;
+  sqlite3_stmt *s = db->s[GET];
+  sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+  int got = sqlite3_step(s);
+  if (got != SQLITE_ROW) return done(db, GET, got == SQLITE_DONE ? NO : failed(db, "read", e));
+  const char *text = (const char *)sqlite3_column_text(s, 0);
+  const void *blob = sqlite3_column_blob(s, 1);
+  size_t n = (size_t)sqlite3_column_bytes(s, 1);
+  *json = arena_strdup(mem, text ? text : "");
+  if (so) *so = blob ? arena_copy(mem, blob, n) : NULL;
+  if (so_bytes) *so_bytes = blob ? n : 0;
+  return done(db, GET, OK);
 }
 
 int db_put(struct db *db, const char *key, const char *json, const void *so, size_t so_bytes, struct err *e)
 {
-  sqlite3_bind_text(db->put, 1, key, -1, SQLITE_STATIC);
-  sqlite3_bind_text(db->put, 2, json, -1, SQLITE_STATIC);
-  if (so) sqlite3_bind_blob64(db->put, 3, so, so_bytes, SQLITE_STATIC);
-  int status = sqlite3_step(db->put) == SQLITE_DONE ? OK : failed(db, "write", e);
-  sqlite3_reset(db->put);
-  sqlite3_clear_bindings(db->put);
-  return status;
+  sqlite3_stmt *s = db->s[PUT];
+  sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+  sqlite3_bind_text(s, 2, json, -1, SQLITE_STATIC);
+  if (so) sqlite3_bind_blob64(s, 3, so, so_bytes, SQLITE_STATIC);
+  return change(db, PUT, e);
+}
+
+int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *mem, void **bytes, size_t *n, struct err *e)
+{
+  sqlite3_stmt *s = db->s[UNIT_GET];
+  sqlite3_bind_text(s, 1, search, -1, SQLITE_STATIC);
+  sqlite3_bind_int64(s, 2, (sqlite3_int64)unit);
+  int got = sqlite3_step(s);
+  if (got != SQLITE_ROW) return done(db, UNIT_GET, got == SQLITE_DONE ? NO : failed(db, "read", e));
+  const void *blob = sqlite3_column_blob(s, 0);
+  *n = (size_t)sqlite3_column_bytes(s, 0);
+  *bytes = arena_copy(mem, blob ? blob : "", *n);
+  return done(db, UNIT_GET, OK);
+}
+
+int db_unit_put(struct db *db, const char *search, uint64_t unit, const void *bytes, size_t n, struct err *e)
+{
+  sqlite3_stmt *s = db->s[UNIT_PUT];
+  sqlite3_bind_text(s, 1, search, -1, SQLITE_STATIC);
+  sqlite3_bind_int64(s, 2, (sqlite3_int64)unit);
+  sqlite3_bind_blob64(s, 3, bytes, n, SQLITE_STATIC);
+  return change(db, UNIT_PUT, e);
+}
+
+int db_units_drop(struct db *db, const char *search, struct err *e)
+{
+  sqlite3_bind_text(db->s[UNIT_DROP], 1, search, -1, SQLITE_STATIC);
+  int status = change(db, UNIT_DROP, e);
+  return status == OK ? change(db, UNIT_OLD, e) : status;
 }

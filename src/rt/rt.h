@@ -42,4 +42,8 @@ int db_open(const char *path, struct db **db, struct err *e); // NULL path: $MIC
 void db_close(struct db *db);
 int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO when absent
 int db_put(struct db *db, const char *key, const char *json, const void *so, size_t so_bytes, struct err *e);
+// Finished units of a search that is under way.
+int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *mem, void **bytes, size_t *n, struct err *e); // NO when absent
+int db_unit_put(struct db *db, const char *search, uint64_t unit, const void *bytes, size_t n, struct err *e);
+int db_units_drop(struct db *db, const char *search, struct err *e); // those of this search, and what is older than a week
 #endif

@@ -40,10 +40,10 @@ static struct dim flatten(const struct labels *l)
   return f;
 }
 
+// Of more dimensions than there can be the last ones are lost, and with them the graph: it fits nowhere or is not equal.
 static void append(struct labels *l, struct dim d)
 {
-  CHECK(l->n < MAX_DIMS);
-  l->d[l->n++] = d;
+  if (l->n < MAX_DIMS) l->d[l->n++] = d;
 }
 
 // Shape of labels l for a tile that stores `stored`.

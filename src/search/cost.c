@@ -113,3 +113,14 @@ double cost_library(const struct model *m, const struct node *n)
   double rate = bytes < 0.5 * (double)m->t->l3 ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth;
   return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + m->t->launch;
 }
+
+double cost_op_by_op(const struct model *m)
+{
+  const struct graph *p = m->s->p;
+  double sum = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    enum rule rule = op_rows[p->nodes[i].op].rule;
+    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
+  }
+  return sum;
+}

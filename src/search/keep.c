@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 256, GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
+enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
 
 struct group {   // those that need the same
   uint64_t needs;
@@ -125,4 +125,38 @@ void keep_option(struct options *to, const struct option *x)
 void keep_open(struct arena *mem, struct options *to)
 {
   to->o = NEWS(mem, struct option, MOST_OPTIONS), to->kept = NEW(mem, struct kept);
+}
+
+void keep_clear(struct options *to)
+{
+  to->n = 0;
+  *to->kept = (struct kept){0};
+}
+
+bool keep_append(struct options *to, const struct option *x)
+{
+  struct group *g = to->n < MOST_OPTIONS ? group_of(to, x->needs) : NULL;
+  if (!g || g->n == SAME_NEEDS) return false;
+  enter(to->kept, g, x->needs, to->n);
+  to->kept->key[to->n] = (struct key){x->needs, x->structure, x->cost, x->table};
+  to->o[to->n++] = *x;
+  return true;
+}
+
+void keep_pack(const struct options *to, struct str *out)
+{
+  for (int i = 0; i < GROUPS; i++) {
+    const struct group *g = &to->kept->group[i];
+    put_number(out, g->seen);
+    if (g->seen) put_whole(out, &g->needs, sizeof g->needs);
+  }
+}
+
+bool keep_unpack(struct options *to, struct bytes *in)
+{
+  for (int i = 0; i < GROUPS; i++) {
+    struct group *g = &to->kept->group[i];
+    if ((g->seen = get_number(in, 1))) get_whole(in, &g->needs, sizeof g->needs);
+  }
+  return !in->bad;
 }

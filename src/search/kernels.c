@@ -98,17 +98,33 @@ static struct options *options_of(struct search *se, const int *make, int nmake,
   return PUSH(mem, se->sets, se->nsets, se->sets_cap) = options_open(mem, make, nmake, split, parts);
 }
 
-static void fill_one(void *arg, int i, int worker)
+static bool fill_one(void *arg, int i, int worker, double until)
 {
   (void)worker;
   struct search *se = arg;
-  options_fill(se->pl, se->sets[se->filled + i]);
+  while (options_step(se->pl, se->sets[se->filled + i]))
+    if (now_seconds() > until) return false;
+  return true;
+}
+
+static void pack_one(void *arg, int i, struct str *out)
+{
+  const struct search *se = arg;
+  options_pack(se->pl, se->sets[se->filled + i], out);
+}
+
+static bool unpack_one(void *arg, int i, struct bytes *in, bool *whole)
+{
+  struct search *se = arg;
+  struct options *x = se->sets[se->filled + i];
+  if (!options_unpack(se->pl, x, in)) return false;
+  return *whole = x->step > se->pl->ntables, true;
 }
 
 // The options of all that wait for them, each set by one thread.
 static void fill(struct search *se)
 {
-  pool_run(se->pl->o->threads, se->nsets - se->filled, fill_one, se);
+  units_run(se->pl->units, &(struct batch){UNIT_OPTIONS, se->filled, se->nsets - se->filled, true, se, fill_one, pack_one, unpack_one});
   for (; se->filled < se->nsets; se->filled++) {
     const struct options *x = se->sets[se->filled];
     se->pl->stats->graphs += x->graphs, se->pl->stats->pruned[PRUNE_MEMORY] += x->too_large;
@@ -333,7 +349,7 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   for (int i = 0; i <= longest; i++) se.done[i] = beam_open(pl, DONE);
   struct beam now = beam_open(pl, WIDTH);
   push(pl, &se.next, &first);
-  for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !(pl->o->stop && *pl->o->stop); kernels++) {
+  for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !units_stopped(pl->units); kernels++) {
     struct beam swapped = now;
     now = se.next, se.next = swapped, se.next.n = 0;
     beam_sort(&now);

@@ -26,6 +26,7 @@ struct gather {
   struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their parts
   struct sized best[1 + PART_COUNTS]; // of all so far, by parts
   struct sizing *sizing; // the last ones, by hash
+  int taken;             // structures in a row, for a first look
   struct works works;    // of the structure at hand,
   struct option x;       // and its option
 };
@@ -50,12 +51,12 @@ int canonical_device(const struct planner *pl, int d)
   return d;
 }
 
-static uint64_t needs_hash(const struct option *x)
+uint64_t option_needs(const struct option *x)
 {
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
 
-static uint64_t pick_hash(const struct table *t, const struct pick *p)
+uint64_t option_structure(const struct table *t, const struct pick *p)
 {
   uint64_t h = hash_mix((uint64_t)t->sch.loop + 7, (uint64_t)t->sch.ngrid);
   for (int i = 0; i < t->sch.ngrid; i++) h = hash_mix(h, (uint64_t)t->sch.grid[i]);
@@ -114,7 +115,7 @@ static void size_option(struct gather *g, const struct pick *p, int reads)
       if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
-    x->needs = needs_hash(x);
+    x->needs = option_needs(x);
     struct ground **ground = &g->ground[reads + 1][i];
     struct sized *best = &g->best[i + (reads >= 0)];
     if (!*ground) *ground = sizes_open(g->mem, pl->m, t, x->split, x->parts);
@@ -122,31 +123,39 @@ static void size_option(struct gather *g, const struct pick *p, int reads)
     const struct sizing *s = size_works(g, *ground);
     if (s->n && (!best->at || s->z[0].cost < best->cost)) *best = s->z[0];
     for (int k = 0; k < s->n; k++) {
-      x->p = *p, x->structure = pick_hash(t, p);
+      x->p = *p, x->structure = option_structure(t, p);
       x->z = *sizes_of(s->z[k].at), x->cost = s->z[k].cost;
       keep_option(g->to, x);
     }
   }
 }
 
-static bool take_pick(void *arg, const struct pick *p)
+bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads)
 {
-  struct gather *g = arg;
-  const struct planner *pl = g->pl;
-  const struct table *t = &pl->tables[g->table];
-  struct option *x = &g->x;
-  int reads = -1, c;
-  x->nneed = 0, x->split = g->to->split, x->parts = g->to->parts;
-  g->to->graphs++;
+  const struct table *t = &pl->tables[x->table];
+  int c;
+  *reads = -1, x->nneed = 0;
   for (int i = 0; i < p->n && p->deriv[i] < 0; i++) { // leaves come first
     int leaf = t->v[p->value[i]].leaf;
     if (leaf < pl->nfixed) continue;
     add_need(pl, x, leaf);
     if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
-    if ((reads >= 0 && reads != c) || x->split >= 0) return true; // two classes in parts at once
-    reads = c;
+    if ((*reads >= 0 && *reads != c) || x->split >= 0) return false; // two classes in parts at once
+    *reads = c;
   }
-  work_of(t, p, x->root, x->nmake, &g->works);
+  return true;
+}
+
+static bool take_pick(void *arg, const struct pick *p)
+{
+  struct gather *g = arg;
+  struct option *x = &g->x;
+  int reads;
+  if (g->pl->few && ++g->taken > g->pl->few) return false;
+  x->split = g->to->split, x->parts = g->to->parts;
+  g->to->graphs++;
+  if (!option_reads(g->pl, x, p, &reads)) return true;
+  work_of(&g->pl->tables[g->table], p, x->root, x->nmake, &g->works);
   size_option(g, p, reads);
   return true;
 }
@@ -165,28 +174,22 @@ static bool find_roots(struct gather *g, int place)
   return anew;
 }
 
-static void table_options(struct gather *g)
+static void extract_options(struct gather *g, int max_ops, int extra)
 {
   const struct planner *pl = g->pl;
-  const struct table *t = &pl->tables[g->table];
-  struct options *to = g->to;
-  int extra = pl->o->max_kernel_ops > 1 ? 3 : 0;
-  g->x = (struct option){.table = g->table, .node = -1, .nmake = to->nmake, .kernels = 1};
-  memcpy(g->x.make, to->make, sizeof to->make);
-  for (int home = 0; home < HOMES && find_roots(g, home) && !(pl->o->stop && *pl->o->stop); home++) {
-    to->complete &= extract(t, g->x.root, to->nmake, pl->o->max_block_ops, pl->nfixed, 0, take_pick, g);
-    if (extra) to->complete &= extract(t, g->x.root, to->nmake, pl->later_ops, pl->nfixed, extra, take_pick, g);
-  }
+  g->taken = 0;
+  g->to->complete &= extract(&pl->tables[g->table], g->x.root, g->to->nmake, max_ops, pl->nfixed, extra, take_pick, g);
 }
 
-static void block_options(struct planner *pl, struct options *to)
+static void block_options(const struct planner *pl, struct options *to, int t)
 {
   struct arena mem = {0};
-  struct sizing *sizing = NEWS(&mem, struct sizing, SIZINGS);
-  struct arena_mark top = arena_mark(&mem);
-  for (int t = 0; t < pl->ntables; t++) {
-    table_options(&(struct gather){.pl = pl, .to = to, .table = t, .mem = &mem, .sizing = sizing});
-    arena_reset(&mem, top);
+  struct gather g = {.pl = pl, .to = to, .table = t, .mem = &mem, .sizing = NEWS(&mem, struct sizing, SIZINGS)};
+  g.x = (struct option){.table = t, .node = -1, .nmake = to->nmake, .kernels = 1};
+  memcpy(g.x.make, to->make, sizeof to->make);
+  for (int home = 0; home < HOMES && find_roots(&g, home) && !(pl->o->stop && *pl->o->stop); home++) {
+    extract_options(&g, pl->o->max_block_ops, 0);
+    if (pl->o->max_kernel_ops > 1) extract_options(&g, pl->later_ops, 3);
   }
   arena_close(&mem);
 }
@@ -202,24 +205,24 @@ static bool need_tensor(const struct planner *pl, struct option *x, int t)
   return false;
 }
 
-static void library_option(struct planner *pl, struct options *to)
+bool option_library(const struct planner *pl, const struct options *to, struct option *x)
 {
   const struct device *d = &pl->m->dev[to->make[0]];
-  if (to->nmake != 1 || d->visit < 0) return;
+  if (to->nmake != 1 || d->visit < 0) return false;
   const struct graph *p = pl->m->s->p;
   int t = pl->m->s->visit[d->visit].tensor;
-  struct option x = {.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
-  x.make[0] = to->make[0];
-  const struct node *n = &p->nodes[x.node];
+  *x = (struct option){.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
+  x->make[0] = to->make[0];
+  const struct node *n = &p->nodes[x->node];
   if (op_rows[n->op].rule == RULE_VIEW) {
-    x.kernels = 0;
-    if (!need_tensor(pl, &x, t)) return;
+    x->kernels = 0;
+    if (!need_tensor(pl, x, t)) return false;
   }
-  for (int i = 0; i < n->nin && x.kernels; i++)
-    if (!need_tensor(pl, &x, n->in[i])) return;
-  x.cost = x.kernels ? cost_library(pl->m, n) : 0;
-  x.structure = hash_mix(hash_mix(0, (uint64_t)x.node), 99), x.needs = needs_hash(&x);
-  keep_option(to, &x);
+  for (int i = 0; i < n->nin && x->kernels; i++)
+    if (!need_tensor(pl, x, n->in[i])) return false;
+  x->cost = x->kernels ? cost_library(pl->m, n) : 0;
+  x->structure = hash_mix(hash_mix(0, (uint64_t)x->node), 99), x->needs = option_needs(x);
+  return true;
 }
 
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts)
@@ -231,8 +234,16 @@ struct options *options_open(struct arena *mem, const int *make, int nmake, int 
   return x;
 }
 
-void options_fill(struct planner *pl, struct options *to)
+void options_clear(struct options *x)
 {
-  block_options(pl, to);
-  library_option(pl, to);
+  keep_clear(x);
+  x->step = 0, x->graphs = x->too_large = 0, x->complete = true;
+}
+
+bool options_step(const struct planner *pl, struct options *to)
+{
+  struct option x;
+  if (to->step < pl->ntables) block_options(pl, to, to->step);
+  else if (option_library(pl, to, &x)) keep_option(to, &x);
+  return to->step++ < pl->ntables;
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
+// A first look: from so many operators tried on, at so many graphs of a schedule, for so many results.
+enum { LOOK_FROM = 100000, LOOK = 64, LOOK_MOST = 4 };
 
 // A search of more than these, judged by a sample of its schedules, takes minutes.
 enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
@@ -31,11 +33,14 @@ struct job {
   const struct target *t;
   struct search_opts o;
   struct vocabulary voc;
+  struct units units;
+  double start;          // seconds
   int nworker;
   struct worker *w;
   int ntable;
   struct table *table;
   struct arena *table_mem;
+  struct search_stats *table_stats;
   int *by;               // worker that made each table
   int nfixed, ncut, ndev;
   struct device dev[MAX_VISITS + MAX_CUTS];
@@ -46,10 +51,7 @@ struct job {
   bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
 };
 
-static bool stopped(const struct job *j)
-{
-  return j->o.stop && *j->o.stop;
-}
+static bool stopped(const struct job *j) { return units_stopped(&j->units); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
@@ -73,6 +75,7 @@ static void schedules(struct job *j)
       if (j->s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(j, &cap, grid, c);
   }
   j->table_mem = NEWS(j->mem, struct arena, j->ntable);
+  j->table_stats = NEWS(j->mem, struct search_stats, j->ntable);
   j->by = NEWS(j->mem, int, j->ntable);
 }
 
@@ -91,22 +94,70 @@ static bool offers(const struct job *j, const struct table *t, const struct valu
   return true;
 }
 
-static void saturate_one(void *arg, int i, int worker)
+static void empty_table(struct job *j, int i)
 {
-  struct job *j = arg;
-  struct table *t = &j->table[i];
-  struct worker *w = &j->w[worker];
-  if (stopped(j)) return;
   arena_close(&j->table_mem[i]);
-  *t = (struct table){.sch = t->sch};
-  saturate(t, &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
-  j->by[i] = worker;
+  j->table[i] = (struct table){.sch = j->table[i].sch};
+  j->table_stats[i] = (struct search_stats){0};
+}
+
+// Fingerprints go with the worker's scratch memory, but for those of values that may be cuts.
+static void keep_fingers(struct job *j, int i)
+{
+  struct table *t = &j->table[i];
   for (int k = 0; k < t->n; k++) {
     struct finger *f = &t->v[k].f;
     bool want = j->keep && offers(j, t, &t->v[k]);
     f->v = want ? arena_copy(&j->table_mem[i], f->v, sizeof *f->v * (size_t)f->n) : NULL;
   }
+}
+
+static bool make_table(void *arg, int i, int worker, double until)
+{
+  (void)until;
+  struct job *j = arg;
+  struct worker *w = &j->w[worker];
+  empty_table(j, i);
+  w->stats = (struct search_stats){0};
+  saturate(&j->table[i], &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
+  j->by[i] = worker, j->table_stats[i] = w->stats;
+  keep_fingers(j, i);
   arena_close(&w->scratch);
+  return true;
+}
+
+static void pack_table(void *arg, int i, struct str *out)
+{
+  const struct job *j = arg;
+  stats_pack(&j->table_stats[i], out);
+  table_pack(&j->table[i], out);
+}
+
+static bool restore_offers(struct job *j, struct table *t, struct worker *w)
+{
+  for (int k = 0; j->keep && k < t->n; k++)
+    if (offers(j, t, &t->v[k]) && !value_restore(t, w, j->f, &j->o, k)) return false;
+  return true;
+}
+
+static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
+{
+  struct job *j = arg;
+  struct worker *w = &j->w[0];
+  empty_table(j, i);
+  stats_unpack(&j->table_stats[i], in);
+  table_open(&j->table[i], &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
+  *whole = table_unpack(&j->table[i], &j->table_mem[i], j->s, in) && restore_offers(j, &j->table[i], w);
+  if (*whole) keep_fingers(j, i);
+  else empty_table(j, i);
+  j->by[i] = w->id;
+  arena_close(&w->scratch);
+  return *whole;
+}
+
+static void saturate_all(struct job *j, int stage)
+{
+  units_run(&j->units, &(struct batch){stage, 0, j->ntable, true, j, make_table, pack_table, unpack_table});
 }
 
 static void add_device(struct job *j, int visit, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
@@ -188,45 +239,57 @@ static int *find_homes(struct job *j)
 
 static void count(struct job *j, struct search_stats *s)
 {
-  for (int w = 0; w < j->nworker; w++) {
-    s->states += j->w[w].stats.states, s->values += j->w[w].stats.values;
-    for (int k = 0; k < PRUNES; k++) s->pruned[k] += j->w[w].stats.pruned[k];
-    j->w[w].stats = (struct search_stats){0};
+  for (int i = 0; i < j->ntable; i++) {
+    const struct search_stats *t = &j->table_stats[i];
+    s->states += t->states, s->values += t->values;
+    for (int k = 0; k < PRUNES; k++) s->pruned[k] += t->pruned[k];
   }
 }
 
-static void tell(struct job *j, struct search_result *r, double done)
+static void tell(const struct job *j, const struct search_result *r, double done)
 {
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
-static void finish(struct job *j, struct planner *pl, struct search_result *r)
+// Plans, and those of them that the verifier lets pass. After a stop what a first look found stays where it is better.
+static void finish(struct job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
-  struct plan *plans = NEWS(j->mem, struct plan, j->o.most);
-  int n = plan_kernels(pl, plans, j->o.most);
-  r->found = NEWS(j->out, struct found, n + 1);
-  for (int i = 0; i < n && !(stopped(j) && r->n); i++) {
-    struct err e = {0};
-    struct found *f = &r->found[r->n];
-    *f = (struct found){.cost = plans[i].cost};
-    int made = assemble(j->out, pl, &plans[i], &f->g, &e);
-    if (made == OK) made = graph_check(f->g, &e);
-    if (made != OK || !verify_filter(j->s->p, f->g, j->o.seed + (uint64_t)i)) {
-      r->stats.pruned[PRUNE_FINGER]++;
-      continue;
-    }
-    r->stats.verified++;
-    for (int k = 0; k < plans[i].n; k++) {
-      f->kernels += plans[i].k[k]->kernels;
-      f->block_ops = MAX(f->block_ops, plans[i].k[k]->p.ops);
-    }
-    plan_text(pl, &plans[i], f->schedule, sizeof f->schedule);
-    f->structure = r->n;
-    for (int k = 0; k < i; k++)
-      if (plans[k].family == plans[i].family) f->structure = MIN(f->structure, k);
-    r->n++;
-    tell(j, r, 0.8 + 0.2 * i / n);
-  }
+  struct search_result all = {0};
+  plans_verified(j->out, pl, most, &all);
+  if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
+  r->n = all.n, r->found = all.found;
+  if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_op_by_op(pl->m)) r->stats.first = now_seconds() - j->start;
+  tell(j, r, done);
+}
+
+// Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
+// trace in the final result.
+static void look(struct job *j, struct search_result *r, double done)
+{
+  int ndev = j->ndev;
+  bool first = !j->o.crew || !j->o.crew->rank; // who answers
+  struct search_stats stats = {0};
+  struct search_opts o = j->o;
+  struct units units;
+  if (!first || j->asked || stopped(j) || r->stats.states < LOOK_FROM || r->stats.first > 0) return;
+  o.store = NULL, o.crew = NULL, o.timed = NULL;
+  units_open(&units, &o, &stats);
+  add_outputs(j);
+  struct model model = {j->s, j->t, j->dev};
+  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed, .ncut = j->ncut, .ndev = j->ndev,
+                       .o = &o, .later_ops = j->later_ops, .stats = &stats, .mem = j->mem, .units = &units, .few = LOOK};
+  finish(j, &pl, LOOK_MOST, done, r);
+  units_close(&units);
+  j->ndev = ndev;
+}
+
+// Kernels that read inputs only, as the tables without cuts have them, between library operators.
+static void first_look(struct job *j, struct search_result *r)
+{
+  if (j->keep) add_visits(j, false);
+  j->ncut = j->ndev - j->nfixed;
+  look(j, r, 0.25);
+  j->ndev = j->nfixed, j->ncut = 0;
 }
 
 // What cut the space, and what to raise.
@@ -283,23 +346,27 @@ static void run(struct job *j, struct search_result *r)
   add_visits(j, true);
   j->nfixed = j->ndev;
   j->keep = j->o.max_kernel_ops > 1;
-  pool_run(j->nworker, j->ntable, saturate_one, j);
+  saturate_all(j, UNIT_INPUTS);
   count(j, &r->stats);
   tell(j, r, 0.2);
+  first_look(j, r);
   j->all_cuts = true;
   if (j->keep) {
     j->all_cuts = add_cuts(j);
     j->ncut = j->ndev - j->nfixed, j->keep = false;
-    pool_run(j->nworker, j->ntable, saturate_one, j);
+    saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
+    look(j, r, 0.5);
   }
   for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
   tell(j, r, 0.6);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {&model, j->table, j->ntable, find_homes(j), j->nfixed, j->ncut, j->ndev, &j->o, j->later_ops, &r->stats, j->mem, true};
+  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
+                       .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
+                       .mem = j->mem, .units = &j->units, .complete = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
-  else if (!stopped(j)) finish(j, &pl, r);
+  else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
   j->all_graphs = pl.complete;
   r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
 }
@@ -346,7 +413,7 @@ static int norms(const struct graph *p)
 
 static void set_options(struct job *j, const struct graph *p, const struct search_opts *o)
 {
-  j->o = *o, j->nworker = MAX(1, MIN(o->threads, (int)THREADS));
+  j->o = *o, j->o.threads = j->nworker = MAX(1, MIN(o->threads, (int)THREADS));
   j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
   if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
   if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
@@ -371,8 +438,10 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t};
+  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
   set_options(j, p, o);
+  if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
+  units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
     if (!asked) run_chain(mem, p, t, &j->o, r);
@@ -385,6 +454,7 @@ static void search(struct arena *mem, const struct graph *p, const struct target
     else run(j, r), explain(j, r);
     close_all(j);
   }
+  units_close(&j->units);
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
 }
@@ -402,7 +472,7 @@ static void saturate_sample(void *arg, int i, int worker)
   struct job *j = s->j;
   int t = (int)((int64_t)i * j->ntable / s->n);
   if (s->have > s->most) return;
-  saturate_one(j, t, worker);
+  make_table(j, t, worker, 0);
   s->have += j->table[t].n;
 }
 

@@ -27,6 +27,25 @@ struct search_stats {
   uint64_t graphs;         // structures found (before sizes)
   uint64_t verified;       // kernel graphs that passed the verifier's filter
   double seconds;
+  double first;            // seconds until a verified graph was there that the model likes better than op-by-op; 0: none
+  uint64_t resumed;        // units of work that an earlier run had left
+};
+
+// Where finished units of work are kept, so that a search that was killed goes on from there (work.c). One thread at a
+// time calls these.
+struct search_store {
+  void *arg;
+  bool (*get)(void *arg, uint64_t unit, struct arena *mem, void **bytes, size_t *n);
+  void (*put)(void *arg, uint64_t unit, const void *bytes, size_t n);
+};
+
+// Processes that share one search. All of them call search_run with the same program, target and options, except for
+// threads, progress and the store, which only the first one may have.
+struct crew {
+  int rank, size;
+  void *arg;
+  // The bytes of every process, by rank, into mem; n[rank] says how many. All processes call it together.
+  void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
 struct search_opts {
@@ -41,6 +60,10 @@ struct search_opts {
   stop_flag stop;
   void (*progress)(void *arg, const struct search_stats *s, double best_us, double done);
   void *progress_arg;
+  const struct search_store *store; // or NULL
+  const struct crew *crew;          // or NULL
+  void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or told what each unit took; one thread at a time
+  void *timed_arg;
 };
 
 struct found {

@@ -13,6 +13,8 @@
 //   schedule   which classes the grid axes and the loop axis run over
 //   device value   what one kernel leaves in device memory for another: whole classes, or only the grid piece
 //              of a class (partial sums)
+//   unit       a piece of work that depends on nothing but its number: a schedule to saturate, a set of device tensors
+//              to find kernels for, a plan to verify
 //
 //   classes.c   program -> classes and visits
 //   finger.c    values over small extents and a prime field: the identity of a value
@@ -28,6 +30,9 @@
 //   options.c   the kernels that make a set of device tensors
 //   keep.c      which of those are kept
 //   kernels.c   chains of kernels that end in the program's outputs
+//   trial.c     plans -> verified kernel graphs
+//   units.c     units of work: kept for a run after this one, shared with other processes
+//   pack.c      tables and options as bytes
 //   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
 //   search.c    the line through all of these
@@ -35,6 +40,8 @@
 #define MICA_SPACE_H
 
 #include "search/search.h"
+
+#include <pthread.h>
 
 enum { MAX_CLASSES = 20, MAX_VISITS = 256, MAX_AXES = MAX_GRID };
 enum piece { GRID, LOOP, TILE };
@@ -225,6 +232,56 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
 // May a kernel save value v of t? Then *has is the device tensor's mask.
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
 
+// The first steps of saturate: an empty table, then what its kernels can load.
+void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+                const struct device *dev, int ndev, const struct search_opts *o);
+// Expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. false: they
+// are not those that its hashes say.
+bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
+// What one operator makes of values of t, as masks and phase; false where it fits none.
+bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v);
+
+// ---- units.c: units of work -----------------------------------------------------------------------------------
+
+struct bytes {       // being read; what is read of bad ones is 0
+  const unsigned char *p, *end;
+  bool bad;
+};
+// Units first to first + n - 1 of one stage. A unit is made at once, or further each time until it is whole.
+enum { UNIT_INPUTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN }; // a schedule over inputs, and over cuts too; a set of device tensors; a plan
+struct batch {
+  int stage, first, n;
+  bool kept; // in the store
+  void *arg;
+  bool (*make)(void *arg, int i, int worker, double until); // is it whole? It should return soon after `until`
+  void (*pack)(void *arg, int i, struct str *out);
+  bool (*unpack)(void *arg, int i, struct bytes *in, bool *whole); // false: bytes that nothing can have written
+};
+struct units {
+  const struct search_opts *o;
+  struct search_stats *stats; // resumed
+  int batches;                // begun so far
+  pthread_mutex_t lock;       // of the store
+  bool stopped;               // some process of the crew was asked to stop, and all know
+};
+void units_open(struct units *w, const struct search_opts *o, struct search_stats *stats);
+void units_close(struct units *w);
+void units_run(struct units *w, const struct batch *b); // until all are whole, or a stop
+bool units_stopped(const struct units *w);              // the same in all processes of the crew
+
+// ---- pack.c: tables and options as bytes -----------------------------------------------------------------------
+
+void put_number(struct str *s, uint64_t x);
+uint64_t get_number(struct bytes *b, uint64_t most); // bad beyond `most`
+void put_whole(struct str *s, const void *x, size_t n);
+void get_whole(struct bytes *b, void *x, size_t n);
+void stats_pack(const struct search_stats *s, struct str *out);
+void stats_unpack(struct search_stats *s, struct bytes *in);
+void table_pack(const struct table *t, struct str *out);
+// Masks and phases are not in the bytes: operators are applied again. t is empty, with its schedule and leaves
+// (table_open).
+bool table_unpack(struct table *t, struct arena *mem, const struct space *s, struct bytes *in);
+
 // ---- extract.c: graphs -----------------------------------------------------------------------------------
 
 enum { MAX_PICK = 64, MAX_LEAVES = 12 };
@@ -283,6 +340,7 @@ struct term cost_term(const struct model *m, const struct work *w, const struct 
 double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
+double cost_op_by_op(const struct model *m); // of the program as it is
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
@@ -314,7 +372,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5 };
+enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
@@ -340,6 +398,8 @@ struct planner {
   int later_ops;        // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
   struct search_stats *stats;
   struct arena *mem;
+  struct units *units;
+  int few;              // graphs to take of a schedule at a time, for a first look; 0: all
   bool complete;
 };
 struct options {
@@ -349,6 +409,7 @@ struct options {
   int n;
   struct option *o;
   struct kept *kept;    // of keep.c
+  int step;             // tables that were looked at; one more after library operators
   uint64_t graphs, too_large;
   bool complete;
   double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
@@ -357,16 +418,31 @@ struct options {
 extern const int64_t part_counts[PART_COUNTS]; // partial sums come in one of these numbers of parts
 bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
-void options_fill(struct planner *pl, struct options *to); // touches nothing but *to
+void options_clear(struct options *x); // as options_open made it
+bool options_step(const struct planner *pl, struct options *to); // one table more; false: that was the last. Touches nothing but *to
+// Of the tensors that p reads into x what earlier kernels make, and *reads: the class whose partial sums are among them, or
+// -1. false: of two classes, or of one while x leaves those of another.
+bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
+uint64_t option_structure(const struct table *t, const struct pick *p);
+uint64_t option_needs(const struct option *x);
+bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
 int canonical_device(const struct planner *pl, int d); // the one that stands for all with the same program tensor
+void options_pack(const struct planner *pl, const struct options *x, struct str *out); // pack.c
+bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);   // x as options_open made it, or changed
 
 // ---- keep.c: which of them are kept --------------------------------------------------------------------------------
 
 void keep_open(struct arena *mem, struct options *to);
+void keep_clear(struct options *to);
 void keep_option(struct options *to, const struct option *x);
 // What an option with these needs of this schedule must cost less than to be kept, unless one of its own structure makes
 // place for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
+// Reading back: another that was kept; false where there is no place. And which needs were ever seen: later ones go around
+// their places.
+bool keep_append(struct options *to, const struct option *x);
+void keep_pack(const struct options *to, struct str *out);
+bool keep_unpack(struct options *to, struct bytes *in);
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
@@ -383,6 +459,12 @@ int plan_kernels(struct planner *pl, struct plan *out, int most);
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
+
+// ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
+
+// Those of at most `most` plans that the verifier lets pass, best first, into mem; counted in pl->stats. After a stop at
+// least one, where there is one.
+void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
 

@@ -208,6 +208,19 @@ static void meet(struct run *r, const struct value *x, const struct value *y)
   r->phase = x->phase == FIXED ? y->phase : x->phase;
 }
 
+static nf map_expr(struct run *r, const struct instance *in, const struct value *a, const struct value *b)
+{
+  if (in->cls >= 0) return expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)));
+  return abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
+}
+
+static bool map_finger(struct run *r, const struct instance *in, const struct value *a, const struct value *b, struct finger *out)
+{
+  if (in->cls < 0) return finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, out);
+  finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), out); // the extent is another one there
+  return true;
+}
+
 static void try_map(struct run *r, const struct instance *in, int index, int x, int y)
 {
   const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
@@ -219,13 +232,8 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
   if (refused(r, a, b, bit)) return;
   struct value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
-  v.e = in->cls >= 0 ? expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)))
-                     : abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
-  if (!alive_pair(r, v.e, a, b, bit)) return;
-  if (in->cls >= 0) // the extent is another one in fingerprints
-    finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), &v.f);
-  else if (!finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, &v.f))
-    return;
+  v.e = map_expr(r, in, a, b);
+  if (!alive_pair(r, v.e, a, b, bit) || !map_finger(r, in, a, b, &v.f)) return;
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
 
@@ -234,24 +242,42 @@ static void try_pair(struct run *r, enum op op, int x, int y)
   try_map(r, &r->voc->plain[op], -1, x, y);
 }
 
-// Folds pieces of class c that the tile stores; with an accumulator also the loop piece.
+// What a fold takes: the pieces of class c that the tile stores; with an accumulator also the loop piece.
+static mask fold_over(const struct run *r, enum op op, const struct value *a, int c)
+{
+  return (c < 0 ? 0 : a->stored & all_of(c)) | (op_rows[op].rule == RULE_ACCUM ? r->loop : 0);
+}
+
+static nf fold_expr(struct run *r, enum op op, const struct value *a, int c, mask over)
+{
+  struct expr *ex = r->w->ex;
+  uint64_t k = abstract_factor(r->s, over);
+  nf e = op == OP_ACCUM_RMS ? expr_square(ex, a->e) : a->e;
+  e = op == OP_MAX ? expr_max(ex, k, e) : expr_sum(ex, k, e);
+  if (op_rows[op].flags & MEAN) e = expr_mul(ex, e, expr_atom(ex, atom_inverse(c)));
+  return op == OP_ACCUM_RMS ? expr_sqrt(ex, e) : e;
+}
+
+static void fold_finger(struct run *r, enum op op, const struct value *a, mask over, struct finger *out)
+{
+  finger_fold(r->f, &r->w->scratch, op, &a->f, over, op_rows[op].flags & MEAN ? finger_size(r->s, over) : 1, out);
+}
+
 static void try_fold(struct run *r, enum op op, int x, int c)
 {
   const struct value *a = &r->t->v[x];
   bool accum = op_rows[op].rule == RULE_ACCUM, mean = op_rows[op].flags & MEAN;
-  mask over = c < 0 ? 0 : a->stored & all_of(c);
-  if (accum) over |= r->loop;
+  mask over = fold_over(r, op, a, c);
   struct value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
   if (mean && over != all_of(c)) return;
-  nf e = a->e;
-  if (op == OP_ACCUM_RMS) e = expr_square(r->w->ex, e);
-  uint64_t k = abstract_factor(r->s, over);
-  e = op == OP_MAX ? expr_max(r->w->ex, k, e) : expr_sum(r->w->ex, k, e);
-  if (mean) e = expr_mul(r->w->ex, e, expr_atom(r->w->ex, atom_inverse(c)));
-  if (op == OP_ACCUM_RMS) e = expr_sqrt(r->w->ex, e);
-  if (!alive(r, v.e = e)) return;
-  finger_fold(r->f, &r->w->scratch, op, &a->f, over, mean ? finger_size(r->s, over) : 1, &v.f);
+  if (!alive(r, v.e = fold_expr(r, op, a, c, over))) return;
+  fold_finger(r, op, a, over, &v.f);
   record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
+}
+
+static nf product_expr(struct run *r, const struct value *a, const struct value *b, mask over)
+{
+  return expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
 }
 
 static void try_product(struct run *r, int x, int y, int c)
@@ -264,8 +290,7 @@ static void try_product(struct run *r, int x, int y, int c)
   if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
   mask over = a->stored & all_of(c);
   struct value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
-  v.e = expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
-  if (!alive(r, v.e)) return;
+  if (!alive(r, v.e = product_expr(r, a, b, over))) return;
   finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
   record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
 }
@@ -345,14 +370,29 @@ static void load(struct run *r, const struct device *d, int i)
   }
 }
 
+static struct run run_of(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+                         const struct search_opts *o)
+{
+  struct run r = {t, mem, w, f, f->s, voc, .off = o->off};
+  for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
+  if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
+  return r;
+}
+
+void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+                const struct device *dev, int ndev, const struct search_opts *o)
+{
+  struct run r = run_of(t, mem, w, f, voc, o);
+  t->voc = voc;
+  for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
+}
+
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
               const struct device *dev, int ndev, const struct search_opts *o)
 {
-  struct run r = {t, mem, w, f, f->s, voc, o->off, o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20};
-  t->voc = voc;
-  for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
-  if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
-  for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
+  struct run r = run_of(t, mem, w, f, voc, o);
+  r.deepest = o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20;
+  table_open(t, mem, w, f, voc, dev, ndev, o);
   for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
     if (t->n > o->max_values) {
       t->cut = true;
@@ -361,6 +401,60 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
     unary(&r, x);
     for (int y = 0; y <= x; y++) binary(&r, x, y);
   }
+}
+
+// What try_map, try_fold and try_product make, once more: bytes are held against it (pack.c).
+bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v)
+{
+  const struct value *a = &t->v[d->a], *b = d->b < 0 ? NULL : &t->v[d->b];
+  enum rule rule = op_rows[d->op].rule;
+  bool map = rule == RULE_MAP, product = d->op == OP_MATMUL, accum = rule == RULE_ACCUM;
+  mask loop = t->sch.loop < 0 ? 0 : bit(t->sch.loop, LOOP), over = map || d->cls < 0 ? 0 : a->stored & all_of(d->cls);
+  if ((!map && !product && !accum && rule != RULE_REDUCE) || op_rows[d->op].least != 1 + !!b) return false;
+  if ((!map && d->cls >= 0 && !over) || (!map && !accum && d->cls < 0) || (accum && a->phase != VARYING)) return false;
+  v->has = a->has, v->stored = a->stored, v->phase = a->phase;
+  for (int c = 0; b && c < s->nclass; c++) {
+    mask sa = a->stored & all_of(c), sb = b->stored & all_of(c);
+    if (sa != sb && ((sa && sb) || (product && c == d->cls))) return false;
+  }
+  if (product && a->stored == b->stored) return false;
+  if (b) {
+    if (((a->has & ~a->stored) & b->stored) || ((b->has & ~b->stored) & a->stored)) return false;
+    if (a->phase != b->phase && a->phase != FIXED && b->phase != FIXED) return false;
+    v->has |= b->has, v->stored |= b->stored;
+    if (a->phase == FIXED) v->phase = b->phase;
+  }
+  if (accum) over |= loop, v->phase = AFTER;
+  if (op_rows[d->op].flags & MEAN && (d->cls < 0 || over != all_of(d->cls))) return false;
+  v->has &= ~over, v->stored &= ~over;
+  return true;
+}
+
+// Only what the oracle lets live, as when it was made: expressions from anywhere could grow without end.
+static bool restore(struct run *r, int i)
+{
+  struct value *v = &r->t->v[i];
+  if (v->f.v) return true;
+  int k = v->der;
+  while (r->t->d[k].next >= 0) k = r->t->d[k].next;
+  const struct deriv *d = &r->t->d[k];
+  if (!restore(r, d->a) || (d->b >= 0 && !restore(r, d->b))) return false;
+  const struct value *a = &r->t->v[d->a], *b = d->b < 0 ? NULL : &r->t->v[d->b];
+  const struct instance plain = {d->op, attrs_default(d->op), -1}, *in = d->attrs < 0 ? &plain : &r->voc->i[d->attrs];
+  bool map = op_rows[d->op].rule == RULE_MAP;
+  mask over = map ? 0 : fold_over(r, d->op, a, d->cls);
+  v->e = map ? map_expr(r, in, a, b) : b ? product_expr(r, a, b, over) : fold_expr(r, d->op, a, d->cls, over);
+  if (expr_hash(r->w->ex, v->e) != v->ehash || !(r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, v->e))) return false;
+  if (map && !map_finger(r, in, a, b, &v->f)) return false;
+  if (!map && b) finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v->f);
+  else if (!map) fold_finger(r, d->op, a, over, &v->f);
+  return finger_hash(&v->f) == v->hash;
+}
+
+bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i)
+{
+  struct run r = run_of(t, NULL, w, f, t->voc, o);
+  return restore(&r, i);
 }
 
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has)

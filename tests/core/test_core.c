@@ -118,6 +118,99 @@ static void optimize_and_recall(void **state)
   mica_close(m);
 }
 
+// What a search has finished is there for the next, not for one that is to start afresh, nor for another program; it goes
+// when the search has ended. The first moments of a search are not worth keeping.
+static void units_kept(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct job j;
+  struct graph *g, *other;
+  struct mica_options o = mica_options_default();
+  struct keeper k, k2;
+  void *bytes;
+  size_t n;
+  o.db = arena_printf(&mem, "%s/units.db", folder);
+  assert_int_equal(load_text(&mem, soft, "soft.mica", 0, NULL, &g, &e), OK);
+  assert_int_equal(load_text(&mem, soft, "soft.mica", 1, (const char *[]){"n=32"}, &other, &e), OK);
+  assert_int_equal(job_open(&j, &mem, g, &o, &e), OK);
+  const struct search_store *s = keeper_open(&k, &j, g), *s2 = keeper_open(&k2, &j, other);
+  s->put(s->arg, 1, "early", 5);
+  assert_false(s->get(s->arg, 1, &mem, &bytes, &n));
+  k.start -= 10;
+  s->put(s->arg, 2, "bytes", 5);
+  assert_true(s->get(s->arg, 2, &mem, &bytes, &n));
+  assert_int_equal(n, 5);
+  assert_memory_equal(bytes, "bytes", 5);
+  assert_false(s2->get(s2->arg, 2, &mem, &bytes, &n));
+  o.fresh = true;
+  assert_false(s->get(s->arg, 2, &mem, &bytes, &n));
+  o.fresh = false;
+  keeper_drop(&k2);
+  assert_true(s->get(s->arg, 2, &mem, &bytes, &n));
+  keeper_drop(&k);
+  assert_false(s->get(s->arg, 2, &mem, &bytes, &n));
+  job_close(&j);
+  o.remember = false;
+  assert_int_equal(job_open(&j, &mem, g, &o, &e), OK);
+  assert_null(keeper_open(&k, &j, g));
+  job_close(&j);
+  arena_close(&mem);
+}
+
+// What processes of a crew say to each other, as if three of them sat in one.
+struct table_talk {
+  const void *bytes[3];
+  size_t n[3];
+};
+
+static void overhear(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n)
+{
+  struct table_talk *t = arg;
+  t->bytes[2] = mine, t->n[2] = bytes;
+  for (int i = 0; i < 3; i++) all[i] = arena_copy(mem, t->bytes[i] ? t->bytes[i] : mine, n[i] = t->bytes[i] ? t->n[i] : bytes);
+}
+
+static int agree(struct job *j, struct table_talk *t, int status, struct err *e)
+{
+  static struct crew c;
+  *e = (struct err){0};
+  c = (struct crew){2, 3, t, overhear};
+  return job_agree(j, &c, status, e);
+}
+
+static void processes_agree(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct job a, b;
+  struct graph *g;
+  struct mica_options o = mica_options_default(), p = o;
+  struct table_talk t = {0};
+  o.remember = p.remember = false, o.threads = 3, p.threads = 5, p.seed = 2;
+  assert_int_equal(load_text(&mem, soft, "soft.mica", 0, NULL, &g, &e), OK);
+  assert_int_equal(job_open(&a, &mem, g, &o, &e), OK);
+  assert_int_equal(agree(&a, &t, OK, &e), OK);
+  struct table_talk first = {{arena_copy(&mem, t.bytes[2], t.n[2])}, {t.n[2]}}; // now the first process says what this one said
+  assert_int_equal(job_open(&b, &mem, g, &p, &e), OK);
+  assert_int_equal(agree(&b, &first, OK, &e), ENV); // another seed
+  assert_non_null(strstr(e.text, "other limits"));
+  p.seed = o.seed;
+  assert_int_equal(agree(&b, &first, OK, &e), OK);
+  assert_int_equal(b.threads, 3); // the target is that of the first
+  assert_int_equal(b.target.cores, 3);
+  assert_int_equal(agree(&b, &first, USER, &e), USER); // this one failed by itself
+  assert_int_equal(agree(&a, &t, USER, &e), USER);
+  struct table_talk failed = {{arena_copy(&mem, t.bytes[2], t.n[2])}, {t.n[2]}};
+  assert_int_equal(agree(&b, &failed, OK, &e), USER); // the first one failed and says why itself
+  assert_int_equal(e.id, ERR_NONE);
+  job_close(&a);
+  job_close(&b);
+  arena_close(&mem);
+}
+
 static void stopped_at_once(void **state)
 {
   (void)state;
@@ -154,7 +247,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(json_forms),          cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
       cmocka_unit_test(messages),            cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
-      cmocka_unit_test(no_compiler),
+      cmocka_unit_test(no_compiler),          cmocka_unit_test(units_kept),            cmocka_unit_test(processes_agree),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

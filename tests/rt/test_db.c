@@ -3,6 +3,7 @@
 #include "rt/rt.h"
 
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +54,58 @@ static void two_at_once(void **state)
   assert_string_equal(json, "2");
   db_close(a);
   db_close(b);
+  arena_close(&mem);
+}
+
+static void units(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct db *db;
+  void *bytes;
+  size_t n;
+  assert_int_equal(db_open(path_in(&mem, "units.db"), &db, &e), OK);
+  assert_int_equal(db_unit_get(db, "a", 7, &mem, &bytes, &n, &e), NO);
+  assert_int_equal(db_unit_put(db, "a", 7, "x\0y", 3, &e), OK);
+  assert_int_equal(db_unit_put(db, "a", (uint64_t)3 << 32, "", 0, &e), OK);
+  assert_int_equal(db_unit_put(db, "b", 7, "z", 1, &e), OK);
+  assert_int_equal(db_unit_get(db, "a", 7, &mem, &bytes, &n, &e), OK);
+  assert_int_equal(n, 3);
+  assert_memory_equal(bytes, "x\0y", 3);
+  assert_int_equal(db_unit_get(db, "a", (uint64_t)3 << 32, &mem, &bytes, &n, &e), OK);
+  assert_int_equal(n, 0);
+  assert_int_equal(db_unit_put(db, "a", 7, "new", 3, &e), OK);
+  assert_int_equal(db_units_drop(db, "b", &e), OK);
+  assert_int_equal(db_unit_get(db, "b", 7, &mem, &bytes, &n, &e), NO);
+  assert_int_equal(db_unit_get(db, "a", 7, &mem, &bytes, &n, &e), OK);
+  assert_memory_equal(bytes, "new", 3);
+  db_close(db);
+  arena_close(&mem);
+}
+
+// A database of the layout before has no units; it gets the table and keeps what it has. One of a later layout is left alone.
+static void layouts(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct db *db;
+  sqlite3 *sql;
+  char *path = path_in(&mem, "old.db"), *json;
+  assert_int_equal(sqlite3_open(path, &sql), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(sql, "CREATE TABLE best (key TEXT PRIMARY KEY, json TEXT NOT NULL, so BLOB, made TEXT NOT NULL DEFAULT"
+                                     " CURRENT_TIMESTAMP) WITHOUT ROWID; INSERT INTO best (key, json) VALUES ('k', '[1]');"
+                                     " PRAGMA user_version = 1", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(db_open(path, &db, &e), OK);
+  assert_int_equal(db_get(db, "k", &mem, &json, NULL, NULL, &e), OK);
+  assert_string_equal(json, "[1]");
+  assert_int_equal(db_unit_put(db, "a", 1, "x", 1, &e), OK);
+  db_close(db);
+  assert_int_equal(sqlite3_exec(sql, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(sql);
+  assert_int_equal(db_open(path, &db, &e), ENV);
+  assert_non_null(strstr(e.text, "newer"));
   arena_close(&mem);
 }
 
@@ -120,6 +173,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(put_and_get),    cmocka_unit_test(two_at_once), cmocka_unit_test(damaged),
+      cmocka_unit_test(units),          cmocka_unit_test(layouts),
       cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# A search that is killed with SIGKILL, more than once, goes on from what it had finished, and ends in the answer of one
+# that was left alone. Only counters are compared; how long it takes is nobody's promise.
+# test: timeout 300
+set -u
+: "${MICA:?set MICA to the command}"
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+failures=0
+complain() {
+  echo "FAILED: $1"
+  failures=$((failures + 1))
+}
+
+program=examples/llama_rms_lora.mica
+[ -z "${MICA_SANITIZED:-}" ] || program=examples/m_ntrans.mica
+search() { "$MICA" search "$program" --dtype f32 --threads 2 --top 2 --quiet --db "$1" --json "$2"; }
+number() { grep -o "\"$1\": *[0-9.e-]*" "$2" | head -1 | sed 's/.*: *//'; }
+# the answer without what depends on the clock or on who did the work
+answer() { sed -E 's/"(seconds|first_seconds|resumed)": *[^,}]*//g' "$1"; }
+
+search "$work/alone.db" "$work/alone.json" || complain "the search alone failed"
+[ "$(number resumed "$work/alone.json")" = 0 ] || complain "a first search took something over"
+seconds=$(number seconds "$work/alone.json")
+
+RANDOM=4
+for part in 50 40; do
+  pause=$(awk -v s="$seconds" -v p=$((part + RANDOM % 20)) 'BEGIN { print s * p / 100 }')
+  search "$work/killed.db" "$work/killed.json" &
+  pid=$!
+  sleep "$pause"
+  kill -KILL $pid 2>/dev/null
+  wait $pid 2>/dev/null
+  [ ! -e "$work/killed.json" ] || break # it was quicker this time
+done
+search "$work/killed.db" "$work/end.json" || complain "the search that goes on failed"
+[ -e "$work/killed.json" ] || [ "$(number resumed "$work/end.json")" -gt 0 ] || complain "nothing was taken over"
+cmp -s <(answer "$work/alone.json") <(answer "$work/end.json") || {
+  complain "the answer is another one"
+  diff <(answer "$work/alone.json") <(answer "$work/end.json") | head -20
+}
+
+[ $failures = 0 ] || { echo "$failures failed"; exit 1; }
+echo "all passed"
