@@ -93,6 +93,44 @@ static void test_default_limits(void **state)
   }
 }
 
+// Four outputs of two kinds: a kernel makes those of a kind together, so that two are enough.
+static void test_together(void **state)
+{
+  (void)state;
+  static const char text[] = "program p {\n a: f32[64, 32]\n b: f32[64, 32]\n c: f32[16, 16]\n d: f32[16, 16]\n"
+                             " return a + b, a * b, c + d, c * d\n}";
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *g, *plain;
+  assert_int_equal(front_parse(&mem, text, sizeof text - 1, "p", 0, NULL, &g, &e), OK);
+  assert_int_equal(graph_expand(&mem, g, false, &plain, &e), OK);
+  struct search_result r = find(&mem, plain, 4, 4, 2);
+  int pairs = 0;
+  for (int i = 0; i < r.n; i++) {
+    const struct graph *first = block(r.found[i].g, 0), *second = block(r.found[i].g, 1);
+    pairs += r.found[i].kernels == 2 && second && graph_outputs(first, NULL) == 2 && first->ngrid && graph_outputs(second, NULL) == 2 && second->ngrid;
+  }
+  assert_true(pairs > 0);
+  arena_close(&mem);
+}
+
+// What is cut into subprograms although it is not large.
+static void test_hard(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    bool hard;
+  } rows[] = {{"m_gqa", false}, {"m_gated", false}, {"llama_rms_lora", false}, {"m_qknorm", false}, {"moe", true}, {"layer", true}};
+  for (size_t i = 0; i < COUNT(rows); i++)
+    for (int threads = 1; threads <= 2; threads++) {
+      struct arena mem = {0};
+      const struct search_opts o = {.threads = threads, .seed = 7};
+      assert_int_equal(search_is_hard(load(&mem, rows[i].name, 0, NULL), &machine, &o), rows[i].hard);
+      arena_close(&mem);
+    }
+}
+
 // Twenty layers in one kernel, by the rule for programs that work row by row; a program that does not is left alone.
 static void test_chain(void **state)
 {
@@ -291,7 +329,7 @@ static void test_rules_lose_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_hard), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
