@@ -82,6 +82,21 @@ struct term cost_term(const struct model *m, const struct work *w, const struct 
   return x;
 }
 
+void cost_add(struct term *sum, const struct term *x)
+{
+  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams, sum->tile += x->tile;
+}
+
+double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
+{
+  struct term sum = {0};
+  for (int i = 0; i < w->n; i++) {
+    struct term x = cost_term(m, &t->work[w->id[i]], z);
+    cost_add(&sum, &x);
+  }
+  return cost_seconds(m, &sum, z);
+}
+
 double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
 {
   if (sum->tile > (double)m->t->scratch) return INFINITY;

@@ -226,20 +226,6 @@ static bool read_parts(const struct planner *pl, struct option *x, int reads, st
   return known && pl->m->s->class[reads].extent % n == 0;
 }
 
-// What the kernel costs, as size_option found it.
-static double cost_again(const struct planner *pl, const struct option *x)
-{
-  const struct table *t = &pl->tables[x->table];
-  struct works w;
-  struct term sum = {0};
-  work_of(t, &x->p, x->root, x->nmake, &w);
-  for (int i = 0; i < w.n; i++) {
-    struct term one = cost_term(pl->m, &t->work[w.id[i]], &x->z);
-    sum.compute += one.compute, sum.unique += one.unique, sum.again += one.again, sum.streams += one.streams, sum.tile += one.tile;
-  }
-  return cost_seconds(pl->m, &sum, &x->z);
-}
-
 static bool option_unpack(const struct planner *pl, const struct options *to, struct option *x, struct bytes *in)
 {
   int table = get_index(in, pl->ntables), reads;
@@ -251,7 +237,9 @@ static bool option_unpack(const struct planner *pl, const struct options *to, st
   if (!read_roots(pl, x, in) || !read_pick(pl, x, in) || !option_reads(pl, x, &x->p, &reads)) return false;
   if (!read_parts(pl, x, reads, in) || !read_sizes(pl, x, in)) return false;
   x->structure = option_structure(&pl->tables[table], &x->p), x->needs = option_needs(x);
-  return isfinite(x->cost = cost_again(pl, x)); // infinite where its tiles do not fit
+  struct works w;
+  work_of(&pl->tables[table], &x->p, x->root, x->nmake, &w);
+  return isfinite(x->cost = cost_kernel(pl->m, &pl->tables[table], &w, &x->z)); // infinite where its tiles do not fit
 }
 
 static bool read_options(const struct planner *pl, struct options *x, struct bytes *in)

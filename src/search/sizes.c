@@ -157,10 +157,7 @@ static bool fits(const struct ground *g, const struct works *w)
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w)
 {
   struct term sum = {0};
-  for (int i = 0; i < w->n; i++) {
-    const struct term *x = price(g, p, w->id[i]);
-    sum.compute += x->compute, sum.unique += x->unique, sum.again += x->again, sum.streams += x->streams, sum.tile += x->tile;
-  }
+  for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, p, w->id[i]));
   return cost_seconds(g->m, &sum, &p->z);
 }
 

@@ -336,6 +336,8 @@ struct term {      // what some work adds to a kernel under some sizes
   double tile;     // bytes of tiles
 };
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
+void cost_add(struct term *sum, const struct term *x);
+double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
 double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);
 // Cost of a library operator: program node n.

@@ -3,21 +3,12 @@
 # that was left alone. Only counters are compared; how long it takes is nobody's promise.
 # test: timeout 300
 set -u
-: "${MICA:?set MICA to the command}"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-failures=0
-complain() {
-  echo "FAILED: $1"
-  failures=$((failures + 1))
-}
+. tests/cli/searches.sh
 
 program=examples/m_qknorm.mica # a few seconds
 [ -z "${MICA_SANITIZED:-}" ] || program=examples/llama_rms_lora.mica
 search() { "$MICA" search "$program" --dtype f32 --threads 2 --top 2 --quiet --db "$1" --json "$2"; }
 number() { grep -o "\"$1\": *[0-9.e-]*" "$2" | head -1 | sed 's/.*: *//'; }
-# the answer without what depends on the clock or on who did the work
-answer() { sed -E 's/"(seconds|first_seconds|resumed)": *[^,}]*//g' "$1"; }
 
 search "$work/alone.db" "$work/alone.json" || complain "the search alone failed"
 [ "$(number resumed "$work/alone.json")" = 0 ] || complain "a first search took something over"
@@ -40,5 +31,4 @@ cmp -s <(answer "$work/alone.json") <(answer "$work/end.json") || {
   diff <(answer "$work/alone.json") <(answer "$work/end.json") | head -20
 }
 
-[ $failures = 0 ] || { echo "$failures failed"; exit 1; }
-echo "all passed"
+finish

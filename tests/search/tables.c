@@ -131,13 +131,8 @@ static double cost_of(const struct taking *k, const struct pick *p)
 {
   const struct table *t = &k->t->pl.tables[k->o.table];
   struct works w;
-  struct term sum = {0};
   work_of(t, p, k->o.root, 1, &w);
-  for (int i = 0; i < w.n; i++) {
-    struct term x = cost_term(&k->t->m, &t->work[w.id[i]], &k->o.z);
-    sum.compute += x.compute, sum.unique += x.unique, sum.again += x.again, sum.streams += x.streams, sum.tile += x.tile;
-  }
-  return cost_seconds(&k->t->m, &sum, &k->o.z);
+  return cost_kernel(&k->t->m, t, &w, &k->o.z);
 }
 
 static bool take(void *arg, const struct pick *p)
