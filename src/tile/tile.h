@@ -1,0 +1,347 @@
+// tile: kernels in Graphene's notation, between a block graph and CUDA text. Data and threads are tensors with
+// hierarchical layouts (lay.h); a computation is a spec, `%out <- Move<<<#blocks, #threads>>>(%in)`, either decomposed by a
+// body in braces or atomic, that is, a row of instr.def for the target. docs/tile.md is the language and a tutorial.
+//
+// Glossary
+//   buffer   memory that a declaration makes: global (a parameter of the kernel), shared, or registers
+//   view     a tensor: a buffer, an offset, and levels of layouts, outermost tiles first. `[2,2].[8,8].fp16.SH` has two
+//            levels. A scalar has no levels. Views share the coordinates of their buffer: see `coord`
+//   group    a tensor of threads or blocks; a spec names the threads that do it together
+//   atom     an undecomposed spec after lowering: an instruction row, and the loops ("modes") that repeat it
+//   piece    one execution of the row within those loops
+//
+//   names.c    symbols and scopes                     lex.c, parse.c  text -> builder calls, errors with line and column
+//   build.c    the builder: buffers, views            print.c         program -> text that reads back
+//   group.c    threads and blocks                     stmt.c          statements, scopes, specs
+//   instr.c    the rows of instr.def, parsed          lower.c         specs without a body -> atoms
+//   match.c    a spec against a row                   shared.c        offsets in shared memory
+#ifndef MICA_TILE_TILE_H
+#define MICA_TILE_TILE_H
+
+#include "tile/lay.h"
+
+enum tile_type {
+#define TYPE(id, ...) TT_##id,
+#include "tile/type.def"
+#undef TYPE
+  TT_COUNT
+};
+struct type_row {
+  const char *name;
+  int bytes;
+  const char *cuda, *what;
+};
+extern const struct type_row tile_types[TT_COUNT];
+
+enum tile_mem { MEM_GL, MEM_SH, MEM_RF };
+extern const char *const tile_mem_name[3]; // "GL", "SH", "RF"
+
+enum spec_kind {
+#define SPEC(id, ...) SPEC_##id,
+#include "tile/spec.def"
+#undef SPEC
+  SPEC_COUNT
+};
+struct spec_row {
+  const char *name;
+  int least, most, outs;
+  const char *what;
+};
+extern const struct spec_row tile_specs[SPEC_COUNT];
+
+enum unary_op {
+#define UNARY_OP(id, ...) UN_##id,
+#define BINARY_OP(id, ...)
+#include "tile/pointwise.def"
+#undef UNARY_OP
+#undef BINARY_OP
+  UN_COUNT
+};
+enum binary_op {
+#define UNARY_OP(id, ...)
+#define BINARY_OP(id, ...) BI_##id,
+#include "tile/pointwise.def"
+#undef UNARY_OP
+#undef BINARY_OP
+  BI_COUNT
+};
+extern const char *const unary_name[UN_COUNT], *const binary_name[BI_COUNT];
+
+enum {
+  TILE_LEVELS = 4,  // levels of a tensor
+  TILE_DIMS = 5,    // dimensions of a buffer in global memory (TMA's limit)
+  TILE_OPERANDS = 4,// of an atom
+  TILE_MODES = 8,   // loops around an instruction
+  TILE_ARGS = 4,    // <op, args...>
+};
+
+// ---- what a kernel is made of ---------------------------------------------------------------------------
+
+struct tile_buffer {
+  const char *name; // without the %
+  struct loc at;
+  enum tile_type type;
+  enum tile_mem mem;
+  int view;                // its root view
+  struct swizzle swizzle;  // of element offsets; bits 0: none. Shared memory only
+  ex elements;             // cosize
+  bool written;            // global: some spec writes it (a kernel argument that is not const)
+  // after lowering
+  int64_t offset; // shared memory: bytes from the start
+  int64_t bytes;  // shared memory and registers (a thread)
+};
+
+// The coordinate along one dimension of the buffer in global memory, as a second layout with the same tiles: it makes
+// predicates (coordinate < limit where tiles are partial) and the coordinates of TMA.
+struct tile_coord {
+  ex origin, limit;              // limit: the extent of the dimension
+  struct lay level[TILE_LEVELS]; // congruent to the view's levels
+  bool partial;                  // some tile reaches past the limit: accesses need the predicate
+};
+
+enum view_op { VIEW_ROOT, VIEW_TILE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PEER, VIEW_CAST };
+struct tile_view {
+  const char *name; // of the statement that named it; NULL for a part of an expression
+  struct loc at;
+  int buf;
+  enum view_op op; // how it was made, from which view
+  int source;
+  // arguments of op, for the printer: the tiler or the new shape, the depth, the coordinates, the rank of the peer
+  struct lay arg;
+  int depth, nindex;
+  const ex *index;
+  int nlevels;
+  struct lay level[TILE_LEVELS]; // strides in elements
+  ex offset;                     // elements
+  int ncoord;                    // dimensions of the buffer in global memory, else 0
+  struct tile_coord coord[TILE_DIMS];
+  ex peer; // rank in the cluster whose shared memory it is; -1: the block's own
+};
+
+enum group_kind { GROUP_THREAD, GROUP_BLOCK };
+struct tile_group {
+  const char *name; // without the #
+  struct loc at;
+  enum group_kind kind;
+  enum view_op op;
+  int source;
+  struct lay arg;
+  int depth, nindex;
+  const ex *index;
+  int nlevels;
+  struct lay level[TILE_LEVELS]; // strides in thread or block numbers
+  ex offset;
+  ex size; // members: product over all levels
+};
+
+enum stmt_kind {
+  STMT_LET,   // @a, (@b, @c) = #g.indices(), @x = expression, @x = value(%v): new scalars
+  STMT_VIEW,  // %v = ...
+  STMT_GROUP, // #g = ...
+  STMT_ALLOC, // %v:[..].fp16.SH
+  STMT_FOR, STMT_IF, STMT_SPEC
+};
+struct tile_stmt {
+  enum stmt_kind kind;
+  struct loc at;
+  int next;             // the next statement of the block, -1 at its end
+  int body, other;      // first statement of for, if, decomposed spec; of else. -1: none
+  // STMT_LET
+  int nvars;
+  const ex *vars, *values; // each variable and its definition; value(%v): values[0] unused, `view` is read
+  int group;               // of indices(), else -1
+  int view;                // STMT_VIEW, STMT_ALLOC, value(); else -1
+  // STMT_FOR, STMT_IF
+  ex var, from, to, step, cond;
+  bool unroll;
+  int spec; // STMT_SPEC
+};
+
+struct tile_spec {
+  enum spec_kind kind;
+  const char *name;         // of a generic spec: "Spec" or what the text says
+  const char *op;           // first argument: "exp", "+", "cp.async"; "" when none
+  int nargs;                // the others
+  ex arg[TILE_ARGS];
+  double value;             // of Init, where is_number
+  bool is_number, decomposed;
+  int nout, nin, out[16], in[16]; // views
+  int blocks, threads;            // groups
+  const struct tile_atom *atom;   // after lowering, of what has no decomposition
+};
+
+struct tile_kernel {
+  const char *name;
+  struct loc at;
+  int arch;                 // least compute capability, 80, 90 (sm_90a); of the directive `target`
+  int nparams;
+  ex *params;               // variables: sizes given at launch
+  int cluster;              // blocks of a cluster, 1: none
+  int nbuffers, nviews, ngroups, nstmts, nspecs;
+  struct tile_buffer *buffers;
+  struct tile_view *views;
+  struct tile_group *groups;
+  struct tile_stmt *stmts;
+  struct tile_spec *specs;
+  int cap[5];
+  int body;                 // first statement
+  int grid, threads;        // root groups of blocks and threads
+  ex tid, bid;              // variables: threadIdx.x, blockIdx.x
+  // after lowering
+  bool lowered;
+  int64_t shared_bytes;
+  int nmaps;                // tensor maps, in the order of the kernel's arguments
+  struct tile_map *maps;
+};
+
+struct tile_program {
+  struct arena *mem;
+  struct ex_pool *ex;
+  struct lay_ctx lay;
+  const char *file;
+  bool row;          // order of omitted strides
+  int nkernels;
+  struct tile_kernel **kernels;
+};
+
+// ---- build.c, group.c, stmt.c: what the parser and the transpiler call -------------------------------------
+// Each checks what it is given; a wrong call is an error of the user at `at`. Results are indices into the kernel.
+
+struct builder {
+  struct tile_program *p;
+  struct tile_kernel *k;
+  struct err *e;
+  struct loc at; // of what is built next
+  int nopen, open[64], last[64]; // open statements and the last statement of each
+};
+
+struct tile_program *tile_program_new(struct arena *mem, const char *file, bool row);
+int build_kernel(struct builder *b, struct tile_program *p, const char *name, struct err *e);
+int build_param(struct builder *b, const char *name, int64_t lo, int64_t hi, int64_t multiple, ex *out);
+int build_group(struct builder *b, const char *name, enum group_kind kind, int nlevels, const struct lay *levels, int *out);
+int build_group_tile(struct builder *b, const char *name, int group, struct lay tiler, int *out);
+int build_group_reshape(struct builder *b, const char *name, int group, int depth, struct lay shape, int *out);
+int build_group_index(struct builder *b, const char *name, int group, int n, const ex *index, int *out);
+int build_group_scalar(struct builder *b, const char *name, int group, int *out);
+// New variables for the coordinates of the executing thread or block: one for each mode of each level, outermost first.
+int build_indices(struct builder *b, int group, int nvars, const char *const *names, ex *vars);
+// A parameter of the kernel (MEM_GL) or, in a body, an allocation.
+int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m,
+                 struct swizzle s, int *view);
+int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out); // tiles the innermost level
+int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out); // takes one of the outermost level
+int build_reshape(struct builder *b, const char *name, int view, int depth, struct lay shape, int *out);
+int build_peer(struct builder *b, const char *name, int view, ex rank, int *out);
+int build_let(struct builder *b, const char *name, ex value, ex *var);
+int build_value(struct builder *b, const char *name, int view, ex *var); // reads an i32
+int build_for(struct builder *b, const char *name, ex from, ex to, ex step, bool unroll, ex *var);
+int build_if(struct builder *b, ex cond);
+int build_else(struct builder *b);
+int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body: leave it open, build_end closes it
+int build_end(struct builder *b);
+int build_finish(struct builder *b); // everything closed; the kernel is whole
+
+// ---- parse.c, print.c ------------------------------------------------------------------------------------------
+
+int tile_parse(struct arena *mem, const char *file, const char *text, struct tile_program **out, struct err *e);
+void tile_print(const struct tile_program *p, struct str *out);
+void tile_view_text(const struct tile_program *p, const struct tile_kernel *k, int view, struct str *out); // "[2,2].[8,8].fp16.SH"
+void tile_group_text(const struct tile_program *p, const struct tile_kernel *k, int group, struct str *out);
+void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, int spec, struct str *out);  // one line, no body
+
+// ---- instr.c: instructions ----------------------------------------------------------------------------------------
+
+// What an instruction does; the interpreter has one function for each, with the layouts and numbers of the row.
+enum sem {
+  SEM_MOVE,      // `width` contiguous elements a thread
+  SEM_CP_ASYNC,  // the same, global to shared, asynchronously; predicated off: zeros
+  SEM_LDMATRIX, SEM_STMATRIX, // n = matrices (1, 2, 4); trans
+  SEM_FMA,       // out += a * b elementwise over `width`
+  SEM_MMA,       // collective, thread-value layouts of the row
+  SEM_WGMMA,     // asynchronous; A from registers or shared, B from shared
+  SEM_UNARY, SEM_BINARY, SEM_INIT, // over `width`
+  SEM_SHFL, SEM_REDUCE_WARP,       // n unused; op of the spec
+  SEM_RED, SEM_ATOM,               // atomic: add, min, max on memory; ATOM returns the old value
+  SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
+  SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
+  SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_WAIT, // of the threads of the group
+  SEM_CP_COMMIT, SEM_CP_WAIT, SEM_BULK_COMMIT, SEM_BULK_WAIT, SEM_WGMMA_FENCE, SEM_WGMMA_COMMIT, SEM_WGMMA_WAIT,
+  SEM_FENCE_ASYNC, SEM_FENCE_BLOCK, SEM_FENCE_GPU, SEM_FENCE_MBAR_INIT,
+  SEM_SETMAXNREG, SEM_GRID_WAIT, SEM_GRID_TRIGGER, // programmatic dependent launch
+};
+
+enum operand_kind { // what an instruction wants of an operand, a thread
+  OPND_VECTOR,      // `width` contiguous elements, aligned to their bytes up to 16
+  OPND_FRAGMENT,    // a register fragment: levels and order as in the row
+  OPND_ROW,         // ldmatrix, stmatrix: 8 contiguous elements in shared memory, one row a lane
+  OPND_MATRIX,      // wgmma: a tile in shared memory, by descriptor
+  OPND_BOX,         // TMA: a tile of a tensor in global or shared memory
+  OPND_BARRIER,     // an mbarrier
+};
+struct instr_operand {
+  enum operand_kind kind;
+  enum tile_type type;
+  bool any_type;             // rows of moves: any type of `width` * bytes
+  enum tile_mem mem;
+  int nlevels, rank;         // OPND_FRAGMENT: e.g. [2,2].[1,2]; OPND_MATRIX: rows and columns in extent[0][0..1]
+  int64_t extent[2][2];
+  struct lay order;          // from coordinates, innermost level first, to the register's element number
+  struct lay tv;             // collective: ((thread), (value)) -> index in the tile, first letter fastest
+};
+struct instr {
+  const char *name;          // "mma.m16n8k16.fp16", unique; what <...> may name
+  enum spec_kind spec;
+  enum sem sem;
+  int threads;               // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
+  int arch_least, arch_most; // 80 .. 100; 90 means sm_90a
+  int width;                 // elements a piece and thread; 0 where operands say it
+  int bytes;                 // of a vector access, else 0
+  int m, n, k;               // of a product
+  bool trans, chosen;        // chosen: only when named in <...>, never picked by itself
+  int nout, nin;
+  struct instr_operand out[1], in[3];
+  const char *text;          // PTX or a CUDA expression with $0, $1 ... (see instr.def)
+  double cost;               // cycles of issue a warp
+};
+const struct instr *instr_rows(int *n); // parsed once
+const struct instr *instr_find(const char *name);
+
+// ---- lower.c ---------------------------------------------------------------------------------------------------------
+
+struct tile_guard { // the piece is inside when value + sum of stride[i] * mode[i] (+ lane of a vector) < limit
+  ex value, limit;
+  ex stride[TILE_MODES];
+};
+struct tile_operand {
+  int view, buf;
+  ex offset;                 // of the first piece, in elements, before the swizzle
+  ex stride[TILE_MODES];     // a mode
+  int nguards;
+  struct tile_guard guard[TILE_DIMS];
+  struct lay inner;          // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT: offset of register element i
+  int map;                   // OPND_BOX in global memory: which tensor map, else -1
+  ex coord[TILE_DIMS];       // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
+};
+struct tile_atom {
+  const struct instr *row;
+  int op;                    // unary_op, binary_op; -1
+  int nmodes;                // loops around the row, first fastest
+  int64_t extent[TILE_MODES];
+  int nout, nin;
+  struct tile_operand operand[TILE_OPERANDS]; // outputs first
+  ex arg;                    // the number in <..., n>
+  double value;              // of Init
+  ex barrier;                // SEM_BARRIER of a part of the block: its number, from 1; 0 for the whole block
+  int barrier_threads;
+};
+struct tile_map { // a CUtensorMap: made by the host from the kernel's argument
+  int buf, rank;
+  ex size[TILE_DIMS], stride[TILE_DIMS];  // elements; fastest first; stride[0] = 1
+  int64_t box[TILE_DIMS];
+  int swizzle_bytes;                      // 0, 32, 64, 128
+};
+
+// Chooses a row for every spec without a decomposition, offsets in shared memory, tensor maps. `arch`: 80, 86, 89, 90, 100.
+int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e);
+
+#endif
