@@ -73,6 +73,8 @@ enum {
   TILE_OPERANDS = 4,// of an atom
   TILE_MODES = 8,   // loops around an instruction
   TILE_ARGS = 4,    // <op, args...>
+  TILE_NESTING = 64,// blocks within blocks
+  TILE_THREADS = 1024,
 };
 
 // ---- what a kernel is made of ---------------------------------------------------------------------------
@@ -212,10 +214,15 @@ struct builder {
   struct tile_kernel *k;
   struct err *e;
   struct loc at; // of what is built next
-  int nopen, open[64], last[64]; // open statements and the last statement of each
+  int nopen;      // blocks open: of specs, loops, conditions
+  struct {
+    int stmt, last; // whose block it is; the last statement in it, -1: none
+    bool other;     // in the else
+  } open[TILE_NESTING + 1]; // open[0] is the kernel
 };
 
 struct tile_program *tile_program_new(struct arena *mem, const char *file, bool row);
+// Zeroes b. The functions above return the status of b->e.
 int build_kernel(struct builder *b, struct tile_program *p, const char *name, struct err *e);
 int build_param(struct builder *b, const char *name, int64_t lo, int64_t hi, int64_t multiple, ex *out);
 int build_group(struct builder *b, const char *name, enum group_kind kind, int nlevels, const struct lay *levels, int *out);
