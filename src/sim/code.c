@@ -26,9 +26,16 @@ static void map_room(struct sim *s, int node)
   s->nmap = n;
 }
 
+static int constant(struct sim *s, int64_t c)
+{
+  for (int i = 0; i < s->nslots; i++)
+    if (s->slots[i].kind == SLOT_CONST && s->slots[i].c == c) return i;
+  return add_slot(s, (struct slot){.kind = SLOT_CONST, .c = c, .latest = -1});
+}
+
 int code_slot(struct sim *s, ex x)
 {
-  if (ex_is_const(x)) return add_slot(s, (struct slot){.kind = SLOT_CONST, .c = ex_value(x), .latest = -1});
+  if (ex_is_const(x)) return constant(s, ex_value(x));
   int node = (int)(x >> 1);
   map_room(s, node);
   if (s->map[node] >= 0) return s->map[node];
@@ -39,7 +46,7 @@ int code_slot(struct sim *s, ex x)
     arg[i] = code_slot(s, e->arg[i]);
     t.latest = later(s, t.latest, s->slots[arg[i]].latest);
   }
-  t.arg = arg;
+  t.arg = arg, t.got = NEWS(s->mem, const struct vec *, e->n + 1);
   if (e->kind == EX_VAR) t.var = t.latest = (int)e->c;
   s->map[node] = add_slot(s, t);
   return s->map[node];
@@ -154,7 +161,7 @@ const struct vec *code_eval(struct warp *w, int slot)
   if (t->kind == SLOT_CONST) {
     fill(out, t->c);
   } else {
-    const struct vec *few[16], **arg = t->n <= 16 ? few : arena_alloc(w->s->mem, sizeof *arg * (size_t)t->n);
+    const struct vec **arg = t->got;
     bool uniform = true;
     for (int i = 0; i < t->n; i++) {
       arg[i] = code_eval(w, t->arg[i]);

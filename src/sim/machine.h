@@ -39,6 +39,7 @@ struct slot { // an expression
   int kind;   // enum ex_kind or SLOT_CONST
   int n;
   const int *arg;
+  const struct vec **got; // room for the values of the arguments
   const int64_t *coef;
   int64_t c;
   int var;    // EX_VAR
@@ -94,12 +95,11 @@ struct sim_atom {
 
 struct gcell { // of a global buffer that the kernel writes
   uint32_t write, read;    // epochs; 0: never
-  uint32_t wblock, rblock; // blocks; rblock MANY_BLOCKS: more than one
+  int32_t wblock, rblock;  // clusters; rblock -1: more than one
   uint16_t wagent, ragent;
   uint16_t site;           // the atom and operand that wrote
   bool atomic, shared_read; // the last write; several warps have read since
 };
-enum { MANY_BLOCKS = -1 };
 struct gbuf {
   uint8_t *data;
   int64_t bytes;
@@ -129,9 +129,12 @@ struct shadow { // of a block's shared memory
 
 // ---- waiting ----
 
-struct known { // knowledge of generic writes, and of what the async proxy may see of them
-  uint32_t *all, *async;
+// Vector clocks: what happened before; what of it the async proxy may see; what of it a fence has made visible to the GPU.
+// They lie behind one another and are joined as one.
+struct known {
+  uint32_t *all, *async, *gpu;
 };
+enum { KNOWN = 3 };
 struct gather { // a barrier that warps arrive at
   int threads;  // arrived
   uint32_t phase;
@@ -140,9 +143,12 @@ struct gather { // a barrier that warps arrive at
   uint64_t who; // warps, bit by number
 };
 struct mbar {
-  bool init;
+  bool init, fenced; // fenced: the async proxy knows of the initialization
+  int agent;         // who initialized it
+  uint32_t epoch;
   int64_t count, pending, tx;
   uint32_t phase, clock; // clock: of copies that this phase counts
+  int copies;            // the agent that these are
   struct known acc, done;
 };
 struct group { // of copies
@@ -201,6 +207,11 @@ struct pending {
   bool dirty;              // written since the last wgmma.fence by something else
 };
 
+struct quad { // a warpgroup: its products are issued by all four warps together and complete for all
+  struct gather gather;
+  bool open;      // products since the last commit
+  uint32_t clock; // of the open group, or the last
+};
 struct cta {
   struct sim *s;
   int rank;      // in the cluster
@@ -208,20 +219,21 @@ struct cta {
   uint8_t *shared;
   struct shadow shadow;
   struct warp *warps;
-  struct gather named[NAMED], quad[MOST_WARPS / 4];
+  struct gather named[NAMED];
+  struct quad quad[MOST_WARPS / 4];
   struct mbar *mbars;
   int left; // warps that have not ended
 };
 
-struct publication { // of a block, through an atomic: what others that see it know
-  uint32_t block;
-  uint32_t *all;
-};
-struct channel { // an atomic's address
+struct channel { // the address of an atomic in global memory, through which blocks tell one another what they did
   int buf;
   int64_t at;
-  int n, cap;
-  struct publication *list;
+  uint32_t **told; // a cluster: the clocks of its agents up to which its writes are visible to who reads the atomic
+};
+struct taken { // somebody of the running cluster has read it
+  struct channel *from;
+  int agent;
+  uint32_t epoch;
 };
 
 struct sim {
@@ -257,10 +269,10 @@ struct sim {
   uint64_t stamps;
   struct cta *ctas;
   struct gather cluster_gather;
+  struct { int size[TILE_DIMS], stride[TILE_DIMS]; } *maps; // slots of tensor maps
   int nchannels, channel_cap;
-  struct channel *channels;
-  int *known_n; // unused by blocks that take nothing over
-  struct publication *taken; // what the running blocks took over, newest last
+  struct channel **channels;
+  struct taken *taken; // by the running cluster
   int ntaken, taken_cap;
   int error_cap;
 };
@@ -275,7 +287,7 @@ void code_reset(struct warp *w); // before a block
 // ---- flow.c ----
 int flow_compile(struct sim *s); // steps and atoms
 typedef enum go (*sem_fn)(struct warp *w, const struct sim_atom *a);
-sem_fn sem_find(enum sem sem);   // semantics.c
+sem_fn sem_find(enum sem sem); // semantics.c; NULL: the interpreter does not know it
 
 // ---- warp.c, sched.c ----
 void warp_run(struct warp *w); // until it ends or waits
@@ -316,10 +328,13 @@ struct access {
   uint32_t clock;
   bool async;            // through the async proxy
   bool whole;            // by all lanes together
+  int one;               // -1, or the one lane that does all of it: `at` are then pieces, not lanes
 };
+static inline int access_lane(const struct access *x, int piece) { return x->one < 0 ? piece : x->one; }
 void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int operand, int bytes);
 void access_elements(struct access *x, const struct place *p); // element offsets -> bytes, swizzled
-void access_check(struct access *x);                           // everything, in this order: align, bounds, shadow
+bool access_reach(struct access *x);                           // peers, alignment, bounds; false: no lane is left
+void access_check(struct access *x);                           // that, the shadow, the counts
 uint8_t *access_data(const struct access *x, int lane);
 void shadow_shared(struct access *x);
 void shadow_global(struct access *x);
@@ -338,21 +353,51 @@ void regs_blend(void *to, const void *from, int bytes, uint32_t mask); // LANES 
 // ---- sync.c ----
 void sync_tick(struct warp *w);
 void sync_warp(struct warp *w, uint32_t lanes); // lanes of the warp know one another
-void sync_join(struct sim *s, struct known to, struct known from);
+void sync_join(const struct sim *s, struct known to, struct known from);
+bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go); // are the four warps of the warpgroup here?
+void sync_open(struct warp *w, struct groups *g);  // a copy begins in the open group
+void sync_bump(uint32_t *to, uint32_t epoch);
 void sync_publish(struct warp *w, struct known to); // what w knows goes into `to`
 void sync_take(struct warp *w, struct known from);
 bool sync_ready(struct warp *w);
-void sync_clear(struct sim *s, struct known k);
+void sync_clear(struct sim *s, struct known k); // to the start of the block
+void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, bool reads); // an atomic in global memory
+bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w hear of it from that cluster?
 struct known sync_known(struct sim *s);
 
+// ---- groups.c ---- and others: the functions that semantics.c names
+#define SEMANTICS(X)                                                                                                    \
+  X(MOVE, sem_move) X(CP_ASYNC, sem_cp_async) X(RED, sem_atomic) X(ATOM, sem_atomic)                                     \
+  X(LDMATRIX, sem_ldmatrix) X(STMATRIX, sem_stmatrix) X(MMA, sem_mma) X(WGMMA, sem_wgmma)                                \
+  X(FMA, sem_fma) X(UNARY, sem_unary) X(BINARY, sem_binary) X(INIT, sem_init) X(REDUCE, sem_reduce)                      \
+  X(SHFL, sem_shfl) X(REDUCE_WARP, sem_reduce_warp)                                                                      \
+  X(TMA_LOAD, sem_tma_load) X(TMA_STORE, sem_tma_store) X(TMA_RED, sem_tma_store)                                        \
+  X(MBAR_INIT, sem_mbar_init) X(MBAR_ARRIVE, sem_mbar_arrive) X(MBAR_EXPECT, sem_mbar_expect)                            \
+  X(MBAR_WAIT, sem_mbar_wait) X(CP_MBAR_ARRIVE, sem_cp_mbar_arrive)                                                      \
+  X(BARRIER, sem_barrier) X(SYNCWARP, sem_syncwarp)                                                                      \
+  X(CLUSTER_ARRIVE, sem_cluster_arrive) X(CLUSTER_WAIT, sem_cluster_wait)                                                \
+  X(CP_COMMIT, sem_cp_commit) X(CP_WAIT, sem_cp_wait) X(BULK_COMMIT, sem_bulk_commit) X(BULK_WAIT, sem_bulk_wait)        \
+  X(WGMMA_FENCE, sem_wgmma_fence) X(WGMMA_COMMIT, sem_wgmma_commit) X(WGMMA_WAIT, sem_wgmma_wait)                        \
+  X(FENCE_ASYNC, sem_fence_async) X(FENCE_BLOCK, sem_nothing) X(FENCE_GPU, sem_fence_gpu)                                \
+  X(FENCE_MBAR_INIT, sem_fence_mbar) X(SETMAXNREG, sem_collective) X(GRID_WAIT, sem_nothing) X(GRID_TRIGGER, sem_nothing)
+#define X(id, name) enum go name(struct warp *w, const struct sim_atom *a);
+SEMANTICS(X)
+#undef X
+
 // ---- mbar.c ----
-struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane, bool check);
-void mbar_arrive(struct warp *w, const struct sim_atom *a, struct mbar *b, int lane, int64_t n);
-void mbar_complete_tx(struct warp *w, const struct sim_atom *a, struct mbar *b, int lane, int64_t bytes);
+struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane); // initialized; NULL: reported
+bool mbar_ready(const struct mbar *b, uint32_t parity);
+void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes); // a bulk copy that counts on it is done
 
 // ---- count.c ----
 void count_access(const struct access *x);
 void count_finish(struct sim *s);
+
+// ---- point.c ----
+void point_binary(int op, enum tile_type t, const void *a, const void *b, void *out); // enum binary_op, LANES elements
+
+// ---- mma.c ----
+void mma_product(int m, int n, int k, const float *a, const float *b, float *c); // c[m + M n] += a[m + M k] b[n + N k]; M 8 or 16
 
 // ---- report.c ----
 void report(struct warp *w, const struct sim_atom *a, enum sim_class c, int lane, const char *fmt, ...) PRINTF(5, 6);
