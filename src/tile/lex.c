@@ -75,8 +75,7 @@ struct tile_token tile_lex(struct tile_lexer *l)
   }
   char c = *l->p++;
   t.n = 1, t.kind = c;
-  if (c == ';') return bad(t, "separates nothing here: statements follow one another without it");
-  return c && strchr("()[]{}<>,:.=+-*/%#@!?&^", c) ? t : bad(t, "has no meaning in this language");
+  return c && strchr("()[]{}<>,:;.=+-*/%#@!?&^", c) ? t : bad(t, "has no meaning in this language");
 }
 
 void tile_lex_back(struct tile_lexer *l, const struct tile_token *t, int n)

@@ -24,7 +24,9 @@ int read_unexpected(struct reader *r, const char *wanted)
   char text[64];
   tile_token_text(text, &r->t);
   if (r->t.kind == TILE_BAD) return err_set(r->e, ERR_TILE, r->t.at, "%s %s", text, r->t.why);
-  return err_set(r->e, ERR_TILE, r->t.at, "%s stands where %s is expected", text, wanted);
+  int s = err_set(r->e, ERR_TILE, r->t.at, "%s stands where %s is expected", text, wanted);
+  if (r->t.kind == ';') err_hint(r->e, "statements follow one another without `;`");
+  return s;
 }
 
 int read_expect(struct reader *r, int kind, const char *what)
@@ -117,6 +119,13 @@ int read_use(struct reader *r, char sigil, const struct tile_token *name, const 
 }
 
 // ---- directives ----
+static struct tile_setting *setting(struct reader *r, const struct tile_token *name)
+{
+  for (int i = 0; i < r->nset; i++)
+    if (tile_is(name, r->set[i].name)) return r->set[i].used = true, &r->set[i];
+  return NULL;
+}
+
 static int param(struct reader *r)
 {
   struct tile_token name[TILE_SOME];
@@ -135,10 +144,23 @@ static int param(struct reader *r)
   if (read_word(r, "multiple")) READ(read_number(r, 1, INT32_MAX, "what divides the parameter", &multiple));
   for (int i = 0; i < n; i++) {
     ex var;
+    setting(r, &name[i]); // given at launch
     READ(TILE_AT(r, name[i].at, build_param(&r->b, read_text(r, &name[i]), lo, hi, multiple, &var)));
     READ(read_define(r, '@', &name[i], -1, var));
   }
   return OK;
+}
+
+// const NAME = e; a setting of that name takes the place of e.
+static int constant(struct reader *r)
+{
+  struct tile_token name;
+  ex value;
+  READ(name_itself(r, '@', &name));
+  READ(read_expect(r, '=', "`=` and the value"));
+  READ(read_ex(r, &value));
+  const struct tile_setting *s = setting(r, &name);
+  return read_define(r, '@', &name, -1, s ? EX_C(s->value) : value);
 }
 
 static int target(struct reader *r)
@@ -176,14 +198,13 @@ static int order(struct reader *r)
 static const struct {
   const char *name;
   int (*read)(struct reader *r);
-} directives[] = {{"param", param}, {"target", target}, {"cluster", cluster}, {"order", order}};
+} directives[] = {{"param", param}, {"const", constant}, {"target", target}, {"cluster", cluster}, {"order", order}};
 
 // ---- kernels ----
 static int head_line(struct reader *r, bool *done)
 {
   struct tile_token name;
   if (r->t.kind == '#') return read_group_statement(r);
-  if (r->t.kind == '@') return read_let(r);
   for (size_t i = 0; i < COUNT(directives); i++)
     if (read_word(r, directives[i].name)) return directives[i].read(r);
   *done = true;
@@ -258,14 +279,31 @@ static int file(struct reader *r)
 
 int tile_parse(struct arena *mem, const char *path, const char *text, struct tile_program **out, struct err *e)
 {
+  return tile_parse_set(mem, path, text, 0, NULL, out, e);
+}
+
+static int unknown_setting(struct reader *r)
+{
+  for (int i = 0; i < r->nset; i++)
+    if (!r->set[i].used) {
+      int s = err_set(r->e, ERR_OPTION, (struct loc){r->p->file, 0, 0}, "no kernel has a constant or parameter `%s`", r->set[i].name);
+      return err_hint(r->e, "the lines `const NAME = ...` and `param NAME` declare them"), s;
+    }
+  return OK;
+}
+
+int tile_parse_set(struct arena *mem, const char *path, const char *text, int nset, struct tile_setting *set,
+                   struct tile_program **out, struct err *e)
+{
   size_t n = strlen(text);
   struct loc start = {path, 1, 1};
   if (n > TILE_BYTES) return err_set(e, ERR_LIMIT, start, "a tile program has at most %d bytes, this one %zu", TILE_BYTES, n);
   struct reader *r = NEW(mem, struct reader);
-  r->mem = mem, r->e = e, r->row = true, r->scope.mem = mem;
+  r->mem = mem, r->e = e, r->row = true, r->scope.mem = mem, r->nset = nset, r->set = set;
   r->p = tile_program_new(mem, path, true);
   tile_lex_open(&r->lex, text, n, path);
   read_next(r);
   READ(file(r));
+  READ(unknown_setting(r));
   return *out = r->p, OK;
 }

@@ -86,6 +86,8 @@ struct reader {
   bool row; // order of omitted strides
   int depth;         // of nested expressions and tuples
   bool in_arguments; // of <...>
+  int nset;
+  struct tile_setting *set;
 };
 #define READ(x)                                                                                                        \
   do {                                                                                                                 \

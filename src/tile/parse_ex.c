@@ -93,6 +93,14 @@ static const struct {
 
 static int unary(struct reader *r, ex *out);
 
+// `k %8` begins a tensor's name; `k % 8` and `k%8` are remainders. (A statement may end before a name without a mark.)
+static bool sigil(const struct reader *r)
+{
+  const char *after = r->t.p + 1;
+  if (r->t.kind != '%' || r->t.glued || after >= r->lex.end) return false;
+  return *after == '_' || (*after >= '0' && *after <= '9') || (*after >= 'a' && *after <= 'z') || (*after >= 'A' && *after <= 'Z');
+}
+
 static int by_level(struct reader *r, int level, ex *out)
 {
   if (level > TIGHTEST) return unary(r, out);
@@ -106,7 +114,7 @@ static int by_level(struct reader *r, int level, ex *out)
     bool closes = r->in_arguments && (r->t.kind == '>' || r->t.kind == TILE_GE || r->t.kind == TILE_SHR);
     for (size_t i = 0; i < COUNT(operators); i++)
       if (operators[i].token == r->t.kind && operators[i].level == level && !closes) make = operators[i].make;
-    if (!make) return OK;
+    if (!make || sigil(r)) return OK;
     struct loc at = r->t.at;
     ex b;
     read_next(r);

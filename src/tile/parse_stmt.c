@@ -64,11 +64,35 @@ static int bad_token(struct reader *r, const struct tile_token *t)
   return err_set(r->e, ERR_TILE, t->at, "%s %s", tile_token_text(text, t), t->why);
 }
 
+// Init<e> of a constant expression: `Init<N>`, where the text is no decimal.
+static int constant(struct reader *r, struct tile_spec *s)
+{
+  struct loc at = r->t.at;
+  ex x;
+  READ(read_argument(r, &x));
+  if (!ex_is_const(x)) return err_set(r->e, ERR_TILE, at, "Init takes a number that is known now");
+  s->value = (double)ex_value(x);
+  return OK;
+}
+
+static bool word_ahead(const struct reader *r)
+{
+  struct tile_lexer l = r->lex;
+  struct tile_token t = tile_lex(&l);
+  return t.kind == '(' || t.kind == '@' || (t.kind == TILE_WORD && !tile_is(&t, "inf") && !(*t.p >= '0' && *t.p <= '9'));
+}
+
 // <op, args>, at its `<`. The text of operators and decimals is no token of the language.
 static int arguments(struct reader *r, struct tile_spec *s)
 {
   struct loc opened = r->t.at;
   tile_lex_back(&r->lex, &r->t, 1);
+  if (s->kind == SPEC_INIT && word_ahead(r)) {
+    s->is_number = true, s->op = "";
+    read_next(r);
+    READ(constant(r, s));
+    return read_close(r, '>', '<', opened);
+  }
   struct tile_token op = s->kind == SPEC_INIT ? tile_lex_decimal(&r->lex, &s->value) : tile_lex_op(&r->lex);
   if (op.kind == TILE_BAD) return bad_token(r, &op);
   s->is_number = s->kind == SPEC_INIT;

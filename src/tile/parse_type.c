@@ -44,8 +44,10 @@ static int item(struct reader *r, struct tuple *t, int deep)
   int self = t->n, arity = 0;
   READ(add_node(r, t, 0, EX_C(0)));
   read_next(r);
-  do READ(item(r, t, deep + 1)), arity++;
-  while (read_take(r, ','));
+  do {
+    READ(item(r, t, deep + 1));
+    arity++;
+  } while (read_take(r, ','));
   t->node[self].arity = arity;
   return read_close(r, ')', '(', opened);
 }
@@ -54,8 +56,10 @@ static int items(struct reader *r, struct tuple *t) // a, (b, c), ... under a ro
 {
   t->n = 0;
   READ(add_node(r, t, 0, EX_C(0)));
-  do READ(item(r, t, 1)), t->node[0].arity++;
-  while (read_take(r, ','));
+  do {
+    READ(item(r, t, 1));
+    t->node[0].arity++;
+  } while (read_take(r, ','));
   return OK;
 }
 
@@ -69,6 +73,13 @@ static int with_strides(struct reader *r, struct loc at, struct tuple *shape, co
   if (same) return OK;
   int s = err_set(r->e, ERR_TILE, at, "the strides are nested in another way than the extents");
   return err_hint(r->e, "one stride an extent: [4,(2,4):2,(1,8)]"), s;
+}
+
+// [8] is written as a tuple of one and may be held as an integer, ((4,2)) as (4,2).
+static struct lay unwrapped(struct lay l)
+{
+  while (l.n && l.node[0].arity == 1) l = (struct lay){l.n - 1, l.node + 1};
+  return l;
 }
 
 static struct lay lay_of(struct reader *r, const struct lay_node *node, int n)
@@ -262,41 +273,62 @@ static int join(struct reader *r, int n, struct piece *p, struct lay *modes, int
   return OK;
 }
 
-int read_tiler(struct reader *r, int rank, struct lay *out)
+enum { MOST = 8 }; // dimensions of a tiler
+
+// tile([2:2], [2,2 : 1,4]): at the first bracket, is there a second one?
+static bool brackets_ahead(const struct reader *r)
 {
-  enum { MOST = 8 };
+  struct tile_lexer l = r->lex;
+  struct tile_token t = tile_lex(&l);
+  while (t.kind != ']' && t.kind != '[' && t.kind != TILE_END && t.kind != '{') t = tile_lex(&l);
+  return r->t.kind == '[' && t.kind == ']' && tile_lex(&l).kind == ',';
+}
+
+static int brackets(struct reader *r, struct lay *modes, int *n)
+{
+  do {
+    struct tile_levels l = {0};
+    if (*n == MOST) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d dimensions in a tile", MOST);
+    READ(read_level(r, &l));
+    tile_compact(&r->p->lay, r->row, &l);
+    modes[(*n)++] = unwrapped(l.level[0]);
+  } while (read_take(r, ','));
+  return OK;
+}
+
+static int pieces(struct reader *r, int rank, struct lay *modes, int *n)
+{
   struct piece p[MOST];
-  struct lay modes[MOST];
-  struct loc opened = r->t.at, bracket;
-  int n = 0;
-  READ(read_expect(r, '(', "`(` and the tile"));
-  bracket = r->t.at;
+  struct loc opened = r->t.at;
   bool in_brackets = read_take(r, '[');
   do {
-    if (n == MOST) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d dimensions in a tile", MOST);
-    READ(piece(r, &p[n++]));
+    if (*n == MOST) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d dimensions in a tile", MOST);
+    READ(piece(r, &p[(*n)++]));
   } while (read_take(r, ','));
-  if (in_brackets) READ(read_close(r, ']', '[', bracket));
+  if (in_brackets) READ(read_close(r, ']', '[', opened));
+  if (joined(rank, *n, p)) return join(r, *n, p, modes, n);
+  for (int i = 0; i < *n; i++) {
+    if (p[i].strided) READ(with_strides(r, p[i].at, &p[i].shape, &p[i].stride));
+    bool plain = p[i].strided || p[i].whole;
+    modes[i] = plain ? lay_of(r, p[i].shape.node, p[i].shape.n) : leaf_or_compact(r, &p[i].shape);
+  }
+  return OK;
+}
+
+int read_tiler(struct reader *r, int rank, struct lay *out)
+{
+  struct lay modes[MOST];
+  struct loc opened = r->t.at;
+  int n = 0;
+  READ(read_expect(r, '(', "`(` and the tile"));
+  if (brackets_ahead(r)) READ(brackets(r, modes, &n));
+  else READ(pieces(r, rank, modes, &n));
   READ(read_close(r, ')', '(', opened));
-  if (joined(rank, n, p)) READ(join(r, n, p, modes, &n));
-  else
-    for (int i = 0; i < n; i++) {
-      if (p[i].strided) READ(with_strides(r, p[i].at, &p[i].shape, &p[i].stride));
-      bool plain = p[i].strided || p[i].whole;
-      modes[i] = plain ? lay_of(r, p[i].shape.node, p[i].shape.n) : leaf_or_compact(r, &p[i].shape);
-    }
   *out = lay_tuple(&r->p->lay, n, modes);
   return OK;
 }
 
 // ---- annotations ----
-// [8] is written as a tuple of one and may be held as an integer, ((4,2)) as (4,2).
-static struct lay unwrapped(struct lay l)
-{
-  while (l.n && l.node[0].arity == 1) l = (struct lay){l.n - 1, l.node + 1};
-  return l;
-}
-
 static bool level_is(struct lay written, bool strided, struct lay is)
 {
   written = unwrapped(written), is = unwrapped(is);

@@ -113,11 +113,19 @@ static int plain_copy(struct reader *r, struct loc at, char sigil)
   return err_hint(r->e, "use its first name; a copy of the elements is a Move"), s;
 }
 
+static int only_in_body(struct reader *r, const struct tile_token *name)
+{
+  if (r->b.nopen) return OK;
+  int s = err_set(r->e, ERR_TILE, name->at, "what is made of tensors and groups is named in the body of the kernel's spec");
+  return err_hint(r->e, "move this line behind the `{`"), s;
+}
+
 static int define_view(struct reader *r, const struct tile_token *name, const struct tile_written *w)
 {
   struct loc at = r->t.at;
   char *text = read_text(r, name);
   int view;
+  READ(only_in_body(r, name));
   READ(used_view(r, &view));
   if (!suffix_follows(r)) return plain_copy(r, at, '%');
   READ(read_view_suffixes(r, text, &view));
@@ -178,6 +186,7 @@ static int define_group(struct reader *r, const struct tile_token *name, const s
   struct tile_token from;
   const struct tile_name *found;
   struct loc at = r->t.at;
+  READ(only_in_body(r, name));
   READ(read_name(r, '#', &from));
   READ(read_use(r, '#', &from, &found));
   int group = found->index;
