@@ -1,0 +1,125 @@
+// cuda: tile kernels on NVIDIA GPUs. A lowered kernel (tile/tile.h) becomes CUDA C++ that a person can read, NVRTC makes
+// machine code of it, the driver runs that. Both libraries are looked for when they are needed, so Mica is built and
+// works without CUDA: what needs a missing library says so. docs/tile.md shows the generated code.
+//
+// Glossary
+//   prelude  what generated code is made of: types and inline assembly (prelude.cuh), no header of the vendor, because
+//            including cuda_fp16.h takes longer than compiling most kernels
+//   piece    one execution of an instruction row; the modes of an atom are loops around pieces
+//   wide     an integer expression computed in 64 bits, because its range does not prove that 32 are enough
+//
+//   print.c        kernel -> source: parameters, statements, control flow
+//   print_name.c   identifiers out of names that anyone may have written
+//   print_ex.c     integer expressions
+//   print_atom.c   atoms: loops, guards
+//   print_text.c   the templates of instr.def filled in
+//   nvrtc.c        source -> cubin
+//   driver.c       the driver's functions; devices, memory, events
+//   launch.c       modules, launches, graphs, tensor maps
+//   bind.c         a tile kernel with sizes and buffers -> a launch
+#ifndef MICA_CUDA_H
+#define MICA_CUDA_H
+
+#include "tile/tile.h"
+
+// ---- print.c ------------------------------------------------------------------------------------------------------
+
+// The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
+int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
+// The name of the function in that source; lives in mem.
+const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
+
+// ---- nvrtc.c --------------------------------------------------------------------------------------------------------
+
+struct nvrtc;
+struct cubin {
+  const void *bytes; // machine code
+  size_t n;
+  const char *ptx, *log; // what it was made of; warnings. Never NULL
+};
+int nvrtc_open(struct nvrtc **out, struct err *e); // ENV where the library is missing
+void nvrtc_close(struct nvrtc *r);
+void nvrtc_version(const struct nvrtc *r, int *major, int *minor);
+const char *cuda_arch_name(int arch); // "sm_90a"; NULL: not known
+// `name` stands in messages of the compiler, which are part of the error.
+int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
+                  struct cubin *out, struct err *e);
+
+// ---- driver.c: a device, its memory, its time ------------------------------------------------------------------------
+
+typedef uint64_t gpu_address;
+struct gpu; // a device with one stream, in which everything happens in order
+struct gpu_facts {
+  char name[128];
+  int arch, processors; // 90; multiprocessors
+  int64_t l2, shared;   // bytes of the L2 cache, of shared memory a block may have
+};
+int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
+void gpu_close(struct gpu *g);
+const struct gpu_facts *gpu_facts(const struct gpu *g);
+int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e);
+void gpu_free(struct gpu *g, gpu_address a);
+int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, struct err *e);
+int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err *e); // waits for what came before
+int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e);
+int gpu_wait(struct gpu *g, struct err *e); // also reports what went wrong in kernels launched before
+
+// ---- launch.c -----------------------------------------------------------------------------------------------------------
+
+struct gpu_module;
+struct gpu_kernel; // lives as long as its module
+struct gpu_use {   // what a thread of the kernel takes
+  int registers, local_bytes, threads_most;
+};
+int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, struct err *e);
+void gpu_unload(struct gpu_module *m);
+// `shared`: bytes of dynamic shared memory; `cluster`: blocks of a cluster, 1: none.
+int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out, struct err *e);
+struct gpu_use gpu_use(const struct gpu_kernel *k);
+
+struct gpu_launch {
+  const struct gpu_kernel *kernel;
+  int64_t blocks;
+  int threads;
+  bool dependent; // may start before the kernel ahead of it has ended (Sync<grid.wait>)
+  void **args;    // addresses of the arguments, in the order of the kernel's parameters
+};
+int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e);
+
+// Launches between start and end are recorded, not done; a graph does them all at once.
+struct gpu_graph;
+int gpu_record(struct gpu *g, struct err *e);
+int gpu_record_end(struct gpu *g, struct gpu_graph **out, struct err *e);
+void gpu_graph_close(struct gpu_graph *r);
+int gpu_replay(struct gpu *g, const struct gpu_graph *r, struct err *e);
+// Seconds of one replay by the device's clock.
+int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct err *e);
+
+struct gpu_map { // CUtensorMap, opaque
+  _Alignas(128) uint64_t word[16];
+};
+struct gpu_map_shape {
+  enum tile_type type;
+  int rank;                        // 1 to 5, the fastest dimension first
+  uint64_t size[5], stride[5];     // elements; bytes, stride[0] is not used
+  uint32_t box[5];                 // elements
+  int swizzle_bytes;               // 0, 32, 64, 128
+};
+int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, struct gpu_map *out, struct err *e);
+
+// ---- bind.c --------------------------------------------------------------------------------------------------------------
+
+// A kernel with values of its sizes and addresses of its global buffers: the arguments and the extent of a launch.
+struct cuda_bound {
+  struct gpu_launch launch; // but `kernel`
+  int64_t blocks;
+  int threads;
+};
+// `sizes`: values of k->params; `buffers`: one address a global buffer, in the order of k->buffers.
+int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+              const int64_t *sizes, const gpu_address *buffers, struct gpu_launch *out, struct err *e);
+// Bytes of a global buffer at these sizes; -1 when it is larger than memory can be.
+int64_t cuda_buffer_bytes(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
+                          const int64_t *sizes);
+
+#endif

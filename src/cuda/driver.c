@@ -1,0 +1,139 @@
+// The driver by dlopen: one device, its primary context, one stream. Errors of kernels come late, with whatever call
+// waits for them; they are environment errors too, as the device is unusable afterwards.
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  size_t at;
+} symbols[] = {
+#define FUNCTION(field, symbol, parameters) {symbol, offsetof(struct gpu, field)},
+    CU_FUNCTIONS
+#undef FUNCTION
+};
+enum { CC_MAJOR = 75, CC_MINOR = 76, PROCESSORS = 16, L2_BYTES = 38, SHARED_OPTIN = 97 }; // CUdevice_attribute
+enum { STREAM_NON_BLOCKING = 1 };
+
+int gpu_check(const struct gpu *g, int code, struct err *e, const char *fmt, ...)
+{
+  if (!code) return OK;
+  char what[256];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(what, sizeof what, fmt, ap);
+  va_end(ap);
+  const char *name = NULL, *text = NULL;
+  if (g->error_name(code, &name) || !name) name = "unknown error";
+  if (g->error_text(code, &text) || !text) text = "";
+  return err_set(e, code == 2 ? ERR_MEMORY : ERR_GPU, NOWHERE, "%s: %s (%s, %d)", what, text, name, code);
+}
+
+static int find(struct gpu *g, struct err *e)
+{
+  g->so = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!g->so) g->so = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
+  if (!g->so) {
+    err_set(e, ERR_GPU, NOWHERE, "NVIDIA's driver (libcuda.so.1) was not found: this machine has no GPU to run on");
+    err_hint(e, "kernels can be compiled here all the same (`mica tile emit --cubin`), and `mica tile run` interprets them");
+    return e->status;
+  }
+  for (size_t i = 0; i < COUNT(symbols); i++) {
+    void *f = dlsym(g->so, symbols[i].name);
+    if (!f) return err_set(e, ERR_GPU, NOWHERE, "the driver has no %s: CUDA 12.0 or later is needed", symbols[i].name);
+    memcpy((char *)g + symbols[i].at, &f, sizeof f);
+  }
+  return OK;
+}
+
+static int read_facts(struct gpu *g, struct err *e)
+{
+  struct gpu_facts *f = &g->facts;
+  int major, minor, l2, shared;
+  const struct {
+    int id, *to;
+  } wanted[] = {{CC_MAJOR, &major}, {CC_MINOR, &minor}, {PROCESSORS, &f->processors}, {L2_BYTES, &l2}, {SHARED_OPTIN, &shared}};
+  for (size_t i = 0; i < COUNT(wanted); i++)
+    if (gpu_check(g, g->device_attribute(wanted[i].to, wanted[i].id, g->device), e, "asking about the device")) return e->status;
+  f->arch = 10 * major + minor, f->l2 = l2, f->shared = shared;
+  return gpu_check(g, g->device_name(f->name, (int)sizeof f->name, g->device), e, "asking for the device's name");
+}
+
+static int take_device(struct gpu *g, int device, struct err *e)
+{
+  int n = 0;
+  if (gpu_check(g, g->init(0), e, "starting the driver")) return e->status;
+  if (gpu_check(g, g->device_count(&n), e, "counting devices")) return e->status;
+  if (device < 0 || device >= n) return err_set(e, ERR_GPU, NOWHERE, "there is no GPU %d: this machine has %d", device, n);
+  if (gpu_check(g, g->device_get(&g->device, device), e, "opening GPU %d", device)) return e->status;
+  cu_context context;
+  if (gpu_check(g, g->context_retain(&context, g->device), e, "opening a context on GPU %d", device)) return e->status;
+  g->retained = true;
+  if (gpu_check(g, g->context_set(context), e, "using GPU %d", device)) return e->status;
+  if (gpu_check(g, g->stream_create(&g->stream, STREAM_NON_BLOCKING), e, "making a stream")) return e->status;
+  if (gpu_check(g, g->event_create(&g->from, 0), e, "making an event")) return e->status;
+  if (gpu_check(g, g->event_create(&g->to, 0), e, "making an event")) return e->status;
+  return read_facts(g, e);
+}
+
+int gpu_open(int device, struct gpu **out, struct err *e)
+{
+  struct gpu *g = calloc(1, sizeof *g);
+  CHECK(g);
+  *out = NULL;
+  int status = find(g, e);
+  if (status == OK) status = take_device(g, device, e);
+  if (status != OK)
+    gpu_close(g);
+  else
+    *out = g;
+  return status;
+}
+
+void gpu_close(struct gpu *g)
+{
+  if (!g) return;
+  if (g->from) g->event_destroy(g->from);
+  if (g->to) g->event_destroy(g->to);
+  if (g->stream) g->stream_destroy(g->stream);
+  if (g->retained) g->context_release(g->device);
+  if (g->so) dlclose(g->so);
+  free(g);
+}
+
+const struct gpu_facts *gpu_facts(const struct gpu *g) { return &g->facts; }
+
+int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e)
+{
+  *out = 0;
+  return gpu_check(g, g->alloc(out, bytes ? bytes : 1), e, "taking %zu bytes of device memory", bytes);
+}
+
+void gpu_free(struct gpu *g, gpu_address a)
+{
+  if (a) g->release(a);
+}
+
+int gpu_wait(struct gpu *g, struct err *e) { return gpu_check(g, g->stream_wait(g->stream), e, "running on the GPU"); }
+
+int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, struct err *e)
+{
+  if (!bytes) return OK;
+  if (gpu_check(g, g->write(to, from, bytes, g->stream), e, "copying %zu bytes to the GPU", bytes)) return e->status;
+  return gpu_wait(g, e);
+}
+
+int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err *e)
+{
+  if (!bytes) return OK;
+  if (gpu_check(g, g->read(to, from, bytes, g->stream), e, "copying %zu bytes from the GPU", bytes)) return e->status;
+  return gpu_wait(g, e);
+}
+
+int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e)
+{
+  if (!bytes) return OK;
+  return gpu_check(g, g->fill(to, byte, bytes, g->stream), e, "filling %zu bytes on the GPU", bytes);
+}

@@ -1,0 +1,178 @@
+// Modules, launches and graphs. A cluster and programmatic dependence are launch attributes; a graph keeps both.
+// Tensor maps are made by the driver, which checks them; what it refuses is told with the numbers it got.
+#include "cuda/driver.h"
+
+#include <stdlib.h>
+
+enum { PORTABLE_CLUSTER = 8, CAPTURE_THREAD_LOCAL = 1, MOST_BLOCKS = 0x7fffffff };
+
+struct gpu_kernel {
+  cu_function f;
+  int64_t shared;
+  int cluster;
+  struct gpu_use use;
+  struct gpu_kernel *next;
+};
+struct gpu_module {
+  struct gpu *g;
+  cu_module m;
+  struct gpu_kernel *kernels;
+};
+struct gpu_graph {
+  struct gpu *g;
+  cu_graph graph;
+  cu_exec exec;
+};
+
+int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, struct err *e)
+{
+  cu_module m;
+  *out = NULL;
+  if (gpu_check(g, g->module_load(&m, c->bytes), e, "loading %zu bytes of machine code", c->n)) return e->status;
+  struct gpu_module *r = calloc(1, sizeof *r);
+  CHECK(r);
+  r->g = g, r->m = m;
+  *out = r;
+  return OK;
+}
+
+void gpu_unload(struct gpu_module *m)
+{
+  if (!m) return;
+  for (struct gpu_kernel *k = m->kernels, *next; k; k = next) next = k->next, free(k);
+  m->g->module_unload(m->m);
+  free(m);
+}
+
+static int read_use(struct gpu *g, struct gpu_kernel *k, struct err *e)
+{
+  const struct {
+    int id, *to;
+  } wanted[] = {
+      {CU_FUNC_THREADS, &k->use.threads_most}, {CU_FUNC_LOCAL, &k->use.local_bytes}, {CU_FUNC_REGISTERS, &k->use.registers}};
+  for (size_t i = 0; i < COUNT(wanted); i++)
+    if (gpu_check(g, g->function_attribute(wanted[i].to, wanted[i].id, k->f), e, "asking about a kernel")) return e->status;
+  return OK;
+}
+
+int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out, struct err *e)
+{
+  struct gpu *g = m->g;
+  *out = NULL;
+  if (shared < 0 || shared > g->facts.shared)
+    return err_set(e, ERR_GPU, NOWHERE, "%s wants %lld bytes of shared memory a block; %s has %lld", name, (long long)shared,
+                   g->facts.name, (long long)g->facts.shared);
+  struct gpu_kernel *k = calloc(1, sizeof *k);
+  CHECK(k);
+  k->next = m->kernels, m->kernels = k;
+  k->shared = shared, k->cluster = cluster;
+  if (gpu_check(g, g->module_function(&k->f, m->m, name), e, "finding the kernel %s", name)) return e->status;
+  if (gpu_check(g, g->function_set(k->f, CU_FUNC_DYNAMIC_SHARED, (int)shared), e, "giving %s %lld bytes of shared memory",
+                name, (long long)shared))
+    return e->status;
+  if (cluster > PORTABLE_CLUSTER &&
+      gpu_check(g, g->function_set(k->f, CU_FUNC_ODD_CLUSTERS, 1), e, "giving %s clusters of %d blocks", name, cluster))
+    return e->status;
+  if (read_use(g, k, e)) return e->status;
+  *out = k;
+  return OK;
+}
+
+struct gpu_use gpu_use(const struct gpu_kernel *k) { return k->use; }
+
+int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
+{
+  const struct gpu_kernel *k = l->kernel;
+  if (l->blocks < 1 || l->blocks > MOST_BLOCKS || l->threads < 1 || l->threads > k->use.threads_most)
+    return err_set(e, ERR_GPU, NOWHERE, "%lld blocks of %d threads can not be launched: at most %d blocks of %d threads",
+                   (long long)l->blocks, l->threads, MOST_BLOCKS, k->use.threads_most);
+  struct cu_attribute attribute[2] = {0};
+  unsigned n = 0;
+  if (k->cluster > 1) {
+    attribute[n].id = CU_CLUSTER_DIMENSION;
+    attribute[n].value.cluster.x = (unsigned)k->cluster;
+    attribute[n].value.cluster.y = attribute[n].value.cluster.z = 1;
+    n++;
+  }
+  if (l->dependent) attribute[n].id = CU_PROGRAMMATIC_SERIALIZATION, attribute[n++].value.flag = 1;
+  const struct cu_config c = {.grid = {(unsigned)l->blocks, 1, 1},
+                              .block = {(unsigned)l->threads, 1, 1},
+                              .shared = (unsigned)k->shared,
+                              .stream = g->stream,
+                              .attributes = n ? attribute : NULL,
+                              .nattributes = n};
+  return gpu_check(g, g->launch(&c, k->f, l->args, NULL), e, "launching %lld blocks of %d threads", (long long)l->blocks,
+                   l->threads);
+}
+
+int gpu_record(struct gpu *g, struct err *e)
+{
+  return gpu_check(g, g->capture(g->stream, CAPTURE_THREAD_LOCAL), e, "recording a graph");
+}
+
+int gpu_record_end(struct gpu *g, struct gpu_graph **out, struct err *e)
+{
+  *out = NULL;
+  struct gpu_graph *r = calloc(1, sizeof *r);
+  CHECK(r);
+  r->g = g;
+  int status = gpu_check(g, g->capture_end(g->stream, &r->graph), e, "recording a graph");
+  if (status == OK) status = gpu_check(g, g->graph_make(&r->exec, r->graph, 0), e, "making a graph");
+  if (status == OK) status = gpu_check(g, g->graph_upload(r->exec, g->stream), e, "preparing a graph");
+  if (status != OK)
+    gpu_graph_close(r);
+  else
+    *out = r;
+  return status;
+}
+
+void gpu_graph_close(struct gpu_graph *r)
+{
+  if (!r) return;
+  if (r->exec) r->g->exec_destroy(r->exec);
+  if (r->graph) r->g->graph_destroy(r->graph);
+  free(r);
+}
+
+int gpu_replay(struct gpu *g, const struct gpu_graph *r, struct err *e)
+{
+  return gpu_check(g, g->graph_launch(r->exec, g->stream), e, "replaying a graph");
+}
+
+int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct err *e)
+{
+  float ms = 0;
+  if (gpu_check(g, g->event_record(g->from, g->stream), e, "timing")) return e->status;
+  if (gpu_replay(g, r, e)) return e->status;
+  if (gpu_check(g, g->event_record(g->to, g->stream), e, "timing")) return e->status;
+  if (gpu_check(g, g->event_wait(g->to), e, "running on the GPU")) return e->status;
+  if (gpu_check(g, g->event_elapsed(&ms, g->from, g->to), e, "timing")) return e->status;
+  *seconds = 1e-3 * ms;
+  return OK;
+}
+
+static int map_type(enum tile_type t) // CUtensorMapDataType, -1: none
+{
+  static const int types[TT_COUNT] = {[TT_F16] = 7, [TT_BF16] = 10, [TT_F32] = 8, [TT_F64] = 9,
+                                      [TT_I32] = 4, [TT_U32] = 3,   [TT_I64] = 6, [TT_MBAR] = -1};
+  return types[t];
+}
+
+int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, struct gpu_map *out, struct err *e)
+{
+  enum { NO_INTERLEAVE = 0, PROMOTE_256 = 3, FILL_ZERO = 0 };
+  static const uint32_t steps[5] = {1, 1, 1, 1, 1};
+  int swizzle = s->swizzle_bytes == 32 ? 1 : s->swizzle_bytes == 64 ? 2 : s->swizzle_bytes == 128 ? 3 : 0;
+  if (s->rank < 1 || s->rank > 5 || map_type(s->type) < 0)
+    return err_set(e, ERR_GPU, NOWHERE, "no tensor map has %d dimensions of %s", s->rank, tile_types[s->type].name);
+  int code = g->tensor_map(out, map_type(s->type), (uint32_t)s->rank, (void *)(uintptr_t)base, s->size, s->stride + 1, s->box,
+                           steps, NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
+  if (!code) return OK;
+  struct str text = {0};
+  for (int i = 0; i < s->rank; i++)
+    str_add(&text, "%s%llu (box %u, stride %llu bytes)", i ? ", " : "", (unsigned long long)s->size[i], s->box[i],
+            (unsigned long long)(i ? s->stride[i] : (uint64_t)tile_types[s->type].bytes));
+  gpu_check(g, code, e, "making a tensor map of %.160s, swizzle %d", str_text(&text), s->swizzle_bytes);
+  str_free(&text);
+  return e->status;
+}

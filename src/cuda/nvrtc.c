@@ -1,0 +1,152 @@
+// NVRTC by dlopen: source text in, machine code out. The library is found by its versioned names and in the usual
+// folders; its prototypes are written out here, so that building Mica needs no CUDA. PTX is kept beside the machine
+// code, for people and for tests that count instructions.
+#include "cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct _nvrtcProgram *nvrtc_program;
+
+struct nvrtc {
+  void *so;
+  int (*version)(int *major, int *minor);
+  int (*create)(nvrtc_program *p, const char *source, const char *name, int n, const char *const *headers,
+                const char *const *names);
+  int (*destroy)(nvrtc_program *p);
+  int (*compile)(nvrtc_program p, int n, const char *const *options);
+  int (*log_size)(nvrtc_program p, size_t *n);
+  int (*log)(nvrtc_program p, char *text);
+  int (*ptx_size)(nvrtc_program p, size_t *n);
+  int (*ptx)(nvrtc_program p, char *text);
+  int (*cubin_size)(nvrtc_program p, size_t *n);
+  int (*cubin)(nvrtc_program p, char *bytes);
+  const char *(*error)(int code);
+};
+
+static const struct {
+  const char *name;
+  size_t at;
+} symbols[] = {
+    {"nvrtcVersion", offsetof(struct nvrtc, version)},
+    {"nvrtcCreateProgram", offsetof(struct nvrtc, create)},
+    {"nvrtcDestroyProgram", offsetof(struct nvrtc, destroy)},
+    {"nvrtcCompileProgram", offsetof(struct nvrtc, compile)},
+    {"nvrtcGetProgramLogSize", offsetof(struct nvrtc, log_size)},
+    {"nvrtcGetProgramLog", offsetof(struct nvrtc, log)},
+    {"nvrtcGetPTXSize", offsetof(struct nvrtc, ptx_size)},
+    {"nvrtcGetPTX", offsetof(struct nvrtc, ptx)},
+    {"nvrtcGetCUBINSize", offsetof(struct nvrtc, cubin_size)},
+    {"nvrtcGetCUBIN", offsetof(struct nvrtc, cubin)},
+    {"nvrtcGetErrorString", offsetof(struct nvrtc, error)},
+};
+
+static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
+                                              "/opt/cuda/lib64/libnvrtc.so.1[23]"};
+
+static const struct {
+  int arch;
+  const char *name;
+} archs[] = {{80, "sm_80"}, {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_100a"}};
+
+const char *cuda_arch_name(int arch)
+{
+  for (size_t i = 0; i < COUNT(archs); i++)
+    if (archs[i].arch == arch) return archs[i].name;
+  return NULL;
+}
+
+static void *library(void)
+{
+  void *so = NULL;
+  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < COUNT(library_folders) && !so; i++) {
+    glob_t found = {0};
+    if (!glob(library_folders[i], 0, NULL, &found))
+      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
+  }
+  return so;
+}
+
+int nvrtc_open(struct nvrtc **out, struct err *e)
+{
+  *out = NULL;
+  void *so = library();
+  if (!so) {
+    err_set(e, ERR_LIBRARY, NOWHERE, "NVRTC, NVIDIA's run-time compiler (libnvrtc.so.12 or .13), was not found");
+    err_hint(e, "install the CUDA toolkit's nvrtc package, or set LD_LIBRARY_PATH to the folder of libnvrtc.so");
+    return ENV;
+  }
+  struct nvrtc *r = calloc(1, sizeof *r);
+  CHECK(r);
+  r->so = so;
+  for (size_t i = 0; i < COUNT(symbols); i++) {
+    void *f = dlsym(so, symbols[i].name);
+    if (!f) {
+      nvrtc_close(r);
+      return err_set(e, ERR_LIBRARY, NOWHERE, "NVRTC has no function %s: a version before 11.1?", symbols[i].name);
+    }
+    memcpy((char *)r + symbols[i].at, &f, sizeof f);
+  }
+  *out = r;
+  return OK;
+}
+
+void nvrtc_close(struct nvrtc *r)
+{
+  if (!r) return;
+  dlclose(r->so);
+  free(r);
+}
+
+void nvrtc_version(const struct nvrtc *r, int *major, int *minor)
+{
+  if (r->version(major, minor)) *major = *minor = 0;
+}
+
+// Text or bytes of the program, by a pair of its functions; "" where there is none.
+static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
+                  size_t *n)
+{
+  *n = 0;
+  if (size(p, n) || !*n) return arena_strdup(mem, "");
+  char *text = arena_alloc(mem, *n + 1);
+  if (get(p, text)) *n = 0, *text = 0;
+  return text;
+}
+
+static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch,
+               struct cubin *out, struct err *e)
+{
+  const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17"};
+  size_t n;
+  int bad = r->compile(p, (int)COUNT(options), options);
+  out->log = take(mem, p, r->log_size, r->log, &n);
+  if (bad) {
+    err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad), out->log);
+    err_hint(e, "look at the source with `mica tile emit`; if Mica made it from a legal kernel, please report it");
+    return e->status;
+  }
+  out->ptx = take(mem, p, r->ptx_size, r->ptx, &n);
+  out->bytes = take(mem, p, r->cubin_size, r->cubin, &out->n);
+  if (!out->n) return err_set(e, ERR_COMPILER, NOWHERE, "NVRTC made no machine code of %s for %s", name, arch);
+  return OK;
+}
+
+int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
+                  struct cubin *out, struct err *e)
+{
+  *out = (struct cubin){.ptx = "", .log = ""};
+  const char *word = cuda_arch_name(arch);
+  if (!word) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
+  nvrtc_program p;
+  int bad = r->create(&p, source, name, 0, NULL, NULL);
+  if (bad) return err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not take %s: %s", name, r->error(bad));
+  int status = run(r, p, mem, name, word, out, e);
+  r->destroy(&p);
+  return status;
+}
