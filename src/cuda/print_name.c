@@ -1,0 +1,98 @@
+// Names in generated code. Those of tensors and variables come from users' files and may be anything: what is not a
+// letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
+// before uses gets a number. Words of the prelude and of instructions are found in their texts, so there is no list of
+// them to keep.
+#include "cuda/print.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { OWN = 48 }; // characters of a user's name that are kept
+
+// Keywords of C++17, what NVRTC defines without a header, and macros of compilers.
+static const char *const reserved[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default",
+    "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return",
+    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using",
+    "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim", "gridDim",
+    "warpSize", "dim3", "min", "max", "abs", "exp", "log", "sqrt", "clock", "printf", "malloc", "free", "memcpy",
+    "memset", "assert", "main", "std", "unix", "linux", "NULL", "NAN", "INFINITY"};
+
+static bool word_in(const char *text, const char *word)
+{
+  size_t n = strlen(word);
+  for (const char *at = text; (at = strstr(at, word)); at += n) {
+    bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+    bool ends = !(isalnum((unsigned char)at[n]) || at[n] == '_');
+    if (starts && ends) return true;
+  }
+  return false;
+}
+
+static bool used(const struct printer *w, const char *name)
+{
+  if (strstr(name, "__") || (name[0] == '_' && isupper((unsigned char)name[1]))) return true; // the compiler's own
+  for (size_t i = 0; i < COUNT(reserved); i++)
+    if (!strcmp(reserved[i], name)) return true;
+  for (int i = 0; i < w->ntaken; i++)
+    if (!strcmp(w->taken[i], name)) return true;
+  if (word_in(cuda_prelude_text, name)) return true;
+  int n;
+  const struct instr *rows = instr_rows(&n);
+  for (int i = 0; i < n; i++)
+    if (rows[i].text && word_in(rows[i].text, name)) return true;
+  return false;
+}
+
+const char *print_name(struct printer *w, const char *own, const char *or_else)
+{
+  char word[OWN + 2];
+  size_t n = 0;
+  for (; own && *own && n < OWN; own++) {
+    char c = isalnum((unsigned char)*own) && (unsigned char)*own < 128 ? *own : '_';
+    if (c == '_' && n && word[n - 1] == '_') continue; // a double underscore is the compiler's
+    word[n++] = c;
+  }
+  word[n] = 0;
+  bool letters = false;
+  for (size_t i = 0; i < n; i++) letters |= isalnum((unsigned char)word[i]);
+  const char *name = letters ? word : or_else;
+  if (isdigit((unsigned char)*name)) name = arena_printf(w->mem, "%c%s", *or_else, name);
+  const char *stem = name;
+  for (int i = 2; used(w, name); i++) name = arena_printf(w->mem, "%s%s%d", *stem == '_' ? "x" : "", stem, i);
+  name = arena_strdup(w->mem, name);
+  PUSH(w->mem, w->taken, w->ntaken, w->taken_cap) = name;
+  return name;
+}
+
+void print_line(struct printer *w, const char *fmt, ...)
+{
+  char small[512], *text = small;
+  va_list ap;
+  va_start(ap, fmt);
+  int n = vsnprintf(small, sizeof small, fmt, ap);
+  va_end(ap);
+  if (n >= (int)sizeof small) {
+    text = arena_alloc(w->mem, (size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(text, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+  }
+  if (*text)
+    for (int i = 0; i < w->depth; i++) str_raw(w->out, "  ", 2);
+  str_raw(w->out, text, (size_t)n);
+  str_raw(w->out, "\n", 1);
+}
+
+// A line comment ends with its line, and a backslash at its end would take the next one.
+void print_comment(struct printer *w, const char *text)
+{
+  char *safe = arena_strdup(w->mem, text);
+  for (char *c = safe; *c; c++)
+    if ((unsigned char)*c < 32 || *c == 127 || *c == '\\' || *c == '?') *c = ' ';
+  print_line(w, "// %s", safe);
+}

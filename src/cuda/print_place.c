@@ -1,0 +1,66 @@
+// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes only
+// low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an unrolled
+// loop differ by constants in the address.
+#include "cuda/print.h"
+
+#include <stdlib.h>
+
+static struct ex_pool *pool(struct printer *w) { return w->p->ex; }
+
+ex print_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
+{
+  ex x = o->offset;
+  for (int i = 0; i < nmodes; i++) x = ex_add(pool(w), x, ex_mul(pool(w), o->stride[i], modes[i]));
+  return x;
+}
+
+ex print_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
+{
+  ex all = EX_C(1);
+  for (int i = 0; i < o->nguards; i++) {
+    const struct tile_guard *g = &o->guard[i];
+    ex x = g->value;
+    for (int j = 0; j < nmodes; j++) x = ex_add(pool(w), x, ex_mul(pool(w), g->stride[j], modes[j]));
+    all = ex_both(pool(w), all, ex_lt(pool(w), x, g->limit));
+  }
+  return all;
+}
+
+// The terms of x that are multiples of `span`, as a sum.
+static ex whole_spans(struct printer *w, ex x, int64_t span)
+{
+  if (ex_is_const(x)) return EX_C(ex_value(x) / span * span);
+  const struct ex_node *n = ex_node(pool(w), x);
+  if (n->kind != EX_SUM) return ex_divides(pool(w), EX_C(span), x) ? x : EX_C(0);
+  ex r = EX_C(n->c / span * span);
+  for (int i = 0; i < n->n; i++) {
+    ex t = ex_mul(pool(w), EX_C(n->coef[i]), n->arg[i]);
+    if (ex_divides(pool(w), EX_C(span), t)) r = ex_add(pool(w), r, t);
+  }
+  return r;
+}
+
+ex print_swizzled(struct printer *w, int buf, ex index)
+{
+  struct swizzle s = w->k->buffers[buf].swizzle;
+  if (!s.bits) return index;
+  int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
+  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
+  ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
+  return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
+}
+
+const char *print_element(struct printer *w, int buf, ex index)
+{
+  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], print_value(w, print_swizzled(w, buf, index), L_ANY));
+}
+
+const char *print_shared(struct printer *w, const struct tile_operand *o, ex index)
+{
+  int bytes = tile_types[w->k->buffers[o->buf].type].bytes;
+  ex at = ex_mul(pool(w), EX_C(bytes), print_swizzled(w, o->buf, index));
+  const char *text = at == EX_C(0) ? arena_printf(w->mem, "%s_at", w->buffers[o->buf])
+                                   : arena_printf(w->mem, "%s_at + (%s)", w->buffers[o->buf], print_value(w, at, L_ANY));
+  ex peer = w->k->views[o->view].peer;
+  return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, print_value(w, peer, L_ANY));
+}
