@@ -73,6 +73,8 @@ enum {
   TILE_OPERANDS = 4,// of an atom
   TILE_MODES = 8,   // loops around an instruction
   TILE_ARGS = 4,    // <op, args...>
+  TILE_NESTING = 64,// blocks within blocks
+  TILE_THREADS = 1024,
 };
 
 // ---- what a kernel is made of ---------------------------------------------------------------------------
@@ -212,10 +214,15 @@ struct builder {
   struct tile_kernel *k;
   struct err *e;
   struct loc at; // of what is built next
-  int nopen, open[64], last[64]; // open statements and the last statement of each
+  int nopen;      // blocks open: of specs, loops, conditions
+  struct {
+    int stmt, last; // whose block it is; the last statement in it, -1: none
+    bool other;     // in the else
+  } open[TILE_NESTING + 1]; // open[0] is the kernel
 };
 
 struct tile_program *tile_program_new(struct arena *mem, const char *file, bool row);
+// Zeroes b. The functions above return the status of b->e.
 int build_kernel(struct builder *b, struct tile_program *p, const char *name, struct err *e);
 int build_param(struct builder *b, const char *name, int64_t lo, int64_t hi, int64_t multiple, ex *out);
 int build_group(struct builder *b, const char *name, enum group_kind kind, int nlevels, const struct lay *levels, int *out);
@@ -260,7 +267,8 @@ enum sem {
   SEM_MMA,       // collective, thread-value layouts of the row
   SEM_WGMMA,     // asynchronous; A from registers or shared, B from shared
   SEM_UNARY, SEM_BINARY, SEM_INIT, // over `width`
-  SEM_SHFL, SEM_REDUCE_WARP,       // n unused; op of the spec
+  SEM_SHFL, SEM_REDUCE_WARP,       // n unused; op of the spec. Every thread of the group gets the result
+  SEM_REDUCE,    // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce
   SEM_RED, SEM_ATOM,               // atomic: add, min, max on memory; ATOM returns the old value
   SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
   SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
@@ -273,6 +281,7 @@ enum sem {
 enum operand_kind { // what an instruction wants of an operand, a thread
   OPND_VECTOR,      // `width` contiguous elements, aligned to their bytes up to 16
   OPND_FRAGMENT,    // a register fragment: levels and order as in the row
+  OPND_MATS,        // a register fragment of ldmatrix, stmatrix: extent[0][0] matrices, two elements of each
   OPND_ROW,         // ldmatrix, stmatrix: 8 contiguous elements in shared memory, one row a lane
   OPND_MATRIX,      // wgmma: a tile in shared memory, by descriptor
   OPND_BOX,         // TMA: a tile of a tensor in global or shared memory
@@ -281,23 +290,28 @@ enum operand_kind { // what an instruction wants of an operand, a thread
 struct instr_operand {
   enum operand_kind kind;
   enum tile_type type;
-  bool any_type;             // rows of moves: any type of `width` * bytes
+  bool any_type;             // of `bytes` bytes in all, or any at all where bytes is 0; of two bytes where OPND_ROW, OPND_MATS
+  bool any_mem;              // global, shared or registers
+  bool peer;                 // shared memory of another block of the cluster (MEM_SH)
   enum tile_mem mem;
+  int bytes;                 // OPND_VECTOR of any type: of the vector
+  int count;                 // OPND_VECTOR: elements, 0 where any_type; OPND_FRAGMENT, OPND_MATS: elements a thread
   int nlevels, rank;         // OPND_FRAGMENT: e.g. [2,2].[1,2]; OPND_MATRIX: rows and columns in extent[0][0..1]
   int64_t extent[2][2];
   struct lay order;          // from coordinates, innermost level first, to the register's element number
   struct lay tv;             // collective: ((thread), (value)) -> index in the tile, first letter fastest
 };
 struct instr {
-  const char *name;          // "mma.m16n8k16.fp16", unique; what <...> may name
+  const char *name;          // "mma.m16n8k16.fp32.fp16", unique; <...> may name it, or a part that ends before a '.'
+  const char *op;            // operator that it computes, "exp", "+", "bfly"; NULL: none
   enum spec_kind spec;
   enum sem sem;
   int threads;               // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
   int arch_least, arch_most; // 80 .. 100; 90 means sm_90a
-  int width;                 // elements a piece and thread; 0 where operands say it
+  int width;                 // elements a piece and thread; 0 where operands say it (tile_atom has the number)
   int bytes;                 // of a vector access, else 0
-  int m, n, k;               // of a product
-  bool trans, chosen;        // chosen: only when named in <...>, never picked by itself
+  int m, n, k;               // of a product; n of ldmatrix, stmatrix: matrices; of TMA: dimensions
+  bool trans, chosen, sum;   // chosen: only when named in <...>, never picked by itself; sum: reads its output too
   int nout, nin;
   struct instr_operand out[1], in[3];
   const char *text;          // PTX or a CUDA expression with $0, $1 ... (see instr.def)
@@ -318,19 +332,23 @@ struct tile_operand {
   ex stride[TILE_MODES];     // a mode
   int nguards;
   struct tile_guard guard[TILE_DIMS];
-  struct lay inner;          // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT: offset of register element i
+  struct lay inner;          // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT, OPND_MATS: offset of register element i
   int map;                   // OPND_BOX in global memory: which tensor map, else -1
   ex coord[TILE_DIMS];       // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
 };
 struct tile_atom {
   const struct instr *row;
-  int op;                    // unary_op, binary_op; -1
+  int op;                    // unary_op, binary_op (of UNARY; BINARY, REDUCTION, atomics); -1
+  int width;                 // vectors: elements a piece and thread
   int nmodes;                // loops around the row, first fastest
   int64_t extent[TILE_MODES];
+  int nreduce;               // SEM_REDUCE: the first modes, over which the output stands still
+  int nsteps, step[5];       // SEM_REDUCE_WARP: lane distances (xor)
+  int lanes;                 // threads of the group
   int nout, nin;
   struct tile_operand operand[TILE_OPERANDS]; // outputs first
   ex arg;                    // the number in <..., n>
-  double value;              // of Init
+  double value;              // of Init; of SEM_REDUCE what the output starts from
   ex barrier;                // SEM_BARRIER of a part of the block: its number, from 1; 0 for the whole block
   int barrier_threads;
 };
