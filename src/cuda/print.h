@@ -15,10 +15,12 @@ struct printer {
   struct err *e;
   const char **vars;    // by number in the pool: the name in C++, NULL: none yet
   const char **buffers; // by buffer
+  int vars_room;
+  const char **maps;    // tensor maps
+  const char *shared;   // the dynamic shared memory
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
-  int nmode;          // loops around atoms printed so far, for names of their variables
 };
 
 // ---- print_name.c ----
@@ -57,6 +59,8 @@ struct piece {
 };
 // Prints the statement. Inputs that are not inside read as zeros.
 int print_piece(struct printer *w, const struct piece *q);
+const char *print_first(struct printer *w, const struct piece *q, int operand); // its first element
+const char *print_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
 bool print_mentions(const struct instr *row, char what, int operand); // `$a1` in the text
 
 // ---- print_atom.c ----

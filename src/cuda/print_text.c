@@ -37,12 +37,10 @@ static const struct instr_operand *wanted(const struct instr *row, int operand)
   return operand < row->nout ? &row->out[operand] : &row->in[operand - row->nout];
 }
 
-static int elements(const struct instr *row, const struct instr_operand *o)
+static int elements(const struct piece *q, int operand)
 {
-  int64_t n = 1;
-  for (int l = 0; l < o->nlevels; l++)
-    for (int r = 0; r < o->rank; r++) n *= MAX(1, o->extent[l][r]);
-  return o->kind == OPND_FRAGMENT ? (int)n : MAX(1, row->width);
+  const struct instr_operand *o = wanted(q->atom->row, operand);
+  return o->kind == OPND_FRAGMENT || o->kind == OPND_MATS ? o->count : MAX(1, q->atom->width);
 }
 
 static enum tile_type type_of(const struct printer *w, const struct piece *q, int operand)
@@ -53,8 +51,8 @@ static enum tile_type type_of(const struct printer *w, const struct piece *q, in
 static const char *element(struct printer *w, const struct piece *q, int operand, int i)
 {
   const struct tile_operand *o = &q->atom->operand[operand];
-  bool fragment = wanted(q->atom->row, operand)->kind == OPND_FRAGMENT && o->inner.n;
-  int64_t at = fragment ? lay_call(&o->inner, i) : i;
+  enum operand_kind kind = wanted(q->atom->row, operand)->kind;
+  int64_t at = kind == OPND_FRAGMENT || kind == OPND_MATS ? lay_call(&o->inner, i) : i;
   return print_element(w, o->buf, ex_add(w->p->ex, q->index[operand], EX_C(at)));
 }
 
@@ -63,13 +61,14 @@ static const char *vector_type(const struct printer *w, const struct piece *q, i
 {
   static const char *const by_bytes[] = {[2] = "u16", [4] = "u32", [8] = "uint2", [16] = "uint4"};
   static const char *const pairs[TT_COUNT] = {[TT_F16] = "__half2", [TT_BF16] = "__nv_bfloat162", [TT_F32] = "float2"};
-  const struct instr *row = q->atom->row;
-  const struct instr_operand *o = wanted(row, operand);
+  const struct instr_operand *o = wanted(q->atom->row, operand);
   enum tile_type t = type_of(w, q, operand);
-  if (!o->any_type && pairs[t] && elements(row, o) == 2) return pairs[t];
-  size_t bytes = row->bytes ? (size_t)row->bytes : (size_t)(tile_types[t].bytes * elements(row, o));
+  if (!o->any_type && pairs[t] && elements(q, operand) == 2) return pairs[t];
+  size_t bytes = o->bytes ? (size_t)o->bytes : (size_t)(tile_types[t].bytes * elements(q, operand));
   return bytes < COUNT(by_bytes) && by_bytes[bytes] ? by_bytes[bytes] : NULL;
 }
+
+const char *print_first(struct printer *w, const struct piece *q, int operand) { return element(w, q, operand, 0); }
 
 // ---- constants ----
 
@@ -83,7 +82,7 @@ static const char *real(struct printer *w, double x, bool single)
   return arena_printf(w->mem, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", single ? "f" : "");
 }
 
-static const char *init_value(struct printer *w, const struct piece *q)
+const char *print_init(struct printer *w, const struct piece *q)
 {
   enum tile_type t = type_of(w, q, 0);
   double x = q->atom->value;
@@ -122,9 +121,10 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
   switch (m.what) {
   case 'n': return print_value(w, a->arg, L_ATOM);
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
-  case 'x': return init_value(w, q);
-  case 'z': return arena_printf(w->mem, "mica_pair(%s)", init_value(w, q));
+  case 'x': return print_init(w, q);
+  case 'z': return arena_printf(w->mem, "mica_pair(%s)", print_init(w, q));
   case 's': return arena_printf(w->mem, "%d", q->step);
+  case 'W': return arena_printf(w->mem, "%d", a->lanes);
   case 'B': return print_value(w, a->barrier, L_ATOM);
   case 'T': return arena_printf(w->mem, "%d", a->barrier_threads);
   default: return NULL;
@@ -178,11 +178,11 @@ static bool reg(struct printer *w, struct side *s, const char *how, char letter,
 // The elements of an operand: pairs of 16-bit elements in a word.
 static bool registers(struct printer *w, const struct piece *q, struct mark m, struct side *s)
 {
-  const struct instr *row = q->atom->row;
   enum tile_type t = type_of(w, q, m.operand);
-  int n = elements(row, wanted(row, m.operand)), bytes = tile_types[t].bytes;
-  const char *how = is_output(q, m) ? row->sums ? "+" : "=" : "";
+  int n = elements(q, m.operand), bytes = tile_types[t].bytes;
+  const char *how = is_output(q, m) ? q->atom->row->sum ? "+" : "=" : "";
   bool words = m.what == 'w';
+  if (words && n * bytes < 4) words = false;
   if (words) n = n * bytes / 4;
   for (int i = 0; i < n; i++) {
     int per = words ? MAX(1, 4 / bytes) : bytes == 2 && n > 1 ? 2 : 1;
@@ -237,6 +237,7 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
   case 't': return print_transposed(w, a, m.operand) ? "1" : "0";
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
   case 's': return arena_printf(w->mem, "%d", q->step);
+  case 'W': return arena_printf(w->mem, "%d", a->lanes);
   case 'B': return ex_is_const(a->barrier) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->barrier)) : NULL;
   case 'T': return arena_printf(w->mem, "%d", a->barrier_threads);
   default: return NULL;
@@ -324,7 +325,7 @@ static int zeros(struct printer *w, const struct piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
-    for (int i = 0, n = elements(q->atom->row, wanted(q->atom->row, o)); i < n; i++)
+    for (int i = 0, n = elements(q, o); i < n; i++)
       print_line(w, "%s = %s{};", element(w, q, o, i), type);
   }
   return OK;
