@@ -4,7 +4,8 @@
 // divisor, so that (8*i + j) / 8 is i where 0 <= j < 8. Layouts, offsets, bounds and predicates are made of these; the
 // interpreter evaluates them and the printers print them.
 //
-//   ex.c        making and simplifying;   ex_text.c  printing as tile IR text;   ex_eval.c  evaluating, substituting
+//   ex.c        the pool, sums, products;   ex_divide.c, ex_logic.c  the other operations
+//   ex_text.c   printing as tile IR text;   ex_eval.c  evaluating, substituting;   ex_pool.h  the inside
 #ifndef MICA_TILE_EX_H
 #define MICA_TILE_EX_H
 
@@ -18,7 +19,7 @@ static inline int64_t ex_value(ex x) { return x >> 1; } // of a constant
 
 enum ex_kind {
   EX_VAR,                   // a name with a range and a divisor
-  EX_SUM,                   // c + sum of coef[i] * arg[i]; arg[i] atoms or EX_PROD, sorted, each once
+  EX_SUM,                   // c + sum of coef[i] * arg[i]; arg[i] atoms or EX_PROD, sorted, each once, coef[i] never 0
   EX_PROD,                  // product of atoms, sorted, with repetition
   EX_DIV, EX_MOD,           // floor division and its remainder; the divisor is positive
   EX_MIN, EX_MAX, EX_XOR, EX_AND, EX_SHR, // two arguments
@@ -46,8 +47,11 @@ struct ex_pool;
 struct ex_pool *ex_open(struct arena *mem);
 const struct ex_node *ex_node(const struct ex_pool *p, ex x); // not of a constant
 int ex_vars(const struct ex_pool *p);                         // variables made so far
+// Something made in the pool left 62 bits, or was too large to keep (ex_pool.h): what came of it is wrong.
+bool ex_overflowed(const struct ex_pool *p);
 
-// A new variable each call. Range lo..hi, value always a multiple of `multiple` (1: any).
+// A new variable each call. Range lo..hi, value always a multiple of `multiple` (1: any). INT64_MAX is no upper bound.
+// A variable of one value only becomes that number where it is used; one of none counts as having the value lo.
 ex ex_var(struct ex_pool *p, const char *name, int64_t lo, int64_t hi, int64_t multiple);
 ex ex_add(struct ex_pool *p, ex a, ex b);
 ex ex_sub(struct ex_pool *p, ex a, ex b);
