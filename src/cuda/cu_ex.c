@@ -2,7 +2,7 @@
 // constant parts of an index into the address; what its range does not prove to fit in 32 bits is computed in 64.
 // Quotients and remainders by powers of two are shifts and masks, which round towards minus infinity as the IR
 // does; others are unsigned where the range proves the sign, and a function of the prelude where it does not.
-#include "cuda/print.h"
+#include "cuda/cu_print.h"
 
 #include <string.h>
 

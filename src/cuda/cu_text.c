@@ -1,7 +1,7 @@
 // The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each is).
 // C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each once
 // however often it stands there, and then numbered.
-#include "cuda/print.h"
+#include "cuda/cu_print.h"
 
 #include <ctype.h>
 #include <math.h>

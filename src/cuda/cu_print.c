@@ -1,7 +1,7 @@
 // A lowered kernel as CUDA C++: parameters, then its statements one by one, a comment before each spec. Global buffers
 // are pointers, sizes are ints, registers are arrays that unrolled loops index by constants, shared memory is one
 // dynamic array in which every buffer has its place.
-#include "cuda/print.h"
+#include "cuda/cu_print.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Atoms: an instruction and the loops that repeat it, guards around it, the orders that reductions ask for. Loops are
 // unrolled whole where registers are indexed by them, because only then registers can hold an array.
-#include "cuda/print.h"
+#include "cuda/cu_print.h"
 
 enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
 

@@ -2,7 +2,7 @@
 // letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
 // before uses gets a number. Words of the prelude and of instructions are found in their texts, so there is no list of
 // them to keep.
-#include "cuda/print.h"
+#include "cuda/cu_print.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-// print: what the files of the printer share. Text is made in an arena piece by piece and put together in `out`.
-#ifndef MICA_CUDA_PRINT_H
-#define MICA_CUDA_PRINT_H
+// cu_print: what the files of the printer share. Text is made in an arena piece by piece and put together in `out`.
+#ifndef MICA_CUDA_CU_PRINT_H
+#define MICA_CUDA_CU_PRINT_H
 
 #include "cuda/cuda.h"
 
@@ -23,13 +23,13 @@ struct printer {
   int ntaken, taken_cap;
 };
 
-// ---- print_name.c ----
+// ---- cu_name.c ----
 // An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.
 const char *print_name(struct printer *w, const char *own, const char *or_else);
 void print_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
 void print_comment(struct printer *w, const char *text); // nothing in the text can end the comment
 
-// ---- print_ex.c ----
+// ---- cu_ex.c ----
 enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
 struct words { // an expression as text
   const char *text;
@@ -40,7 +40,7 @@ struct words print_ex(struct printer *w, ex x);
 const char *print_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 bool print_is_wide(struct printer *w, ex x);
 
-// ---- print_place.c: where operands are ----
+// ---- cu_place.c: where operands are ----
 ex print_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
 ex print_swizzled(struct printer *w, int buf, ex index);
 const char *print_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
@@ -49,7 +49,7 @@ const char *print_descriptor(struct printer *w, const struct tile_atom *a, int o
 bool print_transposed(struct printer *w, const struct tile_atom *a, int operand);
 ex print_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
 
-// ---- print_text.c: an instruction's text with its operands ----
+// ---- cu_text.c: an instruction's text with its operands ----
 struct piece {
   const struct tile_atom *atom;
   const ex *modes;             // variables of the loops around it
@@ -63,7 +63,7 @@ const char *print_first(struct printer *w, const struct piece *q, int operand); 
 const char *print_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
 bool print_mentions(const struct instr *row, char what, int operand); // `$a1` in the text
 
-// ---- print_atom.c ----
+// ---- cu_atom.c ----
 void print_var(struct printer *w, ex var, const char *name); // what it is called from now on
 int print_atom(struct printer *w, const struct tile_spec *s);
 
