@@ -44,7 +44,7 @@ bool print_is_wide(struct printer *w, ex x);
 ex print_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
 ex print_swizzled(struct printer *w, int buf, ex index);
 const char *print_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
-const char *print_shared(struct printer *w, const struct tile_operand *o, ex index); // a 32-bit shared address
+const char *print_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled); // a 32-bit address
 const char *print_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
 bool print_transposed(struct printer *w, const struct tile_atom *a, int operand);
 ex print_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside

@@ -114,7 +114,7 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     const char *type = tile_types[type_of(w, q, o)].cuda, *first = element(w, q, o, 0), *vector = vector_type(w, q, o);
     if (!m.what) return guarded(w, q, o, type, first);
     if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
-    if (m.what == 'a') return print_shared(w, &a->operand[o], q->index[o]);
+    if (m.what == 'a') return print_shared(w, &a->operand[o], q->index[o], true);
     if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
@@ -203,7 +203,10 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
   switch (m.what) {
   case 0:
   case 'w': return registers(w, q, m, s);
-  case 'a': return reg(w, s, "", 'r', print_shared(w, o, q->index[m.operand]));
+  case 'a': {
+    enum operand_kind kind = wanted(q->atom->row, m.operand)->kind;
+    return reg(w, s, "", 'r', print_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
+  }
   case 'g': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", element(w, q, m.operand, 0)));
   case 'd': {
     const char *d = print_descriptor(w, q->atom, m.operand, q->index[m.operand]);

@@ -4,7 +4,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 typedef u64 uint64_t;
-#define MICA static __device__ __forceinline__
+#define MICA __device__ __forceinline__
 
 struct __align__(2) __half { u16 w; };
 struct __align__(2) __nv_bfloat16 { u16 w; };
@@ -14,10 +14,12 @@ struct __align__(128) mica_map { u64 w[16]; };
 
 template <class T, class U> MICA T &mica_as(U &x) { return *(T *)&x; }
 template <class T, class U> MICA const T &mica_as(const U &x) { return *(const T *)&x; }
-template <class T, class U> MICA T mica_bits(U x) { T t; __builtin_memcpy(&t, &x, sizeof t); return t; }
+template <class T> MICA T mica_to(float x);
+template <class T, class U> MICA T mica_bits(U x) { return *(const T *)&x; }
 template <class T> MICA T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }
 template <class T> MICA T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
 MICA u32 mica_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+MICA u64 mica_matrix(u32 a, u64 rest) { return rest | (a & 0x3ffff) >> 4; }
 MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
 
 #define OP1(name, ptx, T, c) MICA T name(T a) { T r; asm(ptx " %0, %1;" : "=" c(r.w) : c(a.w)); return r; }
@@ -49,6 +51,13 @@ MICA float __bfloat162float(__nv_bfloat16 a) { return __uint_as_float((u32)a.w <
 MICA __nv_bfloat16 __float2bfloat16_rn(float a) { __nv_bfloat16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.w) : "f"(a)); return r; }
 MICA __nv_bfloat162 __float22bfloat162_rn(float2 a) { __nv_bfloat162 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r.w) : "f"(a.y), "f"(a.x)); return r; }
 MICA float2 __bfloat1622float2(__nv_bfloat162 a) { return float2{__uint_as_float(a.w << 16), __uint_as_float(a.w & 0xffff0000u)}; }
+template <> MICA __half mica_to<__half>(float x) { return __float2half_rn(x); }
+template <> MICA __nv_bfloat16 mica_to<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+MICA u32 mica_pair(__half x) { return x.w * 0x10001u; }
+MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
+MICA u32 mica_pair(float x) { return __float_as_uint(x); }
+MICA u32 mica_pair(int x) { return x; }
+MICA u32 mica_pair(u32 x) { return x; }
 #undef OP1
 #undef OP2
 #undef OP3
