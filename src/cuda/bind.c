@@ -89,3 +89,25 @@ int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, co
     return err_set(e, ERR_TILE, k->at, "%lld blocks do not make clusters of %d", (long long)out->blocks, k->cluster);
   return OK;
 }
+
+int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p,
+                 const struct tile_kernel *k, struct cuda_ready *out, struct err *e)
+{
+  *out = (struct cuda_ready){0};
+  int arch = gpu_facts(g)->arch;
+  if (!cuda_arch_name(arch))
+    return err_set(e, ERR_TARGET, NOWHERE, "%s is of compute capability %d.%d, for which Mica has no instructions",
+                   gpu_facts(g)->name, arch / 10, arch % 10);
+  struct str s = {0};
+  int status = cuda_print(p, k, arch, &s, e);
+  if (status == OK) out->source = arena_strdup(mem, str_text(&s));
+  str_free(&s);
+  double start = now_seconds();
+  if (status == OK) status = nvrtc_compile(r, mem, k->name, out->source, arch, &out->cubin, e);
+  out->seconds = now_seconds() - start;
+  if (status == OK) status = gpu_load(g, &out->cubin, &out->module, e);
+  if (status == OK)
+    status = gpu_find(out->module, cuda_kernel_name(mem, k), k->shared_bytes, k->cluster, &out->kernel, e);
+  if (status != OK) gpu_unload(out->module), out->module = NULL;
+  return status;
+}

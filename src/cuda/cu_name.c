@@ -1,7 +1,6 @@
 // Names in generated code. Those of tensors and variables come from users' files and may be anything: what is not a
 // letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
-// before uses gets a number. Words of the prelude and of instructions are found in their texts, so there is no list of
-// them to keep.
+// before uses gets a number. Words of instructions are found in their texts, so there is no list of them to keep.
 #include "cuda/cu_print.h"
 
 #include <ctype.h>
@@ -9,7 +8,7 @@
 
 enum { OWN = 48 }; // characters of a user's name that are kept
 
-// Keywords of C++17, what NVRTC defines without a header, and macros of compilers.
+// Keywords of C++17, what NVRTC defines without a header, macros of compilers, the prelude's types.
 static const char *const reserved[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
     "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default",
@@ -20,13 +19,14 @@ static const char *const reserved[] = {
     "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using",
     "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim", "gridDim",
     "warpSize", "dim3", "min", "max", "abs", "exp", "log", "sqrt", "clock", "printf", "malloc", "free", "memcpy",
-    "memset", "assert", "main", "std", "unix", "linux", "NULL", "NAN", "INFINITY"};
+    "memset", "assert", "main", "std", "unix", "linux", "NULL", "NAN", "INFINITY", "u16", "u32", "u64",
+    "i64", "uint64_t", "uint2", "uint4", "float2"};
 
 static bool word_in(const char *text, const char *word)
 {
   size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n) {
-    bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+    bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '$'); // $n is an operand
     bool ends = !(isalnum((unsigned char)at[n]) || at[n] == '_');
     if (starts && ends) return true;
   }
@@ -35,16 +35,16 @@ static bool word_in(const char *text, const char *word)
 
 static bool used(const struct printer *w, const char *name)
 {
-  if (strstr(name, "__") || (name[0] == '_' && isupper((unsigned char)name[1]))) return true; // the compiler's own
+  bool compilers = strstr(name, "__") || (name[0] == '_' && isupper((unsigned char)name[1]));
+  if (compilers || !strncmp(name, "mica_", 5)) return true;
   for (size_t i = 0; i < COUNT(reserved); i++)
     if (!strcmp(reserved[i], name)) return true;
   for (int i = 0; i < w->ntaken; i++)
     if (!strcmp(w->taken[i], name)) return true;
-  if (word_in(cuda_prelude_text, name)) return true;
   int n;
   const struct instr *rows = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (rows[i].text && word_in(rows[i].text, name)) return true;
+    if (strncmp(rows[i].text, "asm", 3) && word_in(rows[i].text, name)) return true;
   return false;
 }
 
@@ -62,8 +62,9 @@ const char *print_name(struct printer *w, const char *own, const char *or_else)
   for (size_t i = 0; i < n; i++) letters |= isalnum((unsigned char)word[i]);
   const char *name = letters ? word : or_else;
   if (isdigit((unsigned char)*name)) name = arena_printf(w->mem, "%c%s", *or_else, name);
-  const char *stem = name;
-  for (int i = 2; used(w, name); i++) name = arena_printf(w->mem, "%s%s%d", *stem == '_' ? "x" : "", stem, i);
+  const char *stem = *name == '_' || !strncmp(name, "mica_", 5) ? arena_printf(w->mem, "x%s", name) : name;
+  const char *gap = isdigit((unsigned char)stem[strlen(stem) - 1]) ? "_" : "";
+  for (int i = 2; used(w, name); i++) name = arena_printf(w->mem, "%s%s%d", stem, gap, i);
   name = arena_strdup(w->mem, name);
   PUSH(w->mem, w->taken, w->ntaken, w->taken_cap) = name;
   return name;
