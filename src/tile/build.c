@@ -112,9 +112,7 @@ static int root_coords(struct builder *b, struct tile_view *v)
 
 static int place(struct builder *b, enum tile_type t, enum tile_mem m, struct swizzle s, ex elements)
 {
-  if ((m == MEM_GL) == in_body(b))
-    return build_error(b, m == MEM_GL ? "tensors in global memory are declared before the kernel's spec"
-                                      : "shared memory and registers are allocated in the body of the kernel's spec");
+  if (m == MEM_GL && in_body(b)) return build_error(b, "tensors in global memory are declared before the kernel's spec");
   if (t == TT_MBAR && m != MEM_SH) return build_error(b, "an mbarrier lies in shared memory (.SH)");
   if (s.bits && m != MEM_SH) return build_error(b, "only shared memory is swizzled");
   if (s.bits && (s.bits < 0 || s.base < 0 || abs(s.shift) < s.bits || s.bits + s.base + abs(s.shift) > 20))

@@ -147,6 +147,17 @@ static const char *spec_problem(const struct builder *b, const struct tile_spec 
   return NULL;
 }
 
+// Shared memory and registers may be declared before the kernel's spec, whose operands they are; they are allocated where
+// its body begins.
+static void early_tensors(struct builder *b)
+{
+  for (int i = 0; i < b->k->nbuffers; i++) {
+    if (b->k->buffers[i].mem == MEM_GL) continue;
+    int s = stmt_add(b, STMT_ALLOC);
+    b->k->stmts[s].view = b->k->buffers[i].view;
+  }
+}
+
 int build_spec(struct builder *b, const struct tile_spec *s, bool body)
 {
   struct tile_kernel *k = b->k;
@@ -160,7 +171,11 @@ int build_spec(struct builder *b, const struct tile_spec *s, bool body)
   for (int i = 0; i < s->nout; i++) k->buffers[k->views[s->out[i]].buf].written |= !body;
   int st = stmt_add(b, STMT_SPEC);
   k->stmts[st].spec = k->nspecs - 1;
-  return body ? block_open(b, st, false) : OK;
+  if (!body) return OK;
+  bool kernel = !in_body(b);
+  if (block_open(b, st, false)) return (int)b->e->status;
+  if (kernel) early_tensors(b);
+  return OK;
 }
 
 int build_end(struct builder *b)

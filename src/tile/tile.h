@@ -250,8 +250,16 @@ int build_finish(struct builder *b); // everything closed; the kernel is whole
 
 // ---- parse.c, print.c ------------------------------------------------------------------------------------------
 
+struct tile_setting { // of `const NAME = ...` in the text; `used`: a constant or a parameter has the name
+  const char *name;
+  int64_t value;
+  bool used;
+};
 int tile_parse(struct arena *mem, const char *file, const char *text, struct tile_program **out, struct err *e);
-void tile_print(const struct tile_program *p, struct str *out);
+// With other values for constants. A setting that nothing has the name of is an error.
+int tile_parse_set(struct arena *mem, const char *file, const char *text, int nset, struct tile_setting *set,
+                   struct tile_program **out, struct err *e);
+void tile_text(const struct tile_program *p, struct str *out);
 void tile_view_text(const struct tile_program *p, const struct tile_kernel *k, int view, struct str *out); // "[2,2].[8,8].fp16.SH"
 void tile_group_text(const struct tile_program *p, const struct tile_kernel *k, int group, struct str *out);
 void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, int spec, struct str *out);  // one line, no body

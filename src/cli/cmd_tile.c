@@ -1,0 +1,75 @@
+// mica tile: kernels in the tile language (docs/tile.md). The first argument is a verb, a row of the table below.
+#include "cli/cli.h"
+#include "front/parse.h"
+#include "tile/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int load(struct cli *c, const char *path, struct tile_program **p)
+{
+  char *text;
+  size_t n;
+  struct tile_setting *set = NEWS(&c->mem, struct tile_setting, c->nset + 1);
+  for (int i = 0; i < c->nset; i++) {
+    const char *eq = strchr(c->set[i], '=');
+    char *end = NULL;
+    long long value = eq ? strtoll(eq + 1, &end, 10) : 0;
+    if (!eq || eq == c->set[i] || end == eq + 1 || *end || llabs(value) > INT32_MAX)
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "--set takes NAME=VALUE with a 32-bit integer, not %.60s", c->set[i]);
+    set[i] = (struct tile_setting){arena_printf(&c->mem, "%.*s", (int)(eq - c->set[i]), c->set[i]), value, false};
+  }
+  TRY(file_read(&c->mem, path, &text, &n, &c->err));
+  if (strlen(text) != n) return err_set(&c->err, ERR_TILE, (struct loc){path, 0, 0}, "not a text file: a byte 0 inside");
+  return tile_parse_set(&c->mem, path, text, c->nset, set, p, &c->err);
+}
+
+static int print(struct cli *c, int nfiles, const char **files)
+{
+  struct str text = {0};
+  for (int i = 0; i < nfiles; i++) {
+    struct tile_program *p;
+    TRY(load(c, files[i], &p));
+    tile_text(p, &text);
+  }
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}
+
+static int check(struct cli *c, int nfiles, const char **files)
+{
+  for (int i = 0; i < nfiles; i++) {
+    struct tile_program *p;
+    TRY(load(c, files[i], &p));
+    for (int j = 0; j < p->nkernels; j++) {
+      const struct tile_kernel *k = p->kernels[j];
+      int leaves = 0;
+      for (int s = 0; s < k->nspecs; s++) leaves += !k->specs[s].decomposed;
+      if (output_wants_text(c))
+        printf("%s: %s: ok, %d specs, %d of them without a body\n", files[i], k->name, k->nspecs, leaves);
+    }
+  }
+  return OK;
+}
+
+static const struct verb {
+  const char *name, *args;
+  int (*run)(struct cli *c, int nfiles, const char **files);
+} verbs[] = {
+    {"check", "FILE...", check},
+    {"print", "FILE...", print},
+};
+
+int cmd_tile(struct cli *c)
+{
+  struct near near = near_start(c->args[0]);
+  for (size_t i = 0; i < COUNT(verbs); i++) {
+    if (!strcmp(verbs[i].name, c->args[0])) {
+      if (c->nargs > 1) return verbs[i].run(c, c->nargs - 1, c->args + 1);
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "mica tile %s takes %s", verbs[i].name, verbs[i].args);
+    }
+    near_try(&near, verbs[i].name);
+  }
+  return option_unknown(c, "verb", c->args[0], near.best, "`mica help tile` has examples");
+}
