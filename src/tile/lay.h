@@ -3,16 +3,18 @@
 // congruent tuples of expressions (ex.h), so extents may be symbols. Operations state their post-condition; where it
 // can not be shown to hold they refuse with the reason. After CuTe's algebra, as ../../docs/tile.md describes it.
 //
-//   lay.c        making, sizes, evaluation, text;   lay_parse.c   reading
-//   lay_algebra.c  coalesce, composition, complement, divide, product, inverses
-//   lay_tile.c   Graphene's tile and reshape;       lay_table.c   a layout drawn as a table
+// Strides are not negative. Beyond its domain a layout goes on in its last leaf: 4:2 at 6 is 12, (2,2):(4,1) at 7 is 7.
+//
+//   lay.c          making, sizes, evaluation, text      lay_parse.c    reading
+//   lay_algebra.c  coalesce, complement, divide, ...    lay_compose.c  composition
+//   lay_tile.c     Graphene's tile and reshape          lay_table.c    a layout drawn as a table
 #ifndef MICA_TILE_LAY_H
 #define MICA_TILE_LAY_H
 
 #include "tile/ex.h"
 
 // A tuple in preorder: a node with `arity` >= 0 is a tuple of so many children; LEAF is an integer.
-enum { LAY_LEAF = -1, LAY_DEPTH = 8 };
+enum { LAY_LEAF = -1, LAY_DEPTH = 8, LAY_LEAVES = 64 }; // the depth and the leaves that operations take
 struct lay_node {
   int arity;
   ex shape, stride; // of a leaf
@@ -44,12 +46,13 @@ ex lay_at(struct lay_ctx *c, struct lay l, ex index);                         //
 ex lay_at_coords(struct lay_ctx *c, struct lay l, int n, const ex *coord);
 int64_t lay_call(const struct lay *l, int64_t index);                         // constants only: fast, for tests and tables
 bool lay_equal(struct lay a, struct lay b);                                   // same tree, same numbers
-bool lay_congruent(struct lay a, struct lay b);
+bool lay_congruent(struct lay a, struct lay b);                               // same tree
+bool lay_injective(struct lay_ctx *c, struct lay l, bool *out);               // constants only, size <= 65536
 uint64_t swizzle_apply(struct swizzle s, uint64_t x);
 
 // true and *out, or false and c->why. Post-conditions, for every index i of the result's domain:
 bool lay_coalesce(struct lay_ctx *c, struct lay l, struct lay *out);                       // R(i) = L(i), fewest modes
-bool lay_compose(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);          // R(i) = A(B(i)), congruent to B
+bool lay_compose(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);          // R(i) = A(B(i)), B's tree with finer leaves
 bool lay_complement(struct lay_ctx *c, struct lay l, ex size, struct lay *out);            // see lay_algebra.c
 bool lay_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);           // A o (B, complement(B, |A|))
 bool lay_zipped_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);    // ((tile), (rest)), b's modes by a's
@@ -59,11 +62,13 @@ bool lay_left_inverse(struct lay_ctx *c, struct lay l, struct lay *out);        
 
 // Graphene's tile: a dimension N:D by t:s gives the tile (N:D) o (t:s) and the rest (N:D) o complement(t:s, N). `tiler`
 // has one mode a dimension of l; a mode of shape 0 stands for the whole dimension (`_`). Extents that do not divide
-// are rounded up: partial[d] then says that dimension d needs a predicate. Both results have l's rank.
+// are rounded up: partial[d] then says that dimension d needs a predicate. Both results have l's rank. A tiler of more
+// modes tiles a layout of one dimension as one mode.
 bool lay_tile(struct lay_ctx *c, struct lay l, struct lay tiler, struct lay *outer, struct lay *inner, bool *partial);
-bool lay_reshape(struct lay_ctx *c, struct lay l, struct lay shape, struct lay *out); // L o compact(shape)
+bool lay_reshape(struct lay_ctx *c, struct lay l, struct lay shape, struct lay *out); // L o shape; sizes agree
 
-// Text: "4,(2,4):2,(1,8)" or "(4,(2,4)):(2,(1,8))"; strides may be omitted. Symbols are made by `name` in text.
+// Text: "4,(2,4):2,(1,8)" or "(4,(2,4)):(2,(1,8))"; strides may be omitted; [ ] around it too. Symbols are made by
+// `name` (NULL: there are none), which returns EX_C(-1) for one that it does not know. lay_parse.c has the grammar.
 bool lay_parse(struct lay_ctx *c, const char *text, bool row, ex (*name)(void *arg, const char *name), void *arg, struct lay *out);
 void lay_text(const struct lay_ctx *c, struct lay l, struct str *out);
 // Rows by columns of the first two modes, each cell L(i, j), as the examples of docs/tile.md are drawn; constants only.

@@ -1,0 +1,14 @@
+// laws: the post-conditions of the layout algebra (src/tile/lay_algebra.c), checked coordinate by coordinate over all
+// layouts of one and two modes with small extents and strides, and over nested ones drawn at random.
+#ifndef LAWS_H
+#define LAWS_H
+
+enum law { COALESCE, COMPOSE, COMPLEMENT, DIVIDE, ZIPPED, PRODUCT, RIGHT_INVERSE, LEFT_INVERSE, TILE, LAWS };
+struct tally {
+  long cases[LAWS], held[LAWS]; // asked, and not refused
+};
+// Every step-th pair of the small layouts, from the first-th on.
+void laws_of_pairs(long first, long step, struct tally *t);
+void laws_of_random(long n, struct tally *t);
+
+#endif
