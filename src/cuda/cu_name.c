@@ -22,7 +22,7 @@ static const char *const reserved[] = {
     "memset", "assert", "main", "std", "unix", "linux", "NULL", "NAN", "INFINITY", "u16", "u32", "u64",
     "i64", "uint64_t", "uint2", "uint4", "float2"};
 
-static bool word_in(const char *text, const char *word)
+bool print_says(const char *text, const char *word)
 {
   size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n) {
@@ -44,7 +44,7 @@ static bool used(const struct printer *w, const char *name)
   int n;
   const struct instr *rows = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (strncmp(rows[i].text, "asm", 3) && word_in(rows[i].text, name)) return true;
+    if (strncmp(rows[i].text, "asm", 3) && print_says(rows[i].text, name)) return true;
   return false;
 }
 

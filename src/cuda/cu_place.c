@@ -60,8 +60,8 @@ const char *print_shared(struct printer *w, const struct tile_operand *o, ex ind
 {
   int bytes = tile_types[w->k->buffers[o->buf].type].bytes;
   ex at = ex_mul(pool(w), EX_C(bytes), swizzled ? print_swizzled(w, o->buf, index) : index);
-  const char *text = at == EX_C(0) ? arena_printf(w->mem, "%s_at", w->buffers[o->buf])
-                                   : arena_printf(w->mem, "%s_at + %s", w->buffers[o->buf], print_value(w, at, L_TERM));
+  const char *text = at == EX_C(0) ? arena_printf(w->mem, "%s", w->addresses[o->buf])
+                                   : arena_printf(w->mem, "%s + %s", w->addresses[o->buf], print_value(w, at, L_TERM));
   ex peer = w->k->views[o->view].peer;
   return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, print_value(w, peer, L_ANY));
 }

@@ -99,9 +99,8 @@ static void allocation(struct printer *w, int buf)
   }
   if (indexed(w->k, buf)) print_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
   if (!addressed(w->k, buf)) return;
-  const char *at = arena_printf(w->mem, "%s_at", name);
-  PUSH(w->mem, w->taken, w->ntaken, w->taken_cap) = at;
-  print_line(w, "const u32 %s = %s_at + %lld;", at, w->shared, (long long)b->offset);
+  w->addresses[buf] = print_name(w, arena_printf(w->mem, "%s_at", name), "t_at");
+  print_line(w, "const u32 %s = %s + %lld;", w->addresses[buf], w->shared_at, (long long)b->offset);
 }
 
 static int inner_block(struct printer *w, int stmt)
@@ -178,48 +177,35 @@ static int block(struct printer *w, int stmt)
 
 // ---- the kernel ----
 
-static bool used(const struct printer *w, ex var)
+// Of the block and the thread, where the body says it.
+static void identity(struct printer *w, const char *body, const char *name, const char *builtin)
 {
-  const struct tile_kernel *k = w->k;
-  for (int i = 0; i < k->nstmts; i++)
-    for (int j = 0; j < k->stmts[i].nvars; j++)
-      if (ex_mentions(w->p->ex, k->stmts[i].values[j], var)) return true;
-  for (int i = 0; i < k->nstmts; i++) {
-    const struct tile_stmt *s = &k->stmts[i];
-    if (s->kind == STMT_IF && ex_mentions(w->p->ex, s->cond, var)) return true;
-    if (s->kind == STMT_FOR && (ex_mentions(w->p->ex, s->from, var) || ex_mentions(w->p->ex, s->to, var))) return true;
-  }
-  for (int i = 0; i < k->nviews; i++)
-    if (ex_mentions(w->p->ex, k->views[i].offset, var)) return true;
-  for (int i = 0; i < k->nspecs; i++)
-    if (k->specs[i].nargs && ex_mentions(w->p->ex, k->specs[i].arg[0], var)) return true;
-  return false;
+  if (print_says(body, name)) print_line(w, "const int %s = %s;", name, builtin);
 }
 
-static void identity(struct printer *w, ex var, const char *own, const char *builtin)
+static void shared_memory(struct printer *w, const char *body)
 {
-  const char *name = print_name(w, own, own);
-  print_var(w, var, name);
-  if (used(w, var)) print_line(w, "const int %s = %s;", name, builtin);
+  if (!print_says(body, w->shared) && !print_says(body, w->shared_at)) return;
+  print_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
+  if (print_says(body, w->shared_at)) print_line(w, "const u32 %s = mica_shared(%s);", w->shared_at, w->shared);
 }
 
 static int kernel(struct printer *w)
 {
   const struct tile_kernel *k = w->k;
+  struct str body = {0}, *out = w->out;
   signature(w);
-  print_line(w, "{");
-  w->depth = 1;
-  identity(w, k->bid, "bid", "blockIdx.x");
-  identity(w, k->tid, "tid", "threadIdx.x");
-  bool shared = false, at = false;
-  for (int i = 0; i < k->nbuffers; i++)
-    if (k->buffers[i].mem == MEM_SH) shared = true, at |= addressed(k, i);
-  if (shared) {
-    w->shared = print_name(w, "smem", "smem");
-    print_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
-    if (at) print_line(w, "const u32 %s_at = mica_shared(%s);", w->shared, w->shared);
-  }
+  const char *bid = print_name(w, "bid", "bid"), *tid = print_name(w, "tid", "tid");
+  print_var(w, k->bid, bid), print_var(w, k->tid, tid);
+  w->shared = print_name(w, "smem", "smem"), w->shared_at = print_name(w, "smem_at", "smem");
+  w->depth = 1, w->out = &body;
   int status = block(w, k->body);
+  w->out = out;
+  w->depth = 0, print_line(w, "{"), w->depth = 1;
+  identity(w, str_text(&body), bid, "blockIdx.x"), identity(w, str_text(&body), tid, "threadIdx.x");
+  shared_memory(w, str_text(&body));
+  str_raw(out, str_text(&body), body.n);
+  str_free(&body);
   w->depth = 0;
   print_line(w, "}");
   return status;
@@ -237,6 +223,7 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct arena mem = {0};
   struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
+  w.addresses = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = print_name(&w, k->name, "kernel");
   print_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);

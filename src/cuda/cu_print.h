@@ -17,7 +17,8 @@ struct printer {
   const char **buffers; // by buffer
   int vars_room;
   const char **maps;    // tensor maps
-  const char *shared;   // the dynamic shared memory
+  const char **addresses; // by buffer in shared memory: its 32-bit address
+  const char *shared, *shared_at; // the dynamic shared memory
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
@@ -26,6 +27,7 @@ struct printer {
 // ---- cu_name.c ----
 // An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.
 const char *print_name(struct printer *w, const char *own, const char *or_else);
+bool print_says(const char *text, const char *word); // as a whole word
 void print_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
 void print_comment(struct printer *w, const char *text); // nothing in the text can end the comment
 

@@ -275,7 +275,8 @@ static void numbers(const struct assembly *x, const struct piece *q, struct mark
   int i = 0;
   while (x->mark[i].what != m.what || x->mark[i].operand != m.operand) i++;
   int first = x->mark[i].first + (is_output(q, m) ? 0 : x->out.n), n = x->mark[i].n;
-  bool list = n != 1 || m.what == 'c';
+  bool fragment = m.operand >= 0 && !m.what && wanted(q->atom->row, m.operand)->kind != OPND_VECTOR;
+  bool list = n != 1 || m.what == 'c' || fragment; // PTX wants braces around a fragment of one register too
   if (list) str_add(s, "{");
   for (int j = 0; j < n; j++) str_add(s, "%s%%%d", j ? ", " : "", first + j);
   if (list) str_add(s, "}");

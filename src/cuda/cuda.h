@@ -42,6 +42,7 @@ int nvrtc_open(struct nvrtc **out, struct err *e); // ENV where the library is m
 void nvrtc_close(struct nvrtc *r);
 void nvrtc_version(const struct nvrtc *r, int *major, int *minor);
 const char *cuda_arch_name(int arch); // "sm_90a"; NULL: not known
+int cuda_arch_find(const char *name, int *arch, struct err *e);
 // `name` stands in messages of the compiler, which are part of the error.
 int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
                   struct cubin *out, struct err *e);
