@@ -27,6 +27,13 @@ static struct words widened(struct printer *w, struct words t)
   return (struct words){arena_printf(w->mem, "i64(%s)", t.text), L_ATOM, true};
 }
 
+// As an argument of a function that takes two values of one type.
+static struct words argument(struct printer *w, struct words t, bool wide)
+{
+  if (wide) return widened(w, t);
+  return t.truth ? (struct words){arena_printf(w->mem, "int(%s)", t.text), L_ATOM, false, false} : t;
+}
+
 // Computed in 64 bits, but the range says that the value fits.
 static struct words narrowed(struct printer *w, ex x, struct words t)
 {
@@ -159,8 +166,8 @@ static struct words quotient(struct printer *w, ex x)
     text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text, div ? '/' : '%',
                         wide ? "u64" : "u32", b.text);
   else
-    text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", (wide ? widened(w, a) : a).text,
-                        (wide ? widened(w, b) : b).text);
+    text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text,
+                        argument(w, b, wide).text);
   return narrowed(w, x, (struct words){text, L_ATOM, wide});
 }
 
@@ -179,7 +186,7 @@ static struct words infix(struct printer *w, enum ex_kind kind, const char *op, 
   enum level least = binary[kind].operand;
   const char *text = arena_printf(w->mem, "%s %s %s", at_least(w, a, least), op, at_least(w, b, least));
   bool truth = kind == EX_LT || kind == EX_EQ || kind == EX_BOTH || kind == EX_EITHER;
-  return (struct words){text, binary[kind].level, !truth && (a.wide || b.wide)};
+  return (struct words){text, binary[kind].level, !truth && (a.wide || b.wide), truth};
 }
 
 // a < b + 1 is a <= b.
@@ -196,14 +203,14 @@ static struct words opposite(struct printer *w, ex truth)
   const struct ex_node *n = node(w, truth);
   if (n->kind == EX_EQ) return infix(w, EX_EQ, "!=", n->arg[0], n->arg[1]);
   if (n->kind == EX_LT) return infix(w, EX_LT, ">=", n->arg[0], n->arg[1]);
-  return (struct words){arena_printf(w->mem, "!%s", at_least(w, print_ex(w, truth), L_ATOM)), L_UNARY, false};
+  return (struct words){arena_printf(w->mem, "!%s", at_least(w, print_ex(w, truth), L_ATOM)), L_UNARY, false, true};
 }
 
 static struct words call(struct printer *w, const struct ex_node *n)
 {
   struct words a = print_ex(w, n->arg[0]), b = print_ex(w, n->arg[1]);
   bool wide = a.wide || b.wide;
-  if (wide) a = widened(w, a), b = widened(w, b);
+  a = argument(w, a, wide), b = argument(w, b, wide);
   return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
 }
 

@@ -70,6 +70,39 @@ const char *print_name(struct printer *w, const char *own, const char *or_else)
   return name;
 }
 
+enum { COLUMNS = 120 };
+
+static void indent(struct printer *w, int more)
+{
+  for (int i = 0; i < w->depth + more; i++) str_raw(w->out, "  ", 2);
+}
+
+// Where a line that is too long breaks: after the last space outside of quotes that is not too far to the right, but not
+// between a word and what it belongs to. 0: nowhere.
+static size_t break_at(const char *text, size_t room)
+{
+  size_t best = 0;
+  bool quoted = false;
+  for (size_t i = 0; text[i] && i < room; i++) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    if (!quoted && text[i] == ' ' && i && strchr(",=:;{", text[i - 1])) best = i;
+  }
+  return best;
+}
+
+static void wrapped(struct printer *w, const char *text)
+{
+  bool whole = *text == '#' || !strncmp(text, "//", 2);
+  for (int more = 0;; more = 2) {
+    indent(w, *text ? more : 0);
+    size_t room = (size_t)MAX(COLUMNS - 2 * (w->depth + more), 40), cut = whole || strlen(text) <= room ? 0 : break_at(text, room);
+    str_raw(w->out, text, cut ? cut : strlen(text));
+    str_raw(w->out, "\n", 1);
+    if (!cut) return;
+    text += cut + 1;
+  }
+}
+
 void print_line(struct printer *w, const char *fmt, ...)
 {
   char small[512], *text = small;
@@ -83,10 +116,7 @@ void print_line(struct printer *w, const char *fmt, ...)
     vsnprintf(text, (size_t)n + 1, fmt, ap);
     va_end(ap);
   }
-  if (*text)
-    for (int i = 0; i < w->depth; i++) str_raw(w->out, "  ", 2);
-  str_raw(w->out, text, (size_t)n);
-  str_raw(w->out, "\n", 1);
+  wrapped(w, text);
 }
 
 // A line comment ends with its line, and a backslash at its end would take the next one.

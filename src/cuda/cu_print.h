@@ -36,7 +36,7 @@ enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_L
 struct words { // an expression as text
   const char *text;
   enum level level; // of its outermost operator
-  bool wide;        // its type: i64 or int
+  bool wide, truth; // its type: i64, bool or int
 };
 struct words print_ex(struct printer *w, ex x);
 const char *print_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
