@@ -81,7 +81,8 @@ int read_name(struct reader *r, char sigil, struct tile_token *name)
   struct tile_token mark = r->t;
   if (!read_take(r, sigil)) return no_name(r, sigil);
   if (!r->t.glued && r->t.kind != TILE_END) return r->t = mark, no_name(r, sigil);
-  return name_itself(r, sigil, name);
+  READ(name_itself(r, sigil, name));
+  return name->at = mark.at, OK;
 }
 
 int read_scalar_name(struct reader *r, struct tile_token *name)
