@@ -19,6 +19,7 @@ const struct cmd cmds[] = {
 #include "cli/cmd.def"
 #undef CMD
 };
+_Static_assert(OPTS <= 8 * sizeof cmds[0].options, "a bit an option");
 const int cmd_count = COUNT(cmds);
 
 const struct cmd *cmd_find(const char *name)
