@@ -101,6 +101,7 @@ bool match_barrier(struct match *m)
   m->atom.barrier = EX_C(0), m->atom.barrier_threads = (int)block;
   if (!strstr(m->row->text, "$B"))
     return t.size == block || refuse(m, "#%s is not the whole block of %lld threads", group_name(g), (long long)block);
+  m->score++; // the more general of the two
   if (t.size % WARP || !consecutive(&t) || !ex_divides(m->ex, EX_C(WARP), g->offset))
     return refuse(m, "#%s is neither the block nor a warp nor a number of whole, consecutive warps", group_name(g));
   return part_number(m, g, t.size);
