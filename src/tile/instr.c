@@ -46,7 +46,7 @@ static void levels(struct reader *r, struct instr_operand *o)
 {
   o->count = 1;
   for (; word(r, "["); r->p++) {
-    CHECK(o->nlevels < 2);
+    CHECK(o->nlevels < 3);
     int64_t *extent = o->extent[o->nlevels++];
     o->rank = 0;
     while (!word(r, "]")) {
@@ -126,7 +126,7 @@ static bool operand(struct reader *r, struct instr_operand *o)
 // Coordinates, innermost level first and each level's first dimension fastest, count the elements by themselves.
 static void default_order(struct lay_ctx *c, struct instr_operand *o)
 {
-  struct lay mode[4];
+  struct lay mode[6];
   int n = 0;
   for (int l = o->nlevels - 1; l >= 0; l--)
     for (int d = 0; d < o->rank; d++) mode[n++] = lay_int(c, EX_C(o->extent[l][d]), EX_C(1));
@@ -151,6 +151,7 @@ static void attributes(struct arena *mem, const char *p, struct instr *i)
   while (*p) {
     size_t n = strcspn(p, " ");
     if (!strncmp(p, "chosen", n)) i->chosen = true;
+    else if (!strncmp(p, "const", n)) i->constant = true;
     else if (!strncmp(p, "trans", n)) i->trans = true;
     else if (!strncmp(p, "sum", n)) i->sum = true;
     else if (!strncmp(p, "op=", 3)) i->op = arena_printf(mem, "%.*s", (int)n - 3, p + 3);

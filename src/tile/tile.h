@@ -304,8 +304,8 @@ struct instr_operand {
   enum tile_mem mem;
   int bytes;                 // OPND_VECTOR of any type: of the vector
   int count;                 // OPND_VECTOR: elements, 0 where any_type; OPND_FRAGMENT, OPND_MATS: elements a thread
-  int nlevels, rank;         // OPND_FRAGMENT: e.g. [2,2].[1,2]; OPND_MATRIX: rows and columns in extent[0][0..1]
-  int64_t extent[2][2];
+  int nlevels, rank;         // OPND_FRAGMENT: e.g. [2,2].[1,2], outermost level first; OPND_MATRIX: rows and columns in extent[0][0..1]
+  int64_t extent[3][2];
   struct lay order;          // from coordinates, innermost level first, to the register's element number
   struct lay tv;             // collective: ((thread), (value)) -> index in the tile, first letter fastest
 };
@@ -320,6 +320,7 @@ struct instr {
   int bytes;                 // of a vector access, else 0
   int m, n, k;               // of a product; n of ldmatrix, stmatrix: matrices; of TMA: dimensions
   bool trans, chosen, sum;   // chosen: only when named in <...>, never picked by itself; sum: reads its output too
+  bool constant;             // promises that nobody writes what it reads
   int nout, nin;
   struct instr_operand out[1], in[3];
   const char *text;          // PTX or a CUDA expression with $0, $1 ... (see instr.def)
@@ -330,9 +331,14 @@ const struct instr *instr_find(const char *name);
 
 // ---- lower.c ---------------------------------------------------------------------------------------------------------
 
-struct tile_guard { // the piece is inside when value + sum of stride[i] * mode[i] (+ lane of a vector) < limit
+struct tile_guard { // the piece, all lanes of a vector alike, is inside when value + sum of stride[i] * mode[i] < limit
   ex value, limit;
   ex stride[TILE_MODES];
+};
+struct tile_desc {     // a tile in shared memory as wgmma wants it described
+  int64_t lead, step;  // bytes: the leading and the stride byte offset
+  int swizzle_bytes;   // 0, 32, 64, 128
+  bool trans;          // m or n is contiguous, not k
 };
 struct tile_operand {
   int view, buf;
@@ -343,6 +349,8 @@ struct tile_operand {
   struct lay inner;          // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT, OPND_MATS: offset of register element i
   int map;                   // OPND_BOX in global memory: which tensor map, else -1
   ex coord[TILE_DIMS];       // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
+  ex coord_stride[TILE_DIMS][TILE_MODES]; // and its step a mode
+  struct tile_desc desc;     // OPND_MATRIX
 };
 struct tile_atom {
   const struct instr *row;

@@ -1,0 +1,105 @@
+// Lowering: every spec without a body becomes an instruction in loops (match.c), shared memory is laid out (shared.c), and
+// what the kernel says about its outputs is held against what it does.
+#include "tile/match.h"
+
+static const struct target_row targets[] = {
+#define TARGET(arch, name, shared) {arch, name, shared},
+#include "tile/target.def"
+#undef TARGET
+};
+
+const struct target_row *target_row(int arch)
+{
+  for (size_t i = 0; i < COUNT(targets); i++)
+    if (targets[i].arch == arch) return &targets[i];
+  return NULL;
+}
+
+static void define(struct lowering *l, const struct tile_stmt *s)
+{
+  if (s->view >= 0) return; // value(): read from memory
+  for (int i = 0; i < s->nvars; i++)
+    if (!ex_is_const(s->vars[i]))
+      PUSH(l->p->mem, l->defs, l->ndefs, l->cap_defs) = (struct def){s->vars[i], s->values[i]};
+}
+
+static bool names_buffer(const struct tile_kernel *k, const int *views, int n, int buf)
+{
+  for (int i = 0; i < n; i++)
+    if (k->views[views[i]].buf == buf) return true;
+  return false;
+}
+
+// Global memory that is written is an output of the kernel's spec, global memory that is read an input or output.
+static int declared(struct lowering *l, const struct tile_atom *a, struct loc at)
+{
+  const struct tile_kernel *k = l->k;
+  const struct tile_spec *root = &k->specs[k->stmts[k->body].spec];
+  for (int i = 0; i < a->nout + a->nin; i++) {
+    int buf = a->operand[i].buf;
+    struct tile_buffer *b = &k->buffers[buf];
+    bool writes = i < a->nout || (a->row->sem == SEM_ATOM && i == a->nout);
+    if (b->mem != MEM_GL) continue;
+    b->written |= writes;
+    bool out = names_buffer(k, root->out, root->nout, buf), in = names_buffer(k, root->in, root->nin, buf);
+    if (!out && (writes || !in))
+      return err_set(l->e, ERR_TILE, at, "%%%s is %s here, but is no %s of the kernel's spec", b->name, writes ? "written" : "read",
+                     writes ? "output" : "input or output");
+  }
+  return OK;
+}
+
+static int lower_spec(struct lowering *l, const struct tile_stmt *s)
+{
+  struct tile_spec *spec = &l->k->specs[s->spec];
+  if (spec->kind == SPEC_ALLOCATE) return OK; // its declaration did it
+  struct tile_atom *a = NEW(l->p->mem, struct tile_atom);
+  if (match_spec(l, spec, s->at, a) || declared(l, a, s->at)) return (int)l->e->status;
+  spec->atom = a;
+  return OK;
+}
+
+static int lower_block(struct lowering *l, int first)
+{
+  const struct tile_kernel *k = l->k;
+  for (int i = first; i >= 0; i = k->stmts[i].next) {
+    const struct tile_stmt *s = &k->stmts[i];
+    if (s->kind == STMT_LET) define(l, s);
+    if (s->kind == STMT_SPEC && !k->specs[s->spec].decomposed && lower_spec(l, s)) return (int)l->e->status;
+    if (lower_block(l, s->body) || lower_block(l, s->other)) return (int)l->e->status;
+  }
+  return OK;
+}
+
+// ld.global.nc promises that nobody writes the buffer while the kernel runs.
+static int read_only(struct lowering *l)
+{
+  const struct tile_kernel *k = l->k;
+  for (int i = 0; i < k->nstmts; i++) {
+    if (k->stmts[i].kind != STMT_SPEC || !k->specs[k->stmts[i].spec].atom) continue;
+    const struct tile_atom *a = k->specs[k->stmts[i].spec].atom;
+    for (int j = 0; j < a->nout + a->nin; j++)
+      if (a->row->constant && k->buffers[a->operand[j].buf].mem == MEM_GL && k->buffers[a->operand[j].buf].written)
+        return err_set(l->e, ERR_TILE, k->stmts[i].at, "%s reads memory that nobody writes, and %%%s is written in this kernel",
+                       a->row->name, k->buffers[a->operand[j].buf].name);
+  }
+  return OK;
+}
+
+int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e)
+{
+  struct lowering l = {.p = p, .k = k, .arch = arch, .e = e};
+  const struct target_row *t = target_row(arch);
+  if (!t) return err_set(e, ERR_TILE, k->at, "unknown target %d", arch);
+  if (arch < k->arch) {
+    const struct target_row *need = target_row(k->arch);
+    return err_set(e, ERR_TILE, k->at, "kernel %s is for %s, not for %s", k->name, need ? need->name : "a later target", t->name);
+  }
+  k->lowered = false, k->nmaps = 0, k->maps = NULL;
+  if (k->body < 0 || k->stmts[k->body].spec < 0) return err_set(e, ERR_TILE, k->at, "kernel %s has no spec", k->name);
+  if (lower_block(&l, k->body) || read_only(&l)) return (int)e->status;
+  k->nmaps = l.nmaps;
+  if (shared_place(&l)) return (int)e->status;
+  k->lowered = true;
+  return OK;
+}
