@@ -4,7 +4,7 @@
 
 enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
 
-void print_var(struct printer *w, ex var, const char *name)
+void cu_var(struct printer *w, ex var, const char *name)
 {
   int64_t number = ex_node(w->p->ex, var)->c;
   if (number >= w->vars_room) {
@@ -29,25 +29,25 @@ static void loop_open(struct printer *w, const struct tile_atom *a, int mode, ex
   int64_t pieces = 1;
   for (int i = 0; i < a->nmodes; i++) pieces *= a->extent[i];
   modes[mode] = ex_var(w->p->ex, "", 0, a->extent[mode] - 1, 1);
-  const char *name = print_name(w, names[mode], "i");
-  print_var(w, modes[mode], name);
-  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) print_line(w, "#pragma unroll");
-  print_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
+  const char *name = cu_name(w, names[mode], "i");
+  cu_var(w, modes[mode], name);
+  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_line(w, "#pragma unroll");
+  cu_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
   w->depth++;
 }
 
 static void loop_close(struct printer *w)
 {
   w->depth--;
-  print_line(w, "}");
+  cu_line(w, "}");
 }
 
 static struct piece piece_of(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
   struct piece q = {.atom = a, .modes = modes};
   for (int i = 0; i < a->nout + a->nin; i++) {
-    q.index[i] = print_index(w, &a->operand[i], modes, a->nmodes);
-    q.inside[i] = print_guard(w, &a->operand[i], modes, a->nmodes);
+    q.index[i] = cu_index(w, &a->operand[i], modes, a->nmodes);
+    q.inside[i] = cu_guard(w, &a->operand[i], modes, a->nmodes);
   }
   return q;
 }
@@ -55,7 +55,7 @@ static struct piece piece_of(struct printer *w, const struct tile_atom *a, const
 static bool guard_open(struct printer *w, const struct piece *q)
 {
   if (!q->atom->nout || q->inside[0] == EX_C(1)) return false;
-  print_line(w, "if (%s) {", print_value(w, q->inside[0], L_ANY));
+  cu_line(w, "if (%s) {", cu_value(w, q->inside[0], L_ANY));
   w->depth++;
   return true;
 }
@@ -63,12 +63,12 @@ static bool guard_open(struct printer *w, const struct piece *q)
 // Everyone's value, then what the others have, a distance at a time.
 static int over_threads(struct printer *w, struct piece *q)
 {
-  const char *to = print_first(w, q, 0), *from = print_first(w, q, 1);
-  print_line(w, "%s = %s;", to, from);
+  const char *to = cu_first(w, q, 0), *from = cu_first(w, q, 1);
+  cu_line(w, "%s = %s;", to, from);
   int status = OK;
   for (int i = 0; i < q->atom->nsteps && status == OK; i++) {
     q->step = q->atom->step[i];
-    status = print_piece(w, q);
+    status = cu_piece(w, q);
   }
   return status;
 }
@@ -77,7 +77,7 @@ static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
   struct piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
-  int status = a->row->sem == SEM_REDUCE_WARP ? over_threads(w, &q) : print_piece(w, &q);
+  int status = a->row->sem == SEM_REDUCE_WARP ? over_threads(w, &q) : cu_piece(w, &q);
   if (guarded) loop_close(w);
   return status;
 }
@@ -103,12 +103,12 @@ static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
   for (int i = 0; i < a->nreduce; i++) modes[i] = EX_C(0);
   struct piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
-  print_line(w, "%s = %s;", print_first(w, &q, 0), print_init(w, &q));
+  cu_line(w, "%s = %s;", cu_first(w, &q, 0), cu_init(w, &q));
   if (guarded) loop_close(w);
   return nest(w, a, 0, a->nreduce, modes, each);
 }
 
-int print_atom(struct printer *w, const struct tile_spec *s)
+int cu_atom(struct printer *w, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};

@@ -69,14 +69,14 @@ static struct words product(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
   struct ex_range so_far = range(w, n->arg[0]);
-  struct words t = print_ex(w, n->arg[0]);
+  struct words t = cu_ex(w, n->arg[0]);
   const char *text = at_least(w, t, L_TERM);
   bool wide = t.wide;
   for (int i = 1; i < n->n; i++) { // a product of partial products: each must fit, whatever the whole does
     struct ex_range r = range(w, n->arg[i]);
     struct ex_range a = scaled(so_far, r.lo), b = scaled(so_far, r.hi);
     so_far = (struct ex_range){MIN(a.lo, b.lo), MAX(a.hi, b.hi)};
-    struct words f = print_ex(w, n->arg[i]);
+    struct words f = cu_ex(w, n->arg[i]);
     if (!fits(so_far) && !wide && !f.wide) text = arena_printf(w->mem, "i64(%s)", text);
     wide |= f.wide || !fits(so_far);
     text = arena_printf(w->mem, "%s * %s", text, at_least(w, f, L_TERM + 1));
@@ -87,7 +87,7 @@ static struct words product(struct printer *w, ex x)
 // |k| * x, as a term of a sum
 static struct words term(struct printer *w, ex x, int64_t k)
 {
-  struct words t = print_ex(w, x);
+  struct words t = cu_ex(w, x);
   if (k < 0) k = k == INT64_MIN ? INT64_MAX : -k;
   if (k == 1) return t;
   if (!fits(scaled(range(w, x), k))) t = widened(w, t);
@@ -151,7 +151,7 @@ static struct words quotient(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
   bool div = n->kind == EX_DIV;
-  struct words a = print_ex(w, n->arg[0]), b = print_ex(w, n->arg[1]);
+  struct words a = cu_ex(w, n->arg[0]), b = cu_ex(w, n->arg[1]);
   int bits = log2_of(n->arg[1]);
   if (bits >= 0) {
     const char *left = at_least(w, a, L_ATOM);
@@ -182,7 +182,7 @@ static const struct {
 
 static struct words infix(struct printer *w, enum ex_kind kind, const char *op, ex x, ex y)
 {
-  struct words a = print_ex(w, x), b = print_ex(w, y);
+  struct words a = cu_ex(w, x), b = cu_ex(w, y);
   enum level least = binary[kind].operand;
   const char *text = arena_printf(w->mem, "%s %s %s", at_least(w, a, least), op, at_least(w, b, least));
   bool truth = kind == EX_LT || kind == EX_EQ || kind == EX_BOTH || kind == EX_EITHER;
@@ -203,12 +203,12 @@ static struct words opposite(struct printer *w, ex truth)
   const struct ex_node *n = node(w, truth);
   if (n->kind == EX_EQ) return infix(w, EX_EQ, "!=", n->arg[0], n->arg[1]);
   if (n->kind == EX_LT) return infix(w, EX_LT, ">=", n->arg[0], n->arg[1]);
-  return (struct words){arena_printf(w->mem, "!%s", at_least(w, print_ex(w, truth), L_ATOM)), L_UNARY, false, true};
+  return (struct words){arena_printf(w->mem, "!%s", at_least(w, cu_ex(w, truth), L_ATOM)), L_UNARY, false, true};
 }
 
 static struct words call(struct printer *w, const struct ex_node *n)
 {
-  struct words a = print_ex(w, n->arg[0]), b = print_ex(w, n->arg[1]);
+  struct words a = cu_ex(w, n->arg[0]), b = cu_ex(w, n->arg[1]);
   bool wide = a.wide || b.wide;
   a = argument(w, a, wide), b = argument(w, b, wide);
   return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
@@ -216,13 +216,13 @@ static struct words call(struct printer *w, const struct ex_node *n)
 
 static struct words choice(struct printer *w, const struct ex_node *n)
 {
-  struct words a = print_ex(w, n->arg[1]), b = print_ex(w, n->arg[2]);
-  const char *text = arena_printf(w->mem, "%s ? %s : %s", print_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER),
+  struct words a = cu_ex(w, n->arg[1]), b = cu_ex(w, n->arg[2]);
+  const char *text = arena_printf(w->mem, "%s ? %s : %s", cu_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER),
                                   at_least(w, b, L_EITHER));
   return (struct words){text, L_SELECT, a.wide || b.wide};
 }
 
-struct words print_ex(struct printer *w, ex x)
+struct words cu_ex(struct printer *w, ex x)
 {
   if (ex_is_const(x)) return constant(w, ex_value(x));
   const struct ex_node *n = node(w, x);
@@ -249,6 +249,5 @@ struct words print_ex(struct printer *w, ex x)
   return constant(w, 0);
 }
 
-const char *print_value(struct printer *w, ex x, enum level least) { return at_least(w, print_ex(w, x), least); }
+const char *cu_value(struct printer *w, ex x, enum level least) { return at_least(w, cu_ex(w, x), least); }
 
-bool print_is_wide(struct printer *w, ex x) { return !fits(range(w, x)); }

@@ -22,7 +22,7 @@ static const char *const reserved[] = {
     "memset", "assert", "main", "std", "unix", "linux", "NULL", "NAN", "INFINITY", "u16", "u32", "u64",
     "i64", "uint64_t", "uint2", "uint4", "float2"};
 
-bool print_says(const char *text, const char *word)
+bool cu_says(const char *text, const char *word)
 {
   size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n) {
@@ -44,11 +44,11 @@ static bool used(const struct printer *w, const char *name)
   int n;
   const struct instr *rows = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (strncmp(rows[i].text, "asm", 3) && print_says(rows[i].text, name)) return true;
+    if (strncmp(rows[i].text, "asm", 3) && cu_says(rows[i].text, name)) return true;
   return false;
 }
 
-const char *print_name(struct printer *w, const char *own, const char *or_else)
+const char *cu_name(struct printer *w, const char *own, const char *or_else)
 {
   char word[OWN + 2];
   size_t n = 0;
@@ -103,7 +103,7 @@ static void wrapped(struct printer *w, const char *text)
   }
 }
 
-void print_line(struct printer *w, const char *fmt, ...)
+void cu_line(struct printer *w, const char *fmt, ...)
 {
   char small[512], *text = small;
   va_list ap;
@@ -120,10 +120,10 @@ void print_line(struct printer *w, const char *fmt, ...)
 }
 
 // A line comment ends with its line, and a backslash at its end would take the next one.
-void print_comment(struct printer *w, const char *text)
+void cu_comment(struct printer *w, const char *text)
 {
   char *safe = arena_strdup(w->mem, text);
   for (char *c = safe; *c; c++)
     if ((unsigned char)*c < 32 || *c == 127 || *c == '\\' || *c == '?') *c = ' ';
-  print_line(w, "// %s", safe);
+  cu_line(w, "// %s", safe);
 }

@@ -7,14 +7,14 @@
 
 static struct ex_pool *pool(struct printer *w) { return w->p->ex; }
 
-ex print_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
+ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
 {
   ex x = o->offset;
   for (int i = 0; i < nmodes; i++) x = ex_add(pool(w), x, ex_mul(pool(w), o->stride[i], modes[i]));
   return x;
 }
 
-ex print_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
+ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
 {
   ex all = EX_C(1);
   for (int i = 0; i < o->nguards; i++) {
@@ -40,7 +40,7 @@ static ex whole_spans(struct printer *w, ex x, int64_t span)
   return r;
 }
 
-ex print_swizzled(struct printer *w, int buf, ex index)
+ex cu_swizzled(struct printer *w, int buf, ex index)
 {
   struct swizzle s = w->k->buffers[buf].swizzle;
   if (!s.bits) return index;
@@ -50,20 +50,20 @@ ex print_swizzled(struct printer *w, int buf, ex index)
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
 }
 
-const char *print_element(struct printer *w, int buf, ex index)
+const char *cu_element(struct printer *w, int buf, ex index)
 {
-  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], print_value(w, print_swizzled(w, buf, index), L_ANY));
+  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], cu_value(w, cu_swizzled(w, buf, index), L_ANY));
 }
 
 // Boxes of TMA and matrices of wgmma are swizzled by the hardware, by the address of each element.
-const char *print_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled)
+const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled)
 {
   int bytes = tile_types[w->k->buffers[o->buf].type].bytes;
-  ex at = ex_mul(pool(w), EX_C(bytes), swizzled ? print_swizzled(w, o->buf, index) : index);
+  ex at = ex_mul(pool(w), EX_C(bytes), swizzled ? cu_swizzled(w, o->buf, index) : index);
   const char *text = at == EX_C(0) ? arena_printf(w->mem, "%s", w->addresses[o->buf])
-                                   : arena_printf(w->mem, "%s + %s", w->addresses[o->buf], print_value(w, at, L_TERM));
+                                   : arena_printf(w->mem, "%s + %s", w->addresses[o->buf], cu_value(w, at, L_TERM));
   ex peer = w->k->views[o->view].peer;
-  return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, print_value(w, peer, L_ANY));
+  return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }
 
 // ---- wgmma ----
@@ -109,12 +109,12 @@ static struct matrix matrix_of(const struct printer *w, const struct tile_atom *
   return m;
 }
 
-bool print_transposed(struct printer *w, const struct tile_atom *a, int operand)
+bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand)
 {
   return matrix_of(w, a, operand).rows_contiguous;
 }
 
-const char *print_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index)
+const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index)
 {
   const struct tile_operand *o = &a->operand[operand];
   struct matrix m = matrix_of(w, a, operand);
@@ -131,5 +131,5 @@ const char *print_descriptor(struct printer *w, const struct tile_atom *a, int o
   }
   static const uint64_t modes[4] = {0, 3, 2, 1}; // by bits of the swizzle: none, 32, 64, 128 bytes
   uint64_t rest = (uint64_t)(m.leading * 2 >> 4 & 0x3fff) << 16 | (uint64_t)(m.stride * 2 >> 4 & 0x3fff) << 32 | modes[s.bits] << 62;
-  return arena_printf(w->mem, "mica_matrix(%s, 0x%llxull)", print_shared(w, o, index, false), (unsigned long long)rest);
+  return arena_printf(w->mem, "mica_matrix(%s, 0x%llxull)", cu_shared(w, o, index, false), (unsigned long long)rest);
 }

@@ -26,10 +26,10 @@ struct printer {
 
 // ---- cu_name.c ----
 // An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.
-const char *print_name(struct printer *w, const char *own, const char *or_else);
-bool print_says(const char *text, const char *word); // as a whole word
-void print_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
-void print_comment(struct printer *w, const char *text); // nothing in the text can end the comment
+const char *cu_name(struct printer *w, const char *own, const char *or_else);
+bool cu_says(const char *text, const char *word); // as a whole word
+void cu_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
+void cu_comment(struct printer *w, const char *text); // nothing in the text can end the comment
 
 // ---- cu_ex.c ----
 enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
@@ -38,18 +38,17 @@ struct words { // an expression as text
   enum level level; // of its outermost operator
   bool wide, truth; // its type: i64, bool or int
 };
-struct words print_ex(struct printer *w, ex x);
-const char *print_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
-bool print_is_wide(struct printer *w, ex x);
+struct words cu_ex(struct printer *w, ex x);
+const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----
-ex print_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
-ex print_swizzled(struct printer *w, int buf, ex index);
-const char *print_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
-const char *print_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled); // a 32-bit address
-const char *print_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
-bool print_transposed(struct printer *w, const struct tile_atom *a, int operand);
-ex print_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
+ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
+ex cu_swizzled(struct printer *w, int buf, ex index);
+const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
+const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled); // a 32-bit address
+const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
+bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand);
+ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
 
 // ---- cu_text.c: an instruction's text with its operands ----
 struct piece {
@@ -60,13 +59,13 @@ struct piece {
   int step;                    // of a reduction over threads: lane distance
 };
 // Prints the statement. Inputs that are not inside read as zeros.
-int print_piece(struct printer *w, const struct piece *q);
-const char *print_first(struct printer *w, const struct piece *q, int operand); // its first element
-const char *print_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
-bool print_mentions(const struct instr *row, char what, int operand); // `$a1` in the text
+int cu_piece(struct printer *w, const struct piece *q);
+const char *cu_first(struct printer *w, const struct piece *q, int operand); // its first element
+const char *cu_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
+bool cu_mentions(const struct instr *row, char what, int operand); // `$a1` in the text
 
 // ---- cu_atom.c ----
-void print_var(struct printer *w, ex var, const char *name); // what it is called from now on
-int print_atom(struct printer *w, const struct tile_spec *s);
+void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on
+int cu_atom(struct printer *w, const struct tile_spec *s);
 
 #endif

@@ -23,7 +23,7 @@ static struct mark mark_at(const char *t)
   return m;
 }
 
-bool print_mentions(const struct instr *row, char what, int operand)
+bool cu_mentions(const struct instr *row, char what, int operand)
 {
   for (const char *t = row->text; t && (t = strchr(t, '$')); t++) {
     struct mark m = mark_at(t);
@@ -53,7 +53,7 @@ static const char *element(struct printer *w, const struct piece *q, int operand
   const struct tile_operand *o = &q->atom->operand[operand];
   enum operand_kind kind = wanted(q->atom->row, operand)->kind;
   int64_t at = kind == OPND_FRAGMENT || kind == OPND_MATS ? lay_call(&o->inner, i) : i;
-  return print_element(w, o->buf, ex_add(w->p->ex, q->index[operand], EX_C(at)));
+  return cu_element(w, o->buf, ex_add(w->p->ex, q->index[operand], EX_C(at)));
 }
 
 // The type of $v of an operand: by bytes where the row takes any type, else a pair.
@@ -68,7 +68,7 @@ static const char *vector_type(const struct printer *w, const struct piece *q, i
   return bytes < COUNT(by_bytes) && by_bytes[bytes] ? by_bytes[bytes] : NULL;
 }
 
-const char *print_first(struct printer *w, const struct piece *q, int operand) { return element(w, q, operand, 0); }
+const char *cu_first(struct printer *w, const struct piece *q, int operand) { return element(w, q, operand, 0); }
 
 // ---- constants ----
 
@@ -82,7 +82,7 @@ static const char *real(struct printer *w, double x, bool single)
   return arena_printf(w->mem, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", single ? "f" : "");
 }
 
-const char *print_init(struct printer *w, const struct piece *q)
+const char *cu_init(struct printer *w, const struct piece *q)
 {
   enum tile_type t = type_of(w, q, 0);
   double x = q->atom->value;
@@ -102,7 +102,7 @@ static int broken(struct printer *w, const struct piece *q, const char *text)
 static const char *guarded(struct printer *w, const struct piece *q, int operand, const char *type, const char *text)
 {
   if (operand < q->atom->nout || q->inside[operand] == EX_C(1)) return text;
-  return arena_printf(w->mem, "(%s ? %s : %s{})", print_value(w, q->inside[operand], L_EITHER), text, type);
+  return arena_printf(w->mem, "(%s ? %s : %s{})", cu_value(w, q->inside[operand], L_EITHER), text, type);
 }
 
 static const char *cxx_mark(struct printer *w, const struct piece *q, struct mark m)
@@ -114,18 +114,18 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     const char *type = tile_types[type_of(w, q, o)].cuda, *first = element(w, q, o, 0), *vector = vector_type(w, q, o);
     if (!m.what) return guarded(w, q, o, type, first);
     if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
-    if (m.what == 'a') return print_shared(w, &a->operand[o], q->index[o], true);
+    if (m.what == 'a') return cu_shared(w, &a->operand[o], q->index[o], true);
     if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
   switch (m.what) {
-  case 'n': return print_value(w, a->arg, L_ATOM);
+  case 'n': return cu_value(w, a->arg, L_ATOM);
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
-  case 'x': return print_init(w, q);
-  case 'z': return arena_printf(w->mem, "mica_pair(%s)", print_init(w, q));
+  case 'x': return cu_init(w, q);
+  case 'z': return arena_printf(w->mem, "mica_pair(%s)", cu_init(w, q));
   case 's': return arena_printf(w->mem, "%d", q->step);
   case 'W': return arena_printf(w->mem, "%d", a->lanes);
-  case 'B': return print_value(w, a->barrier, L_ATOM);
+  case 'B': return cu_value(w, a->barrier, L_ATOM);
   case 'T': return arena_printf(w->mem, "%d", a->barrier_threads);
   default: return NULL;
   }
@@ -146,7 +146,7 @@ static int cxx(struct printer *w, const struct piece *q, const char *text)
     else str_add(&s, "%s", by);
     text += m.n;
   }
-  if (status == OK) print_line(w, "%s", str_text(&s));
+  if (status == OK) cu_line(w, "%s", str_text(&s));
   str_free(&s);
   return status;
 }
@@ -205,17 +205,17 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
   case 'w': return registers(w, q, m, s);
   case 'a': {
     enum operand_kind kind = wanted(q->atom->row, m.operand)->kind;
-    return reg(w, s, "", 'r', print_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
+    return reg(w, s, "", 'r', cu_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
   }
   case 'g': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", element(w, q, m.operand, 0)));
   case 'd': {
-    const char *d = print_descriptor(w, q->atom, m.operand, q->index[m.operand]);
+    const char *d = cu_descriptor(w, q->atom, m.operand, q->index[m.operand]);
     return d && reg(w, s, "", 'l', d);
   }
   case 'm': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", w->maps[o->map]));
   case 'c': {
     for (int i = 0; i < w->k->maps[o->map].rank; i++)
-      if (!reg(w, s, "", 'r', print_value(w, o->coord[i], L_ANY))) return false;
+      if (!reg(w, s, "", 'r', cu_value(w, o->coord[i], L_ANY))) return false;
     return true;
   }
   default: return false;
@@ -228,7 +228,7 @@ static const char *bytes_inside(struct printer *w, const struct piece *q)
   for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);
   int bytes = q->atom->row->bytes;
   return inside == EX_C(1) ? arena_printf(w->mem, "%d", bytes)
-                           : arena_printf(w->mem, "%s ? %d : 0", print_value(w, inside, L_EITHER), bytes);
+                           : arena_printf(w->mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
 }
 
 // Digits that stand in the text itself; NULL: registers.
@@ -237,7 +237,7 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
   const struct tile_atom *a = q->atom;
   switch (m.what) {
   case 'n': return ex_is_const(a->arg) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->arg)) : NULL;
-  case 't': return print_transposed(w, a, m.operand) ? "1" : "0";
+  case 't': return cu_transposed(w, a, m.operand) ? "1" : "0";
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
   case 's': return arena_printf(w->mem, "%d", q->step);
   case 'W': return arena_printf(w->mem, "%d", a->lanes);
@@ -260,8 +260,8 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
     int first = s->n;
     bool fine = m.operand >= 0 ? operand_mark(w, q, m, s)
                 : m.what == 'b' ? reg(w, s, "", 'r', bytes_inside(w, q))
-                : m.what == 'n' ? reg(w, s, "", 'r', print_value(w, q->atom->arg, L_ANY))
-                : m.what == 'B' ? reg(w, s, "", 'r', print_value(w, q->atom->barrier, L_ANY))
+                : m.what == 'n' ? reg(w, s, "", 'r', cu_value(w, q->atom->arg, L_ANY))
+                : m.what == 'B' ? reg(w, s, "", 'r', cu_value(w, q->atom->barrier, L_ANY))
                                 : false;
     if (!fine || x->nmarks == ASM_MARKS) return false;
     x->mark[x->nmarks].what = m.what, x->mark[x->nmarks].operand = m.operand;
@@ -318,7 +318,7 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
   if (x->out.n || x->in.n || effects) side_text(&x->out, &s);
   if (x->in.n || effects) side_text(&x->in, &s);
   str_add(&s, effects ? " : \"memory\");" : ");");
-  print_line(w, "%s", str_text(&s));
+  cu_line(w, "%s", str_text(&s));
   str_free(&s);
   return OK;
 }
@@ -330,12 +330,12 @@ static int zeros(struct printer *w, const struct piece *q)
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
     for (int i = 0, n = elements(q, o); i < n; i++)
-      print_line(w, "%s = %s{};", element(w, q, o, i), type);
+      cu_line(w, "%s = %s{};", element(w, q, o, i), type);
   }
   return OK;
 }
 
-int print_piece(struct printer *w, const struct piece *q)
+int cu_piece(struct printer *w, const struct piece *q)
 {
   const struct instr *row = q->atom->row;
   const char *text = row->text;
@@ -346,10 +346,10 @@ int print_piece(struct printer *w, const struct piece *q)
   if (!strstr(text, "$b"))
     for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);
   if (inside == EX_C(1)) return ptx(w, q, text, effects);
-  print_line(w, "if (%s) {", print_value(w, inside, L_ANY)), w->depth++;
+  cu_line(w, "if (%s) {", cu_value(w, inside, L_ANY)), w->depth++;
   int status = ptx(w, q, text, effects);
-  w->depth--, print_line(w, "} else {"), w->depth++;
+  w->depth--, cu_line(w, "} else {"), w->depth++;
   zeros(w, q);
-  w->depth--, print_line(w, "}");
+  w->depth--, cu_line(w, "}");
   return status;
 }

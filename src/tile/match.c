@@ -9,7 +9,7 @@
 
 const struct instr_operand *match_pattern(const struct instr *row, int i)
 {
-  return i < row->nout ? &row->out[i] : &row->in[i - row->nout];
+  return !i && row->nout ? row->out : &row->in[i - row->nout];
 }
 
 int64_t match_bytes(const struct side *s)

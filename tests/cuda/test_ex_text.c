@@ -63,7 +63,7 @@ static int64_t point(struct rng *r, int v)
 static void one(struct printer *w, struct rng *r, const ex *var, int n, struct str *body, struct str *calls)
 {
   ex x = grow(w->p->ex, r, var, DEPTH);
-  struct words t = print_ex(w, x);
+  struct words t = cu_ex(w, x);
   str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n", t.wide ? "i64" : "int", n, t.text);
   for (int i = 0; i < POINTS; i++) {
     int64_t at[VARS];
@@ -86,7 +86,7 @@ static void values_are_those_of_the_interpreter(void **state)
   ex var[VARS];
   for (int v = 0; v < VARS; v++) {
     var[v] = ex_var(p->ex, vars[v].name, vars[v].lo, vars[v].hi, vars[v].multiple);
-    print_var(&w, var[v], vars[v].name);
+    cu_var(&w, var[v], vars[v].name);
   }
   str_add(&body, "%s", head);
   for (int i = 0; i < EXPRESSIONS; i++) one(&w, &r, var, i, &body, &calls);
@@ -101,7 +101,7 @@ static void values_are_those_of_the_interpreter(void **state)
   arena_close(&mem);
 }
 
-static const char *text_of(struct printer *w, ex x) { return print_value(w, x, L_ANY); }
+static const char *text_of(struct printer *w, ex x) { return cu_value(w, x, L_ANY); }
 
 static void notation(void **state)
 {
@@ -110,7 +110,7 @@ static void notation(void **state)
   struct tile_program *p = tile_program_new(&mem, "notation", true);
   struct printer w = {.mem = &mem, .p = p};
   ex tid = ex_var(p->ex, "tid", 0, 255, 1), M = ex_var(p->ex, "M", 1, INT32_MAX, 1), s = ex_var(p->ex, "s", -8, 8, 1);
-  print_var(&w, tid, "tid"), print_var(&w, M, "M"), print_var(&w, s, "s");
+  cu_var(&w, tid, "tid"), cu_var(&w, M, "M"), cu_var(&w, s, "s");
   assert_string_equal(text_of(&w, ex_mod(p->ex, tid, EX_C(16))), "tid & 15");
   assert_string_equal(text_of(&w, ex_div(p->ex, tid, EX_C(16))), "tid >> 4");
   assert_string_equal(text_of(&w, ex_div(p->ex, tid, EX_C(12))), "int(u32(tid) / u32(12))");
