@@ -131,16 +131,16 @@ static int param(struct reader *r)
 {
   struct tile_token name[TILE_SOME];
   int n = 0;
-  int64_t lo = 1, hi = INT32_MAX, multiple = 1;
+  int64_t lo = 1, hi = TILE_SIZE_MOST, multiple = 1;
   do {
     if (n + r->b.k->nparams >= TILE_SOME) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d parameters", TILE_SOME);
     READ(name_itself(r, '@', &name[n++]));
   } while (read_take(r, ','));
   if (read_word(r, "in")) {
-    READ(read_number(r, 0, INT32_MAX, "the least value", &lo));
+    READ(read_number(r, 0, TILE_SIZE_MOST, "the least value", &lo));
     READ(read_expect(r, '.', "`..`"));
     READ(read_expect(r, '.', "`..`"));
-    READ(read_number(r, lo, INT32_MAX, "the largest value", &hi));
+    READ(read_number(r, lo, TILE_SIZE_MOST, "the largest value", &hi));
   }
   if (read_word(r, "multiple")) READ(read_number(r, 1, INT32_MAX, "what divides the parameter", &multiple));
   for (int i = 0; i < n; i++) {

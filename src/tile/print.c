@@ -189,7 +189,7 @@ static void param(struct tile_printer *o, ex var)
   const struct ex_node *n = ex_node(o->p->ex, var);
   line(o, 1);
   str_add(o->out, "param %s", n->name);
-  int64_t least = MAX(n->multiple, 1), most = INT32_MAX / least * least;
+  int64_t least = MAX(n->multiple, 1), most = TILE_SIZE_MOST / least * least;
   if (n->range.lo != least || n->range.hi != most) str_add(o->out, " in %lld..%lld", (long long)n->range.lo, (long long)n->range.hi);
   if (n->multiple > 1) str_add(o->out, " multiple %lld", (long long)n->multiple);
   str_add(o->out, "\n");
