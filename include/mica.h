@@ -37,6 +37,7 @@ enum mica_status {
 struct mica_context;
 struct mica_program;
 struct mica_report;
+struct mica_layout;
 
 struct mica_progress {
   const char *stage;                 // "search", "compile", "measure", ...
@@ -101,6 +102,46 @@ MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *
 // as JSON in *json, which lives in the context.
 MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b,
                          uint64_t seed, const char **json);
+
+// ---- layouts ----
+// A layout is a function from an index to an offset: a tuple of extents, its first mode fastest, with a stride an
+// extent. "(4,(2,4)):(2,(1,8))" sends index 6 = 2 + 4 * 1, coordinate (2, (1, 0)), to 2 * 2 + 1 * 1 = 5. Names stand for
+// unknown positive integers, the same in all layouts of a context; what is not known to hold for all their values is
+// refused. docs/layout.md states what each operation guarantees. Layouts belong to their context, and operations take
+// layouts of their context only. MICA_USER: the text is wrong. MICA_NO: there is no such layout, or none is found.
+
+// Strides may be left out of text: they are then compact, last mode fastest where row_major, else the first.
+MICA_API int mica_layout_parse(struct mica_context *m, const char *text, bool row_major, struct mica_layout **out);
+MICA_API const char *mica_layout_text(const struct mica_layout *l);   // "(4,(2,4)):(2,(1,8))"
+MICA_API int64_t mica_layout_size(const struct mica_layout *l);       // indices; -1 where that has unknown names
+MICA_API int64_t mica_layout_cosize(const struct mica_layout *l);     // largest offset + 1, or -1
+MICA_API int64_t mica_layout_at(const struct mica_layout *l, int64_t index); // offset; -1 with unknown names or index < 0
+
+MICA_API int mica_layout_coalesce(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
+// R(i) = A(B(i)).
+MICA_API int mica_layout_compose(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
+                                 struct mica_layout **out);
+// The offsets of 0 to size - 1 that A leaves out: A(i) + R(j) are all different, and all of them are there.
+MICA_API int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size,
+                                    struct mica_layout **out);
+// ((tile),(rest)): A composed with (B, complement(B, |A|)); zipped: mode by mode, ((tiles),(rests)).
+MICA_API int mica_layout_divide(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
+                                struct mica_layout **out);
+MICA_API int mica_layout_zipped_divide(struct mica_context *m, const struct mica_layout *a,
+                                       const struct mica_layout *b, struct mica_layout **out);
+// (A, copies of A arranged as B).
+MICA_API int mica_layout_product(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
+                                 struct mica_layout **out);
+// A composed with B, whose size is A's.
+MICA_API int mica_layout_reshape(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
+                                 struct mica_layout **out);
+MICA_API int mica_layout_right_inverse(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
+MICA_API int mica_layout_left_inverse(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
+// Tiles of a (Hagedorn et al., "Graphene: An IR for Optimized Tensor Computations on GPUs", section 3.3): mode d of the
+// tiler picks the elements of a tile in dimension d of a, or "_" all of them. outer: where tiles begin; inner: where
+// the elements of one are from there. partial: at least one bool a dimension of a, true where the last tiles stick out.
+MICA_API int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
+                              struct mica_layout **outer, struct mica_layout **inner, bool *partial);
 
 #ifdef __cplusplus
 }

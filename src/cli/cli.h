@@ -9,6 +9,7 @@
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
+//   tile_emit.c `mica tile emit`
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -32,7 +33,7 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts;
@@ -43,7 +44,7 @@ struct cmd {
   int (*run)(struct cli *c);
   int least, most;
   const char *args;
-  unsigned options; // bits 1 << OPT_x
+  uint64_t options; // bits 1 << OPT_x
   const char *summary, *examples;
 };
 extern const struct cmd cmds[];
@@ -92,6 +93,11 @@ void crew_close(const struct crew *w);
 
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
+
+// ---- cmd_tile.c, tile_emit.c: verbs of `mica tile` ----
+struct tile_program;
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
+int cli_tile_emit(struct cli *c, int nfiles, const char **files);
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);

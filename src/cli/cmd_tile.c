@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int load(struct cli *c, const char *path, struct tile_program **p)
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
 {
   char *text;
   size_t n;
@@ -29,7 +29,7 @@ static int print(struct cli *c, int nfiles, const char **files)
   struct str text = {0};
   for (int i = 0; i < nfiles; i++) {
     struct tile_program *p;
-    TRY(load(c, files[i], &p));
+    TRY(cli_load_tile(c, files[i], &p));
     tile_text(p, &text);
   }
   if (output_wants_text(c)) fputs(str_text(&text), stdout);
@@ -41,7 +41,7 @@ static int check(struct cli *c, int nfiles, const char **files)
 {
   for (int i = 0; i < nfiles; i++) {
     struct tile_program *p;
-    TRY(load(c, files[i], &p));
+    TRY(cli_load_tile(c, files[i], &p));
     for (int j = 0; j < p->nkernels; j++) {
       const struct tile_kernel *k = p->kernels[j];
       int leaves = 0;
@@ -59,6 +59,7 @@ static const struct verb {
 } verbs[] = {
     {"check", "FILE...", check},
     {"print", "FILE...", print},
+    {"emit", "FILE", cli_tile_emit},
 };
 
 int cmd_tile(struct cli *c)

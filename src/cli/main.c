@@ -9,7 +9,7 @@
 static volatile int stopped;
 const volatile int *const cli_stop = &stopped;
 
-#define O(id) (1u << OPT_##id)
+#define O(id) (UINT64_C(1) << OPT_##id)
 #define READING (O(SET) | O(DTYPE))
 #define SEARCHING                                                                                                      \
   (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
@@ -19,6 +19,7 @@ const struct cmd cmds[] = {
 #include "cli/cmd.def"
 #undef CMD
 };
+_Static_assert(OPTS <= 8 * sizeof cmds[0].options, "a bit an option");
 const int cmd_count = COUNT(cmds);
 
 const struct cmd *cmd_find(const char *name)

@@ -1,14 +1,9 @@
-// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it.
-#include "core/core.h"
+// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. Layouts are in
+// layout.c.
+#include "core/context.h"
 
 #include <stdlib.h>
 
-struct mica_context {
-  struct arena mem;
-  struct err err;
-  char message[1600];
-  struct mica_report *reports; // their JSON documents are counted references
-};
 struct mica_program {
   struct graph *g;
 };
@@ -19,7 +14,7 @@ struct mica_report {
   struct mica_report *next;
 };
 
-static int finish(struct mica_context *m, int status)
+int context_finish(struct mica_context *m, int status)
 {
   FILE *f = fmemopen(m->message, sizeof m->message, "w");
   *m->message = 0;
@@ -59,7 +54,7 @@ int mica_load(struct mica_context *m, const char *path, int nset, const char *co
 {
   m->err = (struct err){0};
   *out = NEW(&m->mem, struct mica_program);
-  return finish(m, load_file(&m->mem, path, nset, set, &(*out)->g, &m->err));
+  return context_finish(m, load_file(&m->mem, path, nset, set, &(*out)->g, &m->err));
 }
 
 int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
@@ -67,7 +62,7 @@ int mica_load_text(struct mica_context *m, const char *text, const char *name, i
 {
   m->err = (struct err){0};
   *out = NEW(&m->mem, struct mica_program);
-  return finish(m, load_text(&m->mem, text, name, nset, set, &(*out)->g, &m->err));
+  return context_finish(m, load_text(&m->mem, text, name, nset, set, &(*out)->g, &m->err));
 }
 
 struct mica_options mica_options_default(void)
@@ -91,7 +86,7 @@ int mica_optimize(struct mica_context *m, const struct mica_program *p, const st
   m->err = (struct err){0};
   *out = NULL;
   int status = pipe_optimize(&m->mem, p->g, opts ? opts : &standard, &json, &recalled, &m->err);
-  if (!json) return finish(m, status);
+  if (!json) return context_finish(m, status);
   struct mica_report *r = NEW(&m->mem, struct mica_report);
   struct str text = {0}, json_str = {0};
   report_text(&m->mem, json, NULL, &text);
@@ -99,7 +94,7 @@ int mica_optimize(struct mica_context *m, const struct mica_program *p, const st
   *r = (struct mica_report){json, recalled, .next = m->reports};
   r->text = keep(m, &text), r->json_text = keep(m, &json_str);
   *out = m->reports = r;
-  return finish(m, status);
+  return context_finish(m, status);
 }
 
 const char *mica_report_text(const struct mica_report *r) { return r->text; }
@@ -109,7 +104,7 @@ bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
   m->err = (struct err){0};
-  return finish(m, report_save(&m->mem, r->json, folder, &m->err));
+  return context_finish(m, report_save(&m->mem, r->json, folder, &m->err));
 }
 
 int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,
@@ -119,7 +114,7 @@ int mica_verify(struct mica_context *m, const struct mica_program *a, const stru
   struct certificate c = {0};
   m->err = (struct err){0};
   int status = verify_equal(a->g, b->g, &o, &c, &m->err);
-  if (status != OK) return finish(m, status);
+  if (status != OK) return context_finish(m, status);
   json_t *v = certificate_json(&c);
   struct str text = {0};
   json_text(v, &text);

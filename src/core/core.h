@@ -22,7 +22,8 @@
 //   report_text.c  the report for people
 //   json_text.c    JSON documents as text, numbers in their shortest form
 //   save.c         the folder of --out
-//   api.c          include/mica.h
+//   layout.c       layouts in include/mica.h and `mica layout` (layout.h)
+//   api.c          the rest of include/mica.h; context.h has what a context holds
 #ifndef MICA_CORE_H
 #define MICA_CORE_H
 

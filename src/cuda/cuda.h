@@ -8,21 +8,22 @@
 //   piece    one execution of an instruction row; the modes of an atom are loops around pieces
 //   wide     an integer expression computed in 64 bits, because its range does not prove that 32 are enough
 //
-//   print.c        kernel -> source: parameters, statements, control flow
-//   print_name.c   identifiers out of names that anyone may have written
-//   print_ex.c     integer expressions
-//   print_atom.c   atoms: loops, guards
-//   print_text.c   the templates of instr.def filled in
-//   nvrtc.c        source -> cubin
-//   driver.c       the driver's functions; devices, memory, events
-//   launch.c       modules, launches, graphs, tensor maps
-//   bind.c         a tile kernel with sizes and buffers -> a launch
+//   cu_print.c   kernel -> source: parameters, statements, control flow
+//   cu_name.c    identifiers out of names that anyone may have written
+//   cu_ex.c      integer expressions
+//   cu_atom.c    atoms: loops, guards
+//   cu_text.c    the texts of instr.def filled in
+//   cu_place.c   where operands are: indices, shared addresses, descriptors
+//   nvrtc.c      source -> cubin
+//   driver.c     the driver's functions; devices, memory, events
+//   launch.c     modules, launches, graphs, tensor maps
+//   bind.c       a tile kernel with sizes and buffers -> a launch
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
 #include "tile/tile.h"
 
-// ---- print.c ------------------------------------------------------------------------------------------------------
+// ---- cu_print.c ------------------------------------------------------------------------------------------------------
 
 // The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
@@ -41,6 +42,7 @@ int nvrtc_open(struct nvrtc **out, struct err *e); // ENV where the library is m
 void nvrtc_close(struct nvrtc *r);
 void nvrtc_version(const struct nvrtc *r, int *major, int *minor);
 const char *cuda_arch_name(int arch); // "sm_90a"; NULL: not known
+int cuda_arch_find(const char *name, int *arch, struct err *e);
 // `name` stands in messages of the compiler, which are part of the error.
 int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
                   struct cubin *out, struct err *e);
@@ -109,17 +111,23 @@ int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, stru
 
 // ---- bind.c --------------------------------------------------------------------------------------------------------------
 
-// A kernel with values of its sizes and addresses of its global buffers: the arguments and the extent of a launch.
-struct cuda_bound {
-  struct gpu_launch launch; // but `kernel`
-  int64_t blocks;
-  int threads;
-};
-// `sizes`: values of k->params; `buffers`: one address a global buffer, in the order of k->buffers.
+// The arguments and the extent of a launch; `kernel` is left to the caller. `sizes`: values of k->params; `buffers`: one
+// address for each of k->buffers, looked at where the buffer is in global memory. What is returned lives in mem.
 int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
               const int64_t *sizes, const gpu_address *buffers, struct gpu_launch *out, struct err *e);
-// Bytes of a global buffer at these sizes; -1 when it is larger than memory can be.
-int64_t cuda_buffer_bytes(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
+// A lowered kernel as code on the device.
+struct cuda_ready {
+  const char *source;
+  struct cubin cubin;
+  double seconds; // of NVRTC
+  struct gpu_module *module;
+  struct gpu_kernel *kernel;
+};
+// k is lowered for the device. What is returned lives in mem but the module, which gpu_unload gives back.
+int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p,
+                 const struct tile_kernel *k, struct cuda_ready *out, struct err *e);
+// Elements of a global buffer at these sizes; -1 when they are more than memory can hold.
+int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
                           const int64_t *sizes);
 
 #endif

@@ -153,8 +153,8 @@ int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct e
 
 static int map_type(enum tile_type t) // CUtensorMapDataType, -1: none
 {
-  static const int types[TT_COUNT] = {[TT_F16] = 7, [TT_BF16] = 10, [TT_F32] = 8, [TT_F64] = 9,
-                                      [TT_I32] = 4, [TT_U32] = 3,   [TT_I64] = 6, [TT_MBAR] = -1};
+  static const int types[TT_COUNT] = {[TT_F16] = 6, [TT_BF16] = 9, [TT_F32] = 7, [TT_F64] = 8,
+                                      [TT_I32] = 3, [TT_U32] = 2,  [TT_I64] = 5, [TT_MBAR] = -1};
   return types[t];
 }
 

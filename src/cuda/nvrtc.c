@@ -59,6 +59,15 @@ const char *cuda_arch_name(int arch)
   return NULL;
 }
 
+int cuda_arch_find(const char *name, int *arch, struct err *e)
+{
+  for (size_t i = 0; i < COUNT(archs); i++)
+    if (!strcmp(archs[i].name, name)) return *arch = archs[i].arch, OK;
+  err_set(e, ERR_TARGET, NOWHERE, "there is no architecture %.40s", name);
+  err_hint(e, "sm_80, sm_86, sm_89, sm_90a and sm_100a are known");
+  return e->status;
+}
+
 static void *library(void)
 {
   void *so = NULL;

@@ -15,6 +15,7 @@ struct ex_pool *ex_open(struct arena *mem)
 const struct ex_node *ex_node(const struct ex_pool *p, ex x) { return &ex_full(p, x)->node; }
 int ex_vars(const struct ex_pool *p) { return p->vars; }
 bool ex_overflowed(const struct ex_pool *p) { return p->overflow; }
+void ex_forgive_overflow(struct ex_pool *p) { p->overflow = false; }
 
 ex ex_number(struct ex_pool *p, __int128 v)
 {

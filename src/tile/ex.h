@@ -49,6 +49,7 @@ const struct ex_node *ex_node(const struct ex_pool *p, ex x); // not of a consta
 int ex_vars(const struct ex_pool *p);                         // variables made so far
 // Something made in the pool left 62 bits, or was too large to keep (ex_pool.h): what came of it is wrong.
 bool ex_overflowed(const struct ex_pool *p);
+void ex_forgive_overflow(struct ex_pool *p); // by who has thrown what was made since then away
 
 // A new variable each call. Range lo..hi, value always a multiple of `multiple` (1: any). INT64_MAX is no upper bound.
 // A variable of one value only becomes that number where it is used; one of none counts as having the value lo.

@@ -252,6 +252,10 @@ static void tiles(struct world *w, struct lay a, struct lay b)
     struct lay in = lay_mode(inner, d);
     for (int64_t i = 0; i < size_of(w, t); i++)
       HOLDS(lay_call(&in, i) == lay_call(&plain, lay_call(&t, i)), "tile %s by %s has %s", text(w, a), text(w, b), text(w, inner));
+    struct lay rest, out = lay_mode(outer, d);
+    HOLDS(lay_complement(&w->c, t, lay_size(&w->c, plain), &rest), "tile %s by %s", text(w, a), text(w, b));
+    for (int64_t i = 0; i < size_of(w, rest); i++)
+      HOLDS(lay_call(&out, i) == lay_call(&plain, lay_call(&rest, i)), "tile %s by %s of %s", text(w, a), text(w, b), text(w, outer));
     any = any || partial[d];
   }
   struct lay whole = lay_tuple(&w->c, 2, (struct lay[]){inner, outer});

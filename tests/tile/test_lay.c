@@ -371,8 +371,8 @@ static void a_sample_of_the_laws(void **state)
   (void)state;
   bool slow = getenv("MICA_SANITIZED");
   struct tally t = {0};
-  laws_of_pairs(slow ? 11 : 5, slow ? 997 : 97, &t);
-  laws_of_random(slow ? 1000 : 10000, &t);
+  laws_of_pairs(slow ? 11 : 5, slow ? 997 : 47, &t);
+  laws_of_random(slow ? 1000 : 20000, &t);
   for (int law = 0; law < LAWS; law++) assert_true(t.held[law] > 100);
 }
 

@@ -1,0 +1,41 @@
+// mica tile emit: a kernel as CUDA C++ and, with --cubin, as machine code. Needs no GPU, and NVRTC only for --cubin.
+#include "cli/cli.h"
+#include "cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int find_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k)
+{
+  *k = NULL;
+  for (int i = 0; i < p->nkernels; i++)
+    if (!c->kernel || !strcmp(c->kernel, p->kernels[i]->name)) {
+      if (*k) return err_set(&c->err, ERR_OPTION, NOWHERE, "%s has several kernels: choose one by --kernel NAME", p->file);
+      *k = p->kernels[i];
+    }
+  return *k ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file, c->kernel ? c->kernel : "at all");
+}
+
+int cli_tile_emit(struct cli *c, int nfiles, const char **files)
+{
+  if (nfiles != 1) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica tile emit takes one file");
+  struct tile_program *p;
+  struct tile_kernel *k;
+  TRY(cli_load_tile(c, files[0], &p));
+  TRY(find_kernel(c, p, &k));
+  int arch = k->arch;
+  if (c->arch) TRY(cuda_arch_find(c->arch, &arch, &c->err));
+  TRY(tile_lower(p, k, arch, &c->err));
+  struct str text = {0};
+  int status = cuda_print(p, k, arch, &text, &c->err);
+  bool shown = !c->out && !c->cubin && output_wants_text(c);
+  if (status == OK && (c->out || shown)) status = output_write(c->out ? c->out : "-", str_text(&text), text.n, &c->err);
+  struct nvrtc *r = NULL;
+  struct cubin cubin;
+  if (status == OK && c->cubin) status = nvrtc_open(&r, &c->err);
+  if (r) status = nvrtc_compile(r, &c->mem, k->name, str_text(&text), arch, &cubin, &c->err);
+  if (r && status == OK) status = output_write(c->cubin, cubin.bytes, cubin.n, &c->err);
+  nvrtc_close(r);
+  str_free(&text);
+  return status;
+}

@@ -1,0 +1,120 @@
+// Atoms: an instruction and the loops that repeat it, guards around it, the orders that reductions ask for. Loops are
+// unrolled whole where registers are indexed by them, because only then registers can hold an array.
+#include "cuda/cu_print.h"
+
+enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
+
+void cu_var(struct printer *w, ex var, const char *name)
+{
+  int64_t number = ex_node(w->p->ex, var)->c;
+  if (number >= w->vars_room) {
+    int room = (int)number + 64;
+    w->vars = arena_grow(w->mem, w->vars, sizeof *w->vars * (size_t)w->vars_room, sizeof *w->vars * (size_t)room);
+    for (int i = w->vars_room; i < room; i++) w->vars[i] = NULL;
+    w->vars_room = room;
+  }
+  w->vars[number] = name;
+}
+
+static bool indexes_registers(const struct printer *w, const struct tile_atom *a)
+{
+  for (int i = 0; i < a->nout + a->nin; i++)
+    if (w->k->buffers[a->operand[i].buf].mem == MEM_RF) return true;
+  return false;
+}
+
+static void loop_open(struct printer *w, const struct tile_atom *a, int mode, ex *modes)
+{
+  static const char *const names[TILE_MODES] = {"i", "j", "m", "n", "u", "v", "x", "y"};
+  int64_t pieces = 1;
+  for (int i = 0; i < a->nmodes; i++) pieces *= a->extent[i];
+  modes[mode] = ex_var(w->p->ex, "", 0, a->extent[mode] - 1, 1);
+  const char *name = cu_name(w, names[mode], "i");
+  cu_var(w, modes[mode], name);
+  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_line(w, "#pragma unroll");
+  cu_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
+  w->depth++;
+}
+
+static void loop_close(struct printer *w)
+{
+  w->depth--;
+  cu_line(w, "}");
+}
+
+static struct piece piece_of(struct printer *w, const struct tile_atom *a, const ex *modes)
+{
+  struct piece q = {.atom = a, .modes = modes};
+  for (int i = 0; i < a->nout + a->nin; i++) {
+    q.index[i] = cu_index(w, &a->operand[i], modes, a->nmodes);
+    q.inside[i] = cu_guard(w, &a->operand[i], modes, a->nmodes);
+  }
+  return q;
+}
+
+static bool guard_open(struct printer *w, const struct piece *q)
+{
+  if (!q->atom->nout || q->inside[0] == EX_C(1)) return false;
+  cu_line(w, "if (%s) {", cu_value(w, q->inside[0], L_ANY));
+  w->depth++;
+  return true;
+}
+
+// Everyone's value, then what the others have, a distance at a time.
+static int over_threads(struct printer *w, struct piece *q)
+{
+  const char *to = cu_first(w, q, 0), *from = cu_first(w, q, 1);
+  cu_line(w, "%s = %s;", to, from);
+  int status = OK;
+  for (int i = 0; i < q->atom->nsteps && status == OK; i++) {
+    q->step = q->atom->step[i];
+    status = cu_piece(w, q);
+  }
+  return status;
+}
+
+static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
+{
+  struct piece q = piece_of(w, a, modes);
+  bool guarded = guard_open(w, &q);
+  int status = a->row->sem == SEM_REDUCE_WARP ? over_threads(w, &q) : cu_piece(w, &q);
+  if (guarded) loop_close(w);
+  return status;
+}
+
+// Modes [from, to) as loops, the last one outermost, around `inside` of the atom.
+static int nest(struct printer *w, const struct tile_atom *a, int from, int to, ex *modes,
+                int (*inside)(struct printer *w, const struct tile_atom *a, ex *modes))
+{
+  int open = 0;
+  for (int i = to - 1; i >= from; i--) {
+    modes[i] = EX_C(0);
+    if (a->extent[i] > 1) loop_open(w, a, i, modes), open++;
+  }
+  int status = inside(w, a, modes);
+  while (open-- > 0) loop_close(w);
+  return status;
+}
+
+static int each(struct printer *w, const struct tile_atom *a, ex *modes) { return one(w, a, modes); }
+
+static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
+{
+  for (int i = 0; i < a->nreduce; i++) modes[i] = EX_C(0);
+  struct piece q = piece_of(w, a, modes);
+  bool guarded = guard_open(w, &q);
+  cu_line(w, "%s = %s;", cu_first(w, &q, 0), cu_init(w, &q));
+  if (guarded) loop_close(w);
+  return nest(w, a, 0, a->nreduce, modes, each);
+}
+
+int cu_atom(struct printer *w, const struct tile_spec *s)
+{
+  const struct tile_atom *a = s->atom;
+  ex modes[TILE_MODES] = {0};
+  int taken = w->ntaken;
+  int status = a->row->sem == SEM_REDUCE ? nest(w, a, a->nreduce, a->nmodes, modes, folded)
+                                         : nest(w, a, 0, a->nmodes, modes, each);
+  w->ntaken = taken;
+  return status;
+}

@@ -1,0 +1,233 @@
+// A lowered kernel as CUDA C++: parameters, then its statements one by one, a comment before each spec. Global buffers
+// are pointers, sizes are ints, registers are arrays that unrolled loops index by constants, shared memory is one
+// dynamic array in which every buffer has its place.
+#include "cuda/cu_print.h"
+
+#include <string.h>
+
+static int block(struct printer *w, int stmt);
+
+static const char *type_name(const struct printer *w, ex x) { return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int"; }
+
+// ---- parameters ----
+
+static void buffer_parameter(struct printer *w, int i, struct str *s)
+{
+  const struct tile_buffer *b = &w->k->buffers[i];
+  w->buffers[i] = cu_name(w, b->name, "t");
+  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda, w->buffers[i]);
+}
+
+static bool has(const struct tile_kernel *k, enum sem sem)
+{
+  for (int i = 0; i < k->nspecs; i++)
+    if (k->specs[i].atom && k->specs[i].atom->row->sem == sem) return true;
+  return false;
+}
+
+static void signature(struct printer *w)
+{
+  const struct tile_kernel *k = w->k;
+  struct str s = {0};
+  for (int i = 0; i < k->nbuffers; i++)
+    if (k->buffers[i].mem == MEM_GL) buffer_parameter(w, i, &s);
+  for (int i = 0; i < k->nparams; i++) {
+    const char *name = cu_name(w, ex_node(w->p->ex, k->params[i])->name, "n");
+    cu_var(w, k->params[i], name);
+    str_add(&s, "%sint %s", s.n ? ", " : "", name);
+  }
+  w->maps = NEWS(w->mem, const char *, k->nmaps + 1);
+  for (int i = 0; i < k->nmaps; i++) {
+    w->maps[i] = cu_name(w, arena_printf(w->mem, "%s_map", w->buffers[k->maps[i].buf]), "map");
+    str_add(&s, "%sconst __grid_constant__ mica_map %s", s.n ? ", " : "", w->maps[i]);
+  }
+  if (k->cluster > 1) cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
+  else cu_line(w, "extern \"C\" __global__ void");
+  cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
+             has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+  str_free(&s);
+}
+
+// ---- statements ----
+
+static void let(struct printer *w, const struct tile_stmt *st)
+{
+  for (int i = 0; i < st->nvars; i++) {
+    ex var = st->vars[i];
+    if (ex_is_const(var) || ex_node(w->p->ex, var)->kind != EX_VAR) continue;
+    const char *value;
+    if (st->view >= 0) {
+      const struct tile_view *v = &w->k->views[st->view];
+      value = cu_element(w, v->buf, v->offset);
+    } else
+      value = cu_value(w, st->values[i], L_ANY);
+    const char *name = cu_name(w, ex_node(w->p->ex, var)->name, "v");
+    cu_var(w, var, name);
+    cu_line(w, "const %s %s = %s;", type_name(w, var), name, value);
+  }
+}
+
+static bool addressed(const struct tile_kernel *k, int buf)
+{
+  for (int i = 0; i < k->nspecs; i++) {
+    const struct tile_atom *a = k->specs[i].atom;
+    for (int j = 0; a && j < a->nout + a->nin; j++)
+      if (a->operand[j].buf == buf && (cu_mentions(a->row, 'a', j) || cu_mentions(a->row, 'd', j))) return true;
+  }
+  return false;
+}
+
+static bool indexed(const struct tile_kernel *k, int buf)
+{
+  for (int i = 0; i < k->nspecs; i++) {
+    const struct tile_atom *a = k->specs[i].atom;
+    for (int j = 0; a && j < a->nout + a->nin; j++)
+      if (a->operand[j].buf == buf && !cu_mentions(a->row, 'a', j) && !cu_mentions(a->row, 'd', j)) return true;
+  }
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmts[i].kind == STMT_LET && k->stmts[i].view >= 0 && k->views[k->stmts[i].view].buf == buf) return true;
+  return false;
+}
+
+static void allocation(struct printer *w, int buf)
+{
+  const struct tile_buffer *b = &w->k->buffers[buf];
+  const char *type = tile_types[b->type].cuda, *name = w->buffers[buf] = cu_name(w, b->name, "t");
+  if (b->mem == MEM_RF) {
+    cu_line(w, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
+    return;
+  }
+  if (indexed(w->k, buf)) cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
+  if (!addressed(w->k, buf)) return;
+  w->addresses[buf] = cu_name(w, arena_printf(w->mem, "%s_at", name), "t_at");
+  cu_line(w, "const u32 %s = %s + %lld;", w->addresses[buf], w->shared_at, (long long)b->offset);
+}
+
+static int inner_block(struct printer *w, int stmt)
+{
+  int taken = w->ntaken;
+  w->depth++;
+  int status = stmt >= 0 ? block(w, stmt) : OK;
+  w->depth--;
+  w->ntaken = taken;
+  return status;
+}
+
+static int loop(struct printer *w, const struct tile_stmt *st)
+{
+  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT), *step = cu_value(w, st->step, L_ANY);
+  int taken = w->ntaken;
+  const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
+  cu_var(w, st->var, name);
+  if (st->unroll) cu_line(w, "#pragma unroll");
+  cu_line(w, "for (%s %s = %s; %s < %s; %s += %s) {", type_name(w, st->var), name, from, name, to, name, step);
+  int status = inner_block(w, st->body);
+  cu_line(w, "}");
+  w->ntaken = taken;
+  return status;
+}
+
+static int condition(struct printer *w, const struct tile_stmt *st)
+{
+  cu_line(w, "if (%s) {", cu_value(w, st->cond, L_ANY));
+  int status = inner_block(w, st->body);
+  if (status == OK && st->other >= 0) {
+    cu_line(w, "} else {");
+    status = inner_block(w, st->other);
+  }
+  cu_line(w, "}");
+  return status;
+}
+
+static int spec(struct printer *w, const struct tile_stmt *st)
+{
+  const struct tile_spec *s = &w->k->specs[st->spec];
+  struct str text = {0};
+  tile_spec_text(w->p, w->k, st->spec, &text);
+  cu_comment(w, str_text(&text));
+  str_free(&text);
+  if (!s->decomposed) {
+    if (!s->atom) return err_set(w->e, ERR_TILE, st->at, "%s was not lowered", s->name);
+    return cu_atom(w, s);
+  }
+  if (w->depth == 1) return st->body >= 0 ? block(w, st->body) : OK;
+  cu_line(w, "{");
+  int status = inner_block(w, st->body);
+  cu_line(w, "}");
+  return status;
+}
+
+static int block(struct printer *w, int stmt)
+{
+  int status = OK;
+  for (int i = stmt; i >= 0 && status == OK; i = w->k->stmts[i].next) {
+    const struct tile_stmt *st = &w->k->stmts[i];
+    switch (st->kind) {
+    case STMT_LET: let(w, st); break;
+    case STMT_ALLOC: allocation(w, w->k->views[st->view].buf); break;
+    case STMT_FOR: status = loop(w, st); break;
+    case STMT_IF: status = condition(w, st); break;
+    case STMT_SPEC: status = spec(w, st); break;
+    case STMT_VIEW:
+    case STMT_GROUP: break; // names of the IR; their indices stand where they are used
+    }
+  }
+  return status;
+}
+
+// ---- the kernel ----
+
+// Of the block and the thread, where the body says it.
+static void identity(struct printer *w, const char *body, const char *name, const char *builtin)
+{
+  if (cu_says(body, name)) cu_line(w, "const int %s = %s;", name, builtin);
+}
+
+static void shared_memory(struct printer *w, const char *body)
+{
+  if (!cu_says(body, w->shared) && !cu_says(body, w->shared_at)) return;
+  cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
+  if (cu_says(body, w->shared_at)) cu_line(w, "const u32 %s = mica_shared(%s);", w->shared_at, w->shared);
+}
+
+static int kernel(struct printer *w)
+{
+  const struct tile_kernel *k = w->k;
+  struct str body = {0}, *out = w->out;
+  signature(w);
+  const char *bid = cu_name(w, "bx", "bx"), *tid = cu_name(w, "tx", "tx");
+  cu_var(w, k->bid, bid), cu_var(w, k->tid, tid);
+  w->shared = cu_name(w, "smem", "smem"), w->shared_at = cu_name(w, "smem_at", "smem");
+  w->depth = 1, w->out = &body;
+  int status = block(w, k->body);
+  w->out = out;
+  w->depth = 0, cu_line(w, "{"), w->depth = 1;
+  identity(w, str_text(&body), bid, "blockIdx.x"), identity(w, str_text(&body), tid, "threadIdx.x");
+  shared_memory(w, str_text(&body));
+  str_raw(out, str_text(&body), body.n);
+  str_free(&body);
+  w->depth = 0;
+  cu_line(w, "}");
+  return status;
+}
+
+const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k)
+{
+  struct printer w = {.mem = mem};
+  return cu_name(&w, k->name, "kernel");
+}
+
+int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e)
+{
+  CHECK(k->lowered);
+  struct arena mem = {0};
+  struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
+  w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
+  w.addresses = NEWS(&mem, const char *, k->nbuffers + 1);
+  w.kernel = cu_name(&w, k->name, "kernel");
+  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
+  str_add(out, "%s\n", cuda_prelude_text);
+  int status = kernel(&w);
+  arena_close(&mem);
+  return status;
+}

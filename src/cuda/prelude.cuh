@@ -1,0 +1,66 @@
+// What Mica's kernels are made of, instead of the vendor's headers: 16-bit numbers, views of words, addresses.
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+typedef u64 uint64_t;
+#define MICA __device__ __forceinline__
+
+struct __align__(2) __half { u16 w; };
+struct __align__(2) __nv_bfloat16 { u16 w; };
+struct __align__(4) __half2 { u32 w; };
+struct __align__(4) __nv_bfloat162 { u32 w; };
+struct __align__(128) mica_map { u64 w[16]; };
+
+template <class T, class U> MICA T &mica_as(U &x) { return *(T *)&x; }
+template <class T, class U> MICA const T &mica_as(const U &x) { return *(const T *)&x; }
+template <class T> MICA T mica_to(float x);
+template <class T, class U> MICA T mica_bits(U x) { return *(const T *)&x; }
+template <class T> MICA T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }
+template <class T> MICA T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
+MICA u32 mica_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+MICA u64 mica_matrix(u32 a, u64 rest) { return rest | (a & 0x3ffff) >> 4; }
+MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
+
+#define OP1(name, ptx, T, c) MICA T name(T a) { T r; asm(ptx " %0, %1;" : "=" c(r.w) : c(a.w)); return r; }
+#define OP2(name, ptx, T, c) MICA T name(T a, T b) { T r; asm(ptx " %0, %1, %2;" : "=" c(r.w) : c(a.w), c(b.w)); return r; }
+#define OP3(name, ptx, T, c) MICA T name(T a, T b, T d) { T r; asm(ptx " %0, %1, %2, %3;" : "=" c(r.w) : c(a.w), c(b.w), c(d.w)); return r; }
+#define HALF(suffix, T, t, c) \
+  OP2(__hadd##suffix, "add.rn." t, T, c) OP2(__hsub##suffix, "sub.rn." t, T, c) OP2(__hmul##suffix, "mul.rn." t, T, c) \
+  OP2(__hmin##suffix, "min." t, T, c) OP2(__hmax##suffix, "max." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
+  OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c)
+HALF(, __half, "f16", "h")
+HALF(2, __half2, "f16x2", "r")
+// bfloat16 adds and multiplies by fused multiply-add before sm_90: a * 1 + b and a * b - 0 round alike.
+#define BF16(suffix, T, t, c, one, minus_one, minus_zero) \
+  OP2(__hmin##suffix, "min." t, T, c) OP2(__hmax##suffix, "max." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
+  OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c) \
+  MICA T __hadd##suffix(T a, T b) { return __hfma##suffix(a, T{one}, b); } \
+  MICA T __hsub##suffix(T a, T b) { return __hfma##suffix(b, T{minus_one}, a); } \
+  MICA T __hmul##suffix(T a, T b) { return __hfma##suffix(a, b, T{minus_zero}); }
+BF16(, __nv_bfloat16, "bf16", "h", 0x3f80, 0xbf80, 0x8000)
+BF16(2, __nv_bfloat162, "bf16x2", "r", 0x3f803f80, 0xbf80bf80, 0x80008000)
+MICA __half2 __hrelu2(__half2 a) { return __hmax2(a, __half2{0}); }
+MICA __nv_bfloat162 __hrelu2(__nv_bfloat162 a) { return __hmax2(a, __nv_bfloat162{0}); }
+
+MICA float __half2float(__half a) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(a.w)); return r; }
+MICA __half __float2half_rn(float a) { __half r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.w) : "f"(a)); return r; }
+MICA __half2 __float22half2_rn(float2 a) { __half2 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r.w) : "f"(a.y), "f"(a.x)); return r; }
+MICA float2 __half22float2(__half2 a) { return float2{__half2float(__half{u16(a.w)}), __half2float(__half{u16(a.w >> 16)})}; }
+MICA float __bfloat162float(__nv_bfloat16 a) { return __uint_as_float((u32)a.w << 16); }
+MICA __nv_bfloat16 __float2bfloat16_rn(float a) { __nv_bfloat16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.w) : "f"(a)); return r; }
+MICA __nv_bfloat162 __float22bfloat162_rn(float2 a) { __nv_bfloat162 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r.w) : "f"(a.y), "f"(a.x)); return r; }
+MICA float2 __bfloat1622float2(__nv_bfloat162 a) { return float2{__uint_as_float(a.w << 16), __uint_as_float(a.w & 0xffff0000u)}; }
+template <> MICA __half mica_to<__half>(float x) { return __float2half_rn(x); }
+template <> MICA __nv_bfloat16 mica_to<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+MICA u32 mica_pair(__half x) { return x.w * 0x10001u; }
+MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
+MICA u32 mica_pair(float x) { return __float_as_uint(x); }
+MICA u32 mica_pair(int x) { return x; }
+MICA u32 mica_pair(u32 x) { return x; }
+#undef OP1
+#undef OP2
+#undef OP3
+#undef HALF
+#undef BF16
+#undef MICA

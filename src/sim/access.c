@@ -1,0 +1,103 @@
+// One access of a warp's lanes to memory: addresses, alignment, bounds, then the shadow (shadow.c) and the counts.
+#include "sim/machine.h"
+
+#define EACH for (int l = 0; l < LANES; l++)
+
+void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int o, int bytes)
+{
+  x->w = w, x->a = a, x->op = &a->op[o];
+  x->write = x->atomic = x->async = x->whole = false;
+  x->bytes = bytes;
+  x->mask = w->active, x->one = -1;
+  x->agent = w->agent, x->clock = w->clock;
+}
+
+static uint64_t swizzled(struct swizzle s, uint64_t x)
+{
+  uint64_t mask = ((UINT64_C(1) << s.bits) - 1) << (s.base + MAX(0, s.shift));
+  return s.shift >= 0 ? x ^ (x & mask) >> s.shift : x ^ (x & mask) << -s.shift;
+}
+
+void access_elements(struct access *x, const struct place *p)
+{
+  struct swizzle s = x->op->buffer->swizzle;
+  x->mask = p->mask;
+  EACH
+  {
+    int64_t e = p->at[l];
+    if (s.bits && e > 0) e = (int64_t)swizzled(s, (uint64_t)e);
+    x->at[l] = e * x->op->bytes;
+  }
+}
+
+static void homes(struct access *x)
+{
+  struct sim *s = x->w->s;
+  const struct vec *peer = x->op->peer < 0 ? NULL : code_eval(x->w, x->op->peer);
+  EACH
+  {
+    x->home[l] = x->w->cta;
+    if (!peer || !(x->mask >> l & 1)) continue;
+    bool there = peer->v[l] >= 0 && peer->v[l] < s->cluster;
+    if (there) x->home[l] = &s->ctas[peer->v[l]];
+    if (there && x->home[l]->left) continue;
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), there ? "shared memory of block %lld of the cluster, which has ended" : "shared memory of block %lld of a cluster of %d",
+           (long long)peer->v[l], s->cluster);
+    x->mask &= ~(1u << l);
+  }
+}
+
+static const char *verb(const struct access *x) { return x->write ? "writes" : "reads"; }
+
+static void bounds(struct access *x, int64_t size)
+{
+  uint32_t bad = 0;
+  EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
+  for (bad &= x->mask; bad; bad &= bad - 1) {
+    int l = __builtin_ctz(bad);
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x), (long long)(x->at[l] / x->op->bytes),
+           x->op->buffer->name, (long long)(size / x->op->bytes));
+    x->mask &= ~(1u << l);
+  }
+}
+
+static void aligned(struct access *x, int64_t base)
+{
+  int64_t by = MIN(x->bytes, 16) - 1, low = 0;
+  if (by & (by + 1)) by = x->op->bytes - 1;
+  EACH low |= x->at[l];
+  if (!((low | base) & by)) return;
+  EACH
+  {
+    if (!(x->mask >> l & 1) || !((base + x->at[l]) & by)) continue;
+    report(x->w, x->a, SIM_ALIGN, access_lane(x, l), "%s %d bytes at byte %lld of %%%s, which is not a multiple of %lld", verb(x), x->bytes,
+           (long long)x->at[l], x->op->buffer->name, (long long)by + 1);
+    x->mask &= ~(1u << l);
+  }
+}
+
+bool access_reach(struct access *x)
+{
+  const struct sim *s = x->w->s;
+  bool global = x->op->mem == MEM_GL;
+  if (!x->mask) return false;
+  if (!global) homes(x);
+  aligned(x, global ? 0 : s->sh[x->op->buf].offset);
+  bounds(x, global ? s->gl[x->op->buf].bytes : s->sh[x->op->buf].bytes);
+  return x->mask;
+}
+
+void access_check(struct access *x)
+{
+  if (!access_reach(x)) return;
+  if (x->op->mem == MEM_GL) shadow_global(x);
+  else shadow_shared(x);
+  count_access(x);
+}
+
+uint8_t *access_data(const struct access *x, int lane)
+{
+  const struct sim *s = x->w->s;
+  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[lane];
+  return x->home[lane]->shared + s->sh[x->op->buf].offset + x->at[lane];
+}

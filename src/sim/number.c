@@ -1,0 +1,155 @@
+// Conversions and the fused multiply-add. Sums, products, quotients and roots of fp16, bf16 and fp32 may be computed in
+// double and rounded to the type, in two steps even, because double and single have more than twice the digits and two
+// (Figueroa, "When is double rounding innocuous?"). A fused multiply-add has no such margin: its sum is rounded to odd
+// first, which keeps every later rounding right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
+#include "sim/number.h"
+
+#include <math.h>
+
+enum { N = 32 };
+
+bool num_is_float(enum tile_type t) { return t == TT_F16 || t == TT_BF16 || t == TT_F32 || t == TT_F64; }
+
+void num_load_float(enum tile_type t, const void *p, float out[N])
+{
+  const uint16_t *h = p;
+  if (t == TT_F32)
+    memcpy(out, p, N * sizeof *out);
+  else if (t == TT_F16)
+    for (int i = 0; i < N; i++) out[i] = num_half(h[i]);
+  else
+    for (int i = 0; i < N; i++) out[i] = num_bf16(h[i]);
+}
+
+void num_load(enum tile_type t, const void *p, double out[N])
+{
+  if (t == TT_F64) {
+    memcpy(out, p, N * sizeof *out);
+  } else if (num_is_float(t)) {
+    float f[N];
+    num_load_float(t, p, f);
+    for (int i = 0; i < N; i++) out[i] = (double)f[i];
+  } else {
+    int64_t v[N];
+    num_load_int(t, p, v);
+    for (int i = 0; i < N; i++) out[i] = (double)v[i];
+  }
+}
+
+static int64_t to_int(double x, double least, double most)
+{
+  if (x != x) return 0;
+  return (int64_t)(x < least ? least : x > most ? most : x); // towards zero, at the limits: as cvt.rzi
+}
+
+void num_store(enum tile_type t, const double in[N], void *p)
+{
+  uint16_t *h = p;
+  float *f = p;
+  if (t == TT_F64)
+    memcpy(p, in, N * sizeof *in);
+  else if (t == TT_F32)
+    for (int i = 0; i < N; i++) f[i] = (float)in[i];
+  else if (t == TT_F16)
+    for (int i = 0; i < N; i++) h[i] = num_to_half((float)in[i]);
+  else if (t == TT_BF16)
+    for (int i = 0; i < N; i++) h[i] = num_to_bf16((float)in[i]);
+  else {
+    int64_t v[N];
+    for (int i = 0; i < N; i++)
+      v[i] = t == TT_I32   ? to_int(in[i], INT32_MIN, INT32_MAX)
+             : t == TT_U32 ? to_int(in[i], 0, UINT32_MAX)
+                           : to_int(in[i], -0x1p63, 0x1.fffffffffffffp62);
+    num_store_int(t, v, p);
+  }
+}
+
+void num_load_int(enum tile_type t, const void *p, int64_t out[N])
+{
+  const int32_t *s = p;
+  const uint32_t *u = p;
+  if (t == TT_I32)
+    for (int i = 0; i < N; i++) out[i] = s[i];
+  else if (t == TT_U32)
+    for (int i = 0; i < N; i++) out[i] = u[i];
+  else
+    memcpy(out, p, N * sizeof *out);
+}
+
+void num_store_int(enum tile_type t, const int64_t in[N], void *p)
+{
+  uint32_t *u = p;
+  if (t == TT_I32 || t == TT_U32)
+    for (int i = 0; i < N; i++) u[i] = (uint32_t)in[i];
+  else
+    memcpy(p, in, N * sizeof *in);
+}
+
+double num_one(enum tile_type t, const void *p)
+{
+  uint64_t lanes[N] = {0};
+  double out[N];
+  memcpy(lanes, p, (size_t)tile_types[t].bytes);
+  num_load(t, lanes, out);
+  return out[0];
+}
+
+void num_set(enum tile_type t, double x, void *p)
+{
+  uint64_t lanes[N];
+  double in[N] = {x};
+  num_store(t, in, lanes);
+  memcpy(p, lanes, (size_t)tile_types[t].bytes);
+}
+
+// hi + lo rounded to odd in single precision; |lo| is less than half a unit of hi's last place.
+static float odd_float(double hi, double lo)
+{
+  if (lo != 0 && isfinite(hi)) {
+    uint64_t u;
+    memcpy(&u, &hi, 8);
+    if (!(u & 1)) u += (lo > 0) == (hi > 0) ? 1 : (uint64_t)-1;
+    memcpy(&hi, &u, 8);
+  }
+  float f = (float)hi;
+  if ((double)f != hi && isfinite(f)) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    if (!(u & 1)) u += (fabs((double)f) < fabs(hi)) ? 1 : (uint32_t)-1;
+    memcpy(&f, &u, 4);
+  }
+  return f;
+}
+
+static float fma_odd(float a, float b, float c)
+{
+  double p = (double)a * b, s = p + c, t = s - p; // p is exact; s + (the rest) is exact by Knuth's sum
+  if (s == 0) return (float)s;
+  return odd_float(s, (p - (s - t)) + (c - t));
+}
+
+void num_fma(enum tile_type t, const void *a, const void *b, void *c)
+{
+  if (t == TT_F32) {
+    const float *x = a, *y = b;
+    float *z = c;
+    for (int i = 0; i < N; i++) z[i] = fmaf(x[i], y[i], z[i]);
+  } else if (t == TT_F64) {
+    const double *x = a, *y = b;
+    double *z = c;
+    for (int i = 0; i < N; i++) z[i] = fma(x[i], y[i], z[i]);
+  } else if (num_is_float(t)) {
+    float x[N], y[N], z[N];
+    uint16_t *to = c;
+    num_load_float(t, a, x), num_load_float(t, b, y), num_load_float(t, c, z);
+    for (int i = 0; i < N; i++) {
+      float r = fma_odd(x[i], y[i], z[i]);
+      to[i] = t == TT_F16 ? num_to_half(r) : num_to_bf16(r);
+    }
+  } else {
+    int64_t x[N], y[N], z[N];
+    num_load_int(t, a, x), num_load_int(t, b, y), num_load_int(t, c, z);
+    for (int i = 0; i < N; i++) z[i] = (int64_t)((uint64_t)x[i] * (uint64_t)y[i] + (uint64_t)z[i]);
+    num_store_int(t, z, c);
+  }
+}

@@ -1,0 +1,24 @@
+// Which function does what an instruction means: the interpreter's half of a row of instr.def.
+#include "sim/machine.h"
+
+sem_fn sem_find(enum sem sem)
+{
+  static const sem_fn table[] = {
+#define X(id, name) [SEM_##id] = name,
+      SEMANTICS(X)
+#undef X
+  };
+  return (size_t)sem < COUNT(table) ? table[sem] : NULL;
+}
+
+enum go sem_nothing(struct warp *w, const struct sim_atom *a)
+{
+  (void)w, (void)a;
+  return GO_ON;
+}
+
+enum go sem_collective(struct warp *w, const struct sim_atom *a)
+{
+  walk_collective(w, a);
+  return GO_ON;
+}

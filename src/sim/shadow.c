@@ -1,0 +1,243 @@
+// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds them
+// (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for each block of
+// a cluster; what is older than the block does not exist. A global buffer that the kernel writes has cells too, which say
+// from which cluster an access came: blocks are ordered only by what they tell one another through atomics.
+//
+// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and tensor-core
+// instructions order no memory (PTX, memory consistency model).
+#include "sim/machine.h"
+
+#define EACH for (int l = 0; l < LANES; l++)
+
+int shadow_kind(const struct sim *s, int agent)
+{
+  return agent < s->cluster * s->nwarps * KINDS ? agent % KINDS : KINDS;
+}
+
+void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
+{
+  int kind = shadow_kind(s, agent), warp = agent / KINDS % s->nwarps, lane = (int)(epoch & WHOLE);
+  static const char *const what[KINDS + 1] = {"", "cp.async of ", "wgmma of ", "a bulk copy of ", "a TMA load"};
+  if (kind == KINDS)
+    snprintf(out, 96, "%s", what[kind]);
+  else if (lane == WHOLE || kind == KIND_WGMMA)
+    snprintf(out, 96, "%swarp %d", what[kind], warp);
+  else
+    snprintf(out, 96, "%sthread %d", what[kind], warp * LANES + lane);
+  if (s->cluster > 1 && kind < KINDS) {
+    size_t n = strlen(out);
+    snprintf(out + n, 96 - n, " of block %d of the cluster", agent / KINDS / s->nwarps);
+  }
+}
+
+bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
+{
+  const struct warp *w = x->w;
+  int l = (int)(epoch & WHOLE);
+  lane = access_lane(x, lane);
+  if (epoch <= w->known.all[agent]) return true;
+  if (agent == w->agent) {
+    if (l == WHOLE || (!x->whole && l == lane)) return true;
+    for (int i = 0; i < w->npartial && !x->whole; i++)
+      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1)) return true;
+    return false;
+  }
+  return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
+}
+
+static const char *site_place(const struct sim *s, int site, int64_t *line)
+{
+  const struct sim_atom *a = &s->atoms[site / TILE_OPERANDS];
+  *line = a->at.line;
+  return a->op[site % TILE_OPERANDS].buffer->name;
+}
+
+static void conflict(struct access *x, int lane, int agent, uint32_t epoch, const char *did, int site)
+{
+  const struct sim *s = x->w->s;
+  char who[96], line[40] = "";
+  shadow_who(s, agent, epoch, who);
+  int64_t at;
+  if (site >= 0) site_place(s, site, &at), snprintf(line, sizeof line, " (line %lld)", (long long)at);
+  bool mine = shadow_kind(s, x->agent) != KIND_WARP, async = shadow_kind(s, agent) != KIND_WARP;
+  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s", mine ? "asynchronously " : "",
+         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who, did, line,
+         async ? "nothing has waited for that" : "no barrier is between");
+}
+
+static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
+{
+  char who[96];
+  shadow_who(x->w->s, agent, epoch, who);
+  report(x->w, x->a, SIM_FENCE, access_lane(x, lane), "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
+         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
+}
+
+static bool fenced(const struct access *x, int agent, uint32_t epoch)
+{
+  int kind = shadow_kind(x->w->s, agent);
+  return !x->async || kind == KIND_BULK || kind == KINDS || epoch <= x->w->known.async[agent];
+}
+
+// ---- shared memory ----
+
+static uint32_t *column(struct sim *s, struct shadow *h, int agent)
+{
+  if (!h->reads[agent]) {
+    h->reads[agent] = NEWS(s->mem, uint32_t, s->ncells + 1);
+    h->reader[h->nreaders++] = agent;
+  }
+  return h->reads[agent];
+}
+
+// false: reported
+static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, bool needs)
+{
+  struct sim *s = x->w->s;
+  uint32_t epoch = h->write[c];
+  if (epoch <= s->start) {
+    if (needs)
+      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing in this block has written",
+             (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name);
+    return !needs;
+  }
+  int agent = h->agent[c];
+  if (x->atomic && h->atomic[c]) return true;
+  if (epoch > x->w->known.all[agent] && !shadow_ordered(x, agent, epoch, lane)) {
+    conflict(x, lane, agent, epoch, h->atomic[c] ? "changed atomically" : "wrote", h->site[c]);
+    return false;
+  }
+  if (x->async && !fenced(x, agent, epoch)) {
+    unfenced(x, lane, agent, epoch);
+    return false;
+  }
+  int64_t line;
+  const char *name = needs ? site_place(s, h->site[c], &line) : NULL;
+  if (!needs || name == x->op->buffer->name) return true;
+  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, where the bytes are what was written to %%%s",
+         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, name);
+  return false;
+}
+
+static bool saw_reads(struct access *x, struct shadow *h, int64_t c, int lane)
+{
+  for (int i = 0; i < h->nreaders; i++) {
+    int agent = h->reader[i];
+    uint32_t epoch = h->reads[agent][c];
+    if (epoch <= x->w->known.all[agent] || shadow_ordered(x, agent, epoch, lane)) continue;
+    conflict(x, lane, agent, epoch, "reads", -1);
+    return false;
+  }
+  return true;
+}
+
+static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int lane)
+{
+  const struct sbuf *b = &x->w->s->sh[x->op->buf];
+  int64_t from = b->offset + x->at[lane] - b->base;
+  int64_t c = b->cell + (from >> b->shift), end = b->cell + ((from + x->bytes - 1) >> b->shift);
+  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
+  bool good = true;
+  uint16_t site = (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
+  for (; c <= end; c++) {
+    if (good) good = saw_write(x, h, c, lane, !x->write || x->atomic);
+    if (!x->write) {
+      mine[c] = epoch;
+      continue;
+    }
+    if (good && h->nreaders) good = saw_reads(x, h, c, lane);
+    h->write[c] = epoch, h->agent[c] = (uint16_t)x->agent, h->site[c] = site, h->atomic[c] = x->atomic;
+  }
+}
+
+void shadow_shared(struct access *x)
+{
+  struct cta *last = NULL;
+  uint32_t *mine = NULL;
+  EACH
+  {
+    if (!(x->mask >> l & 1)) continue;
+    struct cta *c = x->home[l];
+    if (c != last) {
+      last = c;
+      if (!x->write) mine = column(x->w->s, &c->shadow, x->agent);
+    }
+    shared_lane(x, &c->shadow, mine, l);
+  }
+}
+
+// ---- global memory ----
+
+static void other_block(struct access *x, int lane, int cluster, const char *did, int site)
+{
+  int64_t line = 0;
+  if (site >= 0) site_place(x->w->s, site, &line);
+  struct sim *s = x->w->s;
+  report(x->w, x->a, SIM_RACE, access_lane(x, lane), "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks",
+         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name,
+         s->cluster > 1 ? "cluster" : "block", cluster, did);
+}
+
+static bool global_write(struct access *x, const struct gcell *c, int lane, int cluster, bool needs, bool init)
+{
+  if (!c->write) {
+    if (needs && !init)
+      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing has written",
+             (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name);
+    return !needs || init;
+  }
+  if (x->atomic && c->atomic) return true;
+  if (c->wblock != cluster) {
+    if (sync_told(x->w, c->wblock, c->wagent, c->write)) return true;
+    other_block(x, lane, c->wblock, c->atomic ? "changed atomically" : "wrote", c->site);
+    return false;
+  }
+  if (!shadow_ordered(x, c->wagent, c->write, lane)) {
+    conflict(x, lane, c->wagent, c->write, c->atomic ? "changed atomically" : "wrote", c->site);
+    return false;
+  }
+  if (!x->async || fenced(x, c->wagent, c->write)) return true;
+  unfenced(x, lane, c->wagent, c->write);
+  return false;
+}
+
+static bool global_reads(struct access *x, const struct gcell *c, int lane, int cluster)
+{
+  if (!c->read) return true;
+  if (c->rblock != cluster) {
+    if (c->rblock < 0 ? x->w->s->ntaken > 0 : sync_told(x->w, c->rblock, c->ragent, c->read)) return true;
+    other_block(x, lane, c->rblock, "reads", -1);
+    return false;
+  }
+  if (shadow_ordered(x, c->ragent, c->read, lane)) return true;
+  conflict(x, lane, c->ragent, c->read, "reads", -1);
+  return false;
+}
+
+static void global_lane(struct access *x, const struct gbuf *b, int lane)
+{
+  struct sim *s = x->w->s;
+  int cluster = (int)(x->w->cta->number / s->cluster);
+  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
+  int64_t i = x->at[lane] >> b->shift, end = (x->at[lane] + x->bytes - 1) >> b->shift;
+  bool good = true;
+  for (; i <= end; i++) {
+    struct gcell *c = &b->cells[i];
+    if (good) good = global_write(x, c, lane, cluster, !x->write || x->atomic, b->init);
+    if (x->write) {
+      if (good && !(x->atomic && c->atomic)) good = global_reads(x, c, lane, cluster);
+      c->write = epoch, c->wblock = cluster, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic;
+      c->site = (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
+      c->read = 0;
+    } else {
+      c->rblock = c->read && c->rblock != cluster ? -1 : cluster;
+      c->read = epoch, c->ragent = (uint16_t)x->agent;
+    }
+  }
+}
+
+void shadow_global(struct access *x)
+{
+  const struct gbuf *b = &x->w->s->gl[x->op->buf];
+  if (b->cells) EACH if (x->mask >> l & 1) global_lane(x, b, l);
+}

@@ -1,0 +1,93 @@
+// sim: runs a lowered kernel of the tile language on the CPU exactly as it is written: blocks, warps of 32 lanes, registers,
+// shared memory, barriers, asynchronous copies, tensor-core instructions through the thread-value layouts of their rows. It is
+// the definition that generated CUDA is held against, it proves a kernel free of the mistakes of class.def for the sizes it is
+// run with, and it counts what makes kernels slow. docs/sim.md says what is checked and what is not.
+//
+// Glossary
+//   agent    who accesses memory: a warp, or one of the asynchronous engines that work for it
+//   epoch    when: the clock of the agent, with the lane in its low bits. Clocks grow over the whole run
+//   knowledge  a vector clock: the last epoch of every agent that happened before what the warp does now
+//   cell     shadow of one granule of memory: the last write, the last reads
+//
+//   run.c     geometry, blocks in order          flow.c    statements -> steps, specs -> compiled atoms
+//   code.c    integer expressions over lanes     warp.c    steps of a warp, masks
+//   sched.c   warps in turn, deadlocks           sync.c    barriers, fences, groups of copies; clocks
+//   mbar.c    mbarriers                          walk.c    pieces of an atom, addresses, predicates
+//   access.c  one access: bounds, alignment      shadow.c  uninitialized reads, races; shared and global
+//   regs.c    registers                          count.c   bank conflicts, sectors, the table of counts
+//   number.c  fp16, bf16, fma                    point.c   elementwise instructions
+//   move.c    copies, atomics                    lanes.c   shuffles, reductions over threads
+//   mma.c     ldmatrix, mma                      wgmma.c   warpgroup products
+//   tma.c     bulk copies of tensors             report.c  errors as text
+#ifndef MICA_SIM_H
+#define MICA_SIM_H
+
+#include "tile/tile.h"
+
+enum sim_class {
+#define CLASS(id, ...) SIM_##id,
+#include "sim/class.def"
+#undef CLASS
+  SIM_CLASSES
+};
+extern const char *const sim_class_name[SIM_CLASSES], *const sim_class_what[SIM_CLASSES];
+
+struct sim_error {
+  enum sim_class class;
+  struct loc at;  // of the spec
+  int64_t block;
+  int thread;
+  int64_t times;  // how often, with those that are not kept
+  char text[400]; // what happened, in words
+};
+
+struct sim_row { // how often an instruction was issued by a warp
+  const char *name;
+  int64_t times;
+};
+enum { SIM_WIDTHS = 6 }; // bytes a lane: 1, 2, 4, 8, 16, 32
+struct sim_counts {
+  int64_t issued;                       // instructions of warps
+  int64_t elements;                     // moved, or multiplied and added, or computed: the work of the run
+  int64_t flops;
+  int64_t barriers;                     // of warps at barriers of any kind
+  int64_t bytes[3][2][SIM_WIDTHS];      // by memory (enum tile_mem), loads and stores, log2 of the bytes a lane
+  int64_t bulk_bytes[2];                // of TMA: loads, stores
+  int64_t sectors, sectors_least;       // of 32 bytes in global memory; the least for the same bytes
+  int64_t wavefronts, wavefronts_least; // of 128 bytes in shared memory; the difference are bank conflicts
+  int nrows;
+  struct sim_row *rows;                 // in the order of the instruction table
+};
+
+struct sim_report {
+  int64_t blocks;
+  int nerrors;     // kept
+  int64_t found;   // with those only counted
+  struct sim_error *errors;
+  struct sim_counts counts;
+  double seconds;
+};
+
+struct sim_buffer { // a kernel argument, in the order of declaration
+  void *data;       // at least 16-byte aligned; taken as aligned to 256 for what the kernel sees
+  size_t bytes;
+  bool written;     // holds values before the kernel starts; false: reads before writes are errors
+};
+struct sim_input {
+  const int64_t *params;            // one for each of the kernel's
+  const struct sim_buffer *buffers; // one for each global buffer of the kernel
+  int nbuffers;
+  int keep;                         // errors kept with their text for one spec and class; 0: 3
+  stop_flag stop;
+};
+
+// Runs the kernel. The kernel's own mistakes are in the report and the status is OK; an error says that it can not be run.
+int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
+            struct sim_report *out, struct err *e);
+// Elements of a global buffer for these sizes, for those who allocate.
+int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out,
+                 struct err *e);
+void sim_print_errors(const struct sim_report *r, struct str *out);
+void sim_print_counts(const struct sim_report *r, struct str *out);
+
+#endif

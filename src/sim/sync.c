@@ -1,0 +1,225 @@
+// Vector clocks, and the barriers that join them: of a block or part of it, of a warp, of a cluster, of a warpgroup.
+// Whoever arrives publishes what it knows and starts a new clock; whoever leaves takes over what all have published.
+#include "sim/machine.h"
+
+struct known sync_known(struct sim *s)
+{
+  uint32_t *p = NEWS(s->mem, uint32_t, KNOWN * s->nagents);
+  return (struct known){p, p + s->nagents, p + 2 * s->nagents};
+}
+
+void sync_clear(struct sim *s, struct known k)
+{
+  for (int i = 0; i < s->nagents; i++) k.all[i] = k.async[i] = k.gpu[i] = s->start;
+}
+
+void sync_join(const struct sim *s, struct known to, struct known from)
+{
+  for (int i = 0; i < KNOWN * s->nagents; i++) to.all[i] = MAX(to.all[i], from.all[i]);
+}
+
+void sync_bump(uint32_t *to, uint32_t epoch) { *to = MAX(*to, epoch); }
+
+void sync_tick(struct warp *w)
+{
+  struct sim *s = w->s;
+  w->clock = ++s->time;
+  if (s->time < UINT32_MAX >> LANE_BITS || s->status) return;
+  s->status = err_set(s->e, ERR_LIMIT, s->k->at, "the run has more than 2^26 synchronizations");
+  s->stopped = true;
+}
+
+// What the warp has done itself, up to now, as others see it who take it over.
+static void own(struct warp *w, uint32_t *to)
+{
+  sync_bump(&to[w->agent], EPOCH(w->clock, WHOLE));
+  sync_bump(&to[w->cp.agent], w->cpdone);
+}
+
+void sync_publish(struct warp *w, struct known to)
+{
+  sync_join(w->s, to, w->known);
+  own(w, to.all);
+  sync_tick(w);
+}
+
+void sync_take(struct warp *w, struct known from) { sync_join(w->s, w->known, from); }
+
+void sync_warp(struct warp *w, uint32_t lanes)
+{
+  if (lanes == w->lanes) {
+    own(w, w->known.all);
+    w->npartial = 0;
+  } else {
+    if (w->npartial == PARTIAL) memmove(w->partial, w->partial + 1, sizeof *w->partial * (size_t)--w->npartial);
+    w->partial[w->npartial].lanes = lanes, w->partial[w->npartial++].clock = w->clock;
+  }
+  sync_tick(w);
+}
+
+// ---- warps gather ----
+
+static void completed(struct sim *s, struct gather *g)
+{
+  memcpy(g->done.all, g->acc.all, sizeof *g->done.all * (size_t)(KNOWN * s->nagents));
+  memset(g->acc.all, 0, sizeof *g->acc.all * (size_t)(KNOWN * s->nagents));
+  g->threads = 0, g->who = 0, g->phase++;
+}
+
+static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, int needed)
+{
+  if (!g->threads) g->atom = a->number;
+  uint32_t phase = g->phase;
+  sync_publish(w, g->acc);
+  g->threads += __builtin_popcount(w->active);
+  g->who |= UINT64_C(1) << w->number;
+  if (g->threads >= needed) completed(w->s, g);
+  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = phase, .atom = a->number, .joins = true};
+}
+
+bool sync_ready(struct warp *w)
+{
+  struct wait *t = &w->wait;
+  if (t->kind == WAIT_MBAR) {
+    if (!mbar_ready(t->mbar, t->phase)) return false;
+  } else if (t->kind == WAIT_GATHER) {
+    if (t->gather->phase == t->phase) return false;
+    if (t->joins) sync_take(w, t->gather->done);
+  }
+  t->kind = WAIT_NONE;
+  return true;
+}
+
+enum go sem_barrier(struct warp *w, const struct sim_atom *a)
+{
+  struct sim *s = w->s;
+  int64_t number = code_eval(w, a->barrier)->v[__builtin_ctz(w->active)];
+  int needed = number ? a->t->barrier_threads : s->nthreads;
+  if (number < 0 || number >= NAMED) {
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "barrier %lld: a block has 16", (long long)number);
+    return GO_ON;
+  }
+  walk_collective(w, a);
+  s->r->counts.barriers++;
+  struct gather *g = &w->cta->named[number];
+  if (g->threads && g->atom != a->number)
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "arrives at this barrier while others of the block stand at the one of line %d",
+           s->atoms[g->atom].at.line);
+  sync_warp(w, w->active);
+  arrive(w, a, g, needed);
+  return GO_WAIT;
+}
+
+enum go sem_syncwarp(struct warp *w, const struct sim_atom *a)
+{
+  w->s->r->counts.barriers++;
+  walk_collective(w, a);
+  sync_warp(w, w->active);
+  return GO_ON;
+}
+
+enum go sem_cluster_arrive(struct warp *w, const struct sim_atom *a)
+{
+  struct gather *g = &w->s->cluster_gather;
+  walk_collective(w, a);
+  w->s->r->counts.barriers++;
+  sync_warp(w, w->active);
+  w->cluster_phase = g->phase + 1;
+  arrive(w, a, g, w->s->cluster * w->s->nthreads);
+  w->wait.kind = WAIT_NONE;
+  return GO_ON;
+}
+
+enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
+{
+  struct gather *g = &w->s->cluster_gather;
+  if (!w->cluster_phase) {
+    report(w, a, SIM_BARRIER, __builtin_ctz(w->active), "waits for the cluster without having arrived");
+    return GO_ON;
+  }
+  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
+  w->cluster_phase = 0;
+  return GO_WAIT;
+}
+
+bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
+{
+  struct gather *g = &w->cta->quad[w->number / 4].gather;
+  if (w->again) {
+    w->again = false;
+    return true;
+  }
+  if (w->active != FULL) walk_collective(w, a);
+  if (g->threads && g->atom != a->number)
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "comes to this instruction of a warpgroup while another warp of it is at line %d",
+           w->s->atoms[g->atom].at.line);
+  if (!g->threads) g->atom = a->number;
+  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = g->phase, .atom = a->number};
+  w->again = true;
+  g->who |= UINT64_C(1) << w->number;
+  g->threads += LANES;
+  if (g->threads >= 4 * LANES) g->threads = 0, g->who = 0, g->phase++;
+  *go = GO_AGAIN;
+  return false;
+}
+
+// ---- between clusters, through atomics in global memory ----
+
+static struct channel *channel_at(struct sim *s, int buf, int64_t at)
+{
+  for (int i = 0; i < s->nchannels; i++)
+    if (s->channels[i]->buf == buf && s->channels[i]->at == at) return s->channels[i];
+  struct channel *c = NEW(s->mem, struct channel);
+  *c = (struct channel){.buf = buf, .at = at, .told = NEWS(s->mem, uint32_t *, s->nblocks / s->cluster + 1)};
+  PUSH(s->mem, s->channels, s->nchannels, s->channel_cap) = c;
+  return c;
+}
+
+void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, bool reads)
+{
+  struct sim *s = w->s;
+  bool fenced = w->known.gpu[w->agent] > s->start;
+  if (!reads && !fenced) return; // nothing to tell
+  struct channel *c = channel_at(s, a->op[reads ? a->nout : 0].buf, at);
+  uint32_t **told = &c->told[w->cta->number / s->cluster];
+  if (fenced && !*told) *told = NEWS(s->mem, uint32_t, s->nagents);
+  for (int i = 0; fenced && i < s->nagents; i++) sync_bump(&(*told)[i], w->known.gpu[i]);
+  for (int i = 0; i < s->ntaken; i++) reads &= s->taken[i].from != c || s->taken[i].agent != w->agent;
+  if (reads) PUSH(s->mem, s->taken, s->ntaken, s->taken_cap) = (struct taken){c, w->agent, EPOCH(w->clock, lane)};
+}
+
+bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch)
+{
+  const struct sim *s = w->s;
+  for (int i = 0; i < s->ntaken; i++) {
+    const struct taken *t = &s->taken[i];
+    const uint32_t *told = t->from->told[cluster];
+    if (told && told[agent] >= epoch && (t->agent == w->agent || w->known.all[t->agent] >= t->epoch)) return true;
+  }
+  return false;
+}
+
+enum go sem_fence_gpu(struct warp *w, const struct sim_atom *a)
+{
+  (void)a;
+  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.gpu[i], w->known.all[i]);
+  own(w, w->known.gpu);
+  sync_tick(w);
+  return GO_ON;
+}
+
+enum go sem_fence_async(struct warp *w, const struct sim_atom *a)
+{
+  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.async[i], w->known.all[i]);
+  own(w, w->known.async);
+  sync_tick(w);
+  return sem_fence_mbar(w, a);
+}
+
+enum go sem_fence_mbar(struct warp *w, const struct sim_atom *a)
+{
+  (void)a;
+  for (int i = 0; i < w->s->nmbars; i++)
+    if (w->cta->mbars[i].agent == w->agent) w->cta->mbars[i].fenced = true;
+  return GO_ON;
+}
