@@ -78,6 +78,7 @@ static bool part_number(struct match *m, const struct tile_group *g, int64_t siz
 {
   struct lowering *l = m->l;
   int64_t block = ex_value(l->k->groups[l->k->threads].size);
+  if (ex_range(m->ex, g->offset).hi > block - size) return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
   bool regular = ex_divides(m->ex, EX_C(size), g->offset);
   if (!regular && !ex_is_const(g->offset)) return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
   ex offset = regular ? EX_C(-1) : g->offset;
