@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { PREFIXES = 16 }; // of one length without an oracle, at most so many times the limit on values
+// Without an oracle: prefixes of one length, at most so many times the limit on values, which counts up to so many here.
+enum { PREFIXES = 16, MOST_VALUES = 1 << 18 };
 
 struct run {
   struct table *t;
@@ -463,7 +464,7 @@ static void saturate_counted(struct run *r, const struct search_opts *o)
   const struct prefixes p = {.leaves = r->t->n,
                              .max_ops = MIN(o->max_block_ops, MAX_PICK - 1),
                              .roots = c.r.outputs ? r->s->nout : MAX_ROOTS,
-                             .most = PREFIXES * o->max_values,
+                             .most = PREFIXES * MIN(o->max_values, MOST_VALUES),
                              .arg = &c,
                              .apply = counted_apply,
                              .least = counted_least};

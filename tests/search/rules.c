@@ -1,7 +1,7 @@
 // Each pruning rule switched off: which graphs come in, structure by structure, not only the few that the search would
-// choose. With a rule off nothing is missing that is there with it on, and what comes in besides is dearer than what was
-// there: by the model than the cheapest, and by what it takes than its representative, some graph that was there.
-// Without the oracle there is one thing more to say of each: the axioms do not prove it equal to the program.
+// choose. With a rule off nothing is missing that is there with it on, and what comes in besides is no cheaper by the model
+// than the cheapest that was there. Without the oracle there is more to say of each: the axioms do not prove it equal to
+// the program, and one and the same graph that was there takes no more in anything and costs no more by the model.
 #include "naive.h"
 #include "examples.h"
 #include "graphs.h"
