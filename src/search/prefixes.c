@@ -6,19 +6,19 @@
 // in the order of operators share it, and it is walked once. All prefixes of n operators come before those of n + 1, so
 // that a pair is tried once, when the most operators are left. A prefix is given up by two counts, which hold for every
 // graph whatever its operators are:
-//   - an operator has at most two operands and makes one value, so it leaves at most one loose end less; a graph ends in
-//     its roots;
+//   - an operator has at most two operands and makes one value, so it leaves at most one loose end less; a graph ends
+//     in its roots;
 //   - each loose end that is no root is used by a later operator, and takes so many of them as the caller says.
 // Prefixes with one operator left are not kept but walked where they come up.
 #include "search/space.h"
 
 #include <string.h>
 
-struct layer {       // prefixes of as many operators
+struct layer { // prefixes of as many operators
   int ops, n, cap;
-  int *v;            // values of prefix i from v[i * max_ops], in increasing order
-  uint64_t *used;    // bit k: is its value k used?
-  int *bucket;       // hash index, from 1
+  int *v;         // values of prefix i from v[i * max_ops], in increasing order
+  uint64_t *used; // bit k: is its value k used?
+  int *bucket;    // hash index, from 1
   int nbucket;
 };
 struct span {
@@ -33,10 +33,10 @@ struct walk {
   struct span *span; // and what they made
   int *pair_at;      // hash index, from 1
   int nleast;
-  uint8_t *least;    // of each value, plus 1; 0: not asked yet
+  uint8_t *least; // of each value, plus 1; 0: not asked yet
   bool cut;
 };
-struct prefix {      // being extended
+struct prefix { // being extended
   int ops;
   uint64_t used;
   int v[MAX_PICK];
@@ -88,10 +88,7 @@ static int least(struct walk *w, int v)
 
 // ---- layers ---------------------------------------------------------------------------------------------------------
 
-static uint64_t hash_of(const struct prefix *p)
-{
-  return hash_bytes(p->v, sizeof *p->v * (size_t)p->ops, p->used);
-}
+static uint64_t hash_of(const struct prefix *p) { return hash_bytes(p->v, sizeof *p->v * (size_t)p->ops, p->used); }
 
 static struct prefix prefix_at(const struct walk *w, const struct layer *l, int i)
 {
@@ -140,7 +137,8 @@ static void keep(struct walk *w, struct layer *l, const struct prefix *p)
   *at = l->n;
 }
 
-// ---- walking ----------------------------------------------------------------------------------------------------------
+// ---- walking
+// ----------------------------------------------------------------------------------------------------------
 
 // May what an operator on x and y leaves behind still become a graph? `used`: with x and y.
 static bool hopeful(struct walk *w, const struct prefix *p, uint64_t used)
@@ -185,8 +183,10 @@ static void apply(struct walk *w, const struct prefix *p, uint64_t used, int x, 
     int v = w->made.v[i];
     if (v < w->a->leaves || has(p, v) || least(w, v) > left) continue;
     struct prefix q = with(p, used, v);
-    if (next) keep(w, next, &q);
-    else walk(w, &q, NULL, false);
+    if (next)
+      keep(w, next, &q);
+    else
+      walk(w, &q, NULL, false);
   }
 }
 
@@ -218,7 +218,7 @@ bool prefixes_walk(const struct prefixes *a)
   const struct prefix none = {0};
   CHECK(a->max_ops < MAX_PICK);
   keep(&w, &l, &none);
-  for (; l.ops + 2 < a->max_ops && !w.cut; ) {
+  for (; l.ops + 2 < a->max_ops && !w.cut;) {
     struct layer next = {.ops = l.ops + 1};
     walk_all(&w, &l, &next, false);
     l = next;

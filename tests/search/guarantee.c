@@ -217,7 +217,8 @@ enum {
 };
 
 // Gives those without a reason this one where the space holds them with these rules off. accum_rms is three operators
-// where there is no loop, and idle loops are none; without the oracle the limit on operators is all that bounds a space.
+// where there is no loop, and idle loops are none; without the oracle the limit on operators is all that bounds a
+// space.
 static void ask(struct trial_case *t, unsigned off, enum reason reason)
 {
   struct search_opts o = {.max_kernel_ops = 1,
