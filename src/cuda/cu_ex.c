@@ -111,29 +111,80 @@ static void part(struct printer *w, struct parts *p, struct words t, bool minus,
   p->range = p->n++ ? added(p->range, r) : r;
 }
 
-// The terms that are wide, then those that are not as one sum in 32 bits, as long as each partial sum fits.
+static void constant_part(struct printer *w, struct parts *narrow, struct parts *wide, int64_t c)
+{
+  struct ex_range r = {c, c};
+  bool fit = fits(r) && (!narrow->n || fits(added(narrow->range, r))), minus = c < 0 && c != INT64_MIN;
+  struct words t = constant(w, minus ? -c : c);
+  part(w, fit ? narrow : wide, fit ? t : widened(w, t), minus, r);
+}
+
+static bool has_factor(const struct printer *w, ex t, ex f)
+{
+  if (t == f) return true;
+  bool has = false;
+  for (int i = 0; is(w, t, EX_PROD) && i < node(w, t)->n; i++) has |= node(w, t)->arg[i] == f;
+  return has;
+}
+
+static ex without(struct printer *w, ex t, ex f)
+{
+  if (t == f) return EX_C(1);
+  const struct ex_node *n = node(w, t);
+  ex r = EX_C(1);
+  bool gone = false;
+  for (int i = 0; i < n->n; i++)
+    if (n->arg[i] == f && !gone) gone = true;
+    else r = ex_mul(w->p->ex, r, n->arg[i]);
+  return r;
+}
+
+// A factor of a wide term that most other wide terms have too: a row's length, usually. 0: none of two.
+static ex common_factor(struct printer *w, const struct ex_node *n)
+{
+  ex best = 0;
+  int most = 1;
+  for (int i = 0; i < n->n; i++) {
+    if (!is(w, n->arg[i], EX_PROD)) continue;
+    const struct ex_node *t = node(w, n->arg[i]);
+    for (int j = 0; j < t->n; j++) {
+      int times = 0;
+      for (int k = 0; k < n->n; k++) times += has_factor(w, n->arg[k], t->arg[j]);
+      if (is(w, t->arg[j], EX_VAR) && times > most) best = t->arg[j], most = times;
+    }
+  }
+  return best;
+}
+
+// The terms that are wide, then those that are not as one sum in 32 bits, as long as each partial sum fits. Wide terms with
+// a factor in common are multiplied once: K * (row + 8) rather than K * row + K * 8.
 static struct words sum(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
   struct parts narrow = {0}, wide = {0};
+  ex factor = fits(range(w, x)) ? 0 : common_factor(w, n), rest = EX_C(0);
+  for (int i = 0; factor && i < n->n; i++)
+    if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
+  if (factor) {
+    const char *by = at_least(w, cu_ex(w, rest), L_ATOM), *f = widened(w, cu_ex(w, factor)).text;
+    part(w, &wide, (struct words){arena_printf(w->mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
+  }
+  bool constant_first = n->c > 0; // where nothing else would be
+  for (int i = 0; i < n->n; i++) constant_first &= n->coef[i] < 0;
+  if (constant_first) constant_part(w, &narrow, &wide, n->c);
   for (int pass = 0; pass < 2; pass++) // what is added first, so that no minus leads
     for (int i = 0; i < n->n; i++) {
-      if ((n->coef[i] < 0) != pass) continue;
+      if ((n->coef[i] < 0) != pass || (factor && has_factor(w, n->arg[i], factor))) continue;
       struct words t = term(w, n->arg[i], n->coef[i]);
       struct ex_range r = scaled(range(w, n->arg[i]), n->coef[i]);
       bool fit = !t.wide && fits(r) && (!narrow.n || fits(added(narrow.range, r)));
       part(w, fit ? &narrow : &wide, fit ? t : widened(w, t), pass, r);
     }
-  if (n->c) {
-    struct ex_range r = {n->c, n->c};
-    bool fit = fits(r) && (!narrow.n || fits(added(narrow.range, r)));
-    struct words t = constant(w, n->c < 0 && n->c != INT64_MIN ? -n->c : n->c);
-    part(w, fit ? &narrow : &wide, fit ? t : widened(w, t), n->c < 0 && n->c != INT64_MIN, r);
-  }
+  if (n->c && !constant_first) constant_part(w, &narrow, &wide, n->c);
   bool is_wide = wide.n > 0;
   if (is_wide && narrow.n) str_add(&wide.s, narrow.n > 1 ? " + (%s)" : " + %s", str_text(&narrow.s));
   struct words t = {arena_strdup(w->mem, str_text(is_wide ? &wide.s : &narrow.s)),
-                    wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide};
+                    wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide, false};
   str_free(&wide.s), str_free(&narrow.s);
   return narrowed(w, x, t);
 }

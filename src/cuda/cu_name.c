@@ -77,13 +77,13 @@ static void indent(struct printer *w, int more)
   for (int i = 0; i < w->depth + more; i++) str_raw(w->out, "  ", 2);
 }
 
-// Where a line that is too long breaks: after the last space outside of quotes that is not too far to the right, but not
-// between a word and what it belongs to. 0: nowhere.
+// Where a line that is too long breaks: at the last space after a comma and the like, outside of quotes, that is not too far
+// to the right, else at the first one. 0: nowhere.
 static size_t break_at(const char *text, size_t room)
 {
   size_t best = 0;
   bool quoted = false;
-  for (size_t i = 0; text[i] && i < room; i++) {
+  for (size_t i = 0; text[i] && (i < room || !best); i++) {
     if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
     if (!quoted && text[i] == ' ' && i && strchr(",=:;{", text[i - 1])) best = i;
   }

@@ -195,7 +195,7 @@ static int kernel(struct printer *w)
   const struct tile_kernel *k = w->k;
   struct str body = {0}, *out = w->out;
   signature(w);
-  const char *bid = cu_name(w, "bid", "bid"), *tid = cu_name(w, "tid", "tid");
+  const char *bid = cu_name(w, "bx", "bx"), *tid = cu_name(w, "tx", "tx");
   cu_var(w, k->bid, bid), cu_var(w, k->tid, tid);
   w->shared = cu_name(w, "smem", "smem"), w->shared_at = cu_name(w, "smem_at", "smem");
   w->depth = 1, w->out = &body;

@@ -43,9 +43,8 @@ const char *cu_value(struct printer *w, ex x, enum level least); // in parenthes
 
 // ---- cu_place.c: where operands are ----
 ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
-ex cu_swizzled(struct printer *w, int buf, ex index);
 const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
-const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzled); // a 32-bit address
+const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
 const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
 bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand);
 ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside

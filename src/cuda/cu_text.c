@@ -175,6 +175,13 @@ static bool reg(struct printer *w, struct side *s, const char *how, char letter,
   return true;
 }
 
+// An integer in a 32-bit register.
+static bool int_reg(struct printer *w, struct side *s, ex x)
+{
+  struct words t = cu_ex(w, x);
+  return reg(w, s, "", 'r', t.wide ? arena_printf(w->mem, "int(%s)", t.text) : t.text);
+}
+
 // The elements of an operand: pairs of 16-bit elements in a word.
 static bool registers(struct printer *w, const struct piece *q, struct mark m, struct side *s)
 {
@@ -215,7 +222,7 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
   case 'm': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", w->maps[o->map]));
   case 'c': {
     for (int i = 0; i < w->k->maps[o->map].rank; i++)
-      if (!reg(w, s, "", 'r', cu_value(w, o->coord[i], L_ANY))) return false;
+      if (!int_reg(w, s, o->coord[i])) return false;
     return true;
   }
   default: return false;
@@ -260,8 +267,8 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
     int first = s->n;
     bool fine = m.operand >= 0 ? operand_mark(w, q, m, s)
                 : m.what == 'b' ? reg(w, s, "", 'r', bytes_inside(w, q))
-                : m.what == 'n' ? reg(w, s, "", 'r', cu_value(w, q->atom->arg, L_ANY))
-                : m.what == 'B' ? reg(w, s, "", 'r', cu_value(w, q->atom->barrier, L_ANY))
+                : m.what == 'n' ? int_reg(w, s, q->atom->arg)
+                : m.what == 'B' ? int_reg(w, s, q->atom->barrier)
                                 : false;
     if (!fine || x->nmarks == ASM_MARKS) return false;
     x->mark[x->nmarks].what = m.what, x->mark[x->nmarks].operand = m.operand;
