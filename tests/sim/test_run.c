@@ -97,6 +97,36 @@ static void products(void **state)
   tile_close(&t);
 }
 
+// A ring of stages with a product always under way: groups of products are counted a warpgroup, not a warp.
+static void ring(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/ring.tile", "");
+  tile_fill(&t, 3, "C");
+  tile_clean(&t);
+  for (int m = 0; m < 64; m++)
+    for (int n = 0; n < 16; n++) near(&t, "C", 16 * m + n, product(&t, 384 * m, 1, 384 * n, 1, 384), 1e-5);
+  assert_int_equal(t.r.counts.bulk_bytes[0], 2 * 384 * 80);
+  tile_close(&t);
+}
+
+static void atomics(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  int32_t count[8] = {0}, *h;
+  open_file(&t, "tests/sim/good/scratch.tile", "");
+  tile_fill(&t, 1, "Y");
+  h = memset(tile_data(&t, "H", NULL), 0, sizeof count);
+  tile_clean(&t);
+  for (int i = 0; i < 4 * 64; i++) count[(int)tile_get(&t, "X", i) % 8]++;
+  assert_memory_equal(count, h, sizeof count);
+  for (int r = 0; r < 32; r++)
+    for (int c = 0; c < 8; c++) assert_true(tile_get(&t, "V", 8 * r + c) == tile_get(&t, "Y", 32 * c + r));
+  tile_close(&t);
+}
+
 static void warps(void **state)
 {
   (void)state;
@@ -221,7 +251,7 @@ static void notes_gemm(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(transposed), cmocka_unit_test(conflicts), cmocka_unit_test(products), cmocka_unit_test(warps),
+      cmocka_unit_test(transposed), cmocka_unit_test(conflicts), cmocka_unit_test(products), cmocka_unit_test(ring), cmocka_unit_test(atomics), cmocka_unit_test(warps),
       cmocka_unit_test(copies),     cmocka_unit_test(clusters),  cmocka_unit_test(last_block), cmocka_unit_test(odd_sizes),
       cmocka_unit_test(notes_gemm),
   };
