@@ -94,10 +94,3 @@ void access_check(struct access *x)
   else shadow_shared(x);
   count_access(x);
 }
-
-uint8_t *access_data(const struct access *x, int lane)
-{
-  const struct sim *s = x->w->s;
-  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[lane];
-  return x->home[lane]->shared + s->sh[x->op->buf].offset + x->at[lane];
-}

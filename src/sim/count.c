@@ -36,9 +36,24 @@ static void shared(const struct access *x)
   }
 }
 
+// Lanes side by side, or all at one place.
+static bool regular(const struct access *x, int64_t *end)
+{
+  int64_t apart = 0, moved = 0;
+  EACH apart |= x->at[l] ^ (x->at[0] + (int64_t)l * x->bytes), moved |= x->at[l] ^ x->at[0];
+  *end = x->at[0] + (moved ? LANES : 1) * (int64_t)x->bytes;
+  return x->mask == FULL && (!apart || !moved);
+}
+
 static void global(const struct access *x)
 {
   struct sim_counts *c = &x->w->s->r->counts;
+  int64_t last;
+  if (regular(x, &last)) {
+    c->sectors += ((last - 1) >> 5) - (x->at[0] >> 5) + 1;
+    c->sectors_least += (last - x->at[0] + 31) / 32;
+    return;
+  }
   int64_t seen[64];
   int n = 0, bytes = 0;
   memset(seen, 0xff, sizeof seen);
@@ -52,7 +67,7 @@ static void global(const struct access *x)
       *slot = s;
     }
   }
-  c->sectors += n, c->sectors_least += (bytes + 31) / 32;
+  c->sectors += n, c->sectors_least += MIN(n, (bytes + 31) / 32); // lanes may share a sector
 }
 
 void count_access(const struct access *x)

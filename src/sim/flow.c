@@ -224,5 +224,9 @@ int flow_compile(struct sim *s)
   s->var_pos = NEWS(s->mem, int, s->nvars + 1);
   if (block(s, s->k->body)) return s->status;
   add_step(s, (struct step){.kind = STEP_END});
+  if (s->natoms * TILE_OPERANDS > UINT16_MAX) return s->status = err_set(s->e, ERR_LIMIT, s->k->at, "more than 16000 specs without a body");
+  s->site_buf = NEWS(s->mem, int, s->natoms * TILE_OPERANDS + 1);
+  for (int i = 0; i < s->natoms; i++)
+    for (int o = 0; o < s->atoms[i].n; o++) s->site_buf[i * TILE_OPERANDS + o] = s->atoms[i].op[o].buf;
   return OK;
 }

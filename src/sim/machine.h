@@ -95,11 +95,10 @@ struct sim_atom {
 // ---- memory ----
 
 struct gcell { // of a global buffer that the kernel writes
-  uint32_t write, read;    // epochs; 0: never
-  int32_t wblock, rblock;  // clusters; rblock -1: more than one
+  uint32_t write, read;     // epochs of the last; 0: never
   uint16_t wagent, ragent;
-  uint16_t site;           // the atom and operand that wrote
-  bool atomic, shared_read; // the last write; several warps have read since
+  uint16_t site;            // the atom and operand that wrote
+  bool atomic, many;        // the last write; clusters before this one have read too
 };
 struct gbuf {
   uint8_t *data;
@@ -124,8 +123,10 @@ struct shadow { // of a block's shared memory
   uint16_t *agent, *site;
   uint8_t *atomic;
   uint32_t **reads; // an agent: epochs of its last read; NULL: none ever
-  int nreaders;
+  int nreaders, nlive;
   int *reader;      // agents with reads
+  uint32_t *latest; // of an agent's reads
+  int *live;        // readers that the present store has to look at
 };
 
 // ---- waiting ----
@@ -255,6 +256,7 @@ struct sim {
   int nsteps, step_cap, natoms, atom_cap;
   struct step *steps;
   struct sim_atom *atoms;
+  int *site_buf; // buffer of an atom's operand, [atom * TILE_OPERANDS + operand]
   // geometry
   int64_t nblocks;
   int nthreads, nwarps, cluster, nmbars, nagents;
@@ -266,7 +268,9 @@ struct sim {
   int nmarks;
   int *mbar_of;  // shared byte / 8 -> mbarrier, -1
   uint32_t time; // the last clock
-  uint32_t start;// epoch at which the cluster's blocks began
+  uint32_t start;   // epoch at which the cluster's blocks began
+  uint32_t *starts; // the same of all clusters so far
+  int nstarts;
   uint64_t stamps;
   struct cta *ctas;
   struct gather cluster_gather;
@@ -336,12 +340,18 @@ void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int
 void access_elements(struct access *x, const struct place *p); // element offsets -> bytes, swizzled
 bool access_reach(struct access *x);                           // peers, alignment, bounds; false: no lane is left
 void access_check(struct access *x);                           // that, the shadow, the counts
-uint8_t *access_data(const struct access *x, int lane);
 void shadow_shared(struct access *x);
 void shadow_global(struct access *x);
 bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane);
 int shadow_kind(const struct sim *s, int agent); // KIND_..., KINDS for an mbarrier
 void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96]);
+
+static inline uint8_t *access_data(const struct access *x, int piece)
+{
+  const struct sim *s = x->w->s;
+  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[piece];
+  return x->home[piece]->shared + s->sh[x->op->buf].offset + x->at[piece];
+}
 
 // ---- regs.c ----
 void *regs_at(struct warp *w, const struct sim_operand *op, int64_t element); // [LANES]; checked by those below

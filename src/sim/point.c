@@ -70,10 +70,13 @@ void point_binary(int op, enum tile_type t, const void *a, const void *b, void *
   }
 }
 
-static void worked(struct warp *w, int64_t elements, int64_t flops)
+// `width` elements a lane computed; those that come from memory or go there are moved besides.
+static void worked(struct warp *w, const struct sim_atom *a, int width, int64_t flops)
 {
-  int64_t lanes = __builtin_popcount(w->active);
-  w->s->r->counts.elements += lanes * elements, w->s->r->counts.flops += lanes * flops;
+  int64_t lanes = __builtin_popcount(w->active), moved = 0;
+  for (int i = 0; i < a->n; i++) moved += a->op[i].mem != MEM_RF;
+  if (a->op[0].mem != MEM_RF && a->t->row->sum) moved++;
+  w->s->r->counts.elements += lanes * width * (1 + moved), w->s->r->counts.flops += lanes * flops;
 }
 
 static size_t row_bytes(const struct sim_operand *op) { return (size_t)op->bytes * LANES; }
@@ -87,7 +90,7 @@ enum go sem_init(struct warp *w, const struct sim_atom *a)
   for (int i = 0; i < width; i++) num_store(a->op[0].type, value, buffer + (size_t)i * row_bytes(&a->op[0]));
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     walk_store(&it, 0, width, buffer);
-    worked(w, width, 0);
+    worked(w, a, width, 0);
   }
   return GO_ON;
 }
@@ -116,7 +119,7 @@ enum go sem_unary(struct warp *w, const struct sim_atom *a)
     for (int i = 0; i < width; i++)
       apply_unary(a->t->op, from->type, x + (size_t)i * row_bytes(from), to->type, out + (size_t)i * row_bytes(to));
     walk_store(&it, 0, width, out);
-    worked(w, width, a->t->op == UN_CAST ? 0 : width);
+    worked(w, a, width, a->t->op == UN_CAST ? 0 : width);
   }
   return GO_ON;
 }
@@ -130,7 +133,7 @@ enum go sem_binary(struct warp *w, const struct sim_atom *a)
     const uint8_t *x = walk_load(&it, 1, width, in[0]), *y = walk_load(&it, 2, width, in[1]);
     for (int i = 0; i < width; i++) point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
     walk_store(&it, 0, width, out);
-    worked(w, width, width);
+    worked(w, a, width, width);
   }
   return GO_ON;
 }
@@ -158,7 +161,7 @@ enum go sem_fma(struct warp *w, const struct sim_atom *a)
     for (int i = 0; i < width; i++)
       multiply_add(a, x + (size_t)i * narrow, y + (size_t)i * narrow, sum + (size_t)i * row);
     walk_store(&it, 0, width, sum);
-    worked(w, width, 2 * width);
+    worked(w, a, width, 2 * width);
   }
   return GO_ON;
 }
@@ -178,7 +181,7 @@ enum go sem_reduce(struct warp *w, const struct sim_atom *a)
     apply_unary(UN_CAST, from->type, x, to->type, wide);
     point_binary(a->t->op, to->type, acc, wide, acc);
     if (last) walk_store(&it, 0, 1, acc);
-    worked(w, 1, 1);
+    worked(w, a, 1, 1);
   }
   return GO_ON;
 }

@@ -4,6 +4,8 @@
 // memory have one width.
 #include "sim/machine.h"
 
+#include <time.h>
+
 static int fail(struct sim *s, const char *fmt, const char *what)
 {
   return s->status = err_set(s->e, ERR_TILE, s->k->at, fmt, what);
@@ -190,6 +192,7 @@ static void cta_new(struct sim *s, int rank)
   h->agent = NEWS(s->mem, uint16_t, s->ncells), h->site = NEWS(s->mem, uint16_t, s->ncells);
   h->atomic = NEWS(s->mem, uint8_t, s->ncells);
   h->reads = NEWS(s->mem, uint32_t *, s->nagents), h->reader = NEWS(s->mem, int, s->nagents);
+  h->latest = NEWS(s->mem, uint32_t, s->nagents), h->live = NEWS(s->mem, int, s->nagents);
 }
 
 static void copies_new(struct groups *g) { g->n = 0, g->used = false; }
@@ -232,7 +235,7 @@ static void cta_reset(struct sim *s, struct cta *c, int64_t number)
 static void run_blocks(struct sim *s)
 {
   for (int64_t b = 0; b < s->nblocks && !s->stopped; b += s->cluster) {
-    s->start = EPOCH(s->time, WHOLE);
+    s->start = s->starts[s->nstarts++] = EPOCH(s->time, WHOLE);
     s->ntaken = 0;
     s->cluster_gather.threads = 0;
     for (int c = 0; c < s->cluster; c++) cta_reset(s, &s->ctas[c], b + c);
@@ -241,10 +244,17 @@ static void run_blocks(struct sim *s)
   }
 }
 
+static double cpu_seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
             struct sim_report *out, struct err *e)
 {
-  double began = now_seconds();
+  double began = cpu_seconds();
   *out = (struct sim_report){0};
   struct arena own = {0};
   struct sim *s = NEW(&own, struct sim);
@@ -255,6 +265,7 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     maps(s);
     s->nagents = s->cluster * (s->nwarps * KINDS + s->nmbars);
     gather_new(s, &s->cluster_gather);
+    s->starts = NEWS(s->mem, uint32_t, s->nblocks / s->cluster + 1);
     s->ctas = NEWS(s->mem, struct cta, s->cluster);
     for (int c = 0; c < s->cluster; c++) cta_new(s, c);
     run_blocks(s);
@@ -265,6 +276,6 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
   if (out->counts.nrows) out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
   int status = s->status;
   arena_close(&own);
-  out->seconds = now_seconds() - began;
+  out->seconds = cpu_seconds() - began;
   return status;
 }

@@ -65,7 +65,7 @@ struct sim_report {
   int64_t found;   // with those only counted
   struct sim_error *errors;
   struct sim_counts counts;
-  double seconds;
+  double seconds; // of the processor
 };
 
 struct sim_buffer { // a kernel argument, in the order of declaration

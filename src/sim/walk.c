@@ -107,7 +107,7 @@ SPREAD(16, uint16_t)
 SPREAD(32, uint32_t)
 SPREAD(64, uint64_t)
 
-static void gather(int bytes, void *to, const uint8_t *from, int width, int lane)
+static inline void gather(int bytes, void *to, const uint8_t *from, int width, int lane)
 {
   if (bytes == 2) gather_16(to, from, width, lane);
   else if (bytes == 4) gather_32(to, from, width, lane);
