@@ -3,10 +3,7 @@
 // all its elements. What offsets and steps are multiples of is known of every expression (ex_multiple).
 #include "tile/match.h"
 
-static bool multiple_of(struct match *m, ex x, int64_t d)
-{
-  return ex_divides(m->ex, EX_C(d), x);
-}
+static bool multiple_of(struct match *m, ex x, int64_t d) { return ex_divides(m->ex, EX_C(d), x); }
 
 static const char *ex_shown(struct match *m, ex x)
 {
@@ -26,8 +23,8 @@ bool match_aligned(struct match *m, int i, const struct axes *a, int64_t element
                   ex_shown(m, s->v->offset));
   for (int j = 0; a && j < a->n; j++)
     if (a->axis[j].extent > 1 && !multiple_of(m, a->axis[j].stride[i], elements))
-      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i), bytes,
-                    ex_shown(m, a->axis[j].stride[i]));
+      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
+                    bytes, ex_shown(m, a->axis[j].stride[i]));
   return true;
 }
 
@@ -53,8 +50,11 @@ static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, c
 {
   bool ok = multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
-  return ok || refuse(m, "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s ends at %s",
-                      (int)width, c, match_text(m, i), ex_shown(m, g->limit));
+  return ok ||
+         refuse(
+             m,
+             "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s ends at %s",
+             (int)width, c, match_text(m, i), ex_shown(m, g->limit));
 }
 
 // lane: the steps from one element of a vector to the next, NULL where there is one.
@@ -91,7 +91,8 @@ static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
   for (int i = 0; i < m->nsides; i++) {
     bool any = false;
     for (int j = 0; j < a->n; j++) any = any || a->axis[j].stride[i] == EX_C(1);
-    if (!any) return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
+    if (!any)
+      return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
   }
   return refuse(m, "no dimension is contiguous in all operands");
 }
