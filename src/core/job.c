@@ -144,7 +144,7 @@ static bool too_hard(void *arg, const struct graph *part)
   struct search_opts o = job_search_opts(j);
   o.progress = NULL;
   job_progress(j, "looking for subprograms", 0, 0, NULL, 0);
-  bool hard = search_is_hard(part, &j->target, &o);
+  bool hard = search_is_hard(part, &o);
   int i = known->n < (int)COUNT(known->hash) ? known->n++ : known->n - 1;
   known->hash[i] = hash, known->hard[i] = hard;
   return hard;

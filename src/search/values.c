@@ -7,8 +7,8 @@
 // accumulator before it meets what exists after the loop.
 #include "search/space.h"
 
+#include <limits.h>
 #include <string.h>
-
 
 struct run {
   struct table *t;
@@ -387,20 +387,27 @@ void table_open(struct table *t, struct arena *mem, struct worker *w, const stru
   for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
 }
 
-void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-              const struct device *dev, int ndev, const struct search_opts *o)
+bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto)
 {
-  struct run r = run_of(t, mem, w, f, voc, o);
+  struct run r = run_of(t, mem, w, f, t->voc, o);
   r.deepest = o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20;
-  table_open(t, mem, w, f, voc, dev, ndev, o);
-  for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
+  for (; t->met < t->n && t->met < upto && !t->cut; t->met++) {
+    if (o->stop && *o->stop) return false;
     if (t->n > o->max_values) {
       t->cut = true;
       break;
     }
-    unary(&r, x);
-    for (int y = 0; y <= x; y++) binary(&r, x, y);
+    unary(&r, t->met);
+    for (int y = 0; y <= t->met; y++) binary(&r, t->met, y);
   }
+  return t->met < t->n && !t->cut;
+}
+
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+              const struct device *dev, int ndev, const struct search_opts *o)
+{
+  table_open(t, mem, w, f, voc, dev, ndev, o);
+  saturate_more(t, mem, w, f, o, INT_MAX);
 }
 
 // What try_map, try_fold and try_product make, once more: bytes are held against it (pack.c).

@@ -126,7 +126,7 @@ static void test_hard(void **state)
     for (int threads = 1; threads <= 2; threads++) {
       struct arena mem = {0};
       const struct search_opts o = {.threads = threads, .seed = 7};
-      assert_int_equal(search_is_hard(load(&mem, rows[i].name, 0, NULL), &machine, &o), rows[i].hard);
+      assert_int_equal(search_is_hard(load(&mem, rows[i].name, 0, NULL), &o), rows[i].hard);
       arena_close(&mem);
     }
 }
