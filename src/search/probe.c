@@ -1,13 +1,11 @@
 // Is a program too much for one search? A sample of its schedules is saturated, and the structures that compute its
 // outputs are counted; a search of more than HARD_VALUES values or HARD_STRUCTURES structures takes minutes.
 //
-// The answer is that of the sample's sums and depends neither on threads nor on where the work ends; it ends as soon as a
-// sum is past its limit. That comes earliest where all schedules of the sample grow side by side: a schedule's last
+// One thread does it: schedules have most of their expressions in common, and two contexts would build them twice. It ends
+// as soon as a sum is past its limit. That comes earliest where all schedules of the sample grow side by side: a schedule's last
 // values are its dearest, because each meets all before it. Of programs with many classes fingerprints are large, so
 // they are taken over the tiles alone, which tells all values apart that count here.
 #include "search/space.h"
-
-#include <stdatomic.h>
 
 enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
 enum { LARGE = 3 };   // classes; more are too many for whole fingerprints
@@ -18,39 +16,36 @@ struct probe {
   struct fctx f;
   struct search_opts o;
   struct vocabulary voc;
-  int nworker;
-  struct worker *w;
+  struct worker w;
   int ndev;
   struct device dev[MAX_VISITS];
-  int n; // schedules of the sample; worker k has each nworker-th, from the k-th on
+  int n; // schedules of the sample
   struct table *table[SAMPLE];
   struct arena mem[SAMPLE];
-  _Atomic int64_t values, structures; // so far
+  int64_t values, structures; // so far
   int64_t most_values, most_structures;
 };
 
-static bool advance(struct probe *p, int i, struct worker *w, int upto)
+static bool advance(struct probe *p, int i, int upto)
 {
   struct table *t = p->table[i];
   int n = t->n;
-  bool more = saturate_more(t, &p->mem[i], w, &p->f, &p->o, upto);
+  bool more = saturate_more(t, &p->mem[i], &p->w, &p->f, &p->o, upto);
   p->values += t->n - n;
   return more;
 }
 
-static void saturate_share(void *arg, int k, int thread)
+static void saturate_sample(struct probe *p)
 {
-  (void)thread;
-  struct probe *p = arg;
   bool more = true;
-  for (int i = k; i < p->n; i += p->nworker) {
-    table_open(p->table[i], &p->mem[i], &p->w[k], &p->f, &p->voc, p->dev, p->ndev, &p->o);
+  for (int i = 0; i < p->n; i++) {
+    table_open(p->table[i], &p->mem[i], &p->w, &p->f, &p->voc, p->dev, p->ndev, &p->o);
     p->values += p->table[i]->n;
   }
   for (int upto = STRIDE; more; upto += STRIDE + upto / 4) {
     more = false;
-    for (int i = k; i < p->n; i += p->nworker) {
-      more |= advance(p, i, &p->w[k], upto);
+    for (int i = 0; i < p->n; i++) {
+      more |= advance(p, i, upto);
       if (p->values > p->most_values) return;
     }
   }
@@ -67,14 +62,12 @@ static bool count_structure(void *arg, const struct pick *pick)
 static bool makes(const struct probe *p, const struct table *t, const struct value *v, int o)
 {
   mask has;
-  return v->der >= 0 && v->hash == p->w[0].ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;
+  return v->der >= 0 && v->hash == p->w.ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;
 }
 
 // Structures that compute the outputs of the program under schedule i from its inputs.
-static void count_structures(void *arg, int i, int thread)
+static void count_structures(struct probe *p, int i)
 {
-  (void)thread;
-  struct probe *p = arg;
   struct table *t = p->table[i];
   extract_open(&p->mem[i], t, p->ndev);
   for (int o = 0; o < p->s.nout; o++)
@@ -100,10 +93,10 @@ static bool more_than_share(struct probe *p, struct arena *mem)
 {
   vocabulary_build(&p->voc, mem, &p->s);
   for (int v = 0; v < p->s.nvisit; v++)
-    if (visit_given(&p->s, v)) p->dev[p->ndev++] = visit_device(&p->s, p->w, p->nworker, v);
+    if (visit_given(&p->s, v)) p->dev[p->ndev++] = visit_device(&p->s, &p->w, 1, v);
   open_sample(p, mem);
-  pool_run(p->nworker, p->nworker, saturate_share, p);
-  if (p->values <= p->most_values) pool_run(p->nworker, p->n, count_structures, p);
+  saturate_sample(p);
+  for (int i = 0; i < p->n && p->values <= p->most_values; i++) count_structures(p, i);
   for (int i = 0; i < p->n; i++) arena_close(&p->mem[i]);
   return p->values > p->most_values || p->structures > p->most_structures;
 }
@@ -120,9 +113,8 @@ bool search_is_hard(const struct graph *g, const struct search_opts *o)
   if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {
     if (p->s.nclass > LARGE) classes_shrink(&p->s);
     finger_open(&p->f, &p->s, o->seed);
-    p->nworker = MIN(p->o.threads, SAMPLE), p->w = NEWS(&mem, struct worker, p->nworker);
-    hard = workers_open(p->w, p->nworker, &mem, &p->f, &p->o) != OK || more_than_share(p, &mem);
-    workers_close(p->w, p->nworker);
+    hard = workers_open(&p->w, 1, &mem, &p->f, &p->o) != OK || more_than_share(p, &mem);
+    workers_close(&p->w, 1);
   }
   arena_close(&mem);
   return hard;
