@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum { MAX_CUTS = 160 };
-// A first look: from so many operators tried on, at so many graphs of a schedule, for so many results.
-enum { LOOK_FROM = 100000, LOOK = 64, LOOK_MOST = 4 };
+// A first look: from so many operators tried on, or fewer in a program of many operators, which has many structures; at so
+// many graphs of a schedule, for so many results.
+enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
@@ -239,6 +240,11 @@ static void finish(struct job *j, struct planner *pl, int most, double done, str
   tell(j, r, done);
 }
 
+static bool is_long(const struct job *j, const struct search_stats *s)
+{
+  return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
+}
+
 // Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
 // trace in the final result.
 static void look(struct job *j, struct search_result *r, double done)
@@ -248,7 +254,7 @@ static void look(struct job *j, struct search_result *r, double done)
   struct search_stats stats = {0};
   struct search_opts o = j->o;
   struct units units;
-  if (!first || j->asked || stopped(j) || r->stats.states < LOOK_FROM || r->stats.first > 0) return;
+  if (!first || j->asked || stopped(j) || !is_long(j, &r->stats) || r->stats.first > 0) return;
   o.store = NULL, o.crew = NULL, o.timed = NULL;
   units_open(&units, &o, &stats);
   add_outputs(j);
