@@ -183,10 +183,22 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
+// Those with the fewest operators first, so that something is found soon; in the program's order where they have as many.
+static void order_parts(struct job *j)
+{
+  j->order = NEWS(j->mem, int, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    int k = i, ops = graph_ops(j->split.parts[i].g);
+    for (; k > 0 && graph_ops(j->split.parts[j->order[k - 1]].g) > ops; k--) j->order[k] = j->order[k - 1];
+    j->order[k] = i;
+  }
+}
+
 int job_split(struct job *j, struct err *e)
 {
   struct judged known = {.j = j};
   TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, told, &known}, &j->split, e));
+  order_parts(j);
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};
