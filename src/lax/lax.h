@@ -24,7 +24,7 @@ enum { LAX_AHEAD = 2 };
 struct lax_judge {
   // hard[i] counts only where all before it are: of part[0] the answer is needed, of those behind it only then. n <= LAX_AHEAD.
   void (*hard)(void *arg, int n, const struct graph *const *part, bool *hard);
-  void (*told)(void *arg, int decided, int all); // NULL, or told before each time of how many segments the answer is known
+  void (*told)(void *arg, int decided, int all); // NULL, or told before each time of how many segments of a piece the answer is known
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
