@@ -179,7 +179,8 @@ static void told(void *arg, int decided, int all)
 {
   const struct judged *known = arg;
   const struct mica_options *o = known->j->opts;
-  struct mica_progress p = {.stage = "looking for subprograms, segments judged:", .part = decided, .parts = all, .done = (double)decided / all};
+  struct mica_progress p = {.stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  p.done = (double)decided / all;
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 

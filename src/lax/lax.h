@@ -22,9 +22,10 @@ struct lax_split {
 // Says of subprograms whether they are too much to search at once. It is not asked about fewer than LAX_EASY operators.
 enum { LAX_AHEAD = 2 };
 struct lax_judge {
-  // hard[i] counts only where all before it are: of part[0] the answer is needed, of those behind it only then. n <= LAX_AHEAD.
+  // n <= LAX_AHEAD. hard[i] counts only where all before it are true: the answer to part[0] is needed, those behind may be.
   void (*hard)(void *arg, int n, const struct graph *const *part, bool *hard);
-  void (*told)(void *arg, int decided, int all); // NULL, or told before each time of how many segments of a piece the answer is known
+  // NULL, or told before each time of how many segments of a piece the answer is known.
+  void (*told)(void *arg, int decided, int all);
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What

@@ -272,8 +272,9 @@ static void invert_all(const struct fctx *f, struct arena *mem, const struct fin
 }
 
 // fn of all elements; inlined where it is known.
-static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a, const struct walk *w,
-                                                          const struct finger *x, const struct finger *y, struct finger *out)
+static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a,
+                                                          const struct walk *w, const struct finger *x,
+                                                          const struct finger *y, struct finger *out)
 {
   struct field_pair F = {.f = f};
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};

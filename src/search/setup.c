@@ -6,7 +6,8 @@ enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64,
 static int norms(const struct graph *p)
 {
   int n = 0;
-  for (int i = 0; i < p->nnodes; i++) n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
+  for (int i = 0; i < p->nnodes; i++)
+    n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
   return n;
 }
 
@@ -40,7 +41,8 @@ void workers_close(struct worker *w, int n)
   }
 }
 
-static void add_schedule(struct arena *mem, const struct space *s, struct table **all, int *n, int *cap, unsigned grid, int loop)
+static void add_schedule(struct arena *mem, const struct space *s, struct table **all, int *n, int *cap, unsigned grid,
+                         int loop)
 {
   struct table t = {.sch = {.loop = loop}};
   for (int c = 0; c < s->nclass; c++)
@@ -70,7 +72,12 @@ struct device visit_device(const struct space *s, const struct worker *w, int nw
 {
   const struct reference *r = &w[0].ref;
   int tensor = s->visit[v].tensor;
-  struct device d = {.has = s->visit[v].full, .f = r->f[v], .hash = r->hash[v], .ehash = expr_hash(w[0].ex, r->e[v]), .visit = v, .input = -1};
+  struct device d = {.has = s->visit[v].full,
+                     .f = r->f[v],
+                     .hash = r->hash[v],
+                     .ehash = expr_hash(w[0].ex, r->e[v]),
+                     .visit = v,
+                     .input = -1};
   if (s->p->nodes[s->p->tensors[tensor].node].op == OP_INPUT) d.input = tensor;
   for (int i = 0; i < nworker; i++) d.e[i] = w[i].ref.e[v];
   return d;

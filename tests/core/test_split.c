@@ -1,5 +1,5 @@
-// Where the programs of examples/ that are too much for one search are cut: the same with any number of threads, and the
-// small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
+// Where the programs of examples/ that are too much for one search are cut: the same with any number of threads, and
+// the small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
 // test: timeout 300
 #include "core/core.h"
 
@@ -13,7 +13,11 @@ static const struct {
   const char *name;
   int n, ops[MOST_PARTS]; // operators of the parts
 } rows[] = {
-    {"layer", 6, {11, 12, 9, 8, 4, 2}}, {"moe", 3, {4, 4, 3}}, {"ngpt_alpha", 2, {6, 4}}, {"m_gqa", 1, {5}}, {"g_norm", 1, {9}},
+    {"layer", 6, {11, 12, 9, 8, 4, 2}},
+    {"moe", 3, {4, 4, 3}},
+    {"ngpt_alpha", 2, {6, 4}},
+    {"m_gqa", 1, {5}},
+    {"g_norm", 1, {9}},
 };
 
 struct told {
@@ -45,7 +49,8 @@ static void same_with_any_threads(void **state)
       struct job j;
       struct told t = {0};
       struct mica_options o = mica_options_default();
-      o.dtype = "f32", o.threads = 2, o.search_threads = threads, o.remember = false, o.progress = progress, o.progress_arg = &t;
+      o.dtype = "f32", o.threads = 2, o.search_threads = threads, o.remember = false, o.progress = progress,
+      o.progress_arg = &t;
       split_of(&mem, &j, &o, rows[i].name);
       if (j.split.n != rows[i].n) fail_msg("%s: %d parts, not %d", rows[i].name, j.split.n, rows[i].n);
       for (int k = 0; k < j.split.n; k++) {

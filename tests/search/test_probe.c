@@ -10,8 +10,9 @@ static void test_hard(void **state)
   static const struct {
     const char *name;
     bool hard;
-  } rows[] = {{"m_gqa", false}, {"m_gated", false}, {"llama_rms_lora", false}, {"m_qknorm", false}, {"qknorm_qk", false},
-              {"g_norm", false}, {"moe", true}, {"ngpt_alpha", true}, {"layer", true}};
+  } rows[] = {{"m_gqa", false},    {"m_gated", false},   {"llama_rms_lora", false},
+              {"m_qknorm", false}, {"qknorm_qk", false}, {"g_norm", false},
+              {"moe", true},       {"ngpt_alpha", true}, {"layer", true}};
   for (size_t i = 0; i < COUNT(rows); i++)
     for (uint64_t seed = 7; seed <= 8; seed++) {
       struct arena mem = {0};
@@ -79,7 +80,8 @@ static bool same(const struct finger *a, const struct finger *b)
   return a->has == b->has && a->q == b->q && a->n == b->n && !memcmp(a->v, b->v, sizeof *a->v * (size_t)a->n);
 }
 
-// A product is the sum of elementwise products, whatever it is summed over; x / y * y is x where y is not 0, and 0 there.
+// A product is the sum of elementwise products, whatever it is summed over; x / y * y is x where y is not 0, and 0
+// there.
 static void test_fingers(void **state)
 {
   (void)state;
@@ -113,6 +115,7 @@ static void test_fingers(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hard), cmocka_unit_test(test_shrunk), cmocka_unit_test(test_fingers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hard), cmocka_unit_test(test_shrunk),
+                                     cmocka_unit_test(test_fingers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
