@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-// Loop variables are ints and may step past a size by the extent of a tile.
-enum { SIZE_MOST = INT32_MAX - (1 << 16) };
-
 // Values of all variables: those of the sizes, zero for the others.
 static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes)
 {
@@ -20,10 +17,9 @@ static int check_sizes(const struct tile_program *p, const struct tile_kernel *k
 {
   for (int i = 0; i < k->nparams; i++) {
     const struct ex_node *n = ex_node(p->ex, k->params[i]);
-    int64_t most = MIN(n->range.hi, SIZE_MOST);
-    if (sizes[i] < n->range.lo || sizes[i] > most)
+    if (sizes[i] < n->range.lo || sizes[i] > n->range.hi)
       return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes %lld to %lld", n->name, (long long)sizes[i],
-                     (long long)n->range.lo, (long long)most);
+                     (long long)n->range.lo, (long long)n->range.hi);
     if (n->multiple > 1 && sizes[i] % n->multiple)
       return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes multiples of %lld", n->name, (long long)sizes[i],
                      (long long)n->multiple);

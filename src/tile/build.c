@@ -28,8 +28,8 @@ int build_kernel(struct builder *b, struct tile_program *p, const char *name, st
 int build_param(struct builder *b, const char *name, int64_t lo, int64_t hi, int64_t multiple, ex *out)
 {
   if (in_body(b)) return build_error(b, "parameters are declared before the kernel's spec");
-  if (lo < 0 || hi > INT32_MAX || lo > hi || multiple < 1)
-    return build_error(b, "parameter %s: sizes lie between 0 and 2^31 - 1, multiples are at least 1", name);
+  if (lo < 0 || hi > TILE_SIZE_MOST || lo > hi || multiple < 1)
+    return build_error(b, "parameter %s: sizes lie between 0 and %d, multiples are at least 1", name, TILE_SIZE_MOST);
   struct tile_kernel *k = b->k;
   ex *grown = NEWS(b->p->mem, ex, k->nparams + 1);
   for (int i = 0; i < k->nparams; i++) grown[i] = k->params[i];

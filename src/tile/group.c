@@ -108,18 +108,22 @@ int build_group_scalar(struct builder *b, const char *name, int group, int *out)
   return group_add(b, &g, out);
 }
 
-// The coordinate of number `id` under a mode, which may be nested: first mode fastest.
-static ex coordinate(struct builder *b, struct lay mode, ex id)
+// The coordinate of number `id` < `size` under a mode, which may be nested: first mode fastest. What counts the largest
+// strides needs no remainder; *range says what the value is then known to lie in.
+static ex coordinate(struct builder *b, struct lay mode, ex id, ex size, struct ex_range *range)
 {
   struct ex_pool *p = b->p->ex;
-  ex shape[64], stride[64], c = EX_C(0), scale = EX_C(1);
+  ex shape[64], stride[64], c = EX_C(0), least = EX_C(0), scale = EX_C(1);
   int n = lay_leaves(mode, shape, stride, 64);
   for (int i = 0; i < n; i++) {
     if (stride[i] == EX_C(0)) continue;
-    ex one = ex_mod(p, ex_div(p, id, stride[i]), shape[i]);
-    c = ex_add(p, c, ex_mul(p, scale, one));
+    ex quotient = ex_div(p, id, stride[i]), one = ex_mod(p, quotient, shape[i]);
+    bool last = ex_mul(p, stride[i], shape[i]) == size;
+    c = ex_add(p, c, ex_mul(p, scale, last ? quotient : one));
+    least = ex_add(p, least, ex_mul(p, scale, one));
     scale = ex_mul(p, scale, shape[i]);
   }
+  *range = ex_range(p, least);
   return c;
 }
 
@@ -133,11 +137,12 @@ int build_indices(struct builder *b, int group, int nvars, const char *const *na
   for (int i = 0; i < g->nlevels; i++) modes += lay_rank(g->level[i]);
   if (nvars != modes) return build_error(b, "%d names for the %d dimensions of #%s", nvars, modes, g->name ? g->name : "");
   ex *values = NEWS(b->p->mem, ex, nvars);
-  ex id = g->kind == GROUP_BLOCK ? b->k->bid : b->k->tid;
+  bool blocks = g->kind == GROUP_BLOCK;
+  ex id = blocks ? b->k->bid : b->k->tid, size = b->k->groups[blocks ? b->k->grid : b->k->threads].size;
   for (int i = 0, v = 0; i < g->nlevels; i++)
     for (int m = 0; m < lay_rank(g->level[i]); m++, v++) {
-      values[v] = coordinate(b, lay_mode(g->level[i], m), id);
-      struct ex_range r = ex_range(p, values[v]);
+      struct ex_range r;
+      values[v] = coordinate(b, lay_mode(g->level[i], m), id, size, &r);
       bool fixed = !names[v] || ex_is_const(values[v]);
       vars[v] = fixed ? EX_C(0) : ex_var(p, names[v], r.lo, r.hi, ex_multiple(p, values[v]));
     }

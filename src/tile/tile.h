@@ -75,6 +75,7 @@ enum {
   TILE_ARGS = 4,    // <op, args...>
   TILE_NESTING = 64,// blocks within blocks
   TILE_THREADS = 1024,
+  TILE_SIZE_MOST = INT32_MAX - 65535, // of a parameter: an int that steps past it by a tile does not overflow
 };
 
 // ---- what a kernel is made of ---------------------------------------------------------------------------

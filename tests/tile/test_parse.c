@@ -344,7 +344,7 @@ static const struct {
     {"B:%y <- Spec<<<#b, #t>>>(%x)", ERR_TILE, 2, 7, "needs a body", ""},
     // directives
     {"H:target sm_81", ERR_TILE, 1, 16, "`sm_81`", "did you mean `sm_80`"},
-    {"H:param K in 8..4", ERR_TILE, 1, 23, "8 .. 2147483647", ""},
+    {"H:param K in 8..4", ERR_TILE, 1, 23, "8 .. 2147418112", ""},
     {"H:cluster 0", ERR_TILE, 1, 17, "1 .. 16", ""},
     {"H:order rows", ERR_TILE, 1, 15, "`row` or `column`", ""},
 };
