@@ -46,15 +46,16 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
   return ex_true(m->ex, ex_lt(m->ex, last, g->limit));
 }
 
-static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, int64_t width)
+// The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
+static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step,
+                    int64_t width)
 {
-  bool ok = multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
+  bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
-  return ok ||
-         refuse(
-             m,
-             "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s ends at %s",
-             (int)width, c, match_text(m, i), ex_shown(m, g->limit));
+  return ok || refuse(m,
+                      "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s "
+                      "ends at %s",
+                      (int)width, c, match_text(m, i), ex_shown(m, g->limit));
 }
 
 // lane: the steps from one element of a vector to the next, NULL where there is one.
@@ -69,7 +70,7 @@ bool match_guards(struct match *m, const struct axes *a, const struct axis *lane
       for (int j = 0; j < a->n; j++) g.stride[j] = a->axis[j].coord[i][c];
       ex step = lane ? lane->coord[i][c] : EX_C(0);
       if (always_inside(m, &g, a, ex_mul(m->ex, step, EX_C(width - 1)))) continue;
-      if (step != EX_C(0) && !uniform(m, i, c, &g, a, width)) return false;
+      if (step != EX_C(0) && !uniform(m, i, c, &g, a, step, width)) return false;
       o->guard[o->nguards++] = g;
     }
   }
