@@ -267,15 +267,22 @@ static void refusals_say_why(void **state)
 static void every_kernel_of_the_tree_is_lowered(void **state)
 {
   (void)state;
+  int kernels = 0;
   struct texts t;
   assert_true(texts_all(&t));
   for (int i = 0; i < t.n; i++) {
-    struct lowered l;
-    if (lowered_text(&l, t.text[i], strstr(t.path[i], "sm90") ? 90 : 80))
-      fail_msg("%s:%d: %s", t.path[i], l.e.at.line, l.e.text);
-    assert_true(l.k->lowered);
-    arena_close(&l.mem);
+    struct arena mem = {0};
+    struct tile_program *p;
+    struct err e = {0};
+    assert_int_equal(tile_parse(&mem, t.path[i], t.text[i], &p, &e), OK);
+    for (int j = 0; j < p->nkernels; j++) {
+      if (tile_lower(p, p->kernels[j], p->kernels[j]->arch, &e)) fail_msg("%s:%d: %s", t.path[i], e.at.line, e.text);
+      assert_true(p->kernels[j]->lowered);
+      kernels++;
+    }
+    arena_close(&mem);
   }
+  assert_true(kernels >= t.n);
   arena_close(&t.mem);
 }
 
@@ -292,13 +299,34 @@ static void a_kernel_for_a_later_target_is_refused(void **state)
   arena_close(&l.mem);
 }
 
+static void lowering_again_gives_the_same(void **state)
+{
+  (void)state;
+  struct lowered l;
+  const char *body = "%s:[128,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME
+                     "(%g.tile([128,64])[@bid, 0], %b1) Sync<barrier>" GROUP "()";
+  if (lowered_open(&l, "[M, N].fp16.GL", "[1].i32.GL", body, 90)) fail_msg("%s", l.e.text);
+  struct tile_atom first[] = {*lowered_atom(&l, 0), *lowered_atom(&l, 1)};
+  int64_t bytes = l.k->shared_bytes;
+  assert_int_equal(tile_lower(l.p, l.k, 80, &l.e), USER); // no TMA there
+  assert_false(l.k->lowered);
+  l.e = (struct err){0};
+  assert_int_equal(tile_lower(l.p, l.k, 90, &l.e), OK);
+  for (int i = 0; i < 2; i++) {
+    const struct tile_atom *a = lowered_atom(&l, i);
+    assert_true(a->row == first[i].row && a->barrier == first[i].barrier &&
+                a->operand[1].map == first[i].operand[1].map);
+  }
+  assert_true(l.k->nmaps == 1 && l.k->shared_bytes == bytes);
+  arena_close(&l.mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(specs_become_instructions),
-      cmocka_unit_test(refusals_say_why),
-      cmocka_unit_test(every_kernel_of_the_tree_is_lowered),
-      cmocka_unit_test(a_kernel_for_a_later_target_is_refused),
+      cmocka_unit_test(specs_become_instructions),           cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(every_kernel_of_the_tree_is_lowered), cmocka_unit_test(a_kernel_for_a_later_target_is_refused),
+      cmocka_unit_test(lowering_again_gives_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
