@@ -1,5 +1,6 @@
 // mica tile: kernels in the tile language (docs/tile.md). The first argument is a verb, a row of the table below.
 #include "cli/cli.h"
+#include "cuda/cuda.h"
 #include "front/parse.h"
 #include "tile/tile.h"
 
@@ -37,18 +38,25 @@ static int print(struct cli *c, int nfiles, const char **files)
   return OK;
 }
 
+// Reads and lowers: every spec without a body becomes an instruction of the target.
+static int check_kernel(struct cli *c, struct tile_program *p, struct tile_kernel *k)
+{
+  int leaves = 0, arch = k->arch;
+  for (int s = 0; s < k->nspecs; s++) leaves += !k->specs[s].decomposed;
+  if (c->arch) TRY(cuda_arch_find(c->arch, &arch, &c->err));
+  TRY(tile_lower(p, k, arch, &c->err));
+  if (output_wants_text(c))
+    printf("%s: %s: ok, %d specs, %d of them instructions, %lld bytes of shared memory\n", p->file, k->name, k->nspecs, leaves,
+           (long long)k->shared_bytes);
+  return OK;
+}
+
 static int check(struct cli *c, int nfiles, const char **files)
 {
   for (int i = 0; i < nfiles; i++) {
     struct tile_program *p;
     TRY(cli_load_tile(c, files[i], &p));
-    for (int j = 0; j < p->nkernels; j++) {
-      const struct tile_kernel *k = p->kernels[j];
-      int leaves = 0;
-      for (int s = 0; s < k->nspecs; s++) leaves += !k->specs[s].decomposed;
-      if (output_wants_text(c))
-        printf("%s: %s: ok, %d specs, %d of them without a body\n", files[i], k->name, k->nspecs, leaves);
-    }
+    for (int j = 0; j < p->nkernels; j++) TRY(check_kernel(c, p, p->kernels[j]));
   }
   return OK;
 }

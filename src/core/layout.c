@@ -7,7 +7,10 @@
 static bool compose(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_compose(c, a[0], a[1], out); }
 static bool coalesce(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_coalesce(c, a[0], out); }
 static bool divide(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_divide(c, a[0], a[1], out); }
-static bool zipped(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_zipped_divide(c, a[0], a[1], out); }
+static bool zipped(struct lay_ctx *c, const struct lay *a, struct lay *out)
+{
+  return lay_zipped_divide(c, a[0], a[1], out);
+}
 static bool product(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_product(c, a[0], a[1], out); }
 static bool reshape(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_reshape(c, a[0], a[1], out); }
 static bool right(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_right_inverse(c, a[0], out); }
@@ -21,7 +24,8 @@ static bool complement(struct lay_ctx *c, const struct lay *a, struct lay *out)
 const struct layout_op layout_ops[] = {
     {"coalesce", 1, coalesce, "A", "the same function with the fewest modes"},
     {"compose", 2, compose, "A B", "R(i) = A(B(i))"},
-    {"complement", 2, complement, "A N", "the offsets below N that A leaves out, as a layout R: A and R together are all of them"},
+    {"complement", 2, complement, "A N",
+     "the offsets below N that A leaves out, as a layout R: A and R together are all of them"},
     {"divide", 2, divide, "A B", "((tile),(rest)) of A: tiles that B picks, and where they begin"},
     {"zipped-divide", 2, zipped, "A B", "the same mode by mode: ((tile of each mode),(rest of each mode))"},
     {"product", 2, product, "A B", "as many copies of A as B is large, arranged as B is"},
@@ -66,11 +70,14 @@ static int new_layout(struct mica_context *m, struct lay l, struct mica_layout *
   struct str s = {0};
   struct mica_layout *made = NEW(&m->mem, struct mica_layout);
   lay_text(&m->lay, l, &s);
-  *made = (struct mica_layout){m, l, arena_strdup(&m->mem, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
+  *made = (struct mica_layout){
+      m, l, arena_strdup(&m->mem, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
   str_free(&s);
-  for (int i = 0; i < l.n; i++) made->constant = made->constant && ex_is_const(l.node[i].shape) && ex_is_const(l.node[i].stride);
+  for (int i = 0; i < l.n; i++)
+    made->constant = made->constant && ex_is_const(l.node[i].shape) && ex_is_const(l.node[i].stride);
   if (ex_overflowed(m->lay.ex))
-    return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the size or the last offset of %.200s does not fit into 62 bits", made->text);
+    return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the size or the last offset of %.200s does not fit into 62 bits",
+                   made->text);
   *out = made;
   return OK;
 }
@@ -89,7 +96,8 @@ static int belongs(struct mica_context *m, const struct mica_layout *l)
   return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the layout %.200s is of another context", l->text);
 }
 
-int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg, struct mica_layout **out)
+int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg,
+               struct mica_layout **out)
 {
   struct lay_ctx *c = begin(m);
   struct lay l[2], result;
@@ -112,7 +120,8 @@ int layout_tile(struct mica_context *m, const struct mica_layout *a, const struc
   return new_layout(m, in, inner);
 }
 
-int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out)
+int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
+                struct mica_layout **out)
 {
   return new_layout(m, lay_tuple(begin(m), 2, (struct lay[]){a->l, b->l}), out);
 }
@@ -148,15 +157,15 @@ static int by_name(struct mica_context *m, const char *name, const struct mica_l
 }
 
 #define UNARY(function, name)                                                                                          \
-  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out)           \
+  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out)            \
   {                                                                                                                    \
-    return by_name(m, name, a, NULL, out);                                                                            \
+    return by_name(m, name, a, NULL, out);                                                                             \
   }
 #define BINARY(function, name)                                                                                         \
-  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,        \
-                             struct mica_layout **out)                                                                \
+  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,         \
+                             struct mica_layout **out)                                                                 \
   {                                                                                                                    \
-    return by_name(m, name, a, b, out);                                                                               \
+    return by_name(m, name, a, b, out);                                                                                \
   }
 UNARY(coalesce, "coalesce")
 UNARY(right_inverse, "right-inverse")
@@ -171,7 +180,8 @@ int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, 
 {
   bool fits = size > 0 && size < (int64_t)1 << 61;
   m->err = (struct err){0};
-  if (!fits) return context_finish(m, err_set(&m->err, ERR_LAYOUT, NOWHERE, "a complement in size %lld", (long long)size));
+  if (!fits)
+    return context_finish(m, err_set(&m->err, ERR_LAYOUT, NOWHERE, "a complement in size %lld", (long long)size));
   struct mica_layout of = {.m = m, .l = lay_int(begin(m), EX_C(size), EX_C(1))};
   return by_name(m, "complement", a, &of, out);
 }

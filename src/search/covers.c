@@ -92,13 +92,16 @@ static int one_derivation(const struct inside *x, enum op op, int a)
   return -1;
 }
 
+// Is the oracle off?
+static bool blind(const struct inside *x) { return x->w->pl->o->off >> PRUNE_EXPR & 1; }
+
 static const char *why_no_map(const struct inside *x, const struct node *n, int a, int b)
 {
   const struct table *t = table_of(x);
   const struct value *va = &t->v[a], *vb = b < 0 ? NULL : &t->v[b];
   struct expr *ex = x->w->by[x->table]->ex;
   if (vb && ((va->phase == VARYING && vb->phase == AFTER) || (va->phase == AFTER && vb->phase == VARYING))) return "rule `phase`";
-  if (!expr_sub(ex, abstract_map(ex, n->op, &n->a, va->e, vb ? vb->e : 0)))
+  if (!blind(x) && !expr_sub(ex, abstract_map(ex, n->op, &n->a, va->e, vb ? vb->e : 0)))
     return "rule `expr`: no such subexpression in what the axioms make of the program";
   return t->cut ? "cut by --max-values" : "rule `shape`, or not an operator that the search tries for this program";
 }
@@ -110,6 +113,19 @@ static bool walk_map(struct inside *x, int k, const struct node *n)
   if (try_derivations(x, k, n->op, a, b, n->out, &any)) return true;
   const char *why = any ? "leads nowhere" : op_rows[n->op].rule == RULE_CONTRACT ? "rule `expr` or `shape`" : why_no_map(x, n, a, b);
   return lost(x->w, x->node, k, op_rows[n->op].name, why);
+}
+
+// The root of a mean of squares, as the program may have it; of each class that it may run over.
+static bool walk_rms(struct inside *x, int k, const struct node *n, int a)
+{
+  const struct table *t = table_of(x);
+  int square = one_derivation(x, OP_SQUARE, a);
+  for (int d = 0; d < t->nd && square >= 0; d++) {
+    bool mean = t->d[d].op == (x->loop ? OP_ACCUM_MEAN : OP_MEAN) && t->d[d].a == square;
+    int v = mean ? one_derivation(x, OP_SQRT, x->w->owner[x->table][d]) : -1;
+    if (v >= 0 && go_on(x, k, n->out, v)) return true;
+  }
+  return false;
 }
 
 // A reduction, or an accumulator of a loop that is none: sums of extents of 1 and parts of sums may be skipped.
@@ -125,11 +141,9 @@ static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op)
     if (!x->loop || op_rows[op].rule == RULE_REDUCE) any = true;
     if (!x->loop || op_rows[op].rule == RULE_REDUCE ? go_on(x, k, n->out, a) : try_derivations(x, k, OP_ACCUM, a, -1, n->out, &any)) return true;
   }
-  if (op == OP_ACCUM_RMS || op == OP_MEAN) { // x / rms as the program may have it
-    int v = op == OP_MEAN ? -1 : one_derivation(x, OP_SQRT, one_derivation(x, x->loop ? OP_ACCUM_MEAN : OP_MEAN, one_derivation(x, OP_SQUARE, a)));
-    if (v >= 0 && go_on(x, k, n->out, v)) return true;
-  }
-  return lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : "rule `expr`: no such sum in what the axioms make of the program");
+  if (op == OP_ACCUM_RMS && walk_rms(x, k, n, a)) return true;
+  const char *why = blind(x) ? "more operators than a block may have" : "rule `expr`: no such sum in what the axioms make of the program";
+  return lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : why);
 }
 
 static bool walk_accum(struct inside *x, int k, const struct node *n)

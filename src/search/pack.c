@@ -101,10 +101,7 @@ static bool add_derivation(struct table *t, struct arena *mem, const struct spac
 {
   struct value v = *hashes;
   if (!known_instance(t, d) || !value_derive(s, t, d, &v)) return false;
-  if (owner == t->n) {
-    v.depth = 1 + MAX(t->v[d->a].depth, d->b < 0 ? 0 : t->v[d->b].depth);
-    PUSH(mem, t->v, t->n, t->cap) = v;
-  }
+  if (owner == t->n) PUSH(mem, t->v, t->n, t->cap) = v;
   struct value *to = &t->v[owner];
   if (to->has != v.has || to->stored != v.stored || to->phase != v.phase) return false;
   d->next = to->der;

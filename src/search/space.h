@@ -21,6 +21,7 @@
 //   abstract.c  normal form of an operator's result
 //   pairs.c     pairs of expressions that the oracle refuses
 //   values.c    all values of one schedule (saturation)
+//   prefixes.c  what is tried where no oracle prunes
 //   extract.c   the graphs that compute given values
 //   work.c      what a structure does, as far as its cost goes
 //   cost.c      seconds of a sized kernel
@@ -185,7 +186,6 @@ struct value {
   struct finger f;   // dropped once the schedule is done
   int leaf;          // device tensor it is loaded from, or -1
   int der;           // first derivation, or -1
-  int depth;         // operators on the longest path of its first derivation
 };
 
 // Operators worth trying for this program: elementwise ones with their attributes.
@@ -240,6 +240,24 @@ void table_open(struct table *t, struct arena *mem, struct worker *w, const stru
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
 // What one operator makes of values of t, as masks and phase; false where it fits none.
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v);
+
+// ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
+
+struct made {        // values, by number
+  int n, cap, *v;
+};
+struct prefixes {
+  int leaves;        // values from 0 that are loaded
+  int max_ops, roots; // operators of a graph, and how many of their results it may end in
+  int most;          // prefixes of one length
+  void *arg;
+  // Tries all operators on value x, with value y <= x where y >= 0. `left` more may follow; of what they make it keeps
+  // what is of use then, appends that to `made` in mem, and returns false where that met a limit.
+  bool (*apply)(void *arg, int x, int y, int left, struct arena *mem, struct made *made);
+  int (*least)(void *arg, int v); // operators that must follow v before a graph can end in what they make of it
+};
+// Calls apply() for every value and pair that some prefix of a graph holds, each once. false: a limit was met.
+bool prefixes_walk(const struct prefixes *a);
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
 

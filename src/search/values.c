@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+// Without an oracle: prefixes of one length, at most so many times the limit on values, which counts up to so many here.
+enum { PREFIXES = 16, MOST_VALUES = 1 << 18 };
 
 struct run {
   struct table *t;
@@ -18,7 +20,12 @@ struct run {
   const struct space *s;
   const struct vocabulary *voc;
   unsigned off;
-  int deepest; // where the oracle is off, what ends the saturation
+  bool counted; // no oracle: what may be tried is a matter of how many operators are left (prefixes.c)
+  bool outputs; // and nothing but the program's outputs is wanted
+  int left;
+  struct arena *made_mem;
+  struct made *made;
+  struct arena_mark mark; // of scratch, before the fingerprint of what is tried
   mask grid, loop; // pieces that the block (iteration) index fixes
   enum prune map_rule, product_rule; // what forbids an elementwise operator, a product of the pair at hand; PRUNES: nothing
   enum phase phase; // of what the pair makes
@@ -166,16 +173,56 @@ static bool wrong(struct run *r, const struct value *v)
   return true;
 }
 
+// Operators that must follow before a kernel can save what they make of *v; 99: none can. A block index that is fixed
+// stays so, and an operator sums over one class, an accumulator over the loop too.
+static int least_after(const struct run *r, const struct value *v)
+{
+  int least = 99;
+  mask has;
+  bool saveable = value_saveable(r->s, r->t, v, &has);
+  if (!r->outputs) return !saveable;
+  for (int o = 0; o < r->s->nout; o++) {
+    mask full = r->s->visit[r->s->out[o]].full;
+    if (saveable && has == full) return 0;
+    if (v->has & ~v->stored & ~r->loop & ~full) continue;
+    int sums = v->phase == VARYING, classes = 0;
+    for (int c = 0; c < r->s->nclass; c++) classes += (v->stored & ~full & all_of(c)) != 0;
+    least = MIN(least, MAX(1, MAX(sums, classes)));
+  }
+  return least;
+}
+
+// Has *v, of which masks and phase are known, no use with the operators that are left?
+static bool useless(struct run *r, const struct value *v)
+{
+  if (!r->counted) return false;
+  r->mark = arena_mark(&r->w->scratch);
+  return least_after(r, v) > r->left && !prune(r, PRUNE_SIZE);
+}
+
+// Is *v the last of a graph, and no output?
+static bool ends_wrong(struct run *r, const struct value *v)
+{
+  if (!r->counted || !r->outputs || r->left) return false;
+  for (int o = 0; o < r->s->nout; o++)
+    if (v->has == r->s->visit[r->s->out[o]].full && v->hash == r->w->ref.hash[r->s->out[o]]) return false;
+  return !prune(r, PRUNE_SIZE);
+}
+
+// The value equal to *v, -1 where that is wrong.
+static int place(struct run *r, struct value *v)
+{
+  int n = r->t->n, at = wrong(r, v) || ends_wrong(r, v) ? -1 : intern(r, v);
+  if (r->counted && at < n) arena_reset(&r->w->scratch, r->mark);
+  if (r->counted && at >= 0) PUSH(r->made_mem, r->made->v, r->made->n, r->made->cap) = at;
+  return at;
+}
+
 static void record(struct run *r, struct value *v, const struct deriv *d)
 {
-  v->depth = 1 + MAX(r->t->v[d->a].depth, d->b < 0 ? 0 : r->t->v[d->b].depth);
-  if (v->depth > r->deepest) {
-    prune(r, PRUNE_SIZE);
-    return;
-  }
   v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
-  if (wrong(r, v)) return;
-  int i = intern(r, v);
+  int i = place(r, v);
+  if (i < 0) return;
   struct value *in = &r->t->v[i];
   PUSH(r->mem, r->t->d, r->t->nd, r->t->dcap) = *d;
   r->t->d[r->t->nd - 1].next = in->der;
@@ -232,6 +279,7 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
   if (refused(r, a, b, bit)) return;
   struct value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
+  if (useless(r, &v)) return;
   v.e = map_expr(r, in, a, b);
   if (!alive_pair(r, v.e, a, b, bit) || !map_finger(r, in, a, b, &v.f)) return;
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
@@ -269,7 +317,7 @@ static void try_fold(struct run *r, enum op op, int x, int c)
   bool accum = op_rows[op].rule == RULE_ACCUM, mean = op_rows[op].flags & MEAN;
   mask over = fold_over(r, op, a, c);
   struct value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
-  if (mean && over != all_of(c)) return;
+  if ((mean && over != all_of(c)) || useless(r, &v)) return;
   if (!alive(r, v.e = fold_expr(r, op, a, c, over))) return;
   fold_finger(r, op, a, over, &v.f);
   record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
@@ -290,7 +338,7 @@ static void try_product(struct run *r, int x, int y, int c)
   if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
   mask over = a->stored & all_of(c);
   struct value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
-  if (!alive(r, v.e = product_expr(r, a, b, over))) return;
+  if (useless(r, &v) || !alive(r, v.e = product_expr(r, a, b, over))) return;
   finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
   record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
 }
@@ -387,12 +435,51 @@ void table_open(struct table *t, struct arena *mem, struct worker *w, const stru
   for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
 }
 
+struct counted {
+  struct run r;
+  const struct search_opts *o;
+};
+
+static bool counted_apply(void *arg, int x, int y, int left, struct arena *mem, struct made *made)
+{
+  struct counted *c = arg;
+  struct run *r = &c->r;
+  r->left = left, r->made_mem = mem, r->made = made;
+  if (y < 0) unary(r, x);
+  else binary(r, x, y);
+  return r->t->n <= c->o->max_values && !(c->o->stop && *c->o->stop);
+}
+
+static int counted_least(void *arg, int v)
+{
+  const struct counted *c = arg;
+  return least_after(&c->r, &c->r.t->v[v]);
+}
+
+// Where no oracle ends it, the number of operators does.
+static void saturate_counted(struct run *r, const struct search_opts *o)
+{
+  struct counted c = {*r, o};
+  c.r.counted = true, c.r.outputs = o->max_kernel_ops == 1;
+  const struct prefixes p = {.leaves = r->t->n,
+                             .max_ops = MIN(o->max_block_ops, MAX_PICK - 1),
+                             .roots = c.r.outputs ? r->s->nout : MAX_ROOTS,
+                             .most = PREFIXES * MIN(o->max_values, MOST_VALUES),
+                             .arg = &c,
+                             .apply = counted_apply,
+                             .least = counted_least};
+  r->t->cut = !prefixes_walk(&p) && !(o->stop && *o->stop);
+}
+
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
               const struct device *dev, int ndev, const struct search_opts *o)
 {
   struct run r = run_of(t, mem, w, f, voc, o);
-  r.deepest = o->off >> PRUNE_EXPR & 1 ? o->max_block_ops : 1 << 20;
   table_open(t, mem, w, f, voc, dev, ndev, o);
+  if (o->off >> PRUNE_EXPR & 1) {
+    saturate_counted(&r, o);
+    return;
+  }
   for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
     if (t->n > o->max_values) {
       t->cut = true;

@@ -68,7 +68,10 @@ static void operand_compile(struct sim *s, const struct tile_atom *t, int i, str
   if (want->kind == OPND_MATRIX) op->ninner = (int)(want->extent[0][0] * want->extent[0][1]);
   if (op->ninner) op->inner = table(s, op->t->inner, op->ninner);
   if (want->kind == OPND_BOX && op->mem == MEM_GL)
-    for (int d = 0; d < s->k->maps[op->t->map].rank; d++) op->coord[d] = code_slot(s, op->t->coord[d]);
+    for (int d = 0; d < s->k->maps[op->t->map].rank; d++) {
+      op->coord[d] = code_slot(s, op->t->coord[d]);
+      for (int m = 0; m < t->nmodes; m++) op->coord_stride[d][m] = code_slot(s, op->t->coord_stride[d][m]);
+    }
 }
 
 static const int32_t *tv_table(struct sim *s, const struct instr_operand *o, int threads)
@@ -197,7 +200,6 @@ static int spec(struct sim *s, const struct tile_stmt *t)
 
 static int statement(struct sim *s, const struct tile_stmt *t)
 {
-  if (t->kind == STMT_LET && t->group < 0) return let(s, t);
   if (t->kind == STMT_LET) return let(s, t);
   if (t->kind == STMT_FOR) return loop(s, t);
   if (t->kind == STMT_IF) return condition(s, t);

@@ -69,7 +69,7 @@ struct sim_operand {
   int offset, stride[TILE_MODES], peer; // slots; peer -1: the block's own memory
   int nguards;
   struct sim_guard guard[TILE_DIMS];
-  int coord[TILE_DIMS];   // of a box in global memory
+  int coord[TILE_DIMS], coord_stride[TILE_DIMS][TILE_MODES]; // of a box in global memory
   int ninner;
   const int32_t *inner;   // fragments, tiles: offsets of their elements
   bool written;           // an output

@@ -12,15 +12,23 @@ struct box {
   int64_t coord[TILE_DIMS], size[TILE_DIMS], stride[TILE_DIMS], at, n;
 };
 
-static bool box_begin(struct warp *w, const struct sim_atom *a, int lane, bool load, struct box *b)
+static int64_t coordinate(const struct walk *it, const struct sim_operand *op, int d, int lane)
 {
+  int64_t c = code_eval(it->w, op->coord[d])->v[lane];
+  for (int m = 0; m < it->a->t->nmodes; m++) c += it->mode[m] * code_eval(it->w, op->coord_stride[d][m])->v[lane];
+  return c;
+}
+
+static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
+{
+  struct warp *w = it->w;
+  const struct sim_atom *a = it->a;
   *b = (struct box){.w = w, .a = a, .lane = lane, .global = load, .shared = !load, .n = 1};
-  struct walk it = walk_begin(w, a);
   struct place p;
   int map = a->op[b->global].t->map;
   b->map = &w->s->k->maps[map];
   for (int d = 0; d < b->map->rank; d++) {
-    b->coord[d] = code_eval(w, a->op[b->global].coord[d])->v[lane];
+    b->coord[d] = coordinate(it, &a->op[b->global], d, lane);
     b->size[d] = code_eval(w, w->s->maps[map].size[d])->v[lane];
     b->stride[d] = code_eval(w, w->s->maps[map].stride[d])->v[lane];
     b->n *= b->map->box[d];
@@ -29,7 +37,7 @@ static bool box_begin(struct warp *w, const struct sim_atom *a, int lane, bool l
       return false;
     }
   }
-  walk_place(&it, b->shared, &p);
+  walk_place(it, b->shared, &p);
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;
   if (byte % ALIGNED)
@@ -62,6 +70,7 @@ static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool w
   }
   access_init(x, b->w, b->a, o, per * b->a->op[o].bytes), access_elements(x, &p);
   x->write = write, x->async = true, x->one = b->lane, x->agent = agent, x->clock = clock;
+  x->atomic = write && b->a->t->row->sem == SEM_TMA_RED;
   if (!x->mask || !access_reach(x)) return;
   if (!global) shadow_shared(x);
   else shadow_global(x);
@@ -88,20 +97,25 @@ static void load_box(const struct box *b, int agent, uint32_t clock)
   }
 }
 
+static void load_one(const struct walk *it, int lane)
+{
+  struct warp *w = it->w;
+  const struct sim_atom *a = it->a;
+  struct box b;
+  struct mbar *bar = mbar_find(w, a, 2, lane);
+  if (!bar || !box_begin(it, lane, true, &b)) return;
+  if (!bar->fenced)
+    report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy", a->op[2].buffer->name);
+  load_box(&b, bar->copies, bar->clock);
+  int64_t bytes = b.n * a->op[0].bytes;
+  w->s->r->counts.bulk_bytes[0] += bytes, w->s->r->counts.elements += b.n;
+  mbar_copied(w, bar, bytes);
+}
+
 enum go sem_tma_load(struct warp *w, const struct sim_atom *a)
 {
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct box b;
-    struct mbar *bar = mbar_find(w, a, 2, lane);
-    if (!bar || !box_begin(w, a, lane, true, &b)) continue;
-    if (!bar->fenced)
-      report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy", a->op[2].buffer->name);
-    load_box(&b, bar->copies, bar->clock);
-    int64_t bytes = b.n * a->op[0].bytes;
-    w->s->r->counts.bulk_bytes[0] += bytes, w->s->r->counts.elements += b.n;
-    mbar_copied(w, bar, bytes);
-  }
+  for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it))
+    for (uint32_t m = w->active; m; m &= m - 1) load_one(&it, __builtin_ctz(m));
   return GO_ON;
 }
 
@@ -130,7 +144,6 @@ static void store_box(const struct box *b)
     pieces(b, b->shared, i, n, per, false, w->bulk.agent, w->bulk.clock, &from);
     for (int64_t j = i; j < i + n * per; j += LANES) {
       pieces(b, b->global, j, (int)MIN(LANES, i + n * per - j), 1, true, w->bulk.agent, w->bulk.clock, &to);
-      to.atomic = b->a->t->row->sem == SEM_TMA_RED;
       for (int64_t e = j; e < MIN(j + LANES, i + n * per); e++) {
         int piece = (int)(e - i) / per, l = (int)(e - j);
         if (from.mask >> piece & 1 && to.mask >> l & 1)
@@ -143,12 +156,12 @@ static void store_box(const struct box *b)
 enum go sem_tma_store(struct warp *w, const struct sim_atom *a)
 {
   sync_open(w, &w->bulk);
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct box b;
-    if (!box_begin(w, a, lane, false, &b)) continue;
-    store_box(&b);
-    w->s->r->counts.bulk_bytes[1] += b.n * a->op[0].bytes, w->s->r->counts.elements += b.n;
-  }
+  for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it))
+    for (uint32_t m = w->active; m; m &= m - 1) {
+      struct box b;
+      if (!box_begin(&it, __builtin_ctz(m), false, &b)) continue;
+      store_box(&b);
+      w->s->r->counts.bulk_bytes[1] += b.n * a->op[0].bytes, w->s->r->counts.elements += b.n;
+    }
   return GO_ON;
 }

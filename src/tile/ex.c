@@ -1,6 +1,6 @@
 // The pool of integer expressions, and sums and products. A node is interned by its content, so equal expressions are
-// equal numbers; what a new node is folded to is decided before it is made, by the files that ex_pool.h lists. Constants
-// never touch the pool.
+// equal numbers; what a new node is folded to is decided before it is made, by the files that ex_pool.h lists.
+// Constants never touch the pool.
 #include "tile/ex_pool.h"
 
 #include <string.h>

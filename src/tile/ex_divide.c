@@ -60,7 +60,8 @@ static ex by_multiple(struct ex_pool *p, ex t, int64_t k, int64_t d)
 }
 
 // a = d * quotient + rest, for a number d.
-static void split_number(struct ex_pool *p, const struct terms *a, int64_t d, struct terms *quotient, struct terms *rest)
+static void split_number(struct ex_pool *p, const struct terms *a, int64_t d, struct terms *quotient,
+                         struct terms *rest)
 {
   int64_t whole = ex_floor(a->c, d);
   terms_const(p, quotient, whole);
@@ -83,8 +84,10 @@ static void split_term(struct ex_pool *p, const struct terms *a, const struct mo
   terms_const(p, rest, a->c);
   for (int i = 0; i < a->n; i++) {
     mono_of(p, a->t[i], a->k[i], &m);
-    if (mono_divide(&m, d, &q)) terms_add(p, quotient, mono_done(p, &q), 1);
-    else terms_add(p, rest, a->t[i], a->k[i]);
+    if (mono_divide(&m, d, &q))
+      terms_add(p, quotient, mono_done(p, &q), 1);
+    else
+      terms_add(p, rest, a->t[i], a->k[i]);
   }
 }
 
@@ -111,9 +114,12 @@ static bool split(struct ex_pool *p, const struct terms *a, ex d, struct terms *
 {
   struct mono m;
   quotient->n = rest->n = 0, quotient->c = rest->c = 0;
-  if (ex_is_const(d)) split_number(p, a, ex_value(d), quotient, rest);
-  else if (mono_of_ex(p, d, &m)) split_term(p, a, &m, quotient, rest);
-  else split_sum(p, a, d, quotient, rest);
+  if (ex_is_const(d))
+    split_number(p, a, ex_value(d), quotient, rest);
+  else if (mono_of_ex(p, d, &m))
+    split_term(p, a, &m, quotient, rest);
+  else
+    split_sum(p, a, d, quotient, rest);
   return quotient->n || quotient->c;
 }
 
@@ -256,8 +262,7 @@ ex ex_mod(struct ex_pool *p, ex a, ex d)
   if (!allowed(p, d)) return EX_C(0);
   if (d == EX_C(1) || a == d) return EX_C(0);
   if (within(p, a, d)) return a;
-  if (ex_is_const(d) && same_quotient(ex_range(p, a), ex_value(d), &q))
-    return ex_sub(p, a, ex_mul(p, EX_C(q), d));
+  if (ex_is_const(d) && same_quotient(ex_range(p, a), ex_value(d), &q)) return ex_sub(p, a, ex_mul(p, EX_C(q), d));
   if (ex_is(p, a, EX_MOD) && ex_divides(p, d, ex_node(p, a)->arg[1])) return ex_mod(p, ex_node(p, a)->arg[0], d);
   terms_of(p, a, &s);
   if (split(p, &s, d, &quotient, &rest)) return ex_mod(p, terms_done(p, &rest), d);

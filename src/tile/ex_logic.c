@@ -5,13 +5,14 @@
 
 // ---- lower bounds ----
 
-// A bound below x that its range alone does not give: one term k * t replaced by something not larger. x mod d is less than
-// d, min(a, b) is neither more than a nor than b, and both matter where d, a and b are symbols that cancel.
+// A bound below x that its range alone does not give: one term k * t replaced by something not larger. x mod d is less
+// than d, min(a, b) is neither more than a nor than b, and both matter where d, a and b are symbols that cancel.
 static int looser(struct ex_pool *p, ex t, int64_t k, ex bound[2])
 {
   const struct ex_node *n = ex_node(p, t);
   if (k < 0 && n->kind == EX_MOD && !ex_is_const(n->arg[1])) return bound[0] = ex_sub(p, n->arg[1], EX_C(1)), 1;
-  if ((k < 0 && n->kind == EX_MIN) || (k > 0 && n->kind == EX_MAX)) return bound[0] = n->arg[0], bound[1] = n->arg[1], 2;
+  if ((k < 0 && n->kind == EX_MIN) || (k > 0 && n->kind == EX_MAX))
+    return bound[0] = n->arg[0], bound[1] = n->arg[1], 2;
   return 0;
 }
 

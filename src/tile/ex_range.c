@@ -44,8 +44,7 @@ static int64_t corner(int64_t a, int64_t d) // floor(a / d) with infinities
 static struct ex_range quotient(struct ex_range a, struct ex_range d)
 {
   d.lo = MAX(d.lo, 1), d.hi = MAX(d.hi, d.lo);
-  return (struct ex_range){corner(a.lo, a.lo < 0 ? d.lo : d.hi),
-                           corner(a.hi, a.hi < 0 ? d.hi : d.lo)};
+  return (struct ex_range){corner(a.lo, a.lo < 0 ? d.lo : d.hi), corner(a.hi, a.hi < 0 ? d.hi : d.lo)};
 }
 
 // A remainder is a multiple of what divides both, so it stays so much below the divisor.

@@ -162,10 +162,7 @@ bool mono_of_ex(const struct ex_pool *p, ex x, struct mono *m)
   return n->n == 1 && !n->c ? mono_of(p, n->arg[0], n->coef[0], m), true : false;
 }
 
-static ex factors(struct ex_pool *p, int n, const ex *f)
-{
-  return n == 1 ? f[0] : ex_make(p, EX_PROD, n, f, NULL, 0);
-}
+static ex factors(struct ex_pool *p, int n, const ex *f) { return n == 1 ? f[0] : ex_make(p, EX_PROD, n, f, NULL, 0); }
 
 ex mono_product(struct ex_pool *p, ex a, ex b)
 {
@@ -185,8 +182,10 @@ bool mono_divide(const struct mono *a, const struct mono *b, struct mono *q)
   q->k = a->k / b->k, q->n = 0;
   int j = 0;
   for (int i = 0; i < a->n; i++) {
-    if (j < b->n && a->f[i] == b->f[j]) j++;
-    else q->f[q->n++] = a->f[i];
+    if (j < b->n && a->f[i] == b->f[j])
+      j++;
+    else
+      q->f[q->n++] = a->f[i];
   }
   return j == b->n;
 }
@@ -195,9 +194,12 @@ void mono_gcd(const struct mono *a, const struct mono *b, struct mono *g)
 {
   g->k = ex_gcd(a->k, b->k), g->n = 0;
   for (int i = 0, j = 0; i < a->n && j < b->n;) {
-    if (a->f[i] == b->f[j]) g->f[g->n++] = a->f[i], i++, j++;
-    else if (a->f[i] < b->f[j]) i++;
-    else j++;
+    if (a->f[i] == b->f[j])
+      g->f[g->n++] = a->f[i], i++, j++;
+    else if (a->f[i] < b->f[j])
+      i++;
+    else
+      j++;
   }
 }
 

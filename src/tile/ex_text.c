@@ -9,15 +9,21 @@ static const struct {
   const char *op;
   int level;
 } ops[] = {
-    [EX_DIV] = {"/", TERM},    [EX_MOD] = {"%", TERM},      [EX_XOR] = {"^", BIT_XOR}, [EX_AND] = {"&", BIT_AND},
-    [EX_SHR] = {">>", SHIFT},  [EX_LT] = {"<", LESS},       [EX_EQ] = {"==", EQUAL},   [EX_BOTH] = {"&&", AND},
-    [EX_EITHER] = {"||", OR},
+    [EX_DIV] = {"/", TERM},    [EX_MOD] = {"%", TERM},   [EX_XOR] = {"^", BIT_XOR},
+    [EX_AND] = {"&", BIT_AND}, [EX_SHR] = {">>", SHIFT}, [EX_LT] = {"<", LESS},
+    [EX_EQ] = {"==", EQUAL},   [EX_BOTH] = {"&&", AND},  [EX_EITHER] = {"||", OR},
 };
 
 static void print(const struct ex_pool *p, ex x, int level, struct str *out);
 
-static void open(struct str *out, int level, int own) { if (own < level) str_add(out, "("); }
-static void close(struct str *out, int level, int own) { if (own < level) str_add(out, ")"); }
+static void open(struct str *out, int level, int own)
+{
+  if (own < level) str_add(out, "(");
+}
+static void close(struct str *out, int level, int own)
+{
+  if (own < level) str_add(out, ")");
+}
 
 static bool divided(const struct ex_pool *p, ex x) { return ex_is(p, x, EX_DIV) || ex_is(p, x, EX_MOD); }
 
@@ -122,11 +128,16 @@ static void print(const struct ex_pool *p, ex x, int level, struct str *out)
     return;
   }
   const struct ex_node *n = ex_node(p, x);
-  if (n->kind == EX_VAR) str_add(out, "%s", n->name);
-  else if (n->kind == EX_SUM) sum(p, n, level, out);
-  else if (n->kind == EX_MIN) call(p, "min", n, out);
-  else if (n->kind == EX_MAX) call(p, "max", n, out);
-  else if (n->kind == EX_SELECT) select_text(p, n, level, out);
+  if (n->kind == EX_VAR)
+    str_add(out, "%s", n->name);
+  else if (n->kind == EX_SUM)
+    sum(p, n, level, out);
+  else if (n->kind == EX_MIN)
+    call(p, "min", n, out);
+  else if (n->kind == EX_MAX)
+    call(p, "max", n, out);
+  else if (n->kind == EX_SELECT)
+    select_text(p, n, level, out);
   else if (n->kind == EX_PROD) {
     open(out, level, TERM);
     product(p, x, 1, out);

@@ -83,10 +83,11 @@ ex lay_cosize(struct lay_ctx *c, struct lay l)
   return last;
 }
 
+// Where the layout goes on beyond its domain: what coalesce would leave as the last.
 static int last_leaf(struct lay l)
 {
   int i = l.n - 1;
-  while (i >= 0 && l.node[i].arity != LAY_LEAF) i--;
+  while (i >= 0 && (l.node[i].arity != LAY_LEAF || l.node[i].shape == EX_C(1))) i--;
   return i;
 }
 
@@ -183,8 +184,10 @@ bool lay_injective(struct lay_ctx *c, struct lay l, bool *out)
 static int tuple_text(const struct lay_ctx *c, const struct lay_node *n, bool stride, struct str *out)
 {
   if (n->arity == LAY_LEAF) {
-    if (!stride && n->shape == EX_C(0)) str_add(out, "_");
-    else ex_text(c->ex, stride ? n->stride : n->shape, out);
+    if (!stride && n->shape == EX_C(0))
+      str_add(out, "_");
+    else
+      ex_text(c->ex, stride ? n->stride : n->shape, out);
     return 1;
   }
   int at = 1;

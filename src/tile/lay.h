@@ -3,7 +3,8 @@
 // congruent tuples of expressions (ex.h), so extents may be symbols. Operations state their post-condition; where it
 // can not be shown to hold they refuse with the reason. After CuTe's algebra, as ../../docs/tile.md describes it.
 //
-// Strides are not negative. Beyond its domain a layout goes on in its last leaf: 4:2 at 6 is 12, (2,2):(4,1) at 7 is 7.
+// Strides are not negative. Beyond its domain a layout goes on in the last leaf whose extent is not 1: 4:2 at 6 is 12,
+// (2,2,1):(4,1,9) at 7 is 7.
 //
 //   lay.c          making, sizes, evaluation, text      lay_parse.c    reading
 //   lay_algebra.c  coalesce, complement, divide, ...    lay_compose.c  composition

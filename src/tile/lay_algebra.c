@@ -2,8 +2,8 @@
 //
 //   coalesce       R(i) = L(i), no leaf of extent 1, no two neighbours that are one
 //   complement     of L in [0, size): offsets ascend with i, and L(j) + R(i) for j < |L|, i < |R| are all different and
-//                  hold all of [0, size). L's modes of stride 0 count for nothing. (L, R) is compact where the unit, the
-//                  extent times the stride of L's last mode, divides size; else it reaches beyond size
+//                  hold all of [0, size). L's modes of stride 0 count for nothing. (L, R) is compact where the unit,
+//                  the extent times the stride of L's last mode, divides size; else it reaches beyond size
 //   divide         ((tile), (rest)) = A o (B, complement(B, |A|))
 //   product        (A, complement(A, |A| * cosize(B)) o B): as many copies of A, arranged as B
 //   right inverse  L(R(i)) = i for i < |R|, and no larger R of this kind
@@ -17,7 +17,8 @@ bool flat_of(struct lay_ctx *c, struct lay l, struct flat *f)
   f->n = lay_leaves(l, f->s, f->d, LAY_LEAVES);
   if (f->n < 0) return lay_refuse(c, "a layout has more than %d extents", LAY_LEAVES);
   for (int i = 0; i < f->n; i++) {
-    if (ex_range(c->ex, f->s[i]).lo < 1) return lay_refuse(c, "extent %s is not known to be positive", lay_say(c, f->s[i]));
+    if (ex_range(c->ex, f->s[i]).lo < 1)
+      return lay_refuse(c, "extent %s is not known to be positive", lay_say(c, f->s[i]));
     if (ex_range(c->ex, f->d[i]).lo < 0) return lay_refuse(c, "stride %s may be negative", lay_say(c, f->d[i]));
   }
   return true;
@@ -43,8 +44,10 @@ void flat_coalesce(struct lay_ctx *c, struct flat *f)
   int n = 0;
   for (int i = 0; i < f->n; i++) {
     if (f->s[i] == EX_C(1)) continue;
-    if (n && f->d[i] == ex_mul(c->ex, f->s[n - 1], f->d[n - 1])) f->s[n - 1] = ex_mul(c->ex, f->s[n - 1], f->s[i]);
-    else f->s[n] = f->s[i], f->d[n++] = f->d[i];
+    if (n && f->d[i] == ex_mul(c->ex, f->s[n - 1], f->d[n - 1]))
+      f->s[n - 1] = ex_mul(c->ex, f->s[n - 1], f->s[i]);
+    else
+      f->s[n] = f->s[i], f->d[n++] = f->d[i];
   }
   f->n = n;
 }
@@ -181,6 +184,7 @@ bool lay_left_inverse(struct lay_ctx *c, struct lay l, struct lay *out)
   if (!lay_right_inverse(c, whole, out)) return false;
   ex wanted = lay_size(c, whole), got = lay_size(c, *out);
   if (wanted != got)
-    return lay_refuse(c, "%s has no left inverse: it reaches %s of %s offsets", lay_show(c, l), lay_say(c, got), lay_say(c, wanted));
+    return lay_refuse(c, "%s has no left inverse: it reaches %s of %s offsets", lay_show(c, l), lay_say(c, got),
+                      lay_say(c, wanted));
   return true;
 }

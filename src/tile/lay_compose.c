@@ -4,8 +4,8 @@
 // needs that no sum of them carries: of any two leaves the one of smaller stride ends before the other's stride.
 //
 // CuTe checks less and composes (4,2):(1,100) with (2,2):(3,2) to a layout that is not A(B(i)). Where the conditions
-// above are not known to hold, and everything is a number and small, a layout is read off the values of A(B(i)) and kept if
-// it gives all of them; else composition refuses.
+// above are not known to hold, and everything is a number and small, a layout is read off the values of A(B(i)) and
+// kept if it gives all of them; else composition refuses.
 #include "tile/lay_flat.h"
 
 enum { LARGEST = 65536 };
@@ -21,7 +21,8 @@ static bool leaf_by_rules(struct lay_ctx *c, const struct flat *a, ex s, ex d, s
       continue;
     }
     if (ex_range(c->ex, d).lo < 1 || !ex_divides(c->ex, d, n))
-      return lay_refuse(c, "neither divides stride %s the extent %s nor the extent the stride", lay_say(c, d), lay_say(c, n));
+      return lay_refuse(c, "neither divides stride %s the extent %s nor the extent the stride", lay_say(c, d),
+                        lay_say(c, n));
     ex room = ex_div(c->ex, n, d), stride = ex_mul(c->ex, d, a->d[i]);
     if (ex_true(c->ex, ex_le(c->ex, s, room))) return flat_add(c, r, s, stride);
     if (!ex_divides(c->ex, room, s))
@@ -52,7 +53,10 @@ static bool no_carries(struct lay_ctx *c, const struct flat *b)
 
 // ---- by values ----
 
-static int64_t at(const struct lay *a, int64_t i, int64_t d) { return lay_call(a, (int64_t)((uint64_t)i * (uint64_t)d)); }
+static int64_t at(const struct lay *a, int64_t i, int64_t d)
+{
+  return lay_call(a, (int64_t)((uint64_t)i * (uint64_t)d));
+}
 
 // The layout of f(i) = A(i * d), i < s, if it is one: the longest first mode that divides s, and so on.
 static bool leaf_by_values(struct lay_ctx *c, const struct lay *a, int64_t s, int64_t d, struct flat *r)
@@ -68,7 +72,8 @@ static bool leaf_by_values(struct lay_ctx *c, const struct lay *a, int64_t s, in
   return true;
 }
 
-static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *flat, ex s, ex d, bool values, struct flat *r)
+static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *flat, ex s, ex d, bool values,
+                    struct flat *r)
 {
   r->n = 0;
   if (s == EX_C(1)) return flat_add(c, r, s, lay_at(c, *a, d));
@@ -76,7 +81,8 @@ static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *f
 }
 
 // B with each leaf replaced.
-static bool each_leaf(struct lay_ctx *c, const struct lay *a, const struct flat *flat, struct lay b, bool values, struct lay *out)
+static bool each_leaf(struct lay_ctx *c, const struct lay *a, const struct flat *flat, struct lay b, bool values,
+                      struct lay *out)
 {
   struct lay_node *node = NULL;
   int n = 0, cap = 0;

@@ -1,6 +1,6 @@
 // Reading layouts: shape, and after a colon strides of the same tree; without strides they are compact in the given
-// order. An integer may be an expression of + - * / % over numbers and names; what stands in parentheses is one where an
-// operator follows, else a tuple. `_` is an extent of 0, which tilers use.
+// order. An integer may be an expression of + - * / % over numbers and names; what stands in parentheses is one where
+// an operator follows, else a tuple. `_` is an extent of 0, which tilers use.
 //
 //   layout  = ["["] tuple [":" tuple] ["]"]         tuple = item {"," item}
 //   item    = term {("+" | "-") term}               term  = atom {("*" | "/" | "%") atom}
@@ -90,7 +90,11 @@ static bool apply(struct reader *r, char op, ex a, ex b, struct lay *out)
 {
   struct ex_pool *p = r->c->ex;
   if ((op == '/' || op == '%') && ex_range(p, b).lo < 1) return wrong(r, "the divisor is not known to be positive");
-  ex x = op == '+' ? ex_add(p, a, b) : op == '-' ? ex_sub(p, a, b) : op == '*' ? ex_mul(p, a, b) : op == '/' ? ex_div(p, a, b) : ex_mod(p, a, b);
+  ex x = op == '+'   ? ex_add(p, a, b)
+         : op == '-' ? ex_sub(p, a, b)
+         : op == '*' ? ex_mul(p, a, b)
+         : op == '/' ? ex_div(p, a, b)
+                     : ex_mod(p, a, b);
   if (x == EX_C(0) && !r->strides) return wrong(r, "an extent is positive");
   return *out = lay_int(r->c, x, 0), true;
 }
@@ -102,7 +106,8 @@ static bool chain(struct reader *r, int depth, const char *ops, rule *part, stru
     struct lay right;
     ex a, b;
     r->at++;
-    if (!part(r, depth, &right) || !integer(r, *out, &a) || !integer(r, right, &b) || !apply(r, op, a, b, out)) return false;
+    if (!part(r, depth, &right) || !integer(r, *out, &a) || !integer(r, right, &b) || !apply(r, op, a, b, out))
+      return false;
   }
   return true;
 }
@@ -141,8 +146,10 @@ static bool layout(struct reader *r, struct lay *out)
   struct lay shape, stride;
   bool bracket = peek(r) == '[';
   r->at += bracket;
-  if (bracket && peek(r) == ']') shape = lay_tuple(r->c, 0, NULL);
-  else if (!tuple(r, 0, &shape)) return false;
+  if (bracket && peek(r) == ']')
+    shape = lay_tuple(r->c, 0, NULL);
+  else if (!tuple(r, 0, &shape))
+    return false;
   *out = lay_compact(r->c, shape, r->row);
   if (peek(r) == ':') {
     r->at++, r->strides = true;

@@ -1,5 +1,6 @@
 // Graphene's tile and reshape (B. Hagedorn et al., "Graphene: An IR for Optimized Tensor Computations on GPUs", section
-// 3.3), by composition. tile goes dimension by dimension: the elements of a tile are A o T, the tiles A o complement(T).
+// 3.3), by composition. tile goes dimension by dimension: the elements of a tile are A o T, the tiles A o
+// complement(T).
 #include "tile/lay_flat.h"
 
 static bool tile_one(struct lay_ctx *c, struct lay a, struct lay t, struct lay *outer, struct lay *inner, bool *partial)

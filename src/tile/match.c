@@ -22,12 +22,7 @@ const char *match_text(struct match *m, int i)
   const struct side *s = &m->side[i];
   struct str t = {0};
   str_add(&t, "%%%s:", s->v->name ? s->v->name : s->b->name ? s->b->name : "");
-  for (int l = 0; l < s->v->nlevels; l++) {
-    str_add(&t, l ? ".[" : "[");
-    lay_text(m->lay, s->v->level[l], &t);
-    str_add(&t, "]");
-  }
-  str_add(&t, "%s.%s.%s", s->v->nlevels ? "" : "[]", tile_types[s->b->type].name, tile_mem_name[s->b->mem]);
+  tile_view_text(m->l->p, m->l->k, s->view, &t);
   if (s->v->peer != EX_C(-1)) str_add(&t, " of a peer");
   const char *text = arena_strdup(m->lay->mem, str_text(&t));
   str_free(&t);
@@ -101,6 +96,7 @@ static bool shapes_fit(struct match *m)
     if (want->kind == OPND_ROW) ok = match_row(m, i), row = i;
     if (want->kind == OPND_MATRIX) ok = match_matrix(m, i, want);
     if (!ok) return false;
+    m->score++;
   }
   if (mats >= 0 && row >= 0) match_count_mats(m, mats, row);
   return true;
@@ -234,11 +230,11 @@ static int no_such(struct match *m)
 static int none_fits(struct match *m, const struct match *best)
 {
   struct str s = {0};
-  str_add(&s, "%s%s%s%s of", m->s->name, *m->s->op ? "<" : "", m->s->op, *m->s->op ? ">" : "");
-  for (int i = 0; i < m->nsides; i++) str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " ", match_text(m, i));
+  str_add(&s, "%s%s%s%s", m->s->name, *m->s->op ? "<" : "", m->s->op, *m->s->op ? ">" : "");
+  for (int i = 0; i < m->nsides; i++) str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
   const struct target_row *t = target_row(m->l->arch);
-  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name,
-                       m->nsides ? str_text(&s) : tile_specs[m->s->kind].name, best->row->name, best->why);
+  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name, str_text(&s),
+                       best->row->name, best->why);
   str_free(&s);
   return status;
 }

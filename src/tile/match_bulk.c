@@ -226,6 +226,7 @@ static bool one_box(struct match *m, int g, int s, struct dimension *d, int *n)
   }
   if (!axes_elementwise(m, false, false, &inner) || !dimensions(m, g, s, &inner, d, n)) return false;
   if (*n != m->row->n) return refuse(m, "%%%s has %d dimensions", m->side[g].b->name, *n);
+  m->score++;
   sort_dimensions(d, *n);
   for (int i = 0; i < 2; i++) m->side[i].outer = m->side[i].from, m->side[i].from = 0;
   return map_of(m, g, s, d, *n);

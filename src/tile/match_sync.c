@@ -78,6 +78,7 @@ static bool part_number(struct match *m, const struct tile_group *g, int64_t siz
 {
   struct lowering *l = m->l;
   int64_t block = ex_value(l->k->groups[l->k->threads].size);
+  if (ex_range(m->ex, g->offset).hi > block - size) return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
   bool regular = ex_divides(m->ex, EX_C(size), g->offset);
   if (!regular && !ex_is_const(g->offset)) return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
   ex offset = regular ? EX_C(-1) : g->offset;
@@ -101,6 +102,7 @@ bool match_barrier(struct match *m)
   m->atom.barrier = EX_C(0), m->atom.barrier_threads = (int)block;
   if (!strstr(m->row->text, "$B"))
     return t.size == block || refuse(m, "#%s is not the whole block of %lld threads", group_name(g), (long long)block);
+  m->score++; // the more general of the two
   if (t.size % WARP || !consecutive(&t) || !ex_divides(m->ex, EX_C(WARP), g->offset))
     return refuse(m, "#%s is neither the block nor a warp nor a number of whole, consecutive warps", group_name(g));
   return part_number(m, g, t.size);

@@ -164,21 +164,34 @@ static int constant(struct reader *r)
   return read_define(r, '@', &name, -1, s ? EX_C(s->value) : value);
 }
 
+// sm_90 means sm_90a: what a later target adds is not portable.
+static bool is_target(const struct tile_token *t, const char *name)
+{
+  size_t n = strlen(name), m = name[n - 1] == 'a' ? n - 1 : n;
+  return tile_is(t, name) || (t->kind == TILE_WORD && (size_t)t->n == m && !memcmp(t->p, name, m));
+}
+
 static int target(struct reader *r)
 {
   static const struct {
-    const char *name;
     int arch;
-  } rows[] = {{"sm_80", 80}, {"sm_86", 86}, {"sm_89", 89}, {"sm_90", 90}, {"sm_90a", 90}, {"sm_100", 100}, {"sm_100a", 100}};
+    const char *name;
+  } targets[] = {
+#define TARGET(arch, name, shared) {arch, name},
+#include "tile/target.def"
+#undef TARGET
+  };
   struct tile_nearest near = tile_nearest(r->t.kind == TILE_WORD ? read_text(r, &r->t) : "");
-  for (size_t i = 0; i < COUNT(rows); i++) {
-    if (read_word(r, rows[i].name)) return r->b.k->arch = rows[i].arch, OK;
-    tile_nearest_try(&near, rows[i].name);
+  struct str all = {0};
+  for (size_t i = 0; i < COUNT(targets); i++) {
+    if (is_target(&r->t, targets[i].name)) return str_free(&all), read_next(r), r->b.k->arch = targets[i].arch, OK;
+    tile_nearest_try(&near, targets[i].name);
+    str_add(&all, i ? ", %s" : "%s", targets[i].name);
   }
   int s = read_unexpected(r, "a target");
-  err_hint(r->e, "%s%s%sthere are sm_80, sm_86, sm_89, sm_90a, sm_100a", near.best ? "did you mean `" : "",
-           near.best ? near.best : "", near.best ? "`? " : "");
-  return s;
+  if (near.best) err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
+  else err_hint(r->e, "there are %s", str_text(&all));
+  return str_free(&all), s;
 }
 
 static int cluster(struct reader *r)

@@ -1,5 +1,6 @@
 // Programs to texts that read back to the same program. Types are written out, with strides wherever they are not those
 // that the file's order gives.
+#include "tile/match.h"
 #include "tile/parse.h"
 
 #include <string.h>
@@ -208,7 +209,9 @@ static void kernel(struct tile_printer *o)
 {
   const struct tile_kernel *k = o->k;
   int mark = tile_scope_open(&o->scope);
-  str_add(o->out, "\nkernel %s {\n  target sm_%d%s\n", k->name, k->arch, k->arch >= 90 ? "a" : "");
+  const struct target_row *target = target_row(k->arch);
+  str_add(o->out, "\nkernel %s {\n", k->name);
+  if (target) line(o, 1), str_add(o->out, "target %s\n", target->name);
   if (k->cluster != 1) str_add(o->out, "  cluster %d\n", k->cluster);
   for (int i = 0; i < k->nparams; i++) param(o, k->params[i]);
   for (int i = 0; i < k->nbuffers; i++)

@@ -17,8 +17,8 @@ enum reason {
   WHOLE,      // held with rule `whole` off
   SQUARE,     // held with rule `square` off
   SHAPE,      // held with rule `shape` off
-  EXPR,       // removed by rule `expr`, and the axioms do not prove it equal to the program
-  VOCABULARY, // an operator that the program has not, in place of one that it has
+  EXPR,       // removed by rule `expr`, and the axioms do not prove it equal to the program; held with all these off
+  VOCABULARY, // an operator that the program has not, in place of one that it has; a mean of parts of a sum
   REASONS,
 };
 static const char *const names[REASONS] = {"held", "joins", "axes", "whole", "square", "shape", "expr", "vocabulary"};
@@ -47,7 +47,7 @@ static const struct row {
     {"sum of products", false, "program p { X: f32[4, 4]\n Y: f32[4, 4]\n return sum(X * Y, dim=1) }",
      {"mul sum matmul accum accum_sum", 3, 2, 0, 0}, {48, 8, 0}, {10, 11, 19, 0, 0, 0, 0, 0}},
     {"norm", false, "program p { X: f32[4, 4]\n return sqrt(mean(square(X), dim=1)) }",
-     {"square sqrt mul mean sum mul_scalar=0.25 accum accum_sum accum_mean accum_rms", 3, 2, 0, 0}, {126, 6, 0}, {26, 0, 34, 0, 0, 0, 42, 18}},
+     {"square sqrt mul mean sum mul_scalar=0.25 accum accum_sum accum_mean accum_rms", 3, 2, 0, 0}, {126, 6, 0}, {26, 0, 34, 0, 0, 0, 24, 36}},
     {"gated product", false, "program p { X: f32[2, 4]\n W: f32[4, 2]\n V: f32[4, 2]\n return matmul(X, W) * matmul(X, V) }",
      {"matmul mul sum accum accum_sum", 3, 1, 0, 0}, {14, 3, 0}, {3, 0, 0, 0, 0, 8, 0, 0}},
     {"lora", true, "program p { X: f32[2, 4]\n W: f32[4, 4]\n A: f32[4, 2]\n B: f32[2, 4]\n return matmul(X, W) + matmul(matmul(X, A), B) }",
@@ -75,7 +75,7 @@ static const struct row {
     {"sum of products of 4", true, "program p { X: f32[4, 4]\n Y: f32[4, 4]\n return sum(X * Y, dim=1) }",
      {"mul sum matmul accum accum_sum", 4, 1, 0, 0}, {64, 8, 0}, {26, 30, 0, 0, 0, 0, 0, 0}},
     {"norm of 4", true, "program p { X: f32[4, 4]\n return sqrt(mean(square(X), dim=1)) }",
-     {"square sqrt mul mean sum mul_scalar=0.25 accum accum_sum accum_mean accum_rms", 4, 1, 0, 0}, {322, 14, 0}, {86, 12, 0, 0, 0, 0, 118, 92}},
+     {"square sqrt mul mean sum mul_scalar=0.25 accum accum_sum accum_mean accum_rms", 4, 1, 0, 0}, {322, 14, 0}, {86, 12, 0, 0, 0, 0, 64, 146}},
     {"maximum of 4", true, "program p { X: f32[4, 4]\n Y: f32[4, 4]\n return max(X, dim=1) * Y }",
      {"max mul accum", 4, 1, 0, 0}, {84, 3, 0}, {15, 66, 0, 0, 0, 0, 0, 0}},
     {"activation of 4", true, "program p { X: f32[4, 4]\n W: f32[4, 4]\n return relu(matmul(X, W)) }",
@@ -209,27 +209,65 @@ struct trial_case {
   struct cover *c;
 };
 
-// Gives those without a reason this one where the space holds them with a rule off (PRUNES: none).
-static void ask(struct trial_case *t, enum prune off, enum reason reason)
+enum {
+  OFF_WHOLE = 1 << PRUNE_WHOLE,
+  OFF_SQUARE = 1 << PRUNE_SQUARE,
+  OFF_SHAPE = 1 << PRUNE_SHAPE,
+  OFF_ALL = OFF_WHOLE | OFF_SQUARE | OFF_SHAPE | 1 << PRUNE_EXPR
+};
+
+// Gives those without a reason this one where the space holds them with these rules off. accum_rms is three operators
+// where there is no loop, and idle loops are none; without the oracle the limit on operators is all that bounds a
+// space.
+static void ask(struct trial_case *t, unsigned off, enum reason reason)
 {
   struct search_opts o = {.max_kernel_ops = 1,
-                          .max_block_ops = t->r->l.max_ops,
+                          .max_block_ops = t->r->l.max_ops + (strstr(t->r->l.ops, "accum_rms") ? 2 : 0),
                           .max_values = 60000,
                           .threads = 1,
                           .seed = 7,
-                          .off = off < PRUNES ? 1u << off : 0};
+                          .off = off};
   struct graph **open = NEWS(t->mem, struct graph *, t->n + 1);
   struct cover *c = NEWS(t->mem, struct cover, t->n + 1);
   struct err e = {0};
   int n = 0;
   for (int i = 0; i < t->n; i++)
     if (t->reason[i] == REASONS) open[n++] = t->g[i];
+  if (!n) return;
   assert_int_equal(search_covers(t->mem, t->p, &machine, &o, n, open, c, &e), OK);
   for (int i = 0, k = 0; i < t->n; i++) {
     if (t->reason[i] != REASONS) continue;
     t->c[i] = c[k++];
     if (t->c[i].held) t->reason[i] = reason;
   }
+}
+
+static bool has_products(const struct graph *p)
+{
+  bool any = false;
+  for (int i = 0; i < p->nnodes; i++) {
+    enum abstract ae = op_rows[p->nodes[i].op].abstract;
+    any |= ae == AE_MUL || ae == AE_DIV || ae == AE_MATMUL;
+  }
+  return any;
+}
+
+// Is a mean taken of each iteration's part of what the loop cuts?
+static bool mean_of_parts(const struct graph *b, const struct node *n)
+{
+  bool cut = false;
+  for (int i = 0; i < b->nnodes; i++) cut |= b->nodes[i].op == OP_ITER && b->nloop && b->nodes[i].a.fmap[0] == n->a.dim;
+  return cut && n->op == OP_MEAN && b->tensors[n->in[0]].phase == VARYING;
+}
+
+// Has g an operator that the search does not try for p?
+static bool foreign(const struct graph *p, struct graph *g)
+{
+  const struct graph *b = block_of(g)->sub;
+  bool any = false;
+  for (int i = 0; i < b->nnodes; i++)
+    any |= mean_of_parts(b, &b->nodes[i]) || (b->nodes[i].op == OP_MUL && !has_products(p));
+  return any;
 }
 
 // ---- one program ---------------------------------------------------------------------------------------------------
@@ -299,13 +337,12 @@ static int reasons(struct arena *mem, const struct row *r, const struct graph *p
     t.reason[i] = way[i] = REASONS, t.g[i] = f->brute.found[i].g;
     if (!naive_has(&f->ours, f->brute.found[i].key)) t.g[i] = representative(mem, p, t.g[i], &way[i]);
   }
-  ask(&t, PRUNES, HELD), ask(&t, PRUNE_WHOLE, WHOLE), ask(&t, PRUNE_SQUARE, SQUARE), ask(&t, PRUNE_SHAPE, SHAPE);
+  ask(&t, 0, HELD), ask(&t, OFF_WHOLE, WHOLE), ask(&t, OFF_SQUARE, SQUARE), ask(&t, OFF_SHAPE, SHAPE);
+  ask(&t, OFF_ALL, EXPR);
   for (int i = 0; i < n; i++) {
     bool open = t.reason[i] == REASONS, same = same_expression(p, t.g[i]);
-    if (open && !same && strstr(t.c[i].why, "rule `expr`"))
-      t.reason[i] = EXPR;
-    else if (open && strstr(t.c[i].why, "not an operator that the search tries"))
-      t.reason[i] = VOCABULARY;
+    if (t.reason[i] == EXPR && same) t.reason[i] = REASONS; // the rule may not remove it
+    if (open && foreign(p, t.g[i])) t.reason[i] = VOCABULARY;
     if (t.reason[i] == REASONS || (way[i] == REASONS && t.reason[i] != HELD))
       bad++, refuse(r, t.g[i], "not held", t.c[i].why);
     else if (way[i] != REASONS)

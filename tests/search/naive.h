@@ -8,6 +8,8 @@
 //   tiles.c    what every tensor of a block graph holds, tile by tile; the structure of a graph as a number
 //   expression.c   the abstract expression of a graph
 //   tables.c   the search's own values and graphs, for comparison
+//   rules.c    those graphs with a rule off
+//   guarantee.c   those graphs, and the enumeration's
 //
 // Glossary
 //   prefix     a block graph under construction
@@ -96,6 +98,13 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
                    struct naive *out);
 
 bool naive_has(const struct naive *x, uint64_t key);
+
+// ---- rules.c -------------------------------------------------------------------------------------------------------
+
+// Every graph of small programs with each rule but `expr` off, and with it on.
+void rules_check(void);
+// The same with rule `expr` off, to fewer operators or (deep) more.
+void blind_check(bool deep);
 
 // ---- guarantee.c ---------------------------------------------------------------------------------------------------
 

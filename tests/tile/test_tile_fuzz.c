@@ -65,7 +65,7 @@ static size_t mutate(const struct texts *t, struct rng *r, char *out)
   size_t n = MIN(strlen(from), (size_t)MOST - 1);
   memcpy(out, from, n);
   for (uint64_t k = 1 + rng_below(r, 4); k > 0 && n; k--) {
-    size_t at = rng_below(r, n), len = MIN(1 + rng_below(r, 40), n - at);
+    size_t at = rng_below(r, n), span = 1 + rng_below(r, 40), len = MIN(span, n - at);
     const char *other = t->text[rng_below(r, (uint64_t)t->n)], *word = words[rng_below(r, COUNT(words))];
     size_t m = strlen(other), wide = strlen(word);
     switch (rng_below(r, 6)) {

@@ -1,0 +1,230 @@
+// What is tried where no oracle prunes: only what graphs of at most so many operators hold. Saturation tries every pair
+// of values, and most pairs take more operators together than a graph may have; where nothing but their number bounds
+// the space, prefixes of graphs are walked, as the paper's Algorithm 1 walks them.
+//
+// A prefix is a set of values that can be computed one after the other, and which of them are used: graphs that differ
+// in the order of operators share it, and it is walked once. All prefixes of n operators come before those of n + 1, so
+// that a pair is tried once, when the most operators are left. A prefix is given up by two counts, which hold for every
+// graph whatever its operators are:
+//   - an operator has at most two operands and makes one value, so it leaves at most one loose end less; a graph ends
+//     in its roots;
+//   - each loose end that is no root is used by a later operator, and takes so many of them as the caller says.
+// Prefixes with one operator left are not kept but walked where they come up.
+#include "search/space.h"
+
+#include <string.h>
+
+struct layer { // prefixes of as many operators
+  int ops, n, cap;
+  int *v;         // values of prefix i from v[i * max_ops], in increasing order
+  uint64_t *used; // bit k: is its value k used?
+  int *bucket;    // hash index, from 1
+  int nbucket;
+};
+struct span {
+  int first, n;
+};
+struct walk {
+  const struct prefixes *a;
+  struct arena mem;
+  struct made made;
+  int npair, pair_cap, pair_room;
+  uint64_t *pair;    // values x, y that were tried
+  struct span *span; // and what they made
+  int *pair_at;      // hash index, from 1
+  int nleast;
+  uint8_t *least; // of each value, plus 1; 0: not asked yet
+  bool cut;
+};
+struct prefix { // being extended
+  int ops;
+  uint64_t used;
+  int v[MAX_PICK];
+};
+
+// ---- pairs ----------------------------------------------------------------------------------------------------------
+
+static int *slot(struct walk *w, uint64_t key)
+{
+  uint64_t at = hash_mix(1, key) % (uint64_t)w->pair_room;
+  while (w->pair_at[at] && w->pair[w->pair_at[at] - 1] != key) at = (at + 1) % (uint64_t)w->pair_room;
+  return &w->pair_at[at];
+}
+
+static void more_room(struct walk *w)
+{
+  w->pair_room = w->pair_room ? 2 * w->pair_room : 1024;
+  w->pair_at = NEWS(&w->mem, int, w->pair_room);
+  for (int i = 0; i < w->npair; i++) *slot(w, w->pair[i]) = i + 1;
+}
+
+// What the operators on x and y (-1: on x alone) make.
+static struct span results(struct walk *w, int x, int y, int left)
+{
+  uint64_t key = (uint64_t)MAX(x, y) << 32 | (uint32_t)(MIN(x, y) + 1);
+  if (2 * (w->npair + 1) > w->pair_room) more_room(w);
+  int *at = slot(w, key);
+  if (*at) return w->span[*at - 1];
+  struct span s = {w->made.n, 0};
+  if (!w->a->apply(w->a->arg, MAX(x, y), MIN(x, y), left, &w->mem, &w->made)) w->cut = true;
+  s.n = w->made.n - s.first;
+  int cap = w->pair_cap, n = w->npair;
+  PUSH(&w->mem, w->span, n, cap) = s;
+  PUSH(&w->mem, w->pair, w->npair, w->pair_cap) = key;
+  *at = w->npair;
+  return s;
+}
+
+static int least(struct walk *w, int v)
+{
+  if (v >= w->nleast) {
+    int n = MAX(2 * w->nleast, v + 256);
+    w->least = arena_grow(&w->mem, w->least, (size_t)w->nleast, (size_t)n);
+    w->nleast = n;
+  }
+  if (!w->least[v]) w->least[v] = (uint8_t)(1 + MIN(w->a->least(w->a->arg, v), 254));
+  return w->least[v] - 1;
+}
+
+// ---- layers ---------------------------------------------------------------------------------------------------------
+
+static uint64_t hash_of(const struct prefix *p) { return hash_bytes(p->v, sizeof *p->v * (size_t)p->ops, p->used); }
+
+static struct prefix prefix_at(const struct walk *w, const struct layer *l, int i)
+{
+  struct prefix p = {l->ops, l->used[i], {0}};
+  memcpy(p.v, &l->v[i * w->a->max_ops], sizeof *p.v * (size_t)l->ops);
+  return p;
+}
+
+static int *place(const struct walk *w, const struct layer *l, const struct prefix *p)
+{
+  uint64_t at = hash_of(p) % (uint64_t)l->nbucket;
+  for (; l->bucket[at]; at = (at + 1) % (uint64_t)l->nbucket) {
+    int i = l->bucket[at] - 1;
+    if (l->used[i] == p->used && !memcmp(&l->v[i * w->a->max_ops], p->v, sizeof *p->v * (size_t)p->ops)) break;
+  }
+  return &l->bucket[at];
+}
+
+static void rehash(struct walk *w, struct layer *l)
+{
+  l->nbucket = l->nbucket ? 2 * l->nbucket : 256;
+  l->bucket = NEWS(&w->mem, int, l->nbucket);
+  for (int i = 0; i < l->n; i++) {
+    struct prefix p = prefix_at(w, l, i);
+    *place(w, l, &p) = i + 1;
+  }
+}
+
+static void keep(struct walk *w, struct layer *l, const struct prefix *p)
+{
+  if (2 * (l->n + 1) > l->nbucket) rehash(w, l);
+  int *at = place(w, l, p), most = w->a->max_ops;
+  if (*at) return;
+  if (l->n == w->a->most) {
+    w->cut = true;
+    return;
+  }
+  int cap = MAX(256, 2 * l->cap);
+  if (l->n == l->cap) {
+    l->v = arena_grow(&w->mem, l->v, sizeof(int) * (size_t)(l->cap * most), sizeof(int) * (size_t)(cap * most));
+    l->used = arena_grow(&w->mem, l->used, sizeof *l->used * (size_t)l->cap, sizeof *l->used * (size_t)cap);
+    l->cap = cap;
+  }
+  memcpy(&l->v[l->n * most], p->v, sizeof *p->v * (size_t)p->ops);
+  l->used[l->n++] = p->used;
+  *at = l->n;
+}
+
+// ---- walking
+// ----------------------------------------------------------------------------------------------------------
+
+// May what an operator on x and y leaves behind still become a graph? `used`: with x and y.
+static bool hopeful(struct walk *w, const struct prefix *p, uint64_t used)
+{
+  int left = w->a->max_ops - p->ops - 1, loose = 1;
+  for (int i = 0; i < p->ops; i++) {
+    if (used >> i & 1) continue;
+    loose++;
+    if (least(w, p->v[i]) > left) return false;
+  }
+  return loose - w->a->roots <= left;
+}
+
+// p with v, which is not in it.
+static struct prefix with(const struct prefix *p, uint64_t used, int v)
+{
+  struct prefix q = {p->ops + 1, 0, {0}};
+  int at = 0;
+  for (int i = 0; i < q.ops; i++) {
+    bool here = at == i && (i == p->ops || p->v[i] > v);
+    q.v[i] = here ? v : p->v[at];
+    if (!here) q.used |= (used >> at++ & 1) << i;
+  }
+  return q;
+}
+
+static bool has(const struct prefix *p, int v)
+{
+  for (int i = 0; i < p->ops; i++)
+    if (p->v[i] == v) return true;
+  return false;
+}
+
+static void walk(struct walk *w, const struct prefix *p, struct layer *next, bool deeper);
+
+static void apply(struct walk *w, const struct prefix *p, uint64_t used, int x, int y, struct layer *next, bool deeper)
+{
+  int left = w->a->max_ops - p->ops - 1;
+  if (!hopeful(w, p, used)) return;
+  struct span s = results(w, x, y, left);
+  for (int i = s.first; i < s.first + s.n && (next || deeper) && !w->cut; i++) {
+    int v = w->made.v[i];
+    if (v < w->a->leaves || has(p, v) || least(w, v) > left) continue;
+    struct prefix q = with(p, used, v);
+    if (next)
+      keep(w, next, &q);
+    else
+      walk(w, &q, NULL, false);
+  }
+}
+
+// All operators on values of p and leaves. What they make extends p: into `next`, or walked at once where `deeper`.
+static void walk(struct walk *w, const struct prefix *p, struct layer *next, bool deeper)
+{
+  int leaves = w->a->leaves, n = leaves + p->ops;
+  for (int x = 0; x < n && !w->cut; x++)
+    for (int y = -1; y <= x && !w->cut; y++) {
+      uint64_t used = p->used;
+      if (x >= leaves) used |= (uint64_t)1 << (x - leaves);
+      if (y >= leaves) used |= (uint64_t)1 << (y - leaves);
+      apply(w, p, used, x < leaves ? x : p->v[x - leaves], y < leaves ? y : p->v[y - leaves], next, deeper);
+    }
+}
+
+static void walk_all(struct walk *w, const struct layer *l, struct layer *next, bool deeper)
+{
+  for (int i = 0; i < l->n && !w->cut; i++) {
+    struct prefix p = prefix_at(w, l, i);
+    walk(w, &p, next, deeper);
+  }
+}
+
+bool prefixes_walk(const struct prefixes *a)
+{
+  struct walk w = {.a = a};
+  struct layer l = {0};
+  const struct prefix none = {0};
+  CHECK(a->max_ops < MAX_PICK);
+  keep(&w, &l, &none);
+  for (; l.ops + 2 < a->max_ops && !w.cut;) {
+    struct layer next = {.ops = l.ops + 1};
+    walk_all(&w, &l, &next, false);
+    l = next;
+  }
+  walk_all(&w, &l, NULL, false); // all pairs of these first: with fewer operators left less is kept of a pair
+  if (a->max_ops > 1) walk_all(&w, &l, NULL, true);
+  arena_close(&w.mem);
+  return !w.cut;
+}
