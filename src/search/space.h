@@ -21,6 +21,7 @@
 //   abstract.c  normal form of an operator's result
 //   pairs.c     pairs of expressions that the oracle refuses
 //   values.c    all values of one schedule (saturation)
+//   cuts.c      what earlier kernels leave for later ones
 //   extract.c   the graphs that compute given values
 //   work.c      what a structure does, as far as its cost goes
 //   cost.c      seconds of a sized kernel
@@ -248,7 +249,8 @@ struct bytes {       // being read; what is read of bad ones is 0
   bool bad;
 };
 // Units first to first + n - 1 of one stage. A unit is made at once, or further each time until it is whole.
-enum { UNIT_INPUTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN }; // a schedule over inputs, and over cuts too; a set of device tensors; a plan
+// A schedule over inputs; over cuts too, for partial sums of those, and whole; a set of device tensors; a plan.
+enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
 struct batch {
   int stage, first, n;
   bool kept; // in the store
@@ -343,6 +345,27 @@ double cost_seconds(const struct model *m, const struct term *sum, const struct 
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
 double cost_op_by_op(const struct model *m); // of the program as it is
+
+// ---- cuts.c: what earlier kernels leave for later ones ------------------------------------------------------------
+
+struct cut {        // a tensor that later kernels may read
+  int table, value; // who makes it
+  double cost;      // seconds that a plan through it takes at least, as far as that was asked
+};
+struct cut_source {
+  const struct model *m;
+  const struct fctx *f;
+  const struct reference *ref;
+  const struct table *tables;
+  int ntables, ndev; // of m->dev those that are there already
+  bool parts;        // only partial sums of these
+};
+// Is v something that a later kernel might want: partial sums, or, unless only those are asked for, the result of a sum or
+// product?
+bool cut_offered(const struct space *s, const struct table *t, const struct value *v, bool parts);
+// What is offered by those values that kept their fingerprints and is not there already, in the order of tables. Of more
+// than `most` those with the cheapest plans; then *all is false.
+int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
