@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, MAX_SETS = 8 };
+enum { MAX_NEEDS = 12, WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS };
 
 // ---- plans ------------------------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ static struct options *options_of(struct search *se, const int *make, int nmake,
     struct options *x = se->sets[i];
     if (x->nmake == nmake && x->split == split && x->parts == parts && !memcmp(x->make, make, sizeof(int) * (size_t)nmake)) return x;
   }
-  if (nmake > 1 && se->joint++ >= MOST_JOINT) return NULL;
+  if (nmake > 1 && se->joint++ >= MOST_JOINT) return se->pl->all_sets = false, NULL;
   return PUSH(mem, se->sets, se->nsets, se->sets_cap) = options_open(mem, make, nmake, split, parts);
 }
 
@@ -274,15 +274,17 @@ static const struct options *options_for(struct search *se, const struct state *
 // Options for the last need alone, then for it and all others that the same schedule can make. How many there are.
 static int next_kernels(struct search *se, const struct state *s, const struct options *out[MAX_SETS])
 {
-  const struct planner *pl = se->pl;
+  struct planner *pl = se->pl;
   int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, n = 0;
   const struct options *more = options_for(se, s, make, 1);
   if (more) out[n++] = more;
-  for (int t = 0; t < pl->ntables && n < MAX_SETS && s->nneed > 1; t++) {
+  for (int t = 0; t < pl->ntables && s->nneed > 1; t++) {
     int nmake = together(pl, s, t, make), i = 0;
-    if (nmake < 2 || !(more = options_for(se, s, make, nmake))) continue;
-    while (i < n && out[i] != more) i++;
-    if (i == n) out[n++] = more;
+    if (nmake < 2) continue;
+    while (i < n && (out[i]->nmake != nmake || memcmp(out[i]->make, make, sizeof(int) * (size_t)nmake))) i++;
+    if (i < n) continue;
+    if (n == MAX_SETS) return pl->all_sets = false, n;
+    if ((more = options_for(se, s, make, nmake))) out[n++] = more;
   }
   return n;
 }

@@ -50,7 +50,7 @@ struct job {
   int nsplit, split[MAX_CLASSES]; // schedules with one axis, over a class that partial sums may be of
   int ncut_tables;       // schedules with more values than the limit
   const struct question *asked; // instead of searching plans
-  bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
+  bool all_cuts, all_graphs, all_sets; // no limit was met on device tensors, on graphs, on sets of device tensors
 };
 
 static bool stopped(const struct job *j) { return units_stopped(&j->units); }
@@ -316,6 +316,7 @@ static void limits_met(const struct job *j, struct str *s)
   else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
   if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels, of which the cheapest were", s->n ? "; " : "", MAX_CUTS);
   if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
+  if (!j->all_sets) str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
 
 static void answer(struct job *j, const struct planner *pl)
@@ -385,11 +386,11 @@ static void run(struct job *j, struct search_result *r)
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
                        .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
-                       .mem = j->mem, .units = &j->units, .complete = true};
+                       .mem = j->mem, .units = &j->units, .complete = true, .all_sets = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
   else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
-  j->all_graphs = pl.complete;
-  r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
+  j->all_graphs = pl.complete, j->all_sets = pl.all_sets;
+  r->complete = j->all_cuts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.

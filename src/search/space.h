@@ -425,7 +425,8 @@ struct planner {
   struct arena *mem;
   struct units *units;
   int few;              // graphs to take of a schedule at a time, for a first look; 0: all
-  bool complete;
+  bool complete;        // no limit was met on graphs,
+  bool all_sets;        // on sets of tensors that one kernel makes
 };
 struct options {
   int nmake, make[MAX_ROOTS];
@@ -471,6 +472,7 @@ bool keep_unpack(struct options *to, struct bytes *in);
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
+enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
 struct plan {           // kernels, the last one first
   int n;
   const struct option *k[MAX_CHAIN];
