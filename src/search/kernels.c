@@ -3,13 +3,19 @@
 // device tensor that is still needed, try every kernel that makes it (alone, or with all others that the same
 // schedule can make), and need what that kernel reads. A kernel's cost depends only on itself, and what is needed
 // costs at least its cheapest chain of kernels: that bound ranks unfinished plans, of which the best go on.
+//
+// With many small tensors that can be left in many ways the bound promises what no chain keeps, and the best of a length
+// are all alike. So plans are built once more of kernels that leave tensors of the program only; of those that agree in
+// what is dear then only some go on.
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEEDS = 12, WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS };
+enum { MAX_NEEDS = 12, WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
+
+static const double LIGHT = 0.1; // of what is left: what costs less does not make plans differ
 
 // ---- plans ------------------------------------------------------------------------------------------------------------
 
@@ -20,12 +26,14 @@ struct state {
   int ndone, done[MAX_CHAIN * 2];
   int split;
   int64_t parts;
+  uint64_t heavy; // hash of the needs that cost most of what is left
 };
 struct beam {    // the best states of one length; the worst of them on top of a heap
   int n, most;
   struct state **s;
   uint64_t *age; // ties by age
   uint64_t ages;
+  int same;      // how many states may agree in what is heavy; 0: any number
 };
 struct search {
   struct planner *pl;
@@ -33,6 +41,7 @@ struct search {
   struct options **sets;
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;     // sets that make several
+  bool own;      // only chains of kernels that leave tensors of the program
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
   struct arena scratch;
 };
@@ -65,17 +74,24 @@ static void sink(struct beam *b, int n, int i)
   }
 }
 
+// The place of a state that has to give way to one like this, or -1: there is a free one.
+static int place_for(const struct beam *b, uint64_t heavy)
+{
+  int same = 0, worst = -1;
+  for (int i = 0; i < b->n && b->same; i++)
+    if (b->s[i]->heavy == heavy && (!same++ || worse(b, i, worst))) worst = i;
+  return b->same && same >= b->same ? worst : b->n < b->most ? -1 : 0;
+}
+
 static void push(struct planner *pl, struct beam *b, const struct state *s)
 {
-  if (b->n < b->most) {
-    int i = b->n++;
-    if (!b->s[i]) b->s[i] = NEW(pl->mem, struct state);
-    *b->s[i] = *s, b->age[i] = b->ages++;
-    for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
-  } else if (s->bound < b->s[0]->bound) {
-    *b->s[0] = *s, b->age[0] = b->ages++;
-    sink(b, b->n, 0);
-  }
+  if (b->n == b->most && s->bound >= b->s[0]->bound) return;
+  int i = place_for(b, s->heavy);
+  if (i >= 0 && s->bound >= b->s[i]->bound) return;
+  if (i < 0 && !b->s[i = b->n++]) b->s[i] = NEW(pl->mem, struct state);
+  *b->s[i] = *s, b->age[i] = b->ages++;
+  for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
+  sink(b, b->n, i);
 }
 
 // Best first.
@@ -211,9 +227,27 @@ static uint64_t family_of(const struct planner *pl, const struct option *x)
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct schedule), 2));
 }
 
+// Most states differ only in small tensors that cost next to nothing.
+static uint64_t heavy_of(struct search *se, const struct state *s, double most)
+{
+  uint64_t h = hash_mix((uint64_t)s->split, (uint64_t)s->parts);
+  for (int i = 0; i < s->nneed; i++)
+    if (se->sets[set_of(se, s->need[i], s->split, s->parts)]->bound > LIGHT * most) h = hash_mix(h, (uint64_t)s->need[i]);
+  return h;
+}
+
+// Does x need tensors of the program only?
+static bool reads_own(const struct planner *pl, const struct option *x)
+{
+  for (int i = 0; i < x->nneed; i++)
+    if (pl->m->dev[x->need[i]].visit < 0) return false;
+  return true;
+}
+
 static void extend(struct search *se, const struct state *s, const struct option *x)
 {
   struct planner *pl = se->pl;
+  if (se->own && !reads_own(pl, x)) return;
   struct state t = *s;
   if (t.p.n == MAX_CHAIN || (t.kernels += x->kernels) > pl->o->max_kernel_ops) {
     pl->stats->pruned[PRUNE_SIZE]++;
@@ -241,7 +275,9 @@ static void extend(struct search *se, const struct state *s, const struct option
   }
   // between "one kernel makes all that is needed" and "each is made alone"
   t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
-  if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
+  if (!isfinite(t.bound)) return;
+  t.heavy = heavy_of(se, &t, l.most);
+  push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
 // What table t can make of the needs of s, the last one included; 0 where not that one.
@@ -332,6 +368,31 @@ static int take_done(const struct beam *done, struct plan *out, int n, int most)
   return n;
 }
 
+// Chains of kernels from the outputs backwards, one kernel more at a time.
+static void walk(struct search *se, const struct state *first, struct beam *now)
+{
+  struct planner *pl = se->pl;
+  now->n = se->next.n = 0;
+  push(pl, &se->next, first);
+  for (int kernels = 0; kernels < MAX_CHAIN && se->next.n && !units_stopped(pl->units); kernels++) {
+    struct beam swapped = *now;
+    *now = se->next, se->next = swapped, se->next.n = 0;
+    beam_sort(now);
+    expand_all(se, now);
+  }
+}
+
+// The best of all lengths. The model errs most between numbers of kernels: each number gets its share of places, then what
+// they leave.
+static int take_best(struct search *se, struct plan *out, int most)
+{
+  int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), share = MAX(1, most / MAX(1, longest)), n = 0;
+  for (int i = 0; i <= longest; i++) beam_sort(&se->done[i]), n = take_done(&se->done[i], out, n, MIN(most, n + share));
+  for (int i = 0; i <= longest; i++) n = take_done(&se->done[i], out, n, most);
+  qsort(out, (size_t)n, sizeof *out, cheaper);
+  return n;
+}
+
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
@@ -346,22 +407,13 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     set_of(&se, d, -1, 0);
   }
   bounds(&se);
-  se.next = beam_open(pl, WIDTH);
-  int longest = MIN(pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
-  for (int i = 0; i <= longest; i++) se.done[i] = beam_open(pl, DONE);
   struct beam now = beam_open(pl, WIDTH);
-  push(pl, &se.next, &first);
-  for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !units_stopped(pl->units); kernels++) {
-    struct beam swapped = now;
-    now = se.next, se.next = swapped, se.next.n = 0;
-    beam_sort(&now);
-    expand_all(&se, &now);
-  }
-  // the model errs most between numbers of kernels: each number gets its share of places, then what they leave
-  int share = MAX(1, most / MAX(1, longest));
-  for (int i = 0; i <= longest; i++) beam_sort(&se.done[i]), n = take_done(&se.done[i], out, n, MIN(most, n + share));
-  for (int i = 0; i <= longest; i++) n = take_done(&se.done[i], out, n, most);
-  qsort(out, (size_t)n, sizeof *out, cheaper);
+  se.next = beam_open(pl, WIDTH);
+  for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl, DONE);
+  walk(&se, &first, &now);
+  se.own = true, se.next.same = now.same = SAME_HEAVY; // where there are many cuts, bounds may promise what no chain keeps
+  walk(&se, &first, &now);
+  int n = take_best(&se, out, most);
   arena_close(&se.scratch);
   return n;
 }
