@@ -13,28 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEEDS = 12, WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
+enum { WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
 
 static const double LIGHT = 0.1; // of what is left: what costs less does not make plans differ
 
-// ---- plans ------------------------------------------------------------------------------------------------------------
-
-struct state {
-  struct plan p;
-  double bound;  // of the whole plan
-  int kernels, nneed, need[MAX_NEEDS];
-  int ndone, done[MAX_CHAIN * 2];
-  int split;
-  int64_t parts;
-  uint64_t heavy; // hash of the needs that cost most of what is left
-};
-struct beam {    // the best states of one length; the worst of them on top of a heap
-  int n, most;
-  struct state **s;
-  uint64_t *age; // ties by age
-  uint64_t ages;
-  int same;      // how many states may agree in what is heavy; 0: any number
-};
 struct search {
   struct planner *pl;
   int nsets, sets_cap, filled; // those after the first `filled` wait for their options
@@ -46,62 +28,7 @@ struct search {
   struct arena scratch;
 };
 
-static struct beam beam_open(struct planner *pl, int most)
-{
-  struct beam b = {.most = most, .s = NEWS(pl->mem, struct state *, most), .age = NEWS(pl->mem, uint64_t, most)};
-  return b;
-}
-
-static bool worse(const struct beam *b, int i, int k)
-{
-  double x = b->s[i]->bound, y = b->s[k]->bound;
-  return x > y || (x >= y && b->age[i] > b->age[k]);
-}
-
-static void swap(struct beam *b, int i, int k)
-{
-  struct state *s = b->s[i];
-  uint64_t a = b->age[i];
-  b->s[i] = b->s[k], b->age[i] = b->age[k], b->s[k] = s, b->age[k] = a;
-}
-
-static void sink(struct beam *b, int n, int i)
-{
-  for (int k; (k = 2 * i + 1) < n; i = k) {
-    if (k + 1 < n && worse(b, k + 1, k)) k++;
-    if (!worse(b, k, i)) break;
-    swap(b, i, k);
-  }
-}
-
-// The place of a state that has to give way to one like this, or -1: there is a free one.
-static int place_for(const struct beam *b, uint64_t heavy)
-{
-  int same = 0, worst = -1;
-  for (int i = 0; i < b->n && b->same; i++)
-    if (b->s[i]->heavy == heavy && (!same++ || worse(b, i, worst))) worst = i;
-  return b->same && same >= b->same ? worst : b->n < b->most ? -1 : 0;
-}
-
-static void push(struct planner *pl, struct beam *b, const struct state *s)
-{
-  if (b->n == b->most && s->bound >= b->s[0]->bound) return;
-  int i = place_for(b, s->heavy);
-  if (i >= 0 && s->bound >= b->s[i]->bound) return;
-  if (i < 0 && !b->s[i = b->n++]) b->s[i] = NEW(pl->mem, struct state);
-  *b->s[i] = *s, b->age[i] = b->ages++;
-  for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
-  sink(b, b->n, i);
-}
-
-// Best first.
-static void beam_sort(struct beam *b)
-{
-  for (int n = b->n - 1; n > 0; n--) {
-    swap(b, 0, n);
-    sink(b, n, 0);
-  }
-}
+// ---- sets -------------------------------------------------------------------------------------------------------------
 
 static struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
 {
@@ -228,7 +155,7 @@ static uint64_t family_of(const struct planner *pl, const struct option *x)
 }
 
 // Most states differ only in small tensors that cost next to nothing.
-static uint64_t heavy_of(struct search *se, const struct state *s, double most)
+static uint64_t heavy_of(struct search *se, const struct unfinished *s, double most)
 {
   uint64_t h = hash_mix((uint64_t)s->split, (uint64_t)s->parts);
   for (int i = 0; i < s->nneed; i++)
@@ -244,11 +171,11 @@ static bool reads_own(const struct planner *pl, const struct option *x)
   return true;
 }
 
-static void extend(struct search *se, const struct state *s, const struct option *x)
+static void extend(struct search *se, const struct unfinished *s, const struct option *x)
 {
   struct planner *pl = se->pl;
   if (se->own && !reads_own(pl, x)) return;
-  struct state t = *s;
+  struct unfinished t = *s;
   if (t.p.n == MAX_CHAIN || (t.kernels += x->kernels) > pl->o->max_kernel_ops) {
     pl->stats->pruned[PRUNE_SIZE]++;
     return;
@@ -277,11 +204,11 @@ static void extend(struct search *se, const struct state *s, const struct option
   t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
   if (!isfinite(t.bound)) return;
   t.heavy = heavy_of(se, &t, l.most);
-  push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
+  beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
 // What table t can make of the needs of s, the last one included; 0 where not that one.
-static int together(const struct planner *pl, const struct state *s, int t, int make[MAX_ROOTS])
+static int together(const struct planner *pl, const struct unfinished *s, int t, int make[MAX_ROOTS])
 {
   int n = 0;
   for (int i = s->nneed - 1; i >= 0 && n < MAX_ROOTS; i--) {
@@ -297,7 +224,7 @@ static int together(const struct planner *pl, const struct state *s, int t, int 
 }
 
 // The options that make these; NULL where there are none.
-static const struct options *options_for(struct search *se, const struct state *s, const int *make, int nmake)
+static const struct options *options_for(struct search *se, const struct unfinished *s, const int *make, int nmake)
 {
   const struct planner *pl = se->pl;
   int c, split = -1;
@@ -308,7 +235,7 @@ static const struct options *options_for(struct search *se, const struct state *
 }
 
 // Options for the last need alone, then for it and all others that the same schedule can make. How many there are.
-static int next_kernels(struct search *se, const struct state *s, const struct options *out[MAX_SETS])
+static int next_kernels(struct search *se, const struct unfinished *s, const struct options *out[MAX_SETS])
 {
   struct planner *pl = se->pl;
   int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, n = 0;
@@ -369,11 +296,11 @@ static int take_done(const struct beam *done, struct plan *out, int n, int most)
 }
 
 // Chains of kernels from the outputs backwards, one kernel more at a time.
-static void walk(struct search *se, const struct state *first, struct beam *now)
+static void walk(struct search *se, const struct unfinished *first, struct beam *now)
 {
   struct planner *pl = se->pl;
   now->n = se->next.n = 0;
-  push(pl, &se->next, first);
+  beam_push(pl->mem, &se->next, first);
   for (int kernels = 0; kernels < MAX_CHAIN && se->next.n && !units_stopped(pl->units); kernels++) {
     struct beam swapped = *now;
     *now = se->next, se->next = swapped, se->next.n = 0;
@@ -396,7 +323,7 @@ static int take_best(struct search *se, struct plan *out, int most)
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
-  struct state first = {.split = -1};
+  struct unfinished first = {.split = -1};
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
   for (int i = 0; i < pl->ntables; i++) {
     extract_open(pl->mem, &pl->tables[i], pl->nfixed);
@@ -407,9 +334,9 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     set_of(&se, d, -1, 0);
   }
   bounds(&se);
-  struct beam now = beam_open(pl, WIDTH);
-  se.next = beam_open(pl, WIDTH);
-  for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl, DONE);
+  struct beam now = beam_open(pl->mem, WIDTH);
+  se.next = beam_open(pl->mem, WIDTH);
+  for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl->mem, DONE);
   walk(&se, &first, &now);
   se.own = true, se.next.same = now.same = SAME_HEAVY; // where there are many cuts, bounds may promise what no chain keeps
   walk(&se, &first, &now);

@@ -50,7 +50,7 @@ struct job {
   int nsplit, split[MAX_CLASSES]; // schedules with one axis, over a class that partial sums may be of
   int ncut_tables;       // schedules with more values than the limit
   const struct question *asked; // instead of searching plans
-  bool all_cuts, all_graphs, all_sets; // no limit was met on device tensors, on graphs, on sets of device tensors
+  bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
 };
 
 static bool stopped(const struct job *j) { return units_stopped(&j->units); }
@@ -213,16 +213,17 @@ static void add_outputs(struct job *j)
 }
 
 // What earlier kernels may leave in device memory beside the program's own tensors, as these tables offer it.
-static void add_cuts(struct job *j, int most)
+static bool add_cuts(struct job *j, int most)
 {
   struct cut *cut;
   struct model model = {j->s, j->t, j->dev};
   bool all;
   int ndev = j->ndev;
+  if (stopped(j)) return true;
   add_outputs(j);
   struct cut_source from = {&model, j->f, &j->w[0].ref, j->table, j->ntable, j->ndev, j->parts};
   int n = cuts_choose(j->mem, &from, most, &cut, &all);
-  j->ndev = ndev, j->all_cuts &= all;
+  j->ndev = ndev;
   for (int i = 0; i < n; i++) {
     const struct value *v = &j->table[cut[i].table].v[cut[i].value];
     struct finger f = v->f;
@@ -230,6 +231,7 @@ static void add_cuts(struct job *j, int most)
     add_device(j, -1, v->has, &f, v->hash, j->w[j->by[cut[i].table]].ex, v->e);
   }
   j->ncut = j->ndev - j->nfixed;
+  return all;
 }
 
 // ---- the planner's view ---------------------------------------------------------------------------------------------
@@ -315,6 +317,7 @@ static void limits_met(const struct job *j, struct str *s)
   if (stopped(j)) str_add(s, "the search was stopped");
   else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
   if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels, of which the cheapest were", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_parts) str_add(s, "%smore than %d partial sums of these could be left, of which the cheapest were", s->n ? "; " : "", MAX_PARTS);
   if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
   if (!j->all_sets) str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
@@ -368,13 +371,13 @@ static void run(struct job *j, struct search_result *r)
   count(j, &r->stats);
   tell(j, r, 0.2);
   first_look(j, r);
-  j->all_cuts = true;
+  j->all_cuts = j->all_parts = true;
   if (j->keep) {
     add_visits(j, false);
-    add_cuts(j, MAX_CUTS - (j->ndev - j->nfixed));
+    j->all_cuts = add_cuts(j, MAX(0, MAX_CUTS - (j->ndev - j->nfixed)));
     saturate_splits(j);
     count(j, &r->stats);
-    add_cuts(j, MAX_PARTS);
+    j->all_parts = add_cuts(j, MAX_PARTS);
     j->keep = j->parts = false;
     saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
@@ -390,7 +393,7 @@ static void run(struct job *j, struct search_result *r)
   if (!stopped(j) && j->asked) answer(j, &pl);
   else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
   j->all_graphs = pl.complete, j->all_sets = pl.all_sets;
-  r->complete = j->all_cuts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
+  r->complete = j->all_cuts && j->all_parts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.

@@ -30,6 +30,7 @@
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
 //   keep.c      which of those are kept
+//   beam.c      the best unfinished chains of kernels
 //   kernels.c   chains of kernels that end in the program's outputs
 //   trial.c     plans -> verified kernel graphs
 //   units.c     units of work: kept for a run after this one, shared with other processes
@@ -470,15 +471,38 @@ bool keep_append(struct options *to, const struct option *x);
 void keep_pack(const struct options *to, struct str *out);
 bool keep_unpack(struct options *to, struct bytes *in);
 
-// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+// ---- beam.c: the best unfinished plans ------------------------------------------------------------------------------
 
-enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
 struct plan {           // kernels, the last one first
   int n;
   const struct option *k[MAX_CHAIN];
   double cost;
   uint64_t structure, family; // family: the same kernels up to how they compute
 };
+enum { MAX_NEEDS = 12 };
+struct unfinished {     // a plan that still needs something
+  struct plan p;
+  double bound;  // of the whole plan
+  int kernels, nneed, need[MAX_NEEDS];
+  int ndone, done[MAX_CHAIN * 2];
+  int split;
+  int64_t parts;
+  uint64_t heavy; // hash of the needs that cost most of what is left
+};
+struct beam {    // the best states of one length; the worst of them on top of a heap
+  int n, most;
+  struct unfinished **s;
+  uint64_t *age; // ties by age
+  uint64_t ages;
+  int same;      // how many states may agree in what is heavy; 0: any number
+};
+struct beam beam_open(struct arena *mem, int most);
+void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // a copy of s, if it is good enough
+void beam_sort(struct beam *b);                                           // best first: no heap any more, to be emptied before it takes more
+
+// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+
+enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
 
