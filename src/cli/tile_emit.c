@@ -34,6 +34,9 @@ int cli_tile_emit(struct cli *c, int nfiles, const char **files)
   struct cubin cubin;
   if (status == OK && c->cubin) status = nvrtc_open(&r, &c->err);
   if (r) status = nvrtc_compile(r, &c->mem, k->name, str_text(&text), arch, &cubin, &c->err);
+  if (r && status == OK && output_wants_text(c) && strcmp(c->cubin, "-"))
+    printf("%s for %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", k->name, cuda_arch_name(arch), cubin.registers,
+           cubin.spilled, (long long)k->shared_bytes);
   if (r && status == OK) status = output_write(c->cubin, cubin.bytes, cubin.n, &c->err);
   nvrtc_close(r);
   str_free(&text);

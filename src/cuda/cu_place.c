@@ -40,30 +40,28 @@ static ex whole_spans(struct printer *w, ex x, int64_t span)
   return r;
 }
 
-// `scale`: log2 of what an element counts as in the index: 0 in elements, else in bytes.
-static ex swizzled(struct printer *w, int buf, ex index, int scale)
+static ex swizzled(struct printer *w, int buf, ex index)
 {
   struct swizzle s = w->k->buffers[buf].swizzle;
   if (!s.bits) return index;
-  int from = scale + s.base + MAX(0, s.shift), to = scale + s.base + MAX(0, -s.shift); // bits looked at, bits changed
-  ex outside = whole_spans(w, index, (int64_t)1 << (scale + s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
+  int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
+  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
   ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
 }
 
 const char *cu_element(struct printer *w, int buf, ex index)
 {
-  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], cu_value(w, swizzled(w, buf, index, 0), L_ANY));
+  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], cu_value(w, swizzled(w, buf, index), L_ANY));
 }
 
+// The address of an element, not a sum of addresses: so the compiler keeps the index apart and its bits together.
 // Boxes of TMA and matrices of wgmma are swizzled by the hardware, by the address of each element.
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle)
 {
-  int bytes = tile_types[w->k->buffers[o->buf].type].bytes;
-  ex at = ex_mul(pool(w), EX_C(bytes), index);
-  if (swizzle) at = swizzled(w, o->buf, at, __builtin_ctz((unsigned)bytes)); // in bytes: nothing is left to multiply
-  const char *text = at == EX_C(0) ? arena_printf(w->mem, "%s", w->addresses[o->buf])
-                                   : arena_printf(w->mem, "%s + %s", w->addresses[o->buf], cu_value(w, at, L_TERM));
+  const char *element = swizzle ? cu_element(w, o->buf, index)
+                                : arena_printf(w->mem, "%s[%s]", w->buffers[o->buf], cu_value(w, index, L_ANY));
+  const char *text = arena_printf(w->mem, "mica_shared(&%s)", element);
   ex peer = w->k->views[o->view].peer;
   return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }

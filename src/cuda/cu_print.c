@@ -67,28 +67,6 @@ static void let(struct printer *w, const struct tile_stmt *st)
   }
 }
 
-static bool addressed(const struct tile_kernel *k, int buf)
-{
-  for (int i = 0; i < k->nspecs; i++) {
-    const struct tile_atom *a = k->specs[i].atom;
-    for (int j = 0; a && j < a->nout + a->nin; j++)
-      if (a->operand[j].buf == buf && (cu_mentions(a->row, 'a', j) || cu_mentions(a->row, 'd', j))) return true;
-  }
-  return false;
-}
-
-static bool indexed(const struct tile_kernel *k, int buf)
-{
-  for (int i = 0; i < k->nspecs; i++) {
-    const struct tile_atom *a = k->specs[i].atom;
-    for (int j = 0; a && j < a->nout + a->nin; j++)
-      if (a->operand[j].buf == buf && !cu_mentions(a->row, 'a', j) && !cu_mentions(a->row, 'd', j)) return true;
-  }
-  for (int i = 0; i < k->nstmts; i++)
-    if (k->stmts[i].kind == STMT_LET && k->stmts[i].view >= 0 && k->views[k->stmts[i].view].buf == buf) return true;
-  return false;
-}
-
 static void allocation(struct printer *w, int buf)
 {
   const struct tile_buffer *b = &w->k->buffers[buf];
@@ -97,10 +75,7 @@ static void allocation(struct printer *w, int buf)
     cu_line(w, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
     return;
   }
-  if (indexed(w->k, buf)) cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
-  if (!addressed(w->k, buf)) return;
-  w->addresses[buf] = cu_name(w, arena_printf(w->mem, "%s_at", name), "t_at");
-  cu_line(w, "const u32 %s = %s + %lld;", w->addresses[buf], w->shared_at, (long long)b->offset);
+  cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
 }
 
 static int inner_block(struct printer *w, int stmt)
@@ -183,13 +158,6 @@ static void identity(struct printer *w, const char *body, const char *name, cons
   if (cu_says(body, name)) cu_line(w, "const int %s = %s;", name, builtin);
 }
 
-static void shared_memory(struct printer *w, const char *body)
-{
-  if (!cu_says(body, w->shared) && !cu_says(body, w->shared_at)) return;
-  cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
-  if (cu_says(body, w->shared_at)) cu_line(w, "const u32 %s = mica_shared(%s);", w->shared_at, w->shared);
-}
-
 static int kernel(struct printer *w)
 {
   const struct tile_kernel *k = w->k;
@@ -197,13 +165,14 @@ static int kernel(struct printer *w)
   signature(w);
   const char *bid = cu_name(w, "bx", "bx"), *tid = cu_name(w, "tx", "tx");
   cu_var(w, k->bid, bid), cu_var(w, k->tid, tid);
-  w->shared = cu_name(w, "smem", "smem"), w->shared_at = cu_name(w, "smem_at", "smem");
+  w->shared = cu_name(w, "smem", "smem");
   w->depth = 1, w->out = &body;
   int status = block(w, k->body);
   w->out = out;
   w->depth = 0, cu_line(w, "{"), w->depth = 1;
   identity(w, str_text(&body), bid, "blockIdx.x"), identity(w, str_text(&body), tid, "threadIdx.x");
-  shared_memory(w, str_text(&body));
+  if (cu_says(str_text(&body), w->shared))
+    cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
   str_raw(out, str_text(&body), body.n);
   str_free(&body);
   w->depth = 0;
@@ -223,7 +192,6 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct arena mem = {0};
   struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
-  w.addresses = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = cu_name(&w, k->name, "kernel");
   cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);

@@ -17,8 +17,7 @@ struct printer {
   const char **buffers; // by buffer
   int vars_room;
   const char **maps;    // tensor maps
-  const char **addresses; // by buffer in shared memory: its 32-bit address
-  const char *shared, *shared_at; // the dynamic shared memory
+  const char *shared;   // the dynamic shared memory
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
@@ -61,7 +60,6 @@ struct piece {
 int cu_piece(struct printer *w, const struct piece *q);
 const char *cu_first(struct printer *w, const struct piece *q, int operand); // its first element
 const char *cu_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
-bool cu_mentions(const struct instr *row, char what, int operand); // `$a1` in the text
 
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on

@@ -23,15 +23,6 @@ static struct mark mark_at(const char *t)
   return m;
 }
 
-bool cu_mentions(const struct instr *row, char what, int operand)
-{
-  for (const char *t = row->text; t && (t = strchr(t, '$')); t++) {
-    struct mark m = mark_at(t);
-    if (m.what == what && m.operand == operand) return true;
-  }
-  return false;
-}
-
 static const struct instr_operand *wanted(const struct instr *row, int operand)
 {
   return operand < row->nout ? &row->out[operand] : &row->in[operand - row->nout];

@@ -36,7 +36,8 @@ struct nvrtc;
 struct cubin {
   const void *bytes; // machine code
   size_t n;
-  const char *ptx, *log; // what it was made of; warnings. Never NULL
+  const char *ptx, *log; // what it was made of; what the compiler said. Never NULL
+  int registers, spilled; // of a thread; bytes stored and loaded because registers were too few. -1: not told
 };
 int nvrtc_open(struct nvrtc **out, struct err *e); // ENV where the library is missing
 void nvrtc_close(struct nvrtc *r);

@@ -128,10 +128,25 @@ static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program,
   return text;
 }
 
+// The sum of the numbers before (or, with `after`, behind) each occurrence of the words; -1: there is none.
+static int told(const char *log, const char *words, bool after)
+{
+  int sum = -1;
+  for (const char *at = log; (at = strstr(at, words)); at++) {
+    const char *number = at;
+    if (after) number += strlen(words);
+    else
+      while (number > log && strchr("0123456789", number[-1])) number--;
+    sum = MAX(sum, 0) + atoi(number);
+  }
+  return sum;
+}
+
 static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch,
                struct cubin *out, struct err *e)
 {
-  const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17"};
+  const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17",
+                                 "--ptxas-options=-v", "--diag-suppress=177"}; // 177: a variable is not used
   size_t n;
   int bad = r->compile(p, (int)COUNT(options), options);
   out->log = take(mem, p, r->log_size, r->log, &n);
@@ -140,6 +155,8 @@ static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const 
     err_hint(e, "look at the source with `mica tile emit`; if Mica made it from a legal kernel, please report it");
     return e->status;
   }
+  int stores = told(out->log, " bytes spill stores", false), loads = told(out->log, " bytes spill loads", false);
+  out->registers = told(out->log, "Used ", true), out->spilled = stores < 0 ? -1 : stores + MAX(loads, 0);
   out->ptx = take(mem, p, r->ptx_size, r->ptx, &n);
   out->bytes = take(mem, p, r->cubin_size, r->cubin, &out->n);
   if (!out->n) return err_set(e, ERR_COMPILER, NOWHERE, "NVRTC made no machine code of %s for %s", name, arch);
@@ -149,7 +166,7 @@ static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const 
 int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
                   struct cubin *out, struct err *e)
 {
-  *out = (struct cubin){.ptx = "", .log = ""};
+  *out = (struct cubin){.ptx = "", .log = "", .registers = -1, .spilled = -1};
   const char *word = cuda_arch_name(arch);
   if (!word) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
   nvrtc_program p;

@@ -8,12 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
-// A first look: from so many operators tried on, at so many graphs of a schedule, for so many results.
-enum { LOOK_FROM = 100000, LOOK = 64, LOOK_MOST = 4 };
-
-// A search of more than these, judged by a sample of its schedules, takes minutes.
-enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
+enum { MAX_CUTS = 160, MAX_PARTS = 32 };
+// A first look: from so many operators tried on, or fewer in a program of many operators, which has many structures; at so
+// many graphs of a schedule, for so many results.
+enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
@@ -43,56 +41,30 @@ struct job {
   struct search_stats *table_stats;
   int *by;               // worker that made each table
   int nfixed, ncut, ndev;
-  struct device dev[MAX_VISITS + MAX_CUTS];
+  struct device dev[MAX_VISITS + MAX_CUTS + MAX_PARTS];
   int later_ops;         // of struct planner
-  bool keep;             // keep fingerprints of values that may be cuts
+  bool keep;             // keep fingerprints of values that may be cuts,
+  bool parts;            // of partial sums only
+  int nsplit, split[MAX_CLASSES]; // schedules with one axis, over a class that partial sums may be of
   int ncut_tables;       // schedules with more values than the limit
   const struct question *asked; // instead of searching plans
-  bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
+  bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
 };
 
 static bool stopped(const struct job *j) { return units_stopped(&j->units); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
-static void add_schedule(struct job *j, int *cap, unsigned grid, int loop)
-{
-  struct table t = {.sch = {.loop = loop}};
-  for (int c = 0; c < j->s->nclass; c++)
-    if (grid >> c & 1) t.sch.grid[t.sch.ngrid++] = c;
-  PUSH(j->mem, j->table, j->ntable, *cap) = t;
-}
-
 // At most three grid axes and one loop axis, each over one class; the loop over one that is summed.
 static void schedules(struct job *j)
 {
-  int cap = 0;
-  j->ntable = 0;
-  for (unsigned grid = 0; grid < 1u << j->s->nclass; grid++) {
-    if (__builtin_popcount(grid) > MAX_GRID) continue;
-    add_schedule(j, &cap, grid, -1);
-    for (int c = 0; c < j->s->nclass; c++)
-      if (j->s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(j, &cap, grid, c);
-  }
+  j->table = NULL, j->ntable = schedules_build(j->mem, j->s, &j->table);
   j->table_mem = NEWS(j->mem, struct arena, j->ntable);
   j->table_stats = NEWS(j->mem, struct search_stats, j->ntable);
   j->by = NEWS(j->mem, int, j->ntable);
 }
 
 // ---- saturation ---------------------------------------------------------------------------------------------------
-
-// Is v something that a later kernel might want: partial sums, or the result of a sum or product?
-static bool offers(const struct job *j, const struct table *t, const struct value *v)
-{
-  mask has;
-  if (v->leaf >= 0 || v->der < 0 || !value_saveable(j->s, t, v, &has)) return false;
-  int split = 0;
-  for (int c = 0; c < j->s->nclass; c++) split += (has & all_of(c)) == bit(c, GRID);
-  if (split) return split == 1;
-  for (int d = v->der; d >= 0; d = t->d[d].next)
-    if (op_rows[t->d[d].op].rule == RULE_MAP) return false;
-  return true;
-}
 
 static void empty_table(struct job *j, int i)
 {
@@ -107,7 +79,7 @@ static void keep_fingers(struct job *j, int i)
   struct table *t = &j->table[i];
   for (int k = 0; k < t->n; k++) {
     struct finger *f = &t->v[k].f;
-    bool want = j->keep && offers(j, t, &t->v[k]);
+    bool want = j->keep && cut_offered(j->s, t, &t->v[k], j->parts);
     f->v = want ? arena_copy(&j->table_mem[i], f->v, sizeof *f->v * (size_t)f->n) : NULL;
   }
 }
@@ -136,7 +108,7 @@ static void pack_table(void *arg, int i, struct str *out)
 static bool restore_offers(struct job *j, struct table *t, struct worker *w)
 {
   for (int k = 0; j->keep && k < t->n; k++)
-    if (offers(j, t, &t->v[k]) && !value_restore(t, w, j->f, &j->o, k)) return false;
+    if (cut_offered(j->s, t, &t->v[k], j->parts) && !value_restore(t, w, j->f, &j->o, k)) return false;
   return true;
 }
 
@@ -155,64 +127,89 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
   return *whole;
 }
 
+// ---- for partial sums of what earlier kernels left --------------------------------------------------------------------
+
+static bool make_split(void *arg, int i, int worker, double until)
+{
+  return make_table(arg, ((struct job *)arg)->split[i], worker, until);
+}
+
+static void pack_split(void *arg, int i, struct str *out) { pack_table(arg, ((struct job *)arg)->split[i], out); }
+
+static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
+{
+  return unpack_table(arg, ((struct job *)arg)->split[i], in, whole);
+}
+
+// May partial sums be of this class? Then those of a schedule with this axis alone are all there are.
+static bool may_split(const struct class *c)
+{
+  bool divides = false;
+  for (int i = 0; i < PART_COUNTS; i++) divides |= c->extent > part_counts[i] && c->extent % part_counts[i] == 0;
+  return divides && (c->kind & (CONTRACTED | REDUCED));
+}
+
+static void saturate_splits(struct job *j)
+{
+  j->nsplit = 0, j->parts = true;
+  for (int i = 0; i < j->ntable; i++) {
+    const struct schedule *s = &j->table[i].sch;
+    empty_table(j, i);
+    if (s->ngrid == 1 && s->loop < 0 && may_split(&j->s->class[s->grid[0]])) j->split[j->nsplit++] = i;
+  }
+  units_run(&j->units, &(struct batch){UNIT_PARTS, 0, j->nsplit, true, j, make_split, pack_split, unpack_split});
+}
+
 static void saturate_all(struct job *j, int stage)
 {
   units_run(&j->units, &(struct batch){stage, 0, j->ntable, true, j, make_table, pack_table, unpack_table});
 }
 
-static void add_device(struct job *j, int visit, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
-{
-  const struct graph *p = j->s->p;
-  int tensor = visit < 0 ? -1 : j->s->visit[visit].tensor;
-  struct device *d = &j->dev[j->ndev++];
-  *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = visit, .input = -1};
-  if (tensor >= 0 && p->nodes[p->tensors[tensor].node].op == OP_INPUT) d->input = tensor;
-  for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
-}
+static void add_visit(struct job *j, int v) { j->dev[j->ndev++] = visit_device(j->s, j->w, j->nworker, v); }
 
 static void add_visits(struct job *j, bool fixed)
 {
-  const struct reference *r = &j->w[0].ref;
   for (int v = 0; v < j->s->nvisit; v++) {
-    const struct node *n = &j->s->p->nodes[j->s->p->tensors[j->s->visit[v].tensor].node];
-    bool given = n->op == OP_INPUT || n->op == OP_CONST, out = false;
+    bool given = visit_given(j->s, v), out = false;
+    enum op op = j->s->p->nodes[j->s->p->tensors[j->s->visit[v].tensor].node].op;
     for (int o = 0; o < j->s->nout; o++) out |= j->s->out[o] == v;
-    if (given != fixed || (!fixed && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
-    add_device(j, v, j->s->visit[v].full, &r->f[v], r->hash[v], j->w[0].ex, r->e[v]);
+    if (given == fixed && (fixed || !(out || op_rows[op].rule == RULE_VIEW))) add_visit(j, v);
   }
 }
 
 static void add_outputs(struct job *j)
 {
-  for (int o = 0; o < j->s->nout; o++) {
-    int v = j->s->out[o];
-    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
+  for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
+}
+
+// What a kernel makes that is no tensor of the program.
+static void add_device(struct job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
+{
+  struct device *d = &j->dev[j->ndev++];
+  *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = -1, .input = -1};
+  for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
+}
+
+// What earlier kernels may leave in device memory beside the program's own tensors, as these tables offer it.
+static bool add_cuts(struct job *j, int most)
+{
+  struct cut *cut;
+  struct model model = {j->s, j->t, j->dev};
+  bool all;
+  int ndev = j->ndev;
+  if (stopped(j)) return true;
+  add_outputs(j);
+  struct cut_source from = {&model, j->f, &j->w[0].ref, j->table, j->ntable, j->ndev, j->parts};
+  int n = cuts_choose(j->mem, &from, most, &cut, &all);
+  j->ndev = ndev;
+  for (int i = 0; i < n; i++) {
+    const struct value *v = &j->table[cut[i].table].v[cut[i].value];
+    struct finger f = v->f;
+    f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
+    add_device(j, v->has, &f, v->hash, j->w[j->by[cut[i].table]].ex, v->e);
   }
-}
-
-static bool known(const struct job *j, mask has, uint64_t hash)
-{
-  for (int d = 0; d < j->ndev; d++)
-    if (j->dev[d].has == has && j->dev[d].hash == hash) return true;
-  for (int o = 0; o < j->s->nout; o++)
-    if (j->s->visit[j->s->out[o]].full == has && j->w[0].ref.hash[j->s->out[o]] == hash) return true;
-  return false;
-}
-
-// What earlier kernels may leave in device memory: the program's own tensors first, then what the tables offer.
-static bool add_cuts(struct job *j)
-{
-  add_visits(j, false);
-  for (int i = 0; i < j->ntable; i++)
-    for (int k = 0; k < j->table[i].n; k++) {
-      const struct value *v = &j->table[i].v[k];
-      if (!v->f.v || known(j, v->has, v->hash)) continue;
-      if (j->ndev - j->nfixed == MAX_CUTS) return false;
-      struct finger f = v->f;
-      f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
-      add_device(j, -1, v->has, &f, v->hash, j->w[j->by[i]].ex, v->e);
-    }
-  return true;
+  j->ncut = j->ndev - j->nfixed;
+  return all;
 }
 
 // ---- the planner's view ---------------------------------------------------------------------------------------------
@@ -262,6 +259,11 @@ static void finish(struct job *j, struct planner *pl, int most, double done, str
   tell(j, r, done);
 }
 
+static bool is_long(const struct job *j, const struct search_stats *s)
+{
+  return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
+}
+
 // Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
 // trace in the final result.
 static void look(struct job *j, struct search_result *r, double done)
@@ -271,7 +273,7 @@ static void look(struct job *j, struct search_result *r, double done)
   struct search_stats stats = {0};
   struct search_opts o = j->o;
   struct units units;
-  if (!first || j->asked || stopped(j) || r->stats.states < LOOK_FROM || r->stats.first > 0) return;
+  if (!first || j->asked || stopped(j) || !is_long(j, &r->stats) || r->stats.first > 0) return;
   o.store = NULL, o.crew = NULL, o.timed = NULL;
   units_open(&units, &o, &stats);
   add_outputs(j);
@@ -297,8 +299,10 @@ static void limits_met(const struct job *j, struct str *s)
 {
   if (stopped(j)) str_add(s, "the search was stopped");
   else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
-  if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels, of which the cheapest were", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_parts) str_add(s, "%smore than %d partial sums of these could be left, of which the cheapest were", s->n ? "; " : "", MAX_PARTS);
   if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
+  if (!j->all_sets) str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
 
 static void answer(struct job *j, const struct planner *pl)
@@ -325,19 +329,6 @@ static void explain(const struct job *j, struct search_result *r)
   str_free(&s);
 }
 
-static int open_workers(struct job *j)
-{
-  j->w = NEWS(j->mem, struct worker, j->nworker);
-  int status = OK;
-  for (int i = 0; i < j->nworker; i++) {
-    j->w[i].id = i, j->w[i].ex = expr_open();
-    expr_option_exp_laws(j->w[i].ex, false); // the axioms of the paper's Table 2; docs/theory.md
-    expr_option_expand_squares(j->w[i].ex, j->o.off >> PRUNE_SQUARE & 1);
-    if (reference_build(&j->w[i].ref, j->mem, j->f, j->w[i].ex)) status = NO;
-  }
-  return status;
-}
-
 static void run(struct job *j, struct search_result *r)
 {
   vocabulary_build(&j->voc, j->mem, j->s);
@@ -350,10 +341,14 @@ static void run(struct job *j, struct search_result *r)
   count(j, &r->stats);
   tell(j, r, 0.2);
   first_look(j, r);
-  j->all_cuts = true;
+  j->all_cuts = j->all_parts = true;
   if (j->keep) {
-    j->all_cuts = add_cuts(j);
-    j->ncut = j->ndev - j->nfixed, j->keep = false;
+    add_visits(j, false);
+    j->all_cuts = add_cuts(j, MAX(0, MAX_CUTS - (j->ndev - j->nfixed)));
+    saturate_splits(j);
+    count(j, &r->stats);
+    j->all_parts = add_cuts(j, MAX_PARTS);
+    j->keep = j->parts = false;
     saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
     look(j, r, 0.5);
@@ -364,11 +359,11 @@ static void run(struct job *j, struct search_result *r)
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
                        .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
-                       .mem = j->mem, .units = &j->units, .complete = true};
+                       .mem = j->mem, .units = &j->units, .complete = true, .all_sets = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
   else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
-  j->all_graphs = pl.complete;
-  r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
+  j->all_graphs = pl.complete, j->all_sets = pl.all_sets;
+  r->complete = j->all_cuts && j->all_parts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.
@@ -404,30 +399,17 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
-static int norms(const struct graph *p)
-{
-  int n = 0;
-  for (int i = 0; i < p->nnodes; i++) n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
-  return n;
-}
-
 static void set_options(struct job *j, const struct graph *p, const struct search_opts *o)
 {
-  j->o = *o, j->o.threads = j->nworker = MAX(1, MIN(o->threads, (int)THREADS));
-  j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
-  if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
-  if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
-  if (!j->o.max_values) j->o.max_values = VALUES;
-  if (!j->o.most) j->o.most = MOST;
+  j->o = *o;
+  search_defaults(&j->o, p, &j->later_ops);
+  j->nworker = j->o.threads;
   j->s = NEW(j->mem, struct space), j->f = NEW(j->mem, struct fctx);
 }
 
 static void close_all(struct job *j)
 {
-  for (int i = 0; i < j->nworker && j->w; i++) {
-    expr_close(j->w[i].ex);
-    arena_close(&j->w[i].scratch), arena_close(&j->w[i].pairs.mem);
-  }
+  workers_close(j->w, j->nworker);
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
 }
 
@@ -443,94 +425,21 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
-  if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
+  if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
     if (!asked) run_chain(mem, p, t, &j->o, r);
     r->complete = r->n > 0;
     if (r->n) snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
     else snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {
     finger_open(j->f, j->s, o->seed);
-    if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
+    j->w = NEWS(j->mem, struct worker, j->nworker);
+    if (workers_open(j->w, j->nworker, j->mem, j->f, &j->o) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
     else run(j, r), explain(j, r);
     close_all(j);
   }
   units_close(&j->units);
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
-}
-
-struct sample {
-  struct job *j;
-  int n;
-  int64_t most;       // values that are too many
-  _Atomic int64_t have;
-};
-
-static void saturate_sample(void *arg, int i, int worker)
-{
-  struct sample *s = arg;
-  struct job *j = s->j;
-  int t = (int)((int64_t)i * j->ntable / s->n);
-  if (s->have > s->most) return;
-  make_table(j, t, worker, 0);
-  s->have += j->table[t].n;
-}
-
-static bool count_graph(void *arg, const struct pick *p)
-{
-  (void)p;
-  ++*(uint64_t *)arg;
-  return true;
-}
-
-// Structures that compute the outputs of the program under table i from its inputs.
-static uint64_t structures(struct job *j, int i, const int *home)
-{
-  uint64_t n = 0;
-  extract_open(j->mem, &j->table[i], j->nfixed);
-  for (int d = j->nfixed; d < j->ndev; d++) {
-    const int *root = &home[(i * j->ndev + d) * HOMES];
-    for (int k = 0; k < HOMES && root[k] >= 0; k++)
-      if (!extract(&j->table[i], &root[k], 1, j->o.max_block_ops, j->nfixed, 0, count_graph, &n)) n += HARD_STRUCTURES;
-  }
-  return n;
-}
-
-// Have the schedules of a sample more than their share of values or structures? A table is cut at two shares.
-static bool more_than_share(struct job *j)
-{
-  vocabulary_build(&j->voc, j->mem, j->s);
-  schedules(j);
-  add_visits(j, true);
-  j->nfixed = j->ndev;
-  struct sample s = {.j = j, .n = MIN(SAMPLE, j->ntable)};
-  s.most = (int64_t)HARD_VALUES * s.n / j->ntable;
-  j->o.max_values = MIN(j->o.max_values, 2 * HARD_VALUES / j->ntable + 1);
-  pool_run(j->nworker, s.n, saturate_sample, &s);
-  if (s.have > s.most) return true;
-  add_outputs(j);
-  const int *home = find_homes(j);
-  uint64_t graphs = 0;
-  for (int i = 0; i < j->ntable; i++)
-    if (j->table[i].n) graphs += structures(j, i, home);
-  return graphs > (uint64_t)HARD_STRUCTURES * (uint64_t)s.n / (uint64_t)j->ntable;
-}
-
-bool search_is_hard(const struct graph *p, const struct target *t, const struct search_opts *o)
-{
-  struct arena scratch = {0};
-  struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.mem = &scratch, .t = t};
-  set_options(j, p, o);
-  char why[160];
-  bool hard = true;
-  if (graph_ops(p) <= LONG && classes_build(j->s, p, why) == OK) {
-    finger_open(j->f, j->s, o->seed);
-    hard = open_workers(j) != OK || more_than_share(j);
-    close_all(j);
-  }
-  arena_close(&scratch);
-  return hard;
 }
 
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,

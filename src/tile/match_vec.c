@@ -3,10 +3,7 @@
 // all its elements. What offsets and steps are multiples of is known of every expression (ex_multiple).
 #include "tile/match.h"
 
-static bool multiple_of(struct match *m, ex x, int64_t d)
-{
-  return ex_divides(m->ex, EX_C(d), x);
-}
+static bool multiple_of(struct match *m, ex x, int64_t d) { return ex_divides(m->ex, EX_C(d), x); }
 
 static const char *ex_shown(struct match *m, ex x)
 {
@@ -17,17 +14,29 @@ static const char *ex_shown(struct match *m, ex x)
   return text;
 }
 
+// The sizes of the kernel that would have to be multiples, for the hint.
+static void suggest(struct match *m, ex x, int64_t multiple)
+{
+  const struct tile_kernel *k = m->l->k;
+  for (int i = 0; i < k->nparams; i++)
+    if (ex_mentions(m->ex, x, k->params[i]) && !multiple_of(m, k->params[i], multiple))
+      snprintf(m->hint, sizeof m->hint, "if it always is one, say so: `param %s multiple %d`",
+               ex_node(m->ex, k->params[i])->name, (int)multiple);
+}
+
 bool match_aligned(struct match *m, int i, const struct axes *a, int64_t elements)
 {
   const struct side *s = &m->side[i];
   long long bytes = (long long)(elements * match_bytes(s));
   if (!multiple_of(m, s->v->offset, elements))
-    return refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes,
+    return suggest(m, s->v->offset, elements),
+           refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes,
                   ex_shown(m, s->v->offset));
   for (int j = 0; a && j < a->n; j++)
     if (a->axis[j].extent > 1 && !multiple_of(m, a->axis[j].stride[i], elements))
-      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i), bytes,
-                    ex_shown(m, a->axis[j].stride[i]));
+      return suggest(m, a->axis[j].stride[i], elements),
+             refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
+                    bytes, ex_shown(m, a->axis[j].stride[i]));
   return true;
 }
 
@@ -49,11 +58,16 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
   return ex_true(m->ex, ex_lt(m->ex, last, g->limit));
 }
 
-static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, int64_t width)
+// The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
+static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step,
+                    int64_t width)
 {
-  bool ok = multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
+  bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
-  return ok || refuse(m, "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s ends at %s",
+  if (!ok) suggest(m, g->limit, width);
+  return ok || refuse(m,
+                      "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s "
+                      "ends at %s",
                       (int)width, c, match_text(m, i), ex_shown(m, g->limit));
 }
 
@@ -69,7 +83,7 @@ bool match_guards(struct match *m, const struct axes *a, const struct axis *lane
       for (int j = 0; j < a->n; j++) g.stride[j] = a->axis[j].coord[i][c];
       ex step = lane ? lane->coord[i][c] : EX_C(0);
       if (always_inside(m, &g, a, ex_mul(m->ex, step, EX_C(width - 1)))) continue;
-      if (step != EX_C(0) && !uniform(m, i, c, &g, a, width)) return false;
+      if (step != EX_C(0) && !uniform(m, i, c, &g, a, step, width)) return false;
       o->guard[o->nguards++] = g;
     }
   }
@@ -91,7 +105,8 @@ static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
   for (int i = 0; i < m->nsides; i++) {
     bool any = false;
     for (int j = 0; j < a->n; j++) any = any || a->axis[j].stride[i] == EX_C(1);
-    if (!any) return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
+    if (!any)
+      return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
   }
   return refuse(m, "no dimension is contiguous in all operands");
 }
