@@ -1,5 +1,5 @@
-// mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and what it costs.
-// Outputs of the kernel's spec that are not among its inputs hold nothing before the run.
+// mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and
+// what it costs. Outputs of the kernel's spec that are not among its inputs hold nothing before the run.
 #include "cli/cli.h"
 #include "front/parse.h"
 #include "sim/number.h"
@@ -36,7 +36,9 @@ static int params(struct job_run *j)
       j->params[i] = strtoll(c->set[s] + n + 1, NULL, 10);
       found = true;
     }
-    if (!found) return err_set(&c->err, ERR_OPTION, NOWHERE, "kernel %s has a size %s: give it by --set %s=...", j->k->name, name, name);
+    if (!found)
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "kernel %s has a size %s: give it by --set %s=...", j->k->name, name,
+                     name);
   }
   return OK;
 }
@@ -64,7 +66,8 @@ static int fill_npy(struct job_run *j, const struct tile_buffer *b, const char *
   double *values;
   TRY(npy_read(&j->c->mem, path, &shape, &values, &j->c->err));
   if (shape_size(&shape) != n)
-    return err_set(&j->c->err, ERR_SHAPE, NOWHERE, "%s has %lld elements, and %%%s %lld", path, (long long)shape_size(&shape), b->name, (long long)n);
+    return err_set(&j->c->err, ERR_SHAPE, NOWHERE, "%s has %lld elements, and %%%s %lld", path,
+                   (long long)shape_size(&shape), b->name, (long long)n);
   for (int64_t i = 0; i < n; i++) num_set(b->type, values[i], data + i * tile_types[b->type].bytes);
   return OK;
 }
@@ -74,7 +77,8 @@ static int fill(struct job_run *j, int buf, struct rng *r)
   const struct tile_buffer *b = &j->k->buffers[buf];
   int64_t n, bytes = tile_types[b->type].bytes;
   TRY(sim_elements(j->p, j->k, j->params, buf, &n, &j->c->err));
-  if (n < 0 || n > ((int64_t)1 << 34) / bytes) return err_set(&j->c->err, ERR_MEMORY, NOWHERE, "%%%s would have %lld elements", b->name, (long long)n);
+  if (n < 0 || n > ((int64_t)1 << 34) / bytes)
+    return err_set(&j->c->err, ERR_MEMORY, NOWHERE, "%%%s would have %lld elements", b->name, (long long)n);
   char *raw = arena_alloc(&j->c->mem, (size_t)(n * bytes) + 256), *data = raw + (-(uintptr_t)raw & 255);
   const char *what = given(j, b->name);
   bool zero = what && !strcmp(what, "zero"), file = what && !zero && strcmp(what, "random") != 0;
@@ -92,9 +96,12 @@ static int names_known(struct job_run *j)
     bool known = false;
     for (int b = 0; eq && b < j->k->nbuffers; b++) {
       const struct tile_buffer *buf = &j->k->buffers[b];
-      known |= buf->mem == MEM_GL && strlen(buf->name) == (size_t)(eq - j->files[i]) && !strncmp(buf->name, j->files[i], strlen(buf->name));
+      known |= buf->mem == MEM_GL && strlen(buf->name) == (size_t)(eq - j->files[i]) &&
+               !strncmp(buf->name, j->files[i], strlen(buf->name));
     }
-    if (!known) return err_set(&j->c->err, ERR_OPTION, NOWHERE, "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random", j->files[i]);
+    if (!known)
+      return err_set(&j->c->err, ERR_OPTION, NOWHERE,
+                     "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random", j->files[i]);
   }
   return OK;
 }
@@ -120,7 +127,8 @@ static int save(struct job_run *j)
     struct shape shape = {.n = 1, .d = {(int64_t)x->bytes / bytes}};
     double *values = NEWS(&j->c->mem, double, shape.d[0] + 1);
     for (int64_t i = 0; i < shape.d[0]; i++) values[i] = num_one(buf->type, (const char *)x->data + i * bytes);
-    if (buf->written) TRY(npy_write(arena_printf(&j->c->mem, "%s/%s.npy", j->c->out, buf->name), &shape, values, &j->c->err));
+    if (buf->written)
+      TRY(npy_write(arena_printf(&j->c->mem, "%s/%s.npy", j->c->out, buf->name), &shape, values, &j->c->err));
   }
   return OK;
 }
@@ -132,8 +140,8 @@ static void show(struct cli *c, const struct job_run *j, const struct sim_report
   if (output_wants_text(c)) {
     str_add(&text, "%s\n", j->k->name);
     sim_print_counts(r, &text);
-    str_add(&text, "  %lld element operations in %.3f s: %.1f million a second\n", (long long)r->counts.elements, r->seconds,
-            (double)r->counts.elements / r->seconds / 1e6);
+    str_add(&text, "  %lld element operations in %.3f s: %.1f million a second\n", (long long)r->counts.elements,
+            r->seconds, (double)r->counts.elements / r->seconds / 1e6);
     str_add(&text, "%lld error%s\n", (long long)r->found, r->found == 1 ? "" : "s");
   }
   fputs(str_text(&text), stdout);

@@ -1,7 +1,8 @@
 // What makes kernels slow: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
 //
-// Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp, with
-// 16 bytes by quarters. What is above the least number of wavefronts are conflicts. Global memory moves sectors of 32 bytes.
+// Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp,
+// with 16 bytes by quarters. What is above the least number of wavefronts are conflicts. Global memory moves sectors of
+// 32 bytes.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
@@ -75,8 +76,10 @@ void count_access(const struct access *x)
   struct sim_counts *c = &x->w->s->r->counts;
   int width = __builtin_ctz((unsigned)x->bytes);
   c->bytes[x->op->mem][x->write][MIN(width, SIM_WIDTHS - 1)] += (int64_t)__builtin_popcount(x->mask) * x->bytes;
-  if (x->op->mem == MEM_SH) shared(x);
-  else global(x);
+  if (x->op->mem == MEM_SH)
+    shared(x);
+  else
+    global(x);
 }
 
 void count_finish(struct sim *s)

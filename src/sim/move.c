@@ -33,8 +33,10 @@ static void copy_piece(const struct walk *it)
   EACH
   {
     if (!(y.mask >> l & 1)) continue;
-    if (x.mask >> l & 1) memcpy(access_data(&y, l), access_data(&x, l), (size_t)bytes);
-    else memset(access_data(&y, l), 0, (size_t)bytes);
+    if (x.mask >> l & 1)
+      memcpy(access_data(&y, l), access_data(&x, l), (size_t)bytes);
+    else
+      memset(access_data(&y, l), 0, (size_t)bytes);
   }
 }
 

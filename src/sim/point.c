@@ -1,6 +1,6 @@
-// Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants. Operators are
-// computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the result;
-// on integers in 64 bits.
+// Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants.
+// Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
+// result; on integers in 64 bits.
 #include "sim/machine.h"
 
 #include <math.h>
@@ -8,23 +8,23 @@
 enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
 #define EACH for (int l = 0; l < LANES; l++)
 
-#define UNARY_OP(id, name, value)                                                                                       \
-  static void un_##id(const double *in, double *out)                                                                    \
-  {                                                                                                                     \
-    EACH                                                                                                                \
-    {                                                                                                                   \
-      double x = in[l];                                                                                                 \
-      out[l] = value;                                                                                                   \
-    }                                                                                                                   \
+#define UNARY_OP(id, name, value)                                                                                      \
+  static void un_##id(const double *in, double *out)                                                                   \
+  {                                                                                                                    \
+    EACH                                                                                                               \
+    {                                                                                                                  \
+      double x = in[l];                                                                                                \
+      out[l] = value;                                                                                                  \
+    }                                                                                                                  \
   }
-#define BINARY_OP(id, name, value)                                                                                      \
-  static void bi_##id(const double *a, const double *b, double *out)                                                    \
-  {                                                                                                                     \
-    EACH                                                                                                                \
-    {                                                                                                                   \
-      double x = a[l], y = b[l];                                                                                        \
-      out[l] = value;                                                                                                   \
-    }                                                                                                                   \
+#define BINARY_OP(id, name, value)                                                                                     \
+  static void bi_##id(const double *a, const double *b, double *out)                                                   \
+  {                                                                                                                    \
+    EACH                                                                                                               \
+    {                                                                                                                  \
+      double x = a[l], y = b[l];                                                                                       \
+      out[l] = value;                                                                                                  \
+    }                                                                                                                  \
   }
 #include "tile/pointwise.def"
 #undef UNARY_OP
@@ -50,7 +50,7 @@ static int64_t integer(int op, int64_t x, int64_t y)
   if (op == BI_ADD) return (int64_t)((uint64_t)x + (uint64_t)y);
   if (op == BI_SUB) return (int64_t)((uint64_t)x - (uint64_t)y);
   if (op == BI_MUL) return (int64_t)((uint64_t)x * (uint64_t)y);
-  if (op == BI_DIV) return y ? (y == -1 ? (int64_t)-(uint64_t)x : x / y) : 0;
+  if (op == BI_DIV) return y ? (y == -1 ? (int64_t) - (uint64_t)x : x / y) : 0;
   if (op == BI_MIN) return MIN(x, y);
   return op == BI_MAX ? MAX(x, y) : x < y;
 }
@@ -131,7 +131,8 @@ enum go sem_binary(struct warp *w, const struct sim_atom *a)
   size_t row = row_bytes(&a->op[0]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     const uint8_t *x = walk_load(&it, 1, width, in[0]), *y = walk_load(&it, 2, width, in[1]);
-    for (int i = 0; i < width; i++) point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
+    for (int i = 0; i < width; i++)
+      point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
     walk_store(&it, 0, width, out);
     worked(w, a, width, width);
   }
@@ -155,7 +156,8 @@ enum go sem_fma(struct warp *w, const struct sim_atom *a)
   uint8_t in[3][ROOM];
   size_t row = row_bytes(&a->op[0]), narrow = row_bytes(&a->op[1]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
-    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]), *z = walk_load(&it, 0, width, in[0]);
+    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]),
+                  *z = walk_load(&it, 0, width, in[0]);
     uint8_t sum[ROOM];
     memcpy(sum, z, row * (size_t)width);
     for (int i = 0; i < width; i++)

@@ -1,10 +1,11 @@
-// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds them
-// (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for each block of
-// a cluster; what is older than the block does not exist. A global buffer that the kernel writes has cells too, which say
-// from which cluster an access came: blocks are ordered only by what they tell one another through atomics.
+// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds
+// them (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for
+// each block of a cluster; what is older than the block does not exist. A global buffer that the kernel writes has
+// cells too, which say from which cluster an access came: blocks are ordered only by what they tell one another through
+// atomics.
 //
-// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and tensor-core
-// instructions order no memory (PTX, memory consistency model).
+// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and
+// tensor-core instructions order no memory (PTX, memory consistency model).
 #include "sim/machine.h"
 
 int shadow_kind(const struct sim *s, int agent)
@@ -37,7 +38,8 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   if (agent == w->agent) {
     if (l == WHOLE || (!x->whole && l == lane)) return true;
     for (int i = 0; i < w->npartial && !x->whole; i++)
-      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1)) return true;
+      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1))
+        return true;
     return false;
   }
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
@@ -49,7 +51,10 @@ static int stamp_lane(const struct access *x, int piece)
   return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE;
 }
 
-static uint16_t site_of(const struct access *x) { return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op)); }
+static uint16_t site_of(const struct access *x)
+{
+  return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
+}
 
 static void conflict(struct access *x, int lane, int agent, uint32_t epoch, const char *did, int site)
 {
@@ -58,16 +63,17 @@ static void conflict(struct access *x, int lane, int agent, uint32_t epoch, cons
   shadow_who(s, agent, epoch, who);
   if (site >= 0) snprintf(line, sizeof line, " (line %d)", s->atoms[site / TILE_OPERANDS].at.line);
   bool mine = shadow_kind(s, x->agent) != KIND_WARP, async = shadow_kind(s, agent) != KIND_WARP;
-  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s", mine ? "asynchronously " : "",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who, did, line,
-         async ? "nothing has waited for that" : "no barrier is between");
+  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s",
+         mine ? "asynchronously " : "", x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes),
+         x->op->buffer->name, who, did, line, async ? "nothing has waited for that" : "no barrier is between");
 }
 
 static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
 {
   char who[96];
   shadow_who(x->w->s, agent, epoch, who);
-  report(x->w, x->a, SIM_FENCE, access_lane(x, lane), "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
+  report(x->w, x->a, SIM_FENCE, access_lane(x, lane),
+         "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
          x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
 }
 
@@ -102,7 +108,8 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
   uint32_t epoch = h->write[c];
   if (epoch <= s->start) {
     if (needs)
-      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing in this block has written",
+      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
+             "reads element %lld of %%%s, which nothing in this block has written",
              (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name);
     return !needs;
   }
@@ -118,7 +125,8 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
   }
   int buf = s->site_buf[h->site[c]];
   if (!needs || buf == x->op->buf) return true;
-  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, where the bytes are what was written to %%%s",
+  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
+         "reads element %lld of %%%s, where the bytes are what was written to %%%s",
          (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->k->buffers[buf].name);
   return false;
 }
@@ -192,8 +200,10 @@ static int cluster_of(const struct sim *s, uint32_t epoch)
   int lo = 0, hi = s->nstarts - 1;
   while (lo < hi) {
     int mid = (lo + hi + 1) / 2;
-    if (s->starts[mid] < epoch) lo = mid;
-    else hi = mid - 1;
+    if (s->starts[mid] < epoch)
+      lo = mid;
+    else
+      hi = mid - 1;
   }
   return lo;
 }
@@ -201,9 +211,10 @@ static int cluster_of(const struct sim *s, uint32_t epoch)
 static void other_block(struct access *x, int lane, int cluster, const char *did)
 {
   const struct sim *s = x->w->s;
-  report(x->w, x->a, SIM_RACE, access_lane(x, lane), "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name,
-         s->cluster > 1 ? "cluster" : "block", cluster, did);
+  report(x->w, x->a, SIM_RACE, access_lane(x, lane),
+         "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks", x->write ? "writes" : "reads",
+         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->cluster > 1 ? "cluster" : "block", cluster,
+         did);
 }
 
 static bool global_write(struct access *x, const struct gcell *c, int lane, bool needs, bool init)
@@ -250,13 +261,15 @@ static void global_cell(struct access *x, const struct gbuf *b, struct gcell *c,
 {
   uint32_t start = x->w->s->start, by = epoch & WHOLE;
   bool reads = !x->write || x->atomic;
-  if (*good && !(c->write ? plain(x, c->write, c->wagent, by) : !reads || b->init)) *good = global_write(x, c, lane, reads, b->init);
+  if (*good && !(c->write ? plain(x, c->write, c->wagent, by) : !reads || b->init))
+    *good = global_write(x, c, lane, reads, b->init);
   if (!x->write) {
     c->many |= c->read && c->read <= start;
     c->read = epoch, c->ragent = (uint16_t)x->agent;
     return;
   }
-  if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by))) *good = global_reads(x, c, lane);
+  if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by)))
+    *good = global_reads(x, c, lane);
   c->write = epoch, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic, c->site = site_of(x);
   c->read = 0, c->many = false;
 }

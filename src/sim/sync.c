@@ -63,7 +63,7 @@ static void completed(struct sim *s, struct gather *g)
 {
   memcpy(g->done.all, g->acc.all, sizeof *g->done.all * (size_t)(KNOWN * s->nagents));
   memset(g->acc.all, 0, sizeof *g->acc.all * (size_t)(KNOWN * s->nagents));
-  g->threads = 0, g->who = 0, g->phase++;
+  g->threads = 0, g->phase++;
 }
 
 static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, int needed)
@@ -72,7 +72,6 @@ static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, i
   uint32_t phase = g->phase;
   sync_publish(w, g->acc);
   g->threads += __builtin_popcount(w->active);
-  g->who |= UINT64_C(1) << w->number;
   if (g->threads >= needed) completed(w->s, g);
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = phase, .atom = a->number, .joins = true};
 }
@@ -103,8 +102,8 @@ enum go sem_barrier(struct warp *w, const struct sim_atom *a)
   s->r->counts.barriers++;
   struct gather *g = &w->cta->named[number];
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "arrives at this barrier while others of the block stand at the one of line %d",
-           s->atoms[g->atom].at.line);
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
+           "arrives at this barrier while others of the block stand at the one of line %d", s->atoms[g->atom].at.line);
   sync_warp(w, w->active);
   arrive(w, a, g, needed);
   return GO_WAIT;
@@ -137,7 +136,8 @@ enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
     report(w, a, SIM_BARRIER, __builtin_ctz(w->active), "waits for the cluster without having arrived");
     return GO_ON;
   }
-  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
+  w->wait =
+      (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
   w->cluster_phase = 0;
   return GO_WAIT;
 }
@@ -152,16 +152,16 @@ bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
   }
   if (w->active != FULL) walk_collective(w, a);
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "comes to this instruction of a warpgroup while another warp of it is at line %d",
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
+           "comes to this instruction of a warpgroup while another warp of it is at line %d",
            w->s->atoms[g->atom].at.line);
   if (!g->threads) g->atom = a->number;
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = g->phase, .atom = a->number};
   w->again = true;
-  g->who |= UINT64_C(1) << w->number;
   g->threads += LANES;
   *go = GO_AGAIN;
   if (g->threads < 4 * LANES) return false;
-  g->threads = 0, g->who = 0, g->phase++;
+  g->threads = 0, g->phase++;
   if (!q->open) q->clock = ++w->s->time; // before one of the warps can commit the group
   q->open = true;
   return false;
