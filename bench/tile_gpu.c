@@ -1,25 +1,31 @@
 // tile_gpu: runs tile kernels on this machine's GPU. One binary that needs only NVRTC and the driver:
 //
-//   tile_gpu [--time] [--no-check] [--kernel NAME] [--save FOLDER] FILE.tile[,SIZE=VALUE...]...
+//   tile_gpu [--time] [--no-check] [--kernel NAME] [--save FOLDER] FILE.tile[,NAME=VALUE...][,%BUFFER=SCALE...]...
 //
+// NAME is a size or a constant of the kernel; inputs are uniform in [-1, 1], times SCALE where one is given.
 // For each file: the kernel is lowered for the device, printed as CUDA C++ and compiled; it runs on random inputs, and so
 // does the interpreter; outputs are compared bit by bit and by the relative norm of their difference. With --time it is
 // timed: a CUDA graph of launches over several sets of buffers, together more than twice the L2 cache, replayed; the
 // median of a launch. --no-check leaves the interpreter out, for sizes that take it too long. Exit status 1: a kernel
 // gave other numbers than the interpreter (relative norm above 1e-3), or the interpreter found an error in it.
 #include "cuda/cuda.h"
+#include "sim/number.h"
 #include "sim/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 256, REPLAYS = 15, LAUNCHES = 64, MAX_BUFFERS = 64 };
+enum { MAX_SETS = 256, REPLAYS = 15, LAUNCHES = 64, MAX_BUFFERS = 64, MAX_SETTINGS = 64 };
 static const double TOLERANCE = 1e-3;
 
 struct options {
   bool time, check;
   const char *kernel, *save;
+};
+struct scale {
+  const char *buffer;
+  double value;
 };
 struct job {
   struct arena *mem;
@@ -28,6 +34,9 @@ struct job {
   struct nvrtc *r;
   struct tile_program *p;
   struct tile_kernel *k;
+  struct tile_setting set[MAX_SETTINGS];
+  struct scale scale[MAX_BUFFERS];
+  int nset, nscales;
   int64_t *sizes, total; // bytes of all global buffers
   size_t bytes[MAX_BUFFERS];
   void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS], *sim[MAX_BUFFERS]; // host copies: before, after
@@ -37,68 +46,55 @@ struct job {
 
 // ---- numbers ----
 
-static double half(uint16_t h)
+// Uniform in [-scale, scale], with 8 bits, as bfloat16 has; integers 0 to 7.
+static void fill(enum tile_type t, void *p, int64_t n, double scale, struct rng *r)
 {
-  int e = h >> 10 & 31, m = h & 1023;
-  double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-  return h >> 15 ? -v : v;
-}
-
-static double element(enum tile_type t, const void *p, int64_t i)
-{
-  float f;
-  uint32_t w;
-  switch (t) {
-  case TT_F16: return half(((const uint16_t *)p)[i]);
-  case TT_BF16: w = (uint32_t)((const uint16_t *)p)[i] << 16; memcpy(&f, &w, 4); return f;
-  case TT_F32: return ((const float *)p)[i];
-  case TT_F64: return ((const double *)p)[i];
-  case TT_I32: return ((const int32_t *)p)[i];
-  case TT_U32: return ((const uint32_t *)p)[i];
-  case TT_I64: return (double)((const int64_t *)p)[i];
-  case TT_MBAR:
-  case TT_COUNT: break;
-  }
-  return 0;
-}
-
-// Uniform in [-1, 1], a value that each type holds without rounding; integers 0 to 7.
-static void fill(enum tile_type t, void *p, int64_t n, struct rng *r)
-{
+  int bytes = tile_types[t].bytes;
   for (int64_t i = 0; i < n; i++) {
-    int64_t k = (int64_t)rng_below(r, 257) - 128; // of 128ths: 8 bits, as bfloat16 has
-    float f = (float)k / 128;
-    uint32_t w;
-    memcpy(&w, &f, 4);
-    if (t == TT_F32) ((float *)p)[i] = f;
-    else if (t == TT_F64) ((double *)p)[i] = f;
-    else if (t == TT_BF16) ((uint16_t *)p)[i] = (uint16_t)(w >> 16);
-    else if (t == TT_F16) ((uint16_t *)p)[i] = f == 0 ? 0 : (uint16_t)((w >> 16 & 0x8000) | (((w >> 23 & 255) - 112) << 10) | (w >> 13 & 1023));
-    else if (t == TT_I32 || t == TT_U32) ((uint32_t *)p)[i] = (uint32_t)rng_below(r, 8);
-    else if (t == TT_I64) ((int64_t *)p)[i] = (int64_t)rng_below(r, 8);
+    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : (double)rng_below(r, 8);
+    num_set(t, x, (char *)p + i * bytes);
   }
 }
 
 // ---- a kernel at its sizes ----
 
-static int size_of(struct job *j, char *words)
+// "NAME=VALUE,..." to settings: sizes, constants, and scales of buffers (%NAME).
+static int read_words(struct job *j, char *words)
+{
+  for (char *rest = words, *word; (word = strtok_r(rest, ",", &rest));) {
+    char *value = strchr(word, '='), *end = NULL;
+    if (!value || j->nset == MAX_SETTINGS) return err_set(j->e, ERR_OPTION, NOWHERE, "%s is not NAME=VALUE", word);
+    *value++ = 0;
+    if (*word == '%') {
+      j->scale[j->nscales] = (struct scale){word + 1, strtod(value, &end)}, j->nscales++;
+      if (j->nscales == MAX_BUFFERS) return err_set(j->e, ERR_LIMIT, NOWHERE, "more than %d scales", MAX_BUFFERS);
+    } else {
+      j->set[j->nset++] = (struct tile_setting){word, strtoll(value, &end, 10), false};
+    }
+    if (*end || end == value) return err_set(j->e, ERR_OPTION, NOWHERE, "%s=%s: not a number", word, value);
+  }
+  return OK;
+}
+
+static int size_of(struct job *j)
 {
   j->sizes = NEWS(j->mem, int64_t, j->k->nparams + 1);
-  for (int i = 0; i < j->k->nparams; i++) j->sizes[i] = -1;
-  for (char *rest = words, *word; (word = strtok_r(rest, ",", &rest));) {
-    char *value = strchr(word, '=');
-    int at = -1;
-    if (value) *value++ = 0;
-    for (int i = 0; value && i < j->k->nparams; i++)
-      if (!strcmp(ex_node(j->p->ex, j->k->params[i])->name, word)) at = i;
-    if (at < 0) return err_set(j->e, ERR_OPTION, NOWHERE, "the kernel %s has no size %s", j->k->name, word);
-    j->sizes[at] = strtoll(value, NULL, 10);
-  }
-  for (int i = 0; i < j->k->nparams; i++)
+  for (int i = 0; i < j->k->nparams; i++) {
+    const char *name = ex_node(j->p->ex, j->k->params[i])->name;
+    j->sizes[i] = -1;
+    for (int s = 0; s < j->nset; s++)
+      if (!strcmp(j->set[s].name, name)) j->sizes[i] = j->set[s].value;
     if (j->sizes[i] < 0)
-      return err_set(j->e, ERR_OPTION, NOWHERE, "give the size %s of the kernel %s: FILE,%s=...",
-                     ex_node(j->p->ex, j->k->params[i])->name, j->k->name, ex_node(j->p->ex, j->k->params[i])->name);
+      return err_set(j->e, ERR_OPTION, NOWHERE, "give the size %s of the kernel %s: FILE,%s=...", name, j->k->name, name);
+  }
   return OK;
+}
+
+static double scale_of(const struct job *j, const char *buffer)
+{
+  for (int i = 0; i < j->nscales; i++)
+    if (!strcmp(j->scale[i].buffer, buffer)) return j->scale[i].value;
+  return 1;
 }
 
 static int host_buffers(struct job *j)
@@ -113,7 +109,7 @@ static int host_buffers(struct job *j)
     j->bytes[i] = (size_t)n * (size_t)tile_types[b->type].bytes;
     j->total += (int64_t)j->bytes[i];
     j->start[i] = arena_alloc(j->mem, j->bytes[i]), j->gpu[i] = arena_alloc(j->mem, j->bytes[i]);
-    fill(b->type, j->start[i], n, &r);
+    fill(b->type, j->start[i], n, scale_of(j, b->name), &r);
     if (j->o->check) j->sim[i] = arena_copy(j->mem, j->start[i], j->bytes[i]);
   }
   return OK;
@@ -180,16 +176,16 @@ static int compare(struct job *j)
         other++;
         if (first < 0) first = x;
       }
-      double g = element(b->type, j->gpu[i], x), s = element(b->type, j->sim[i], x);
+      double g = num_one(b->type, (char *)j->gpu[i] + x * bytes), s = num_one(b->type, (char *)j->sim[i] + x * bytes);
       difference += (g - s) * (g - s), norm += s * s;
     }
     double relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-    bool fine = relative <= TOLERANCE; // not a number is not fine
+    bool fine = relative <= TOLERANCE; // not a number is not fine, nor is infinite
     printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)other, (long long)n,
            relative, fine ? "" : "  WRONG");
     if (!fine) {
-      printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)first, element(b->type, j->gpu[i], first),
-             element(b->type, j->sim[i], first));
+      printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)first, num_one(b->type, (char *)j->gpu[i] + first * bytes),
+             num_one(b->type, (char *)j->sim[i] + first * bytes));
       status = NO;
     }
   }
@@ -243,9 +239,9 @@ static int measure(struct job *j)
 
 // ---- files ----
 
-static int one_kernel(struct job *j, char *sizes)
+static int one_kernel(struct job *j)
 {
-  if (size_of(j, sizes) || host_buffers(j)) return j->e->status;
+  if (size_of(j) || host_buffers(j)) return j->e->status;
   if (tile_lower(j->p, j->k, gpu_facts(j->g)->arch, j->e)) return j->e->status;
   if (cuda_prepare(j->g, j->r, j->mem, j->p, j->k, &j->ready, j->e)) return j->e->status;
   struct gpu_use use = gpu_use(j->ready.kernel);
@@ -273,13 +269,14 @@ static int one_file(const struct options *o, struct gpu *g, struct nvrtc *r, con
   if (sizes) *sizes++ = 0;
   struct job j = {.mem = &mem, .o = o, .g = g, .r = r, .e = e};
   int status = file_read(&mem, path, &text, &n, e);
-  if (status == OK) status = tile_parse(&mem, path, text, &j.p, e);
+  if (status == OK) status = read_words(&j, sizes ? sizes : none);
+  if (status == OK) status = tile_parse_set(&mem, path, text, j.nset, j.set, &j.p, e);
   for (int i = 0; status == OK && i < j.p->nkernels; i++)
     if (!o->kernel || !strcmp(o->kernel, j.p->kernels[i]->name)) j.k = j.p->kernels[i];
   if (status == OK && !j.k) status = err_set(e, ERR_OPTION, NOWHERE, "%s has no kernel %s", path, o->kernel);
   if (status == OK) {
     printf("%s\n", word);
-    status = one_kernel(&j, sizes ? sizes : none);
+    status = one_kernel(&j);
   }
   gpu_unload(j.ready.module);
   arena_close(&mem);

@@ -41,7 +41,7 @@ struct mica_layout;
 
 struct mica_progress {
   const char *stage;                 // "search", "compile", "measure", ...
-  int part, parts;                   // which subprogram, from 1
+  int part, parts;                   // which subprogram, from 1; while a program is divided, segments judged, and of how many
   uint64_t states, pruned, verified; // of the search so far
   double best_us;                    // of the best candidate so far: modelled in the search, measured later; 0 if none
   double done;                       // of this stage, 0 to 1

@@ -92,7 +92,7 @@ static int answer(struct cli *c, const struct job *j, const struct search_result
     const struct search_stats *s = &r[i].stats;
     if (output_wants_text(c) && s->seconds > 0) print_stats(s, &r[i]);
     if (output_wants_text(c) && c->why && s->seconds > 0) print_why(s);
-    stats_add(&sum.stats, s);
+    stats_add(&sum.stats, &r[j->order[i]].stats);
   }
   json_object_set_new(root, "search", stats_json(&sum.stats));
   for (int i = 0; i < j->split.n && status == OK; i++) status = show_part(c, j, i, &r[i], parts);

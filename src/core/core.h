@@ -100,6 +100,7 @@ struct job {
   unsigned off;              // pruning rules
   struct lax_split split;
   struct contest *contests;  // one a part
+  int *order;                // in which parts are worked on
   bool single;               // the only part has the program's own signature, so its modules serve the whole
   int part;                  // being worked on, for the progress
   struct candidate base, best; // of the whole program

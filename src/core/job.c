@@ -12,6 +12,11 @@ struct judged { // parts whose effort is known
   uint64_t hash[MOST_KNOWN];
   bool hard[MOST_KNOWN];
 };
+struct probes { // of parts, by several threads
+  const struct search_opts *o;
+  const struct graph *const *part;
+  bool *hard;
+};
 
 bool job_stopping(const struct job *j) { return j->opts->stop && *j->opts->stop; }
 
@@ -19,7 +24,7 @@ void job_progress(const struct job *j, const char *stage, int part, double done,
                   double best_us)
 {
   if (!j->opts->progress) return;
-  struct mica_progress p = {stage, part + 1, j->split.n, .best_us = best_us, .done = done};
+  struct mica_progress p = {.stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
   if (s) {
     p.states = s->states, p.verified = s->verified;
     for (int i = 0; i < PRUNES; i++) p.pruned += s->pruned[i];
@@ -133,27 +138,68 @@ static bool same_list(const struct graph *g, int (*list)(const struct graph *, i
   return list(g, whole) == n && !memcmp(whole, tensors, sizeof(int) * (size_t)n);
 }
 
-// What was answered is kept: layers are alike.
-static bool too_hard(void *arg, const struct graph *part)
+static void probe(void *arg, int i, int thread)
+{
+  (void)thread;
+  struct probes *p = arg;
+  p->hard[i] = search_is_hard(p->part[i], p->o);
+}
+
+static bool find_known(const struct judged *known, uint64_t hash, bool *hard)
+{
+  for (int i = 0; i < known->n; i++)
+    if (known->hash[i] == hash) {
+      *hard = known->hard[i];
+      return true;
+    }
+  return false;
+}
+
+// What was answered is kept: layers are alike. One thread alone asks no more than it has to.
+static void too_hard(void *arg, int n, const struct graph *const *part, bool *hard)
 {
   struct judged *known = arg;
-  struct job *j = known->j;
-  uint64_t hash = graph_hash(part);
-  for (int i = 0; i < known->n; i++)
-    if (known->hash[i] == hash) return known->hard[i];
-  struct search_opts o = job_search_opts(j);
-  o.progress = NULL;
-  job_progress(j, "looking for subprograms", 0, 0, NULL, 0);
-  bool hard = search_is_hard(part, &j->target, &o);
-  int i = known->n < (int)COUNT(known->hash) ? known->n++ : known->n - 1;
-  known->hash[i] = hash, known->hard[i] = hard;
-  return hard;
+  struct search_opts o = job_search_opts(known->j);
+  const struct graph *unknown[LAX_AHEAD];
+  bool answer[LAX_AHEAD];
+  int of[LAX_AHEAD], m = 0, most = o.threads > 1 ? n : 1;
+  for (int done = 0; done < n && (!done || hard[done - 1]); done += most) {
+    m = 0;
+    for (int i = done; i < MIN(n, done + most); i++)
+      if (!find_known(known, graph_hash(part[i]), &hard[i])) of[m] = i, unknown[m++] = part[i];
+    pool_run(o.threads, m, probe, &(struct probes){&o, unknown, answer});
+    for (int k = 0; k < m; k++) {
+      int at = known->n < MOST_KNOWN ? known->n++ : known->n - 1;
+      known->hash[at] = graph_hash(unknown[k]), known->hard[at] = hard[of[k]] = answer[k];
+    }
+  }
+}
+
+static void told(void *arg, int decided, int all)
+{
+  const struct judged *known = arg;
+  const struct mica_options *o = known->j->opts;
+  struct mica_progress p = {.stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  p.done = (double)decided / all;
+  if (o->progress) o->progress(o->progress_arg, &p);
+}
+
+// Those with the fewest operators first, so that something is found soon; in the program's order where they have as many.
+static void order_parts(struct job *j)
+{
+  j->order = NEWS(j->mem, int, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    int k = i, ops = graph_ops(j->split.parts[i].g);
+    for (; k > 0 && graph_ops(j->split.parts[j->order[k - 1]].g) > ops; k--) j->order[k] = j->order[k - 1];
+    j->order[k] = i;
+  }
 }
 
 int job_split(struct job *j, struct err *e)
 {
   struct judged known = {.j = j};
-  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, &known}, &j->split, e));
+  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, told, &known}, &j->split, e));
+  order_parts(j);
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};

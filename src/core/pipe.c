@@ -103,7 +103,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
   TRY(job_split(j, e));                                               // lax: subprograms
-  for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, i, e)); // search, plan, thread, gen, rt, verify
+  for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
   if (j->stopped && !(j->single && j->contests[0].cand[0].measured)) return stopped_early(j, e);
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(race_whole(j, e));                                              // the figures of the report, in one run
@@ -128,7 +128,8 @@ int pipe_search(struct job *j, struct search_result **r, struct err *e)
 {
   TRY(job_split(j, e));
   *r = NEWS(j->mem, struct search_result, j->split.n);
-  for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
+  for (int k = 0; k < j->split.n && !job_stopping(j); k++) {
+    int i = j->order[k];
     struct contest *c = &j->contests[i];
     j->part = i;
     if (c->part->searchable && c->twin < 0) TRY(search_part(j, c, &(*r)[i], e));

@@ -106,8 +106,9 @@ static json_t *search_json(const struct job *j)
   struct search_stats sum = {0};
   bool complete = true;
   for (int i = 0; i < j->split.n; i++) {
-    if (j->contests[i].twin < 0) stats_add(&sum, &j->contests[i].stats);
-    complete &= j->contests[i].complete;
+    const struct contest *c = &j->contests[j->order[i]];
+    if (c->twin < 0) stats_add(&sum, &c->stats);
+    complete &= c->complete;
   }
   json_t *v = stats_json(&sum);
   json_object_set_new(v, "complete", json_boolean(complete));

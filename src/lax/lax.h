@@ -19,9 +19,13 @@ struct lax_split {
   int n;
   struct part *parts;  // in topological order
 };
-// Says of a subprogram whether it is too much to search at once. It is not asked about fewer than LAX_EASY operators.
+// Says of subprograms whether they are too much to search at once. It is not asked about fewer than LAX_EASY operators.
+enum { LAX_AHEAD = 2 };
 struct lax_judge {
-  bool (*hard)(void *arg, const struct graph *part);
+  // n <= LAX_AHEAD. hard[i] counts only where all before it are true: the answer to part[0] is needed, those behind may be.
+  void (*hard)(void *arg, int n, const struct graph *const *part, bool *hard);
+  // NULL, or told before each time of how many segments of a piece the answer is known.
+  void (*told)(void *arg, int decided, int all);
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What

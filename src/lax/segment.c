@@ -1,6 +1,7 @@
 // What is too large to search whole is cut into segments of the program's order that read and write the fewest bytes.
 // Which segments are too hard is found out on the way: those of the cheapest choice are judged, and where one is too
-// hard, so is all that holds it, and the cheapest choice is looked for again.
+// hard, so is all that holds it, and the cheapest choice is looked for again. Most answers are yes; so that two threads
+// can work on them, the judge is also asked what would come next if this one is.
 #include "lax/piece.h"
 
 #include <limits.h>
@@ -15,8 +16,9 @@ struct cutter {
   const struct facts *f;
   const struct piece *r;
   int *last;       // by root: the last node of the piece that reads it
-  int nhard, hard_cap, njudged, judged_cap;
-  struct span *hard, *judged; // judged: those that are not too hard
+  int *from;       // the cheapest segments: where the last of them starts that ends before a node
+  int nhard, hard_cap, neasy, easy_cap;
+  struct span *hard, *easy; // what was judged
 };
 
 static bool holds(struct span outer, struct span inner)
@@ -33,33 +35,36 @@ static bool too_hard(const struct cutter *c, struct span s)
   return false;
 }
 
-static bool ask(const struct facts *f, const struct piece *r, struct span s)
+// The subprogram that s is; NULL where it cannot be made.
+static const struct graph *graph_of(const struct cutter *c, struct arena *mem, struct span s)
 {
-  struct piece part = {.id = INT_MAX, .n = s.end - s.first, .node = r->node + s.first, .searchable = true};
-  struct arena mem = {0};
+  const struct facts *f = c->f;
+  struct piece part = {.id = INT_MAX, .n = s.end - s.first, .node = c->r->node + s.first, .searchable = true};
   struct part made;
   struct err e = {0};
   for (int i = 0; i < part.n; i++) f->owner[part.node[i]] = part.id;
-  bool hard = carve(&mem, f, &part, &made, &e) == OK && f->judge->hard(f->judge->arg, made.g);
-  for (int i = 0; i < part.n; i++) f->owner[part.node[i]] = r->id;
-  arena_close(&mem);
-  return hard;
+  bool done = carve(mem, f, &part, &made, &e) == OK;
+  for (int i = 0; i < part.n; i++) f->owner[part.node[i]] = c->r->id;
+  return done ? made.g : NULL;
 }
 
-// Asks the judge about s, unless the answer follows from what it said before.
-static bool judge(struct cutter *c, struct span s)
+static bool known_easy(const struct cutter *c, struct span s)
 {
-  const struct facts *f = c->f;
-  if (!f->judge || s.end - s.first < LAX_EASY) return true;
-  for (int i = 0; i < c->njudged; i++)
-    if (holds(c->judged[i], s)) return true;
-  if (c->nhard + c->njudged >= MOST_JUDGED) return true;
-  if (!ask(f, c->r, s)) {
-    PUSH(f->tmp, c->judged, c->njudged, c->judged_cap) = s;
-    return true;
-  }
-  PUSH(f->tmp, c->hard, c->nhard, c->hard_cap) = s;
+  if (s.end - s.first < LAX_EASY) return true;
+  for (int i = 0; i < c->neasy; i++)
+    if (holds(c->easy[i], s)) return true;
   return false;
+}
+
+// Of how many segments, of those the judge might be asked about, does the answer follow from what it said before?
+static void tell(const struct cutter *c)
+{
+  int decided = 0, all = 0;
+  if (!c->f->judge->told) return;
+  for (int j = LAX_EASY; j <= c->r->n; j++)
+    for (int i = MAX(0, j - c->f->max_ops); i <= j - LAX_EASY; i++, all++)
+      decided += too_hard(c, (struct span){i, j}) || known_easy(c, (struct span){i, j});
+  c->f->judge->told(c->f->judge->arg, decided, all);
 }
 
 // What root t costs a segment that reads it, and the one that makes it for others: bytes, more where it is raw.
@@ -120,11 +125,45 @@ static void choose(const struct cutter *c, int *from)
   arena_reset(c->f->tmp, mark);
 }
 
-static bool all_easy(struct cutter *c, const int *from)
+// Chooses, and finds the longest segment that nothing is known of: it is the likeliest to be too hard, what says so
+// soonest, and the others may not come up again. false: there is none.
+static bool open_question(struct cutter *c, struct span *s)
 {
-  bool easy = true;
-  for (int j = c->r->n; j > 0; j = from[j]) easy &= judge(c, (struct span){from[j], j});
-  return easy;
+  *s = (struct span){0};
+  choose(c, c->from);
+  if (!c->f->judge || c->nhard + c->neasy >= MOST_JUDGED) return false;
+  for (int j = c->r->n; j > 0; j = c->from[j]) {
+    struct span t = {c->from[j], j};
+    if (t.end - t.first >= s->end - s->first && !known_easy(c, t)) *s = t;
+  }
+  return s->end > 0;
+}
+
+// Asks about s and about what would come next, and next to that, if it were too hard. Answers to questions that do not
+// come next are dropped, so that those that are asked are the same however many are answered at once.
+static void ask(struct cutter *c, struct span s)
+{
+  struct arena mem = {0};
+  struct span asked[LAX_AHEAD];
+  const struct graph *g[LAX_AHEAD];
+  bool hard[LAX_AHEAD] = {false};
+  int n = 0, nhard = c->nhard;
+  tell(c);
+  do {
+    asked[n] = s, g[n] = graph_of(c, &mem, s);
+    if (!g[n++]) break;
+    PUSH(c->f->tmp, c->hard, c->nhard, c->hard_cap) = s;
+  } while (n < LAX_AHEAD && nhard && open_question(c, &s));
+  int whole = g[n - 1] ? n : n - 1;
+  c->nhard = nhard;
+  if (whole) c->f->judge->hard(c->f->judge->arg, whole, g, hard);
+  bool more = true;
+  for (int i = 0; i < n && more; i++) {
+    if (hard[i]) PUSH(c->f->tmp, c->hard, c->nhard, c->hard_cap) = asked[i];
+    else PUSH(c->f->tmp, c->easy, c->neasy, c->easy_cap) = asked[i];
+    more = hard[i];
+  }
+  arena_close(&mem);
 }
 
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160])
@@ -132,11 +171,10 @@ int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160
   struct cutter c = {.f = f, .r = r};
   bool large = r->n > f->max_ops;
   if (!r->searchable || (large && (r->row_chain = rows_local(f, r)))) return 1;
-  if (!large && judge(&c, (struct span){0, r->n})) return 1;
+  if (!large && known_easy(&c, (struct span){0, r->n})) return 1;
   find_last(&c);
-  int *from = NEWS(f->tmp, int, r->n + 1), n = 0;
-  do choose(&c, from);
-  while (!all_easy(&c, from));
+  int *from = c.from = NEWS(f->tmp, int, r->n + 1), n = 0;
+  for (struct span s; open_question(&c, &s);) ask(&c, s);
   for (int j = r->n; j > 0; j = from[j]) n++;
   *why = arena_alloc(f->tmp, sizeof **why * (size_t)n);
   int k = n;

@@ -348,6 +348,11 @@ static bool small_extents(struct space *s)
   return true;
 }
 
+void classes_shrink(struct space *s)
+{
+  for (int c = 0; c < s->nclass; c++) s->class[c].small[GRID] = s->class[c].small[LOOP] = 1;
+}
+
 int classes_build(struct space *s, const struct graph *p, char why[160])
 {
   static const char clash[] = "a tensor is used under two ways of cutting its dimensions";

@@ -20,8 +20,22 @@ struct field_pair { // what the rows' F is here
   } memo[4]; // constants, which a row asks for at every element
 };
 
-static inline uint32_t mulp(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b % P); }
-static inline uint32_t mulq(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b % Q); }
+// Residues of any x: 2^32 is 209 mod p and 2^31 is 105 mod q, so two rounds leave less than twice the prime.
+static inline uint32_t modp(uint64_t x)
+{
+  x = (x >> 32) * 209 + (uint32_t)x;
+  x = (x >> 32) * 209 + (uint32_t)x;
+  return (uint32_t)(x >= P ? x - P : x);
+}
+static inline uint32_t modq(uint64_t x)
+{
+  x = (x >> 31) * 105 + (x & 0x7fffffff);
+  x = (x >> 31) * 105 + (x & 0x7fffffff);
+  return (uint32_t)(x >= Q ? x - Q : x);
+}
+
+static inline uint32_t mulp(uint32_t a, uint32_t b) { return modp((uint64_t)a * b); }
+static inline uint32_t mulq(uint32_t a, uint32_t b) { return modq((uint64_t)a * b); }
 
 static inline uint32_t addp(uint32_t a, uint32_t b)
 {
@@ -34,12 +48,19 @@ static inline uint32_t addq(uint32_t a, uint32_t b)
   return s >= Q ? s - Q : s;
 }
 
-static uint32_t power(uint32_t x, uint64_t n, uint32_t m)
+static uint32_t powp(uint32_t x, uint64_t n)
 {
-  uint64_t r = 1, b = x;
-  for (; n; n >>= 1, b = b * b % m)
-    if (n & 1) r = r * b % m;
-  return (uint32_t)r;
+  uint32_t r = 1;
+  for (; n; n >>= 1, x = mulp(x, x))
+    if (n & 1) r = mulp(r, x);
+  return r;
+}
+static uint32_t powq(uint32_t x, uint64_t n)
+{
+  uint32_t r = 1;
+  for (; n; n >>= 1, x = mulq(x, x))
+    if (n & 1) r = mulq(r, x);
+  return r;
 }
 
 static inline struct fv ff_add(struct field_pair *F, struct fv x, struct fv y)
@@ -61,13 +82,13 @@ static inline struct fv ff_mul(struct field_pair *F, struct fv x, struct fv y)
 static struct fv ff_inv(struct field_pair *F, struct fv x)
 {
   (void)F;
-  return (struct fv){power(x.p, P - 2, P), power(x.q, Q - 2, Q)};
+  return (struct fv){powp(x.p, P - 2), powq(x.q, Q - 2)};
 }
 static struct fv ff_div(struct field_pair *F, struct fv x, struct fv y) { return ff_mul(F, x, ff_inv(F, y)); }
 static struct fv ff_sqrt(struct field_pair *F, struct fv x)
 {
   (void)F;
-  return (struct fv){power(x.p, ((uint64_t)P + 1) / 4, P), power(x.q, ((uint64_t)Q + 1) / 4, Q)};
+  return (struct fv){powp(x.p, ((uint64_t)P + 1) / 4), powq(x.q, ((uint64_t)Q + 1) / 4)};
 }
 static struct fv ff_exp(struct field_pair *F, struct fv x)
 {
@@ -101,7 +122,7 @@ static struct fv rational(struct field_pair *F, double c)
   }
   if (*at == 'e') exponent += atoi(at + 1);
   uint64_t e = (uint64_t)llabs(exponent);
-  struct fv ten = {power(10, e, P), power(10, e, Q)}, d = {(uint32_t)(digits % P), (uint32_t)(digits % Q)};
+  struct fv ten = {powp(10, e), powq(10, e)}, d = {(uint32_t)(digits % P), (uint32_t)(digits % Q)};
   struct fv r = exponent < 0 ? ff_div(F, d, ten) : ff_mul(F, d, ten);
   return c < 0 ? ff_neg(F, r) : r;
 }
@@ -140,9 +161,9 @@ void finger_open(struct fctx *f, const struct space *s, uint64_t seed)
 {
   struct rng r = {seed ^ 0x6d696361};
   f->s = s, f->key = rng_next(&r);
-  uint32_t omega = power((uint32_t)(2 + rng_below(&r, P - 3)), 2, P); // a square: of order q
+  uint32_t omega = powp((uint32_t)(2 + rng_below(&r, P - 3)), 2); // a square: of order q
   for (int k = 0; k < 3; k++) {
-    uint32_t step = power(omega, (uint64_t)1 << (11 * k), P);
+    uint32_t step = powp(omega, (uint64_t)1 << (11 * k));
     f->power[k][0] = 1;
     for (int i = 1; i < 2048; i++) f->power[k][i] = mulp(f->power[k][i - 1], step);
   }
@@ -230,31 +251,59 @@ static bool walk_next(const struct walk *w, int64_t *index, int64_t *at, int ten
   return false;
 }
 
+// The inverses of all elements, 0 for 0, by one inversion: of what a product of all lacks one factor.
+static void invert_all(const struct fctx *f, struct arena *mem, const struct finger *x, struct finger *out)
+{
+  struct field_pair F = {.f = f};
+  *out = make(f, mem, x->has, x->q);
+  struct fv all = {1, 1};
+  for (int64_t i = 0; i < x->n; i++) {
+    out->v[i] = all;
+    if (x->v[i].p) all.p = mulp(all.p, x->v[i].p);
+    if (x->v[i].q) all.q = mulq(all.q, x->v[i].q);
+  }
+  all = ff_inv(&F, all);
+  for (int64_t i = x->n - 1; i >= 0; i--) {
+    struct fv v = x->v[i];
+    out->v[i] = (struct fv){v.p ? mulp(out->v[i].p, all.p) : 0, v.q ? mulq(out->v[i].q, all.q) : 0};
+    if (v.p) all.p = mulp(all.p, v.p);
+    if (v.q) all.q = mulq(all.q, v.q);
+  }
+}
+
+// fn of all elements; inlined where it is known.
+static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a,
+                                                          const struct walk *w, const struct finger *x,
+                                                          const struct finger *y, struct finger *out)
+{
+  struct field_pair F = {.f = f};
+  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
+  do {
+    for (int64_t i = 0; i < w->extent[0]; i++) {
+      struct fv vx = x->v[at[1] + i * w->step[1][0]], vy = y ? y->v[at[2] + i * w->step[2][0]] : vx;
+      struct fv r = fn(&F, a, vx, vy);
+      if (!out->q) r.q = 0;
+      out->v[at[0] + i * w->step[0][0]] = r;
+    }
+  } while (walk_next(w, index, at, 3));
+}
+
 bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
                 const struct finger *y, struct finger *out)
 {
-  struct field_pair F = {.f = f};
   struct finger inverse;
   if (op == OP_EXP && !x->q) return false;
-  if (op == OP_DIV && y->n < x->n) { // one inverse an element of the smaller tensor
-    inverse = make(f, mem, y->has, y->q);
-    for (int64_t i = 0; i < y->n; i++) inverse.v[i] = ff_inv(&F, y->v[i]);
+  if (op == OP_DIV) {
+    invert_all(f, mem, y, &inverse);
     y = &inverse, op = OP_MUL;
   }
   mask all = x->has | (y ? y->has : 0);
   *out = make(f, mem, all, op != OP_EXP && x->q && (!y || y->q));
   struct walk w;
   walk_open(&w, f->s, all, (mask[]){all, x->has, y ? y->has : 0}, 3);
-  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
-  map_fn *fn = maps[op];
-  do {
-    for (int64_t i = 0; i < w.extent[0]; i++) {
-      struct fv vx = x->v[at[1] + i * w.step[1][0]], vy = y ? y->v[at[2] + i * w.step[2][0]] : vx;
-      struct fv r = fn(&F, a, vx, vy);
-      if (!out->q) r.q = 0;
-      out->v[at[0] + i * w.step[0][0]] = r;
-    }
-  } while (walk_next(&w, index, at, 3));
+  if (op == OP_MUL) map_all(f, map_MUL, a, &w, x, y, out);
+  else if (op == OP_ADD) map_all(f, map_ADD, a, &w, x, y, out);
+  else map_all(f, maps[op], a, &w, x, y, out);
   return true;
 }
 
@@ -279,7 +328,8 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
       seen[o] = true;
     }
   } while (walk_next(&w, index, at, 2));
-  struct fv s = ff_inv(&F, (struct fv){(uint32_t)scale, (uint32_t)scale});
+  struct fv s = {1, 1};
+  if (scale != 1) s = ff_inv(&F, (struct fv){(uint32_t)scale, (uint32_t)scale});
   for (int64_t i = 0; i < out->n; i++) {
     if (scale != 1) out->v[i] = ff_mul(&F, out->v[i], s);
     if (square) out->v[i] = ff_sqrt(&F, out->v[i]);
@@ -287,6 +337,28 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
   }
 }
 
+// n products for one element, summed in halves: of 2^31 none overflows.
+static void add_inner(struct fv *out, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
+{
+  uint64_t pl = out->p, ph = 0, ql = out->q, qh = 0;
+  for (int64_t i = 0; i < n; i++) {
+    struct fv a = x[i * dx], b = y[i * dy];
+    uint64_t p = (uint64_t)a.p * b.p, q = (uint64_t)a.q * b.q;
+    pl += (uint32_t)p, ph += p >> 32, ql += (uint32_t)q, qh += q >> 32;
+  }
+  *out = (struct fv){modp(modp(pl) + (uint64_t)modp(ph) * 209), modq(modq(ql) + (uint64_t)modq(qh) * 210)};
+}
+
+// A product each for n elements.
+static void add_outer(struct fv *out, int64_t d, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) {
+    struct fv a = x[i * dx], b = y[i * dy], *o = &out[i * d];
+    *o = (struct fv){modp((uint64_t)a.p * b.p + o->p), modq((uint64_t)a.q * b.q + o->q)};
+  }
+}
+
+// What lacks its q part has 0 there, and so has every product with it.
 void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over,
                     struct finger *out)
 {
@@ -294,14 +366,10 @@ void finger_product(const struct fctx *f, struct arena *mem, const struct finger
   *out = make(f, mem, all & ~over, x->q && y->q);
   struct walk w;
   walk_open(&w, f->s, all, (mask[]){out->has, x->has, y->has}, 3);
-  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
+  int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0}, d = w.step[0][0], dx = w.step[1][0], dy = w.step[2][0];
   do {
-    for (int64_t i = 0; i < w.extent[0]; i++) {
-      struct fv vx = x->v[at[1] + i * w.step[1][0]], vy = y->v[at[2] + i * w.step[2][0]];
-      struct fv *o = &out->v[at[0] + i * w.step[0][0]];
-      o->p = addp(o->p, mulp(vx.p, vy.p));
-      if (out->q) o->q = addq(o->q, mulq(vx.q, vy.q));
-    }
+    if (d) add_outer(&out->v[at[0]], d, &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
+    else add_inner(&out->v[at[0]], &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
   } while (walk_next(&w, index, at, 3));
 }
 

@@ -8,12 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, MAX_CUTS = 160, THREADS = 64, LONG = 40 };
-// A first look: from so many operators tried on, at so many graphs of a schedule, for so many results.
-enum { LOOK_FROM = 100000, LOOK = 64, LOOK_MOST = 4 };
-
-// A search of more than these, judged by a sample of its schedules, takes minutes.
-enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
+enum { MAX_CUTS = 160 };
+// A first look: from so many operators tried on, or fewer in a program of many operators, which has many structures; at so
+// many graphs of a schedule, for so many results.
+enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
 #define PRUNE(id, name, switchable, doc) {#name, switchable, doc},
@@ -55,25 +53,10 @@ static bool stopped(const struct job *j) { return units_stopped(&j->units); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
-static void add_schedule(struct job *j, int *cap, unsigned grid, int loop)
-{
-  struct table t = {.sch = {.loop = loop}};
-  for (int c = 0; c < j->s->nclass; c++)
-    if (grid >> c & 1) t.sch.grid[t.sch.ngrid++] = c;
-  PUSH(j->mem, j->table, j->ntable, *cap) = t;
-}
-
 // At most three grid axes and one loop axis, each over one class; the loop over one that is summed.
 static void schedules(struct job *j)
 {
-  int cap = 0;
-  j->ntable = 0;
-  for (unsigned grid = 0; grid < 1u << j->s->nclass; grid++) {
-    if (__builtin_popcount(grid) > MAX_GRID) continue;
-    add_schedule(j, &cap, grid, -1);
-    for (int c = 0; c < j->s->nclass; c++)
-      if (j->s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(j, &cap, grid, c);
-  }
+  j->table = NULL, j->ntable = schedules_build(j->mem, j->s, &j->table);
   j->table_mem = NEWS(j->mem, struct arena, j->ntable);
   j->table_stats = NEWS(j->mem, struct search_stats, j->ntable);
   j->by = NEWS(j->mem, int, j->ntable);
@@ -160,34 +143,29 @@ static void saturate_all(struct job *j, int stage)
   units_run(&j->units, &(struct batch){stage, 0, j->ntable, true, j, make_table, pack_table, unpack_table});
 }
 
-static void add_device(struct job *j, int visit, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
-{
-  const struct graph *p = j->s->p;
-  int tensor = visit < 0 ? -1 : j->s->visit[visit].tensor;
-  struct device *d = &j->dev[j->ndev++];
-  *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = visit, .input = -1};
-  if (tensor >= 0 && p->nodes[p->tensors[tensor].node].op == OP_INPUT) d->input = tensor;
-  for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
-}
+static void add_visit(struct job *j, int v) { j->dev[j->ndev++] = visit_device(j->s, j->w, j->nworker, v); }
 
 static void add_visits(struct job *j, bool fixed)
 {
-  const struct reference *r = &j->w[0].ref;
   for (int v = 0; v < j->s->nvisit; v++) {
-    const struct node *n = &j->s->p->nodes[j->s->p->tensors[j->s->visit[v].tensor].node];
-    bool given = n->op == OP_INPUT || n->op == OP_CONST, out = false;
+    bool given = visit_given(j->s, v), out = false;
+    enum op op = j->s->p->nodes[j->s->p->tensors[j->s->visit[v].tensor].node].op;
     for (int o = 0; o < j->s->nout; o++) out |= j->s->out[o] == v;
-    if (given != fixed || (!fixed && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
-    add_device(j, v, j->s->visit[v].full, &r->f[v], r->hash[v], j->w[0].ex, r->e[v]);
+    if (given == fixed && (fixed || !(out || op_rows[op].rule == RULE_VIEW))) add_visit(j, v);
   }
 }
 
 static void add_outputs(struct job *j)
 {
-  for (int o = 0; o < j->s->nout; o++) {
-    int v = j->s->out[o];
-    add_device(j, v, j->s->visit[v].full, &j->w[0].ref.f[v], j->w[0].ref.hash[v], j->w[0].ex, j->w[0].ref.e[v]);
-  }
+  for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
+}
+
+// What a kernel makes that is no tensor of the program.
+static void add_device(struct job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
+{
+  struct device *d = &j->dev[j->ndev++];
+  *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = -1, .input = -1};
+  for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
 }
 
 static bool known(const struct job *j, mask has, uint64_t hash)
@@ -210,7 +188,7 @@ static bool add_cuts(struct job *j)
       if (j->ndev - j->nfixed == MAX_CUTS) return false;
       struct finger f = v->f;
       f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
-      add_device(j, -1, v->has, &f, v->hash, j->w[j->by[i]].ex, v->e);
+      add_device(j, v->has, &f, v->hash, j->w[j->by[i]].ex, v->e);
     }
   return true;
 }
@@ -262,6 +240,11 @@ static void finish(struct job *j, struct planner *pl, int most, double done, str
   tell(j, r, done);
 }
 
+static bool is_long(const struct job *j, const struct search_stats *s)
+{
+  return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
+}
+
 // Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
 // trace in the final result.
 static void look(struct job *j, struct search_result *r, double done)
@@ -271,7 +254,7 @@ static void look(struct job *j, struct search_result *r, double done)
   struct search_stats stats = {0};
   struct search_opts o = j->o;
   struct units units;
-  if (!first || j->asked || stopped(j) || r->stats.states < LOOK_FROM || r->stats.first > 0) return;
+  if (!first || j->asked || stopped(j) || !is_long(j, &r->stats) || r->stats.first > 0) return;
   o.store = NULL, o.crew = NULL, o.timed = NULL;
   units_open(&units, &o, &stats);
   add_outputs(j);
@@ -323,19 +306,6 @@ static void explain(const struct job *j, struct search_result *r)
           prune_rows[worst].doc, r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
   snprintf(r->why, sizeof r->why, "%s", str_text(&s));
   str_free(&s);
-}
-
-static int open_workers(struct job *j)
-{
-  j->w = NEWS(j->mem, struct worker, j->nworker);
-  int status = OK;
-  for (int i = 0; i < j->nworker; i++) {
-    j->w[i].id = i, j->w[i].ex = expr_open();
-    expr_option_exp_laws(j->w[i].ex, false); // the axioms of the paper's Table 2; docs/theory.md
-    expr_option_expand_squares(j->w[i].ex, j->o.off >> PRUNE_SQUARE & 1);
-    if (reference_build(&j->w[i].ref, j->mem, j->f, j->w[i].ex)) status = NO;
-  }
-  return status;
 }
 
 static void run(struct job *j, struct search_result *r)
@@ -404,30 +374,17 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
-static int norms(const struct graph *p)
-{
-  int n = 0;
-  for (int i = 0; i < p->nnodes; i++) n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
-  return n;
-}
-
 static void set_options(struct job *j, const struct graph *p, const struct search_opts *o)
 {
-  j->o = *o, j->o.threads = j->nworker = MAX(1, MIN(o->threads, (int)THREADS));
-  j->later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
-  if (!j->o.max_block_ops) j->o.max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
-  if (!j->o.max_kernel_ops) j->o.max_kernel_ops = KERNEL_OPS;
-  if (!j->o.max_values) j->o.max_values = VALUES;
-  if (!j->o.most) j->o.most = MOST;
+  j->o = *o;
+  search_defaults(&j->o, p, &j->later_ops);
+  j->nworker = j->o.threads;
   j->s = NEW(j->mem, struct space), j->f = NEW(j->mem, struct fctx);
 }
 
 static void close_all(struct job *j)
 {
-  for (int i = 0; i < j->nworker && j->w; i++) {
-    expr_close(j->w[i].ex);
-    arena_close(&j->w[i].scratch), arena_close(&j->w[i].pairs.mem);
-  }
+  workers_close(j->w, j->nworker);
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
 }
 
@@ -443,94 +400,21 @@ static void search(struct arena *mem, const struct graph *p, const struct target
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
-  if (graph_ops(p) > LONG || classes_build(j->s, p, why) != OK) {
+  if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
     if (!asked) run_chain(mem, p, t, &j->o, r);
     r->complete = r->n > 0;
     if (r->n) snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
     else snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {
     finger_open(j->f, j->s, o->seed);
-    if (open_workers(j) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
+    j->w = NEWS(j->mem, struct worker, j->nworker);
+    if (workers_open(j->w, j->nworker, j->mem, j->f, &j->o) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
     else run(j, r), explain(j, r);
     close_all(j);
   }
   units_close(&j->units);
   arena_close(&scratch);
   r->stats.seconds = now_seconds() - start;
-}
-
-struct sample {
-  struct job *j;
-  int n;
-  int64_t most;       // values that are too many
-  _Atomic int64_t have;
-};
-
-static void saturate_sample(void *arg, int i, int worker)
-{
-  struct sample *s = arg;
-  struct job *j = s->j;
-  int t = (int)((int64_t)i * j->ntable / s->n);
-  if (s->have > s->most) return;
-  make_table(j, t, worker, 0);
-  s->have += j->table[t].n;
-}
-
-static bool count_graph(void *arg, const struct pick *p)
-{
-  (void)p;
-  ++*(uint64_t *)arg;
-  return true;
-}
-
-// Structures that compute the outputs of the program under table i from its inputs.
-static uint64_t structures(struct job *j, int i, const int *home)
-{
-  uint64_t n = 0;
-  extract_open(j->mem, &j->table[i], j->nfixed);
-  for (int d = j->nfixed; d < j->ndev; d++) {
-    const int *root = &home[(i * j->ndev + d) * HOMES];
-    for (int k = 0; k < HOMES && root[k] >= 0; k++)
-      if (!extract(&j->table[i], &root[k], 1, j->o.max_block_ops, j->nfixed, 0, count_graph, &n)) n += HARD_STRUCTURES;
-  }
-  return n;
-}
-
-// Have the schedules of a sample more than their share of values or structures? A table is cut at two shares.
-static bool more_than_share(struct job *j)
-{
-  vocabulary_build(&j->voc, j->mem, j->s);
-  schedules(j);
-  add_visits(j, true);
-  j->nfixed = j->ndev;
-  struct sample s = {.j = j, .n = MIN(SAMPLE, j->ntable)};
-  s.most = (int64_t)HARD_VALUES * s.n / j->ntable;
-  j->o.max_values = MIN(j->o.max_values, 2 * HARD_VALUES / j->ntable + 1);
-  pool_run(j->nworker, s.n, saturate_sample, &s);
-  if (s.have > s.most) return true;
-  add_outputs(j);
-  const int *home = find_homes(j);
-  uint64_t graphs = 0;
-  for (int i = 0; i < j->ntable; i++)
-    if (j->table[i].n) graphs += structures(j, i, home);
-  return graphs > (uint64_t)HARD_STRUCTURES * (uint64_t)s.n / (uint64_t)j->ntable;
-}
-
-bool search_is_hard(const struct graph *p, const struct target *t, const struct search_opts *o)
-{
-  struct arena scratch = {0};
-  struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.mem = &scratch, .t = t};
-  set_options(j, p, o);
-  char why[160];
-  bool hard = true;
-  if (graph_ops(p) <= LONG && classes_build(j->s, p, why) == OK) {
-    finger_open(j->f, j->s, o->seed);
-    hard = open_workers(j) != OK || more_than_share(j);
-    close_all(j);
-  }
-  arena_close(&scratch);
-  return hard;
 }
 
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,

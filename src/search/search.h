@@ -89,7 +89,7 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
 
 // Would a search of p take minutes? Judged by the values and structures of a sample of its schedules; yes where p is not
 // one that is searched.
-bool search_is_hard(const struct graph *p, const struct target *t, const struct search_opts *o);
+bool search_is_hard(const struct graph *p, const struct search_opts *o);
 
 // Is each of n kernel graphs of that program in the space that search_run would search under these options? Structure
 // counts, not sizes; docs/search.md lists what else makes no difference. `why` names the place and the rule where not.

@@ -36,6 +36,8 @@
 //   pack.c      tables and options as bytes
 //   covers.c    whether a given kernel graph is in the space, and if not, why
 //   chain.c     row-local programs of any length, by rule
+//   setup.c     what a search and a probe begin with
+//   probe.c     is a program too much for one search?
 //   search.c    the line through all of these
 #ifndef MICA_SPACE_H
 #define MICA_SPACE_H
@@ -87,6 +89,7 @@ struct space {
 mask labels_mask(const struct labels *l);
 // NO where a class structure cannot be found (why says so); the program then stays op by op.
 int classes_build(struct space *s, const struct graph *p, char why[160]);
+void classes_shrink(struct space *s); // fingerprints over tiles alone: smaller by orders, and nearly as sharp
 
 // ---- finger.c: values over small extents and one pair of primes ----------------------------------------
 
@@ -102,7 +105,6 @@ struct finger { // a tensor over the pieces in `has`, row-major in the order of 
 struct fctx {   // one a search; read-only after finger_open
   const struct space *s;
   uint64_t key; // of opaque functions
-  struct fv inputs_seed;
   uint32_t power[3][2048]; // omega^x by digits of x
 };
 void finger_open(struct fctx *f, const struct space *s, uint64_t seed);
@@ -213,6 +215,7 @@ struct table {       // all values of one schedule
   int *bucket;       // hash index over values
   int nbucket;
   bool cut;          // more values than the limit
+  int met;           // so many, the first ones, have met all before them
   uint8_t *least[2]; // of extract_open: operators that each value takes at least; [1]: with what earlier kernels make
   int nwork;         // of work_open: the kinds of work that occur,
   struct work *work;
@@ -229,6 +232,8 @@ struct worker {      // what one thread owns
 // All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
               const struct device *dev, int ndev, const struct search_opts *o);
+// Goes on with an opened table until `upto` values have met all before them; is there more to do?
+bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto);
 // May a kernel save value v of t? Then *has is the device tensor's mask.
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
 
@@ -258,6 +263,17 @@ struct prefixes {
 };
 // Calls apply() for every value and pair that some prefix of a graph holds, each once. false: a limit was met.
 bool prefixes_walk(const struct prefixes *a);
+
+// ---- setup.c: what a search and a probe begin with --------------------------------------------------------------
+
+enum { SEARCH_LONG = 40 }; // operators; longer programs have no index classes built
+// Defaults for what is 0. *later_ops: that of struct planner.
+void search_defaults(struct search_opts *o, const struct graph *p, int *later_ops);
+int workers_open(struct worker *w, int n, struct arena *mem, const struct fctx *f, const struct search_opts *o); // as reference_build
+void workers_close(struct worker *w, int n);
+int schedules_build(struct arena *mem, const struct space *s, struct table **all); // empty tables; returns how many
+bool visit_given(const struct space *s, int v);                                    // an input or a constant of the program?
+struct device visit_device(const struct space *s, const struct worker *w, int nworker, int v);
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 // accumulator before it meets what exists after the loop.
 #include "search/space.h"
 
+#include <limits.h>
 #include <string.h>
 
 // Without an oracle: prefixes of one length, at most so many times the limit on values, which counts up to so many here.
@@ -471,23 +472,27 @@ static void saturate_counted(struct run *r, const struct search_opts *o)
   r->t->cut = !prefixes_walk(&p) && !(o->stop && *o->stop);
 }
 
-void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-              const struct device *dev, int ndev, const struct search_opts *o)
+bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto)
 {
-  struct run r = run_of(t, mem, w, f, voc, o);
-  table_open(t, mem, w, f, voc, dev, ndev, o);
-  if (o->off >> PRUNE_EXPR & 1) {
-    saturate_counted(&r, o);
-    return;
-  }
-  for (int x = 0; x < t->n && !(o->stop && *o->stop); x++) {
+  struct run r = run_of(t, mem, w, f, t->voc, o);
+  if (o->off >> PRUNE_EXPR & 1) return saturate_counted(&r, o), t->met = t->n, false; // in one go
+  for (; t->met < t->n && t->met < upto && !t->cut; t->met++) {
+    if (o->stop && *o->stop) return false;
     if (t->n > o->max_values) {
       t->cut = true;
       break;
     }
-    unary(&r, x);
-    for (int y = 0; y <= x; y++) binary(&r, x, y);
+    unary(&r, t->met);
+    for (int y = 0; y <= t->met; y++) binary(&r, t->met, y);
   }
+  return t->met < t->n && !t->cut;
+}
+
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+              const struct device *dev, int ndev, const struct search_opts *o)
+{
+  table_open(t, mem, w, f, voc, dev, ndev, o);
+  saturate_more(t, mem, w, f, o, INT_MAX);
 }
 
 // What try_map, try_fold and try_product make, once more: bytes are held against it (pack.c).

@@ -82,7 +82,7 @@ bool access_reach(struct access *x)
   bool global = x->op->mem == MEM_GL;
   if (!x->mask) return false;
   if (!global) homes(x);
-  aligned(x, global ? 0 : s->sh[x->op->buf].offset);
+  aligned(x, global ? (int64_t)((uintptr_t)s->gl[x->op->buf].data & 255) : s->sh[x->op->buf].offset);
   bounds(x, global ? s->gl[x->op->buf].bytes : s->sh[x->op->buf].bytes);
   return x->mask;
 }

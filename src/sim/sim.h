@@ -69,7 +69,7 @@ struct sim_report {
 };
 
 struct sim_buffer { // a kernel argument, in the order of declaration
-  void *data;       // at least 16-byte aligned; taken as aligned to 256 for what the kernel sees
+  void *data;       // as aligned as it is on the device: 256 bytes where it comes from cudaMalloc
   size_t bytes;
   bool written;     // holds values before the kernel starts; false: reads before writes are errors
 };

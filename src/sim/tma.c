@@ -37,6 +37,10 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
       return false;
     }
   }
+  if ((uintptr_t)w->s->gl[a->op[b->global].buf].data % PIECE) {
+    report(w, a, SIM_ALIGN, lane, "%%%s does not begin at a multiple of 16 bytes, as TMA needs", a->op[b->global].buffer->name);
+    return false;
+  }
   walk_place(it, b->shared, &p);
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;

@@ -1,5 +1,5 @@
-// The rows of instr.def as structures. They are constant text; they are parsed once a process, at the first question, and
-// never change after that, so every thread may read them.
+// The rows of instr.def as structures. They are constant text; they are parsed once a process, at the first question,
+// and never change after that, so every thread may read them.
 #include "tile/tile.h"
 
 #include <ctype.h>
@@ -68,7 +68,8 @@ static void type(struct reader *r, struct instr_operand *o)
   size_t n = strcspn(r->p, ".");
   o->any_type = true;
   char *end;
-  if (isdigit((unsigned char)*r->p)) o->bytes = (int)strtol(r->p, &end, 10), o->count = 0, CHECK(*end == 'B');
+  if (isdigit((unsigned char)*r->p))
+    o->bytes = (int)strtol(r->p, &end, 10), o->count = 0, CHECK(*end == 'B');
   else if (strncmp(r->p, "b16", n) && strncmp(r->p, "any", n)) {
     int t = 0;
     while (t < TT_COUNT && (strlen(tile_types[t].name) != n || strncmp(tile_types[t].name, r->p, n))) t++;
@@ -80,11 +81,16 @@ static void type(struct reader *r, struct instr_operand *o)
 
 static void memory(struct reader *r, struct instr_operand *o)
 {
-  if (word(r, "ANY")) o->any_mem = true;
-  else if (word(r, "DSH")) o->peer = true, o->mem = MEM_SH;
-  else if (word(r, "GL")) o->mem = MEM_GL;
-  else if (word(r, "SH")) o->mem = MEM_SH;
-  else CHECK(word(r, "RF")), o->mem = MEM_RF;
+  if (word(r, "ANY"))
+    o->any_mem = true;
+  else if (word(r, "DSH"))
+    o->peer = true, o->mem = MEM_SH;
+  else if (word(r, "GL"))
+    o->mem = MEM_GL;
+  else if (word(r, "SH"))
+    o->mem = MEM_SH;
+  else
+    CHECK(word(r, "RF")), o->mem = MEM_RF;
 }
 
 // A layout ends at the next comma, space or end outside of parentheses.
@@ -150,15 +156,24 @@ static void attributes(struct arena *mem, const char *p, struct instr *i)
 {
   while (*p) {
     size_t n = strcspn(p, " ");
-    if (!strncmp(p, "chosen", n)) i->chosen = true;
-    else if (!strncmp(p, "const", n)) i->constant = true;
-    else if (!strncmp(p, "trans", n)) i->trans = true;
-    else if (!strncmp(p, "sum", n)) i->sum = true;
-    else if (!strncmp(p, "op=", 3)) i->op = arena_printf(mem, "%.*s", (int)n - 3, p + 3);
-    else if (*p == 'm') i->m = atoi(p + 1);
-    else if (*p == 'n') i->n = atoi(p + 1);
-    else if (*p == 'k') i->k = atoi(p + 1);
-    else CHECK(!strncmp(p, "N=", 2));
+    if (!strncmp(p, "chosen", n))
+      i->chosen = true;
+    else if (!strncmp(p, "const", n))
+      i->constant = true;
+    else if (!strncmp(p, "trans", n))
+      i->trans = true;
+    else if (!strncmp(p, "sum", n))
+      i->sum = true;
+    else if (!strncmp(p, "op=", 3))
+      i->op = arena_printf(mem, "%.*s", (int)n - 3, p + 3);
+    else if (*p == 'm')
+      i->m = atoi(p + 1);
+    else if (*p == 'n')
+      i->n = atoi(p + 1);
+    else if (*p == 'k')
+      i->k = atoi(p + 1);
+    else
+      CHECK(!strncmp(p, "N=", 2));
     p += n + strspn(p + n, " ");
   }
 }
@@ -168,9 +183,12 @@ static const char *with_number(struct arena *mem, const char *text, int number)
 {
   struct str s = {0};
   for (const char *p = text; *p; p++)
-    if (*p == 'N' && !strncmp(p, "N/8", 3)) str_add(&s, "%d", number / 8), p += 2;
-    else if (*p == 'N') str_add(&s, "%d", number);
-    else str_raw(&s, p, 1);
+    if (*p == 'N' && !strncmp(p, "N/8", 3))
+      str_add(&s, "%d", number / 8), p += 2;
+    else if (*p == 'N')
+      str_add(&s, "%d", number);
+    else
+      str_raw(&s, p, 1);
   const char *out = arena_strdup(mem, str_text(&s));
   str_free(&s);
   return out;
@@ -180,8 +198,14 @@ static void parse_row(struct reader *r, const struct raw *raw, int number, struc
 {
   struct arena *mem = r->lay.mem;
   bool family = number > 0;
-  *i = (struct instr){.name = raw->name, .spec = raw->spec, .sem = raw->sem, .threads = raw->threads, .arch_least = raw->least,
-                      .arch_most = raw->most, .text = raw->text, .cost = raw->cost};
+  *i = (struct instr){.name = raw->name,
+                      .spec = raw->spec,
+                      .sem = raw->sem,
+                      .threads = raw->threads,
+                      .arch_least = raw->least,
+                      .arch_most = raw->most,
+                      .text = raw->text,
+                      .cost = raw->cost};
   attributes(mem, raw->attrs, i);
   if (family) i->name = with_number(mem, raw->name, number), i->n = number, i->cost = raw->cost * number;
   r->p = family ? with_number(mem, raw->operands, number) : raw->operands;

@@ -1,6 +1,6 @@
 // A row for a spec. The rows that the spec can mean (its kind, its <op>) are tried in the order of the table, which is
-// widest first, and the first that fits is taken. When none fits, the reason of the one that came furthest is the error:
-// the shapes, strides and alignments that a kernel engineer must change.
+// widest first, and the first that fits is taken. When none fits, the reason of the one that came furthest is the
+// error: the shapes, strides and alignments that a kernel engineer must change.
 #include "tile/match.h"
 
 #include <float.h>
@@ -12,10 +12,7 @@ const struct instr_operand *match_pattern(const struct instr *row, int i)
   return !i && row->nout ? row->out : &row->in[i - row->nout];
 }
 
-int64_t match_bytes(const struct side *s)
-{
-  return tile_types[s->b->type].bytes;
-}
+int64_t match_bytes(const struct side *s) { return tile_types[s->b->type].bytes; }
 
 const char *match_text(struct match *m, int i)
 {
@@ -40,7 +37,8 @@ static bool candidate(const struct instr *row, const struct tile_spec *s)
 {
   if (row->spec != s->kind) return false;
   if (s->kind == SPEC_INIT) return true;
-  bool by_operator = s->kind == SPEC_UNARY || s->kind == SPEC_BINARY || s->kind == SPEC_REDUCTION || s->kind == SPEC_SHFL;
+  bool by_operator =
+      s->kind == SPEC_UNARY || s->kind == SPEC_BINARY || s->kind == SPEC_REDUCTION || s->kind == SPEC_SHFL;
   if (by_operator && row->op && !row->chosen && !strcmp(row->op, s->op)) return true;
   if (!*s->op) return !row->chosen && !by_operator;
   return names(row, s->op);
@@ -54,9 +52,12 @@ static bool operand_type(struct match *m, int i)
   if (!want->any_type)
     return s->b->type == want->type || refuse(m, "%s: it works on %s", match_text(m, i), tile_types[want->type].name);
   if (s->b->type != m->side[0].b->type && want->kind != OPND_BARRIER)
-    return refuse(m, "%s and %s have different types (UnaryPointwise<cast> converts)", match_text(m, 0), match_text(m, i));
-  if (want->kind == OPND_VECTOR && (size > want->bytes || want->bytes % size)) return refuse(m, "it moves %d bytes", want->bytes);
-  if ((want->kind == OPND_ROW || want->kind == OPND_MATS) && size != 2) return refuse(m, "%s: it works on types of two bytes", match_text(m, i));
+    return refuse(m, "%s and %s have different types (UnaryPointwise<cast> converts)", match_text(m, 0),
+                  match_text(m, i));
+  if (want->kind == OPND_VECTOR && (size > want->bytes || want->bytes % size))
+    return refuse(m, "it moves %d bytes", want->bytes);
+  if ((want->kind == OPND_ROW || want->kind == OPND_MATS) && size != 2)
+    return refuse(m, "%s: it works on types of two bytes", match_text(m, i));
   return true;
 }
 
@@ -65,10 +66,13 @@ static bool operand_memory(struct match *m, int i)
   const struct instr_operand *want = match_pattern(m->row, i);
   const struct side *s = &m->side[i];
   bool peer = s->v->peer != EX_C(-1);
-  if (peer != want->peer) return refuse(m, "%s: it works on %s", match_text(m, i), want->peer ? "memory of a peer" : "memory of the block itself");
+  if (peer != want->peer)
+    return refuse(m, "%s: it works on %s", match_text(m, i),
+                  want->peer ? "memory of a peer" : "memory of the block itself");
   if (s->b->type == TT_MBAR && (want->kind != OPND_BARRIER || s->v->nlevels))
     return refuse(m, "%s: %s", match_text(m, i), s->v->nlevels ? "it takes one mbarrier" : "an mbarrier is not data");
-  return want->any_mem || want->mem == s->b->mem || refuse(m, "%s: it takes an operand in %s", match_text(m, i), tile_mem_name[want->mem]);
+  return want->any_mem || want->mem == s->b->mem ||
+         refuse(m, "%s: it takes an operand in %s", match_text(m, i), tile_mem_name[want->mem]);
 }
 
 static bool operands_fit(struct match *m)
@@ -114,8 +118,10 @@ static bool loops(struct match *m, struct axes *a)
 {
   enum sem sem = m->row->sem;
   bool ok;
-  if (sem == SEM_MMA || sem == SEM_WGMMA || (sem == SEM_FMA && two_dimensional(m))) ok = axes_product(m, a);
-  else ok = axes_elementwise(m, sem == SEM_BINARY, sem == SEM_REDUCE, a);
+  if (sem == SEM_MMA || sem == SEM_WGMMA || (sem == SEM_FMA && two_dimensional(m)))
+    ok = axes_product(m, a);
+  else
+    ok = axes_elementwise(m, sem == SEM_BINARY, sem == SEM_REDUCE, a);
   if (ok) axes_merge(m, a);
   return ok;
 }
@@ -126,7 +132,8 @@ static bool steps_fit(struct match *m, const struct axes *a)
   for (int i = 0; i < m->nsides; i++) {
     enum operand_kind kind = match_pattern(m->row, i)->kind;
     if (kind == OPND_ROW && (!match_aligned(m, i, a, 8) || !match_together(m, i, 8))) return false;
-    if ((kind == OPND_FRAGMENT || kind == OPND_MATS) && match_bytes(&m->side[i]) == 2 && !match_aligned(m, i, a, 2)) return false;
+    if ((kind == OPND_FRAGMENT || kind == OPND_MATS) && match_bytes(&m->side[i]) == 2 && !match_aligned(m, i, a, 2))
+      return false;
   }
   return match_descriptors(m, a);
 }
@@ -152,9 +159,12 @@ static bool pieces_fit(struct match *m)
 static bool init_value(struct match *m)
 {
   const struct tile_spec *s = m->s;
-  if (s->is_number) m->atom.value = s->value;
-  else if (s->nargs && ex_is_const(s->arg[0])) m->atom.value = (double)ex_value(s->arg[0]);
-  else return refuse(m, "it takes a number: Init<0.0>");
+  if (s->is_number)
+    m->atom.value = s->value;
+  else if (s->nargs && ex_is_const(s->arg[0]))
+    m->atom.value = (double)ex_value(s->arg[0]);
+  else
+    return refuse(m, "it takes a number: Init<0.0>");
   return !m->row->bytes || match_bytes(&m->side[0]) <= 4 || refuse(m, "it writes words of 4 bytes");
 }
 
@@ -165,6 +175,31 @@ static double identity(const char *op, enum tile_type t)
   if (!strcmp(op, "max")) return t == TT_U32 ? 0 : word ? INT32_MIN : -INFINITY;
   if (!strcmp(op, "min")) return t == TT_U32 ? UINT32_MAX : word ? INT32_MAX : INFINITY;
   return !strcmp(op, "*");
+}
+
+// <op, axes...> says again which dimensions are reduced over: all of them, and no others.
+static bool axes_named(struct match *m)
+{
+  const struct tile_view *out = m->side[0].v, *in = m->side[1].v;
+  if (!m->s->nargs) return true;
+  if (in->nlevels != 1 || out->nlevels > 1)
+    return refuse(m, "axes are named of tensors with one level; without them the extents say what is reduced");
+  bool named[TILE_ARGS * 16] = {0};
+  int rank = lay_rank(in->level[0]), kept = out->nlevels ? lay_rank(out->level[0]) : 0;
+  if (kept && kept != rank) return refuse(m, "%s has other dimensions than %s", match_text(m, 0), match_text(m, 1));
+  for (int i = 0; i < m->s->nargs; i++) {
+    ex axis = m->s->arg[i];
+    if (!ex_is_const(axis) || ex_value(axis) < 0 || ex_value(axis) >= MIN(rank, (int)COUNT(named)))
+      return refuse(m, "%s has the axes 0 .. %d", match_text(m, 1), rank - 1);
+    named[ex_value(axis)] = true;
+  }
+  for (int d = 0; d < MIN(rank, (int)COUNT(named)); d++) {
+    ex is = kept ? lay_size(m->lay, lay_mode(out->level[0], d)) : EX_C(1),
+       all = lay_size(m->lay, lay_mode(in->level[0], d));
+    if (is != (named[d] ? EX_C(1) : all))
+      return refuse(m, "%s is not %s reduced over the axes that are named", match_text(m, 0), match_text(m, 1));
+  }
+  return true;
 }
 
 static int operator_number(const struct instr *row)
@@ -180,6 +215,7 @@ static bool extras_fit(struct match *m)
 {
   enum sem sem = m->row->sem;
   if (sem == SEM_INIT && !init_value(m)) return false;
+  if (sem == SEM_REDUCE && !axes_named(m)) return false;
   if (sem == SEM_REDUCE) m->atom.value = identity(m->row->op, m->side[0].b->type);
   if (sem == SEM_BARRIER && !match_barrier(m)) return false;
   if ((sem == SEM_REDUCE_WARP || sem == SEM_SHFL) && !match_lanes(m)) return false;
@@ -191,7 +227,8 @@ static bool arch_fits(struct match *m)
   int arch = m->l->arch;
   if (arch >= m->row->arch_least && arch <= m->row->arch_most) return true;
   const struct target_row *need = target_row(m->row->arch_least);
-  return refuse(m, "it needs %s%s", need ? need->name : "another target", m->row->arch_most < 999 ? " and no other" : " or later");
+  return refuse(m, "it needs %s%s", need ? need->name : "another target",
+                m->row->arch_most < 999 ? " and no other" : " or later");
 }
 
 static bool fits(struct match *m)
@@ -211,8 +248,13 @@ static bool fits(struct match *m)
 static void start(struct match *m, const struct instr *row)
 {
   m->row = row, m->why[0] = 0;
-  m->atom = (struct tile_atom){.row = row, .op = operator_number(row), .width = row->width, .nout = m->nout, .nin = m->nsides - m->nout,
-                               .arg = EX_C(0), .barrier = EX_C(0)};
+  m->atom = (struct tile_atom){.row = row,
+                               .op = operator_number(row),
+                               .width = row->width,
+                               .nout = m->nout,
+                               .nin = m->nsides - m->nout,
+                               .arg = EX_C(0),
+                               .barrier = EX_C(0)};
   for (int i = 0; i < m->nsides; i++) {
     struct side *s = &m->side[i];
     s->from = 0, s->outer = s->v->nlevels;
@@ -231,10 +273,11 @@ static int none_fits(struct match *m, const struct match *best)
 {
   struct str s = {0};
   str_add(&s, "%s%s%s%s", m->s->name, *m->s->op ? "<" : "", m->s->op, *m->s->op ? ">" : "");
-  for (int i = 0; i < m->nsides; i++) str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
+  for (int i = 0; i < m->nsides; i++)
+    str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
   const struct target_row *t = target_row(m->l->arch);
-  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name, str_text(&s),
-                       best->row->name, best->why);
+  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name,
+                       str_text(&s), best->row->name, best->why);
   str_free(&s);
   return status;
 }

@@ -1,5 +1,5 @@
-// match: what the files of lowering share. A spec and a row are tried on each other; a refusal is a sentence, and the row
-// that came furthest explains the error.
+// match: what the files of lowering share. A spec and a row are tried on each other; a refusal is a sentence, and the
+// row that came furthest explains the error.
 //
 //   axes.c          operands side by side: common loops with the strides of each
 //   match.c         rows that may fit, memories, types, threads; the first row that fits
@@ -47,12 +47,12 @@ struct lowering { // of a kernel
   int ndefs, cap_defs;
   struct def {
     ex var, value;
-  } *defs;                    // definitions of variables, in order
-  int nparts;                 // families of named barriers
+  } * defs;   // definitions of variables, in order
+  int nparts; // families of named barriers
   struct part {
     int64_t threads;
-    ex offset;                // of the only group, where `size` does not divide offsets
-    int first, count;         // barrier numbers
+    ex offset;        // of the only group, where `size` does not divide offsets
+    int first, count; // barrier numbers
   } parts[16];
   int nmaps, cap_maps;
 };
@@ -108,7 +108,8 @@ bool match_threads(struct match *m);
 bool match_barrier(struct match *m);
 bool match_number(struct match *m);
 bool match_lanes(struct match *m);
-ex lower_expand(struct lowering *l, ex x); // variables of definitions replaced, down to thread, block and loop variables
+ex lower_expand(struct lowering *l,
+                ex x); // variables of definitions replaced, down to thread, block and loop variables
 
 // ---- match.c: a row for the spec, or the error ----
 int match_spec(struct lowering *l, const struct tile_spec *s, struct loc at, struct tile_atom *out);

@@ -1,4 +1,5 @@
-// The threads of a spec against those of a row, named barriers, lanes of warp reductions and shuffles, and the number in
+// The threads of a spec against those of a row, named barriers, lanes of warp reductions and shuffles, and the number
+// in
 // <..., n>: what is not a loop over operands.
 #include "tile/match.h"
 
@@ -41,17 +42,15 @@ static bool consecutive(const struct members *g)
   return true;
 }
 
-static const char *group_name(const struct tile_group *g)
-{
-  return g->name ? g->name : "";
-}
+static const char *group_name(const struct tile_group *g) { return g->name ? g->name : ""; }
 
 static bool quad_pair(struct match *m, const struct tile_group *g, const struct members *t)
 {
   int64_t next = 1;
   bool low = true; // 4:1 however it is written, then 2:16
   for (int i = 0; i + 1 < t->n; i++) low = low && t->stride[i] == next, next *= t->extent[i];
-  bool fits = t->n >= 2 && low && next == 4 && t->extent[t->n - 1] == 2 && t->stride[t->n - 1] == 16 && ex_divides(m->ex, EX_C(4), g->offset);
+  bool fits = t->n >= 2 && low && next == 4 && t->extent[t->n - 1] == 2 && t->stride[t->n - 1] == 16 &&
+              ex_divides(m->ex, EX_C(4), g->offset);
   return fits || refuse(m, "#%s is no quad pair, [(4,2):(1,16)].thread", group_name(g));
 }
 
@@ -64,8 +63,8 @@ bool match_threads(struct match *m)
   m->atom.lanes = (int)t.size;
   if (!want) return true;
   if (t.size != want)
-    return refuse(m, "it is done by %d thread%s, and #%s has %lld%s", want, want == 1 ? "" : "s together", group_name(g), (long long)t.size,
-                  want == 1 ? " (take .scalar())" : "");
+    return refuse(m, "it is done by %d thread%s, and #%s has %lld%s", want, want == 1 ? "" : "s together",
+                  group_name(g), (long long)t.size, want == 1 ? " (take .scalar())" : "");
   if (want == 1) return true;
   if (want == 8) return quad_pair(m, g, &t);
   if (!consecutive(&t)) return refuse(m, "the %d threads of #%s are not consecutive", want, group_name(g));
@@ -78,9 +77,11 @@ static bool part_number(struct match *m, const struct tile_group *g, int64_t siz
 {
   struct lowering *l = m->l;
   int64_t block = ex_value(l->k->groups[l->k->threads].size);
-  if (ex_range(m->ex, g->offset).hi > block - size) return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
+  if (ex_range(m->ex, g->offset).hi > block - size)
+    return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
   bool regular = ex_divides(m->ex, EX_C(size), g->offset);
-  if (!regular && !ex_is_const(g->offset)) return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
+  if (!regular && !ex_is_const(g->offset))
+    return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
   ex offset = regular ? EX_C(-1) : g->offset;
   int i = 0, count = regular ? (int)(block / size) : 1;
   while (i < l->nparts && (l->parts[i].threads != size || l->parts[i].offset != offset)) i++;
@@ -128,9 +129,11 @@ bool match_lanes(struct match *m)
   struct members t;
   m->atom.nsteps = 0;
   if (!members_of(m, g, &t)) return false;
-  if (t.size < 2 || t.size > WARP) return refuse(m, "it is done by 2 to 32 threads of a warp, and #%s has %lld", group_name(g), (long long)t.size);
+  if (t.size < 2 || t.size > WARP)
+    return refuse(m, "it is done by 2 to 32 threads of a warp, and #%s has %lld", group_name(g), (long long)t.size);
   if (!butterfly(m, g, &t)) return false;
-  return m->row->sem == SEM_REDUCE_WARP || consecutive(&t) || refuse(m, "the threads of #%s are not consecutive", group_name(g));
+  return m->row->sem == SEM_REDUCE_WARP || consecutive(&t) ||
+         refuse(m, "the threads of #%s are not consecutive", group_name(g));
 }
 
 static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
@@ -138,16 +141,16 @@ static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
   ex n = m->atom.arg;
   if (!ex_is_const(n)) return refuse(m, "its number is a constant");
   int64_t v = ex_value(n);
-  return (v >= lo && v <= hi && v % step == 0) ||
-         refuse(m, "its number lies in %lld .. %lld%s", (long long)lo, (long long)hi, step > 1 ? ", in steps of 8" : "");
+  return (v >= lo && v <= hi && v % step == 0) || refuse(m, "its number lies in %lld .. %lld%s", (long long)lo,
+                                                         (long long)hi, step > 1 ? ", in steps of 8" : "");
 }
 
 bool match_number(struct match *m)
 {
   m->atom.arg = m->s->nargs ? m->s->arg[0] : EX_C(m->row->sem == SEM_WGMMA);
   if (!strstr(m->row->text, "$n")) {
-    bool axes = m->row->spec == SPEC_REDUCTION;
-    return axes || m->row->spec == SPEC_INIT || !m->s->nargs || refuse(m, "it takes no number in <...>");
+    bool other = m->row->sem == SEM_REDUCE || m->row->spec == SPEC_INIT; // axes; the value
+    return other || !m->s->nargs || refuse(m, "it takes no number in <...>");
   }
   if (!m->s->nargs && m->row->sem != SEM_WGMMA) return refuse(m, "a number is missing: <%s, n>", m->s->op);
   if (m->row->sem == SEM_SETMAXNREG) return in_range(m, 24, 256, 8);

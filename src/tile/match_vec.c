@@ -3,10 +3,7 @@
 // all its elements. What offsets and steps are multiples of is known of every expression (ex_multiple).
 #include "tile/match.h"
 
-static bool multiple_of(struct match *m, ex x, int64_t d)
-{
-  return ex_divides(m->ex, EX_C(d), x);
-}
+static bool multiple_of(struct match *m, ex x, int64_t d) { return ex_divides(m->ex, EX_C(d), x); }
 
 static const char *ex_shown(struct match *m, ex x)
 {
@@ -26,8 +23,8 @@ bool match_aligned(struct match *m, int i, const struct axes *a, int64_t element
                   ex_shown(m, s->v->offset));
   for (int j = 0; a && j < a->n; j++)
     if (a->axis[j].extent > 1 && !multiple_of(m, a->axis[j].stride[i], elements))
-      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i), bytes,
-                    ex_shown(m, a->axis[j].stride[i]));
+      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
+                    bytes, ex_shown(m, a->axis[j].stride[i]));
   return true;
 }
 
@@ -49,11 +46,15 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
   return ex_true(m->ex, ex_lt(m->ex, last, g->limit));
 }
 
-static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, int64_t width)
+// The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
+static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step,
+                    int64_t width)
 {
-  bool ok = multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
+  bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
-  return ok || refuse(m, "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s ends at %s",
+  return ok || refuse(m,
+                      "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s "
+                      "ends at %s",
                       (int)width, c, match_text(m, i), ex_shown(m, g->limit));
 }
 
@@ -69,7 +70,7 @@ bool match_guards(struct match *m, const struct axes *a, const struct axis *lane
       for (int j = 0; j < a->n; j++) g.stride[j] = a->axis[j].coord[i][c];
       ex step = lane ? lane->coord[i][c] : EX_C(0);
       if (always_inside(m, &g, a, ex_mul(m->ex, step, EX_C(width - 1)))) continue;
-      if (step != EX_C(0) && !uniform(m, i, c, &g, a, width)) return false;
+      if (step != EX_C(0) && !uniform(m, i, c, &g, a, step, width)) return false;
       o->guard[o->nguards++] = g;
     }
   }
@@ -91,7 +92,8 @@ static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
   for (int i = 0; i < m->nsides; i++) {
     bool any = false;
     for (int j = 0; j < a->n; j++) any = any || a->axis[j].stride[i] == EX_C(1);
-    if (!any) return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
+    if (!any)
+      return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
   }
   return refuse(m, "no dimension is contiguous in all operands");
 }

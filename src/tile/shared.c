@@ -1,6 +1,7 @@
-// Offsets in shared memory. A buffer lives from its declaration to the end of the block of statements around it; the bodies of
-// specs and loops that follow one another share their room. What is declared under a condition is not released with
-// it, since other threads may be under another condition at the same time; and mbarriers, which stand first, never are.
+// Offsets in shared memory. A buffer lives from its declaration to the end of the block of statements around it; the
+// bodies of specs and loops that follow one another share their room. What is declared under a condition is not
+// released with it, since other threads may be under another condition at the same time; and mbarriers, which stand
+// first, never are.
 #include "tile/match.h"
 
 enum { ALIGN = 16, ALIGN_BULK = 128, ALIGN_MBAR = 8, BANKS = 128 };
@@ -71,6 +72,6 @@ int shared_place(struct lowering *l)
   k->shared_bytes = p.most;
   const struct target_row *t = target_row(l->arch);
   if (p.most <= t->shared) return OK;
-  return err_set(l->e, ERR_TILE, k->at, "kernel %s needs %lld bytes of shared memory; a block of %s has %lld", k->name, (long long)p.most,
-                 t->name, (long long)t->shared);
+  return err_set(l->e, ERR_TILE, k->at, "kernel %s needs %lld bytes of shared memory; a block of %s has %lld", k->name,
+                 (long long)p.most, t->name, (long long)t->shared);
 }

@@ -14,7 +14,8 @@
 //   build.c    the builder: buffers, views            print.c         program -> text that reads back
 //   group.c    threads and blocks                     stmt.c          statements, scopes, specs
 //   instr.c    the rows of instr.def, parsed          lower.c         specs without a body -> atoms
-//   match.c    a spec against a row                   shared.c        offsets in shared memory
+//   match*.c   a spec against a row (match.h)         axes.c          operands side by side: the loops around a row
+//   shared.c   offsets in shared memory
 #ifndef MICA_TILE_TILE_H
 #define MICA_TILE_TILE_H
 

@@ -322,13 +322,36 @@ static int products(const struct graph *g)
 
 struct court {
   int asked, most_ops, most_products;
+  int decided, all; // as told last, of the piece at hand
+  int pieces, grown;
 };
-static bool hard(void *arg, const struct graph *part)
+static void hard(void *arg, int n, const struct graph *const *part, bool *answer)
 {
   struct court *c = arg;
-  c->asked++;
-  assert_true(graph_ops(part) >= LAX_EASY);
-  return graph_ops(part) > c->most_ops || products(part) > c->most_products;
+  assert_true(n > 0 && n <= LAX_AHEAD);
+  for (int i = 0; i < n; i++) {
+    c->asked++;
+    assert_true(graph_ops(part[i]) >= LAX_EASY);
+    answer[i] = graph_ops(part[i]) > c->most_ops || products(part[i]) > c->most_products;
+  }
+  bool all = true;
+  for (int i = 0; i < n; i++) {
+    if (!all) answer[i] = !answer[i]; // which must make no difference
+    all &= answer[i];
+  }
+}
+// Answers no more than is needed.
+static void hard_alone(void *arg, int n, const struct graph *const *part, bool *answer)
+{
+  for (int i = 0; i < n && (!i || answer[i - 1]); i++) hard(arg, 1, &part[i], &answer[i]);
+}
+static void told(void *arg, int decided, int all)
+{
+  struct court *c = arg;
+  assert_true(decided >= 0 && decided <= all);
+  if (decided < c->decided || all != c->all) c->pieces++;
+  else c->grown += decided > c->decided;
+  c->decided = decided, c->all = all;
 }
 
 // What is too hard is cut, though no larger than the limit; layers fall into the same parts one after another.
@@ -349,9 +372,15 @@ static void judged(void **state)
   str_add(&text, " return x%d\n}", LAYERS);
   const struct graph *p = plain(&mem, str_text(&text));
   struct court c = {.most_ops = 10, .most_products = 3};
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, &c}), all = split_of(&mem, p, 0);
+  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, told, &c}), all = split_of(&mem, p, 0);
   int copies = 0;
   assert_true(c.asked > 0 && c.asked < 500);
+  assert_true(c.pieces > 0 && c.grown > c.pieces);
+  struct court other = {.most_ops = 10, .most_products = 3};
+  struct lax_split same = judged_split(&mem, p, 0, &(struct lax_judge){hard_alone, NULL, &other});
+  assert_int_equal(same.n, s.n);
+  for (int i = 0; i < s.n; i++) assert_true(graph_same(s.parts[i].g, same.parts[i].g));
+  assert_true(other.asked < c.asked);
   assert_true(s.n > all.n);
   for (int i = 0; i < s.n; i++) {
     const struct graph *g = s.parts[i].g;

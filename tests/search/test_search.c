@@ -115,23 +115,6 @@ static void test_together(void **state)
   arena_close(&mem);
 }
 
-// What is cut into subprograms although it is not large.
-static void test_hard(void **state)
-{
-  (void)state;
-  static const struct {
-    const char *name;
-    bool hard;
-  } rows[] = {{"m_gqa", false}, {"m_gated", false}, {"llama_rms_lora", false}, {"m_qknorm", false}, {"moe", true}, {"layer", true}};
-  for (size_t i = 0; i < COUNT(rows); i++)
-    for (int threads = 1; threads <= 2; threads++) {
-      struct arena mem = {0};
-      const struct search_opts o = {.threads = threads, .seed = 7};
-      assert_int_equal(search_is_hard(load(&mem, rows[i].name, 0, NULL), &machine, &o), rows[i].hard);
-      arena_close(&mem);
-    }
-}
-
 // Twenty layers in one kernel, by the rule for programs that work row by row; a program that does not is left alone.
 static void test_chain(void **state)
 {
@@ -333,7 +316,7 @@ static void test_rules_lose_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_hard), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ void tile_open(struct tile_run *t, const char *file, const char *text, const cha
 
 void tile_close(struct tile_run *t)
 {
-  for (int i = 0; i < t->nbuffers; i++) free(t->buffers[i].data);
+  for (int i = 0; i < t->nbuffers; i++) free(t->owned[i]);
   arena_close(&t->mem);
 }
 
@@ -60,7 +60,8 @@ void tile_fill(struct tile_run *t, uint64_t seed, const char *fresh)
     int64_t n;
     assert_int_equal(sim_elements(t->p, t->k, t->params, b, &n, &t->e), OK);
     size_t bytes = (size_t)n * (size_t)tile_types[buf->type].bytes;
-    void *data = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    void *data = aligned_alloc(256, (bytes + 512) / 256 * 256);
+    t->owned[t->nbuffers] = data;
     for (int64_t i = 0; i < n; i++) {
       double x = num_is_float(buf->type) ? rng_normal(&r) : (double)(1 + rng_below(&r, 7));
       num_set(buf->type, x, (char *)data + (size_t)i * (size_t)tile_types[buf->type].bytes);
@@ -109,4 +110,12 @@ void tile_clean(struct tile_run *t)
   struct str s = {0};
   sim_print_errors(&t->r, &s);
   fail_msg("%lld errors\n%s", (long long)t->r.found, str_text(&s));
+}
+
+void tile_shift(struct tile_run *t, const char *name, int bytes)
+{
+  int i;
+  find(t, name, &i);
+  memmove((char *)t->buffers[i].data + bytes, t->buffers[i].data, t->buffers[i].bytes);
+  t->buffers[i].data = (char *)t->buffers[i].data + bytes;
 }

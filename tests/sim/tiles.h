@@ -16,6 +16,7 @@ struct tile_run {
   struct tile_program *p;
   struct tile_kernel *k;
   struct sim_buffer buffers[16];
+  void *owned[16];
   int nbuffers;
   int64_t params[16];
   struct sim_report r;
@@ -29,6 +30,7 @@ void tile_close(struct tile_run *t);
 // in `fresh` ("C,D").
 void tile_fill(struct tile_run *t, uint64_t seed, const char *fresh);
 void *tile_data(struct tile_run *t, const char *name, int64_t *elements);
+void tile_shift(struct tile_run *t, const char *name, int bytes); // the buffer begins so much later
 double tile_get(struct tile_run *t, const char *name, int64_t element);
 int tile_go(struct tile_run *t); // the status; the report is t->r
 void tile_clean(struct tile_run *t); // runs, and fails the test where anything is reported

@@ -1,5 +1,5 @@
-// The rows of instr.def: what a row says of its operands is whole and consistent; every thread-value layout covers its tile
-// exactly once and is the one that the PTX manual draws; every operator and every meaning has a row.
+// The rows of instr.def: what a row says of its operands is whole and consistent; every thread-value layout covers its
+// tile exactly once and is the one that the PTX manual draws; every operator and every meaning has a row.
 #include "tile/tile.h"
 
 #include <setjmp.h>
@@ -112,8 +112,10 @@ static void layouts_cover_their_tiles_once(void **state)
       covers_once(&r[i], o), layouts++;
       int64_t tile = part_size(o, 0) * part_size(o, 1);
       int sizes[] = {r[i].m * r[i].n, r[i].m * r[i].k, r[i].k * r[i].n};
-      if (r[i].spec == SPEC_MATMUL) assert_int_equal(tile, sizes[j]);
-      else assert_int_equal(tile, 64 * r[i].n);
+      if (r[i].spec == SPEC_MATMUL)
+        assert_int_equal(tile, sizes[j]);
+      else
+        assert_int_equal(tile, 64 * r[i].n);
     }
   assert_true(layouts > 200);
 }
@@ -145,7 +147,8 @@ static void is_mma(const char *name, int operand, int64_t (*at)(int lane, int i)
   const struct instr_operand *o = pattern(r, operand);
   for (int lane = 0; lane < r->threads; lane++)
     for (int i = 0; i < o->count; i++)
-      if (thread_value(o, lane, i) != at(lane, i)) fail_msg("%s, operand %d: lane %d, element %d", name, operand, lane, i);
+      if (thread_value(o, lane, i) != at(lane, i))
+        fail_msg("%s, operand %d: lane %d, element %d", name, operand, lane, i);
 }
 
 static int64_t a16(int l, int i) { return l / 4 + 8 * (i >> 1 & 1) + 16 * (2 * (l % 4) + (i & 1) + 8 * (i >> 2)); }
@@ -186,7 +189,8 @@ static void layouts_are_the_manual_s(void **state)
 static void matrices_are_the_manual_s(void **state)
 {
   (void)state;
-  static const char *const rows[] = {"ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4", "stmatrix.x1", "stmatrix.x2", "stmatrix.x4"};
+  static const char *const rows[] = {"ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4",
+                                     "stmatrix.x1", "stmatrix.x2", "stmatrix.x4"};
   for (int i = 0; i < 12; i++) {
     char name[64];
     snprintf(name, sizeof name, "%.8s%s%s", rows[i % 6], i < 6 ? "" : ".trans", rows[i % 6] + 8);
@@ -198,7 +202,8 @@ static void matrices_are_the_manual_s(void **state)
     for (int lane = 0; lane < 32; lane++)
       for (int e = 0; e < mats->count; e++) {
         int down = lane / 4, along = 2 * (lane % 4) + e % 2;
-        assert_int_equal(thread_value(mats, lane, e), (r->trans ? along : down) + 8 * (r->trans ? down : along) + 64 * (e / 2));
+        assert_int_equal(thread_value(mats, lane, e),
+                         (r->trans ? along : down) + 8 * (r->trans ? down : along) + 64 * (e / 2));
       }
     for (int lane = 0; lane < 8 * r->n; lane++)
       for (int e = 0; e < 8; e++) assert_int_equal(thread_value(row, lane, e), lane % 8 + 8 * e + 64 * (lane / 8));
@@ -210,7 +215,8 @@ static bool any_row(enum spec_kind spec, const char *op, enum tile_type t)
   int n;
   const struct instr *r = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (r[i].spec == spec && r[i].op && !strcmp(r[i].op, op) && !r[i].chosen && r[i].in[0].type == t && r[i].width == 1) return true;
+    if (r[i].spec == spec && r[i].op && !strcmp(r[i].op, op) && !r[i].chosen && r[i].in[0].type == t && r[i].width == 1)
+      return true;
   return false;
 }
 
@@ -220,9 +226,11 @@ static void every_operator_has_rows(void **state)
   static const enum tile_type types[] = {TT_F32, TT_F16, TT_BF16};
   for (int t = 0; t < 3; t++) {
     for (int op = 0; op < UN_COUNT; op++)
-      if (!any_row(SPEC_UNARY, unary_name[op], types[t])) fail_msg("no %s of %s", unary_name[op], tile_types[types[t]].name);
+      if (!any_row(SPEC_UNARY, unary_name[op], types[t]))
+        fail_msg("no %s of %s", unary_name[op], tile_types[types[t]].name);
     for (int op = 0; op < BI_COUNT; op++)
-      if (!any_row(SPEC_BINARY, binary_name[op], types[t])) fail_msg("no %s of %s", binary_name[op], tile_types[types[t]].name);
+      if (!any_row(SPEC_BINARY, binary_name[op], types[t]))
+        fail_msg("no %s of %s", binary_name[op], tile_types[types[t]].name);
   }
 }
 
@@ -240,10 +248,14 @@ static void every_meaning_has_a_row(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_unique_and_found),   cmocka_unit_test(texts_name_operands),
-      cmocka_unit_test(vectors_have_a_width),         cmocka_unit_test(layouts_cover_their_tiles_once),
-      cmocka_unit_test(orders_number_each_element_once), cmocka_unit_test(layouts_are_the_manual_s),
-      cmocka_unit_test(matrices_are_the_manual_s),    cmocka_unit_test(every_operator_has_rows),
+      cmocka_unit_test(names_are_unique_and_found),
+      cmocka_unit_test(texts_name_operands),
+      cmocka_unit_test(vectors_have_a_width),
+      cmocka_unit_test(layouts_cover_their_tiles_once),
+      cmocka_unit_test(orders_number_each_element_once),
+      cmocka_unit_test(layouts_are_the_manual_s),
+      cmocka_unit_test(matrices_are_the_manual_s),
+      cmocka_unit_test(every_operator_has_rows),
       cmocka_unit_test(every_meaning_has_a_row),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

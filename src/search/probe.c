@@ -1,0 +1,121 @@
+// Is a program too much for one search? A sample of its schedules is saturated, and the structures that compute its
+// outputs are counted; a search of more than HARD_VALUES values or HARD_STRUCTURES structures takes minutes.
+//
+// One thread does it: schedules have most of their expressions in common, and two contexts would build them twice. It
+// ends as soon as a sum is past its limit. That comes earliest where all schedules of the sample grow side by side: the
+// last values of a schedule are its dearest, because each meets all before it. Of programs with many classes
+// fingerprints are large, so they are taken over the tiles alone, which tells all values apart that count here.
+#include "search/space.h"
+
+enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
+enum { LARGE = 3 };   // classes; more are too many for whole fingerprints
+enum { STRIDE = 16 }; // values that a schedule looks at before it is the next one's turn, and a quarter of all so far
+
+struct probe {
+  struct space s;
+  struct fctx f;
+  struct search_opts o;
+  struct vocabulary voc;
+  struct worker w;
+  int ndev;
+  struct device dev[MAX_VISITS];
+  int n; // schedules of the sample
+  struct table *table[SAMPLE];
+  struct arena mem[SAMPLE];
+  int64_t values, structures; // so far
+  int64_t most_values, most_structures;
+};
+
+static bool advance(struct probe *p, int i, int upto)
+{
+  struct table *t = p->table[i];
+  int n = t->n;
+  bool more = saturate_more(t, &p->mem[i], &p->w, &p->f, &p->o, upto);
+  p->values += t->n - n;
+  return more;
+}
+
+static void saturate_sample(struct probe *p)
+{
+  bool more = true;
+  for (int i = 0; i < p->n; i++) {
+    table_open(p->table[i], &p->mem[i], &p->w, &p->f, &p->voc, p->dev, p->ndev, &p->o);
+    p->values += p->table[i]->n;
+  }
+  for (int upto = STRIDE; more; upto += STRIDE + upto / 4) {
+    more = false;
+    for (int i = 0; i < p->n; i++) {
+      more |= advance(p, i, upto);
+      if (p->values > p->most_values) return;
+    }
+  }
+}
+
+static bool count_structure(void *arg, const struct pick *pick)
+{
+  (void)pick;
+  struct probe *p = arg;
+  return ++p->structures <= p->most_structures;
+}
+
+// Does value v of t leave output o of the program in device memory?
+static bool makes(const struct probe *p, const struct table *t, const struct value *v, int o)
+{
+  mask has;
+  return v->der >= 0 && v->hash == p->w.ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;
+}
+
+// Structures that compute the outputs of the program under schedule i from its inputs.
+static void count_structures(struct probe *p, int i)
+{
+  struct table *t = p->table[i];
+  extract_open(&p->mem[i], t, p->ndev);
+  for (int o = 0; o < p->s.nout; o++)
+    for (int k = 0, homes = 0; k < t->n && homes < HOMES && p->structures <= p->most_structures; k++) {
+      if (!makes(p, t, &t->v[k], p->s.out[o])) continue;
+      homes++;
+      if (!extract(t, &k, 1, p->o.max_block_ops, p->ndev, 0, count_structure, p)) p->structures += HARD_STRUCTURES;
+    }
+}
+
+// The sample's share of what is too much. A table is cut at two shares.
+static void open_sample(struct probe *p, struct arena *mem)
+{
+  struct table *all = NULL;
+  int n = schedules_build(mem, &p->s, &all);
+  p->n = MIN(SAMPLE, n);
+  p->most_values = (int64_t)HARD_VALUES * p->n / n, p->most_structures = (int64_t)HARD_STRUCTURES * p->n / n;
+  p->o.max_values = MIN(p->o.max_values, 2 * HARD_VALUES / n + 1);
+  for (int i = 0; i < p->n; i++) p->table[i] = &all[(int64_t)i * n / p->n];
+}
+
+static bool more_than_share(struct probe *p, struct arena *mem)
+{
+  vocabulary_build(&p->voc, mem, &p->s);
+  for (int v = 0; v < p->s.nvisit; v++)
+    if (visit_given(&p->s, v)) p->dev[p->ndev++] = visit_device(&p->s, &p->w, 1, v);
+  open_sample(p, mem);
+  saturate_sample(p);
+  for (int i = 0; i < p->n && p->values <= p->most_values; i++) count_structures(p, i);
+  for (int i = 0; i < p->n; i++) arena_close(&p->mem[i]);
+  return p->values > p->most_values || p->structures > p->most_structures;
+}
+
+bool search_is_hard(const struct graph *g, const struct search_opts *o)
+{
+  struct arena mem = {0};
+  struct probe *p = NEW(&mem, struct probe);
+  char why[160];
+  int later_ops;
+  bool hard = true;
+  p->o = *o;
+  search_defaults(&p->o, g, &later_ops);
+  if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {
+    if (p->s.nclass > LARGE) classes_shrink(&p->s);
+    finger_open(&p->f, &p->s, o->seed);
+    hard = workers_open(&p->w, 1, &mem, &p->f, &p->o) != OK || more_than_share(p, &mem);
+    workers_close(&p->w, 1);
+  }
+  arena_close(&mem);
+  return hard;
+}

@@ -1,0 +1,124 @@
+// Every kernel of tests/sim/good runs without a report; every kernel of tests/sim/broken is reported with the class and the line of
+// its first line, "// expect: CLASS LINE", and with no other class but those of "// also: CLASS ...", which are what follows
+// from the mistake in the order in which warps happen to run. Other comments at the head:
+//   // set: NAME=VALUE,...   sizes      // fresh: A,B   buffers that hold nothing before
+//   // zero: A               holds zeros      // shift: A 4   begins so many bytes after a multiple of 256
+#include "tiles.h"
+
+#include <dirent.h>
+
+enum { MOST = 256 };
+static int failures; // of this file's kernels, so that one run shows all of them
+
+static const char *head(const char *text, const char *what, char out[128])
+{
+  char key[32];
+  snprintf(key, sizeof key, "// %s: ", what);
+  const char *p = strstr(text, key);
+  *out = 0;
+  if (p) snprintf(out, 128, "%.*s", (int)strcspn(p + strlen(key), "\n"), p + strlen(key));
+  return out;
+}
+
+static void prepare(struct tile_run *t, const char *text)
+{
+  char fresh[128], zero[128], shift[128], name[64];
+  int by;
+  tile_fill(t, 7, head(text, "fresh", fresh));
+  if (*head(text, "zero", zero)) {
+    int64_t n;
+    char *p = tile_data(t, zero, &n);
+    memset(p, 0, (size_t)n * 4);
+  }
+  if (sscanf(head(text, "shift", shift), "%63s %d", name, &by) == 2) tile_shift(t, name, by);
+}
+
+static void run(const char *path, struct tile_run *t, char expect[128], char also[128])
+{
+  char *text, set[128];
+  size_t n;
+  struct arena mem = {0};
+  struct err e = {0};
+  if (file_read(&mem, path, &text, &n, &e)) fail_msg("%s", e.text);
+  tile_open(t, path, text, head(text, "set", set));
+  prepare(t, text);
+  if (tile_go(t)) fail_msg("%s:%d: %s", path, t->e.at.line, t->e.text);
+  head(text, "expect", expect), head(text, "also", also);
+  arena_close(&mem);
+}
+
+static void show(const struct tile_run *t, const char *path, const char *what)
+{
+  struct str s = {0};
+  sim_print_errors(&t->r, &s);
+  fprintf(stderr, "%s: %s\n%s", path, what, str_text(&s));
+  str_free(&s);
+  failures++;
+}
+
+static void good(const char *path)
+{
+  struct tile_run t;
+  char expect[128], also[128];
+  run(path, &t, expect, also);
+  if (t.r.found) show(&t, path, "something is reported");
+  tile_close(&t);
+}
+
+static void broken(const char *path)
+{
+  struct tile_run t;
+  char expect[128], also[128], class[64];
+  int line;
+  bool found = false, other = false;
+  run(path, &t, expect, also);
+  if (sscanf(expect, "%63s %d", class, &line) != 2) fail_msg("%s: no expectation", path);
+  for (int i = 0; i < t.r.nerrors; i++) {
+    const char *name = sim_class_name[t.r.errors[i].class];
+    bool same = !strcmp(name, class);
+    found |= same && t.r.errors[i].at.line == line;
+    other |= !same && !strstr(also, name);
+  }
+  if (!found || other) show(&t, path, expect);
+  tile_close(&t);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static int all(const char *folder, void (*one)(const char *path))
+{
+  char *names[MOST], path[512];
+  int n = 0;
+  DIR *d = opendir(folder);
+  assert_non_null(d);
+  for (struct dirent *f; (f = readdir(d)) && n < MOST;)
+    if (strstr(f->d_name, ".tile")) names[n++] = strdup(f->d_name);
+  closedir(d);
+  qsort(names, (size_t)n, sizeof *names, by_name);
+  for (int i = 0; i < n; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    one(path);
+    free(names[i]);
+  }
+  return n;
+}
+
+static void good_kernels(void **state)
+{
+  (void)state;
+  assert_true(all("tests/sim/good", good) >= 11);
+  assert_int_equal(failures, 0);
+}
+
+static void broken_kernels(void **state)
+{
+  (void)state;
+  assert_true(all("tests/sim/broken", broken) >= 60);
+  assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(broken_kernels)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
