@@ -97,6 +97,13 @@ static double scale_of(const struct job *j, const char *buffer)
   return 1;
 }
 
+// As aligned as memory of the device is.
+static void *aligned(struct arena *mem, size_t bytes)
+{
+  uintptr_t at = (uintptr_t)arena_alloc(mem, bytes + 256);
+  return (void *)((at + 255) & ~(uintptr_t)255);
+}
+
 static int host_buffers(struct job *j)
 {
   struct rng r = {42};
@@ -108,9 +115,9 @@ static int host_buffers(struct job *j)
     if (n < 0) return err_set(j->e, ERR_LIMIT, NOWHERE, "%%%s is too large", b->name);
     j->bytes[i] = (size_t)n * (size_t)tile_types[b->type].bytes;
     j->total += (int64_t)j->bytes[i];
-    j->start[i] = arena_alloc(j->mem, j->bytes[i]), j->gpu[i] = arena_alloc(j->mem, j->bytes[i]);
+    j->start[i] = aligned(j->mem, j->bytes[i]), j->gpu[i] = aligned(j->mem, j->bytes[i]);
     fill(b->type, j->start[i], n, scale_of(j, b->name), &r);
-    if (j->o->check) j->sim[i] = arena_copy(j->mem, j->start[i], j->bytes[i]);
+    if (j->o->check) j->sim[i] = memcpy(aligned(j->mem, j->bytes[i]), j->start[i], j->bytes[i]);
   }
   return OK;
 }

@@ -102,10 +102,9 @@ static struct matrix matrix_of(const struct printer *w, const struct tile_atom *
   m.rows_contiguous = matrix_at(&m, 0, 1) != 1;
   bool far_rows = m.rows > (m.rows_contiguous ? m.span : 8);
   int64_t by_rows = far_rows ? matrix_at(&m, m.rows_contiguous ? m.span : 8, 0) : 0, by_k = matrix_at(&m, 0, 8);
-  bool swizzle = m.span > 8;
-  m.leading = swizzle == m.rows_contiguous ? by_rows : by_k;
-  m.stride = swizzle == m.rows_contiguous ? by_k : by_rows;
-  if (!m.rows_contiguous && swizzle) m.leading = 8, m.stride = by_rows;
+  bool wide_rows = m.rows_contiguous && m.span > 8;
+  m.leading = wide_rows ? by_rows : by_k, m.stride = wide_rows ? by_k : by_rows;
+  if (!m.rows_contiguous && m.span > 8) m.leading = 8; // the instruction does not look at it
   return m;
 }
 

@@ -123,6 +123,23 @@ static void the_notes_ldmatrix(void **state)
   arena_close(&mem);
 }
 
+static void descriptors_of_wgmma(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const char *text = emitted_file(&mem, "tests/cuda/text/wgmma_layouts.tile", 90);
+  static const char *const parts[] = {
+      "mica_matrix(mica_shared(&a_plain[0]), 0x1000080000ull)",       // 256 bytes to the next 8 rows, 128 to the next 8 of k
+      "mica_matrix(mica_shared(&b_plain[0]), 0x800400000ull)",        // 128 bytes to the next 8 columns, 1024 to the next 8 of k
+      "mica_matrix(mica_shared(&a_32[0]), 0xc000001000010000ull)",    // mode 3: 32 bytes
+      "mica_matrix(mica_shared(&b_64[0]), 0x8000002000400000ull)",    // mode 2: 64 bytes; 1024 to the next 32 columns
+      "mica_matrix(mica_shared(&b_k[0]), 0x4000004000010000ull)"};    // mode 1: 128 bytes
+  for (size_t i = 0; i < COUNT(parts); i++) assert_non_null(strstr(text, parts[i]));
+  assert_non_null(strstr(text, "p, 1, 1, 0, 1; }"));
+  assert_non_null(strstr(text, "p, 1, 1, 0, 0; }"));
+  arena_close(&mem);
+}
+
 // ---- names ----
 
 static void names_are_no_code(void **state)
@@ -238,6 +255,7 @@ static void kernels_keep_their_registers(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_notes_gemm),        cmocka_unit_test(the_notes_ldmatrix),
+                                     cmocka_unit_test(descriptors_of_wgmma),
                                      cmocka_unit_test(names_are_no_code),     cmocka_unit_test(hostile_names_compile),
                                      cmocka_unit_test(no_more_integer_instructions_than_by_hand),
                                      cmocka_unit_test(kernels_keep_their_registers)};
