@@ -128,7 +128,8 @@ static int value_add(struct sim *s, const struct tile_stmt *t)
   *o = (struct tile_operand){.view = t->view, .buf = v->buf, .offset = v->offset, .map = -1};
   atom->operand[0] = *o, atom->nin = 1;
   PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) =
-      (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1, .number = s->natoms};
+      (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1};
+  s->atoms[s->natoms - 1].number = s->natoms - 1;
   struct sim_operand *op = &s->atoms[s->natoms - 1].op[0];
   op->t = &atom->operand[0];
   operand_address(s, op, t->view, v->buf);

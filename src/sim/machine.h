@@ -17,8 +17,9 @@
 enum {
   LANES = 32,
   MOST_WARPS = 32,
-  LANE_BITS = 6, // of an epoch; lane 63: all lanes at once
-  WHOLE = 63,
+  LANE_BITS = 6, // of an epoch
+  WHOLE = 63,    // lane of an epoch: all lanes at once
+  STORED = 62,   // the same, of a store
   NAMED = 16,    // barriers of a block
   PARTIAL = 8,   // remembered barriers of parts of a warp
   PENDING = 8,   // register ranges of a buffer that wgmma still uses

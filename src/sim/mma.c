@@ -33,7 +33,7 @@ static void rows(const struct walk *it, int o, bool write, struct access *x)
   walk_place(it, o, &p);
   access_init(x, it->w, it->a, o, 16), access_elements(x, &p);
   if (n < 4) x->mask &= (1u << 8 * n) - 1;
-  x->write = write, x->whole = !write;
+  x->write = write, x->whole = true;
   access_check(x);
 }
 

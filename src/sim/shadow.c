@@ -20,7 +20,7 @@ void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
   static const char *const what[KINDS + 1] = {"", "cp.async of ", "wgmma of ", "a bulk copy of ", "a TMA load"};
   if (kind == KINDS)
     snprintf(out, 96, "%s", what[kind]);
-  else if (lane == WHOLE || kind == KIND_WGMMA)
+  else if (lane >= STORED || kind == KIND_WGMMA)
     snprintf(out, 96, "%swarp %d", what[kind], warp);
   else
     snprintf(out, 96, "%sthread %d", what[kind], warp * LANES + lane);
@@ -43,6 +43,12 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
     return false;
   }
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
+}
+
+// What all lanes have read together none of them can disturb; what they have stored together none has stored itself.
+static int stamp_lane(const struct access *x, int piece)
+{
+  return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE;
 }
 
 static const char *site_place(const struct sim *s, int site, int64_t *line)
@@ -136,7 +142,7 @@ static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int 
   const struct sbuf *b = &x->w->s->sh[x->op->buf];
   int64_t from = b->offset + x->at[lane] - b->base;
   int64_t c = b->cell + (from >> b->shift), end = b->cell + ((from + x->bytes - 1) >> b->shift);
-  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
+  uint32_t epoch = EPOCH(x->clock, stamp_lane(x, lane));
   bool good = true;
   uint16_t site = (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
   for (; c <= end; c++) {
@@ -218,7 +224,7 @@ static void global_lane(struct access *x, const struct gbuf *b, int lane)
 {
   struct sim *s = x->w->s;
   int cluster = (int)(x->w->cta->number / s->cluster);
-  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
+  uint32_t epoch = EPOCH(x->clock, stamp_lane(x, lane));
   int64_t i = x->at[lane] >> b->shift, end = (x->at[lane] + x->bytes - 1) >> b->shift;
   bool good = true;
   for (; i <= end; i++) {

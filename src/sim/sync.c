@@ -144,7 +144,8 @@ enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
 
 bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
 {
-  struct gather *g = &w->cta->quad[w->number / 4].gather;
+  struct quad *q = &w->cta->quad[w->number / 4];
+  struct gather *g = &q->gather;
   if (w->again) {
     w->again = false;
     return true;
@@ -158,8 +159,11 @@ bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
   w->again = true;
   g->who |= UINT64_C(1) << w->number;
   g->threads += LANES;
-  if (g->threads >= 4 * LANES) g->threads = 0, g->who = 0, g->phase++;
   *go = GO_AGAIN;
+  if (g->threads < 4 * LANES) return false;
+  g->threads = 0, g->who = 0, g->phase++;
+  if (!q->open) q->clock = ++w->s->time; // before one of the warps can commit the group
+  q->open = true;
   return false;
 }
 

@@ -155,9 +155,6 @@ enum go sem_wgmma(struct warp *w, const struct sim_atom *a)
 {
   enum go go;
   if (!sync_quad(w, a, &go)) return go;
-  struct quad *q = &w->cta->quad[w->number / 4];
-  if (!q->open) q->clock = ++w->s->time;
-  q->open = true;
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) product(&it);
   return GO_ON;
 }
