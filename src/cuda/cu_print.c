@@ -32,6 +32,7 @@ static void signature(struct printer *w)
   for (int i = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) buffer_parameter(w, i, &s);
   for (int i = 0; i < k->nparams; i++) {
+    if (ex_is_const(k->params[i])) continue; // declared with one value
     const char *name = cu_name(w, ex_node(w->p->ex, k->params[i])->name, "n");
     cu_var(w, k->params[i], name);
     str_add(&s, "%sint %s", s.n ? ", " : "", name);
