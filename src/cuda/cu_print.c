@@ -85,6 +85,7 @@ static void allocation(struct printer *w, int buf)
   const char *type = tile_types[b->type].cuda, *name = w->buffers[buf] = cu_name(w, b->name, "t");
   if (b->mem == MEM_RF) {
     cu_line(w, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
+    cu_hold(w, buf);
     return;
   }
   cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
@@ -92,11 +93,11 @@ static void allocation(struct printer *w, int buf)
 
 static int inner_block(struct printer *w, int stmt)
 {
-  int taken = w->ntaken;
+  int taken = w->ntaken, held = w->nheld;
   w->depth++;
   int status = stmt >= 0 ? block(w, stmt) : OK;
   w->depth--;
-  w->ntaken = taken;
+  w->ntaken = taken, w->nheld = held;
   return status;
 }
 

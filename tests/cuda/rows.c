@@ -78,6 +78,7 @@ static void matrix(struct made *m, const struct instr *row, int i, struct tile_o
   struct lay_ctx *c = &m->p->lay;
   struct lay mode[2] = {lay_int(c, EX_C(i ? 16 : row->m), EX_C(i ? 1 : 64)), lay_int(c, EX_C(i ? row->n : 16), EX_C(i ? 64 : 1))};
   o->inner = lay_tuple(c, 2, mode);
+  o->desc = (struct tile_desc){.lead = 16, .step = 1024, .swizzle_bytes = 128};
 }
 
 static void box(struct made *m, const struct instr *row, struct tile_operand *o)
