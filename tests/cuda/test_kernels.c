@@ -3,6 +3,7 @@
 // only texts are compared.
 // test: timeout 300
 #include "cuda/cu_print.h"
+#include "rows.h"
 #include "sass.h"
 
 #include <glob.h>
@@ -53,16 +54,6 @@ static const char *kernel_part(const char *text)
   const char *at = strstr(text, "extern \"C\"");
   assert_non_null(at);
   return at;
-}
-
-static struct nvrtc *compiler(void)
-{
-  struct nvrtc *r;
-  struct err e = {0};
-  if (nvrtc_open(&r, &e) == OK) return r;
-  assert_int_equal(e.status, ENV);
-  print_message("without NVRTC: %s\n", e.text);
-  return NULL;
 }
 
 static struct cubin compiled(const struct nvrtc *r, struct arena *mem, const char *text, int arch)
@@ -194,7 +185,7 @@ static void hostile_names_compile(void **state)
     bool in_name = at > text && (at[-1] == '_' || at[4] == '_');
     assert_true(in_name || strncmp(line + strspn(line, " "), "//", 2) == 0);
   }
-  struct nvrtc *r = compiler();
+  struct nvrtc *r = rows_compiler();
   if (r) compiled(r, &mem, emitted(&mem, p, b.k, 80), 80);
   nvrtc_close(r);
   arena_close(&mem);
@@ -211,7 +202,7 @@ static void no_more_integer_instructions_than_by_hand(void **state)
     int more;     // integer instructions that may be more, before the loops
   } pairs[] = {{"tests/cuda/text/ldmatrix_store.tile", "tests/cuda/text/ldmatrix_by_hand.cu", false, 0},
                {"tests/tile/notes/gemm.tile", "tests/cuda/text/gemm_by_hand.cu", true, 2}};
-  struct nvrtc *r = compiler();
+  struct nvrtc *r = rows_compiler();
   if (!r) skip();
   for (size_t i = 0; i < COUNT(pairs); i++)
     for (int arch = 80; arch <= 90; arch += 10) {
@@ -232,7 +223,7 @@ static void no_more_integer_instructions_than_by_hand(void **state)
 static void kernels_keep_their_registers(void **state)
 {
   (void)state;
-  struct nvrtc *r = compiler();
+  struct nvrtc *r = rows_compiler();
   if (!r) skip();
   glob_t files = {0};
   assert_int_equal(glob("kernels/*.tile", 0, NULL, &files), 0);
