@@ -80,8 +80,9 @@ static int size_of(struct job *j)
 {
   j->sizes = NEWS(j->mem, int64_t, j->k->nparams + 1);
   for (int i = 0; i < j->k->nparams; i++) {
-    const char *name = ex_node(j->p->ex, j->k->params[i])->name;
-    j->sizes[i] = -1;
+    bool fixed = ex_is_const(j->k->params[i]);
+    const char *name = fixed ? "" : ex_node(j->p->ex, j->k->params[i])->name;
+    j->sizes[i] = fixed ? ex_value(j->k->params[i]) : -1;
     for (int s = 0; s < j->nset; s++)
       if (!strcmp(j->set[s].name, name)) j->sizes[i] = j->set[s].value;
     if (j->sizes[i] < 0)
@@ -97,6 +98,13 @@ static double scale_of(const struct job *j, const char *buffer)
   return 1;
 }
 
+// As aligned as memory of the device is.
+static void *aligned(struct arena *mem, size_t bytes)
+{
+  uintptr_t at = (uintptr_t)arena_alloc(mem, bytes + 256);
+  return (void *)((at + 255) & ~(uintptr_t)255);
+}
+
 static int host_buffers(struct job *j)
 {
   struct rng r = {42};
@@ -108,9 +116,10 @@ static int host_buffers(struct job *j)
     if (n < 0) return err_set(j->e, ERR_LIMIT, NOWHERE, "%%%s is too large", b->name);
     j->bytes[i] = (size_t)n * (size_t)tile_types[b->type].bytes;
     j->total += (int64_t)j->bytes[i];
-    j->start[i] = arena_alloc(j->mem, j->bytes[i]), j->gpu[i] = arena_alloc(j->mem, j->bytes[i]);
+    j->start[i] = aligned(j->mem, j->bytes[i]);
     fill(b->type, j->start[i], n, scale_of(j, b->name), &r);
-    if (j->o->check) j->sim[i] = arena_copy(j->mem, j->start[i], j->bytes[i]);
+    j->gpu[i] = memcpy(aligned(j->mem, j->bytes[i]), j->start[i], j->bytes[i]);
+    if (j->o->check) j->sim[i] = memcpy(aligned(j->mem, j->bytes[i]), j->start[i], j->bytes[i]);
   }
   return OK;
 }
@@ -130,20 +139,6 @@ static void device_free(struct job *j, gpu_address *a)
 }
 
 // ---- right? ----
-
-static int run_gpu(struct job *j)
-{
-  gpu_address a[MAX_BUFFERS] = {0};
-  struct gpu_launch l;
-  int status = device_buffers(j, a);
-  if (status == OK) status = cuda_bind(j->g, j->mem, j->p, j->k, j->sizes, a, &l, j->e);
-  if (status == OK) l.kernel = j->ready.kernel, status = gpu_launch(j->g, &l, j->e);
-  if (status == OK) status = gpu_wait(j->g, j->e);
-  for (int i = 0; i < j->k->nbuffers && status == OK; i++)
-    if (j->k->buffers[i].mem == MEM_GL) status = gpu_read(j->g, j->gpu[i], a[i], j->bytes[i], j->e);
-  device_free(j, a);
-  return status;
-}
 
 static int run_sim(struct job *j)
 {
@@ -168,26 +163,14 @@ static int compare(struct job *j)
   for (int i = 0; i < j->k->nbuffers; i++) {
     const struct tile_buffer *b = &j->k->buffers[i];
     if (b->mem != MEM_GL || !b->written) continue;
-    int bytes = tile_types[b->type].bytes;
-    int64_t n = (int64_t)j->bytes[i] / bytes, other = 0, first = -1;
-    double difference = 0, norm = 0;
-    for (int64_t x = 0; x < n; x++) {
-      if (memcmp((char *)j->gpu[i] + x * bytes, (char *)j->sim[i] + x * bytes, (size_t)bytes)) {
-        other++;
-        if (first < 0) first = x;
-      }
-      double g = num_one(b->type, (char *)j->gpu[i] + x * bytes), s = num_one(b->type, (char *)j->sim[i] + x * bytes);
-      difference += (g - s) * (g - s), norm += s * s;
-    }
-    double relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-    bool fine = relative <= TOLERANCE; // not a number is not fine, nor is infinite
-    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)other, (long long)n,
-           relative, fine ? "" : "  WRONG");
-    if (!fine) {
-      printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)first, num_one(b->type, (char *)j->gpu[i] + first * bytes),
-             num_one(b->type, (char *)j->sim[i] + first * bytes));
-      status = NO;
-    }
+    int64_t n = (int64_t)j->bytes[i] / tile_types[b->type].bytes;
+    struct cuda_difference d = cuda_compare(b->type, j->gpu[i], j->sim[i], n);
+    bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
+    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)d.other, (long long)n,
+           d.relative, fine ? "" : "  WRONG");
+    if (fine) continue;
+    if (d.first >= 0) printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)d.first, d.a, d.b);
+    status = NO;
   }
   return status;
 }
@@ -251,7 +234,7 @@ static int one_kernel(struct job *j)
     const char *path = arena_printf(j->mem, "%s/%s.cu", j->o->save, cuda_kernel_name(j->mem, j->k));
     if (file_write(path, j->ready.source, strlen(j->ready.source), j->e)) return j->e->status;
   }
-  if (run_gpu(j)) return j->e->status;
+  if (cuda_once(j->g, j->mem, j->p, j->k, &j->ready, j->sizes, j->gpu, j->bytes, j->e)) return j->e->status;
   int answer = OK;
   if (j->o->check) {
     answer = run_sim(j);

@@ -1,6 +1,7 @@
 // mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and
 // what it costs. Outputs of the kernel's spec that are not among its inputs hold nothing before the run.
 #include "cli/cli.h"
+#include "cuda/cuda.h"
 #include "front/parse.h"
 #include "sim/number.h"
 #include "sim/sim.h"
@@ -148,19 +149,34 @@ static void show(struct cli *c, const struct job_run *j, const struct sim_report
   str_free(&text);
 }
 
+// In the interpreter and, with --gpu, on the device before: the interpreter changes the buffers.
+static int run(struct job_run *j, struct tile_device *d, struct sim_report *r)
+{
+  struct cli *c = j->c;
+  int arch = c->gpu ? d->arch : j->k->arch;
+  if (c->arch && !c->gpu) TRY(cuda_arch_find(c->arch, &arch, &c->err));
+  TRY(tile_lower(j->p, j->k, arch, &c->err));
+  TRY(params(j));
+  TRY(names_known(j));
+  TRY(fill_all(j));
+  if (c->gpu) TRY(tile_device_run(c, d, j->p, j->k, j->params, j->buffers));
+  const struct sim_input in = {.params = j->params, .buffers = j->buffers, .nbuffers = j->nbuffers, .stop = cli_stop};
+  TRY(sim_run(&c->mem, j->p, j->k, &in, r, &c->err));
+  show(c, j, r);
+  if (c->gpu && tile_device_compare(c, d, j->k, j->buffers)) return NO;
+  if (c->out) TRY(save(j));
+  return r->found ? NO : OK;
+}
+
 int cli_tile_run(struct cli *c, int nfiles, const char **files)
 {
   struct job_run j = {.c = c, .nfiles = nfiles, .files = files};
+  struct tile_device d = {0};
   struct sim_report r;
   TRY(cli_load_tile(c, files[0], &j.p));
   TRY(cli_tile_kernel(c, j.p, &j.k));
-  TRY(tile_lower(j.p, j.k, j.k->arch, &c->err));
-  TRY(params(&j));
-  TRY(names_known(&j));
-  TRY(fill_all(&j));
-  const struct sim_input in = {.params = j.params, .buffers = j.buffers, .nbuffers = j.nbuffers, .stop = cli_stop};
-  TRY(sim_run(&c->mem, j.p, j.k, &in, &r, &c->err));
-  show(c, &j, &r);
-  if (c->out) TRY(save(&j));
-  return r.found ? NO : OK;
+  int status = tile_device_open(c, &d);
+  if (status == OK) status = run(&j, &d, &r);
+  tile_device_close(&d);
+  return status;
 }

@@ -18,6 +18,8 @@ struct printer {
   int vars_room;
   const char **maps;    // tensor maps
   const char *shared;   // the dynamic shared memory
+  int *held;            // buffers in scope that wgmma reads or writes in registers
+  int nheld, held_cap;
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
@@ -44,8 +46,7 @@ const char *cu_value(struct printer *w, ex x, enum level least); // in parenthes
 ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
 const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
-const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
-bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand);
+const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index); // of a matrix for wgmma
 ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
 
 // ---- cu_text.c: an instruction's text with its operands ----
@@ -64,5 +65,6 @@ const char *cu_init(struct printer *w, const struct piece *q); // the atom's val
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on
 int cu_atom(struct printer *w, const struct tile_spec *s);
+void cu_hold(struct printer *w, int buf); // a register buffer comes into scope
 
 #endif

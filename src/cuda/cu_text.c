@@ -195,6 +195,13 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
   return true;
 }
 
+static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
+{
+  ex x = o->coord[d];
+  for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
+  return x;
+}
+
 static bool operand_mark(struct printer *w, const struct piece *q, struct mark m, struct side *s)
 {
   const struct tile_operand *o = &q->atom->operand[m.operand];
@@ -206,14 +213,11 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
     return reg(w, s, "", 'r', cu_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
   }
   case 'g': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", element(w, q, m.operand, 0)));
-  case 'd': {
-    const char *d = cu_descriptor(w, q->atom, m.operand, q->index[m.operand]);
-    return d && reg(w, s, "", 'l', d);
-  }
+  case 'd': return reg(w, s, "", 'l', cu_descriptor(w, o, q->index[m.operand]));
   case 'm': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", w->maps[o->map]));
   case 'c': {
     for (int i = 0; i < w->k->maps[o->map].rank; i++)
-      if (!int_reg(w, s, o->coord[i])) return false;
+      if (!int_reg(w, s, box_coordinate(w, q, o, i))) return false;
     return true;
   }
   default: return false;
@@ -235,7 +239,7 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
   const struct tile_atom *a = q->atom;
   switch (m.what) {
   case 'n': return ex_is_const(a->arg) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->arg)) : NULL;
-  case 't': return cu_transposed(w, a, m.operand) ? "1" : "0";
+  case 't': return a->operand[m.operand].desc.trans ? "1" : "0";
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
   case 's': return arena_printf(w->mem, "%d", q->step);
   case 'W': return arena_printf(w->mem, "%d", a->lanes);

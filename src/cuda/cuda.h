@@ -18,6 +18,7 @@
 //   driver.c     the driver's functions; devices, memory, events
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
+//   exec.c       run once; results compared
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
@@ -130,5 +131,17 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
 // Elements of a global buffer at these sizes; -1 when they are more than memory can hold.
 int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
                           const int64_t *sizes);
+
+// ---- exec.c --------------------------------------------------------------------------------------------------------------
+
+// Runs it once. host[i], bytes[i]: memory for k->buffers[i] where that is global, copied there and, where it is written, back.
+int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e);
+struct cuda_difference {
+  int64_t other, first; // elements that differ in their bits, the first of them or -1
+  double a, b;          // its values
+  double relative;      // norm of a - b over that of b
+};
+struct cuda_difference cuda_compare(enum tile_type t, const void *a, const void *b, int64_t n);
 
 #endif

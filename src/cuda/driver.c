@@ -33,8 +33,8 @@ int gpu_check(const struct gpu *g, int code, struct err *e, const char *fmt, ...
 
 static int find(struct gpu *g, struct err *e)
 {
-  g->so = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!g->so) g->so = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
+  g->so = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!g->so) g->so = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!g->so) {
     err_set(e, ERR_GPU, NOWHERE, "NVIDIA's driver (libcuda.so.1) was not found: this machine has no GPU to run on");
     err_hint(e, "kernels can be compiled here all the same (`mica tile emit --cubin`), and `mica tile run` interprets them");

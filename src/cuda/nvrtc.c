@@ -68,14 +68,17 @@ int cuda_arch_find(const char *name, int *arch, struct err *e)
   return e->status;
 }
 
+// Once loaded it stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.
+enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+
 static void *library(void)
 {
   void *so = NULL;
-  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], HOW);
   for (size_t i = 0; i < COUNT(library_folders) && !so; i++) {
     glob_t found = {0};
     if (!glob(library_folders[i], 0, NULL, &found))
-      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], RTLD_NOW | RTLD_LOCAL);
+      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], HOW);
     globfree(&found);
   }
   return so;

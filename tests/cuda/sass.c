@@ -32,7 +32,8 @@ struct sass sass_count(const struct cubin *c)
       memcpy(&word, bytes + sections[i].sh_offset + at, sizeof word);
       unsigned op = word & 0x1ff;
       if (op == NOP) continue;
-      s.all++, s.integer += integer(op);
+      bool move = op == 0x024 && (word >> 24 & 0xff) == 0xff && (word >> 32 & 0xff) == 0xff; // IMAD.MOV: 0 * 0 + x
+      s.all++, s.integer += integer(op) && !move;
     }
     return s;
   }
