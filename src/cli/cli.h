@@ -9,7 +9,7 @@
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
-//   tile_emit.c `mica tile emit`
+//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -94,10 +94,13 @@ void crew_close(const struct crew *w);
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
 
-// ---- cmd_tile.c, tile_emit.c: verbs of `mica tile` ----
+// ---- cmd_tile.c, tile_emit.c, tile_run.c: verbs of `mica tile` ----
 struct tile_program;
+struct tile_kernel;
 int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
+int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);
+int cli_tile_run(struct cli *c, int nfiles, const char **files);
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);

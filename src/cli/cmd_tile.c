@@ -68,6 +68,7 @@ static const struct verb {
     {"check", "FILE...", check},
     {"print", "FILE...", print},
     {"emit", "FILE", cli_tile_emit},
+    {"run", "FILE [NAME=FILE.npy]...", cli_tile_run},
 };
 
 int cmd_tile(struct cli *c)

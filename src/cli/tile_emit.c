@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int find_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k)
+int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k)
 {
   *k = NULL;
   for (int i = 0; i < p->nkernels; i++)
@@ -22,7 +22,7 @@ int cli_tile_emit(struct cli *c, int nfiles, const char **files)
   struct tile_program *p;
   struct tile_kernel *k;
   TRY(cli_load_tile(c, files[0], &p));
-  TRY(find_kernel(c, p, &k));
+  TRY(cli_tile_kernel(c, p, &k));
   int arch = k->arch;
   if (c->arch) TRY(cuda_arch_find(c->arch, &arch, &c->err));
   TRY(tile_lower(p, k, arch, &c->err));

@@ -167,7 +167,8 @@ static int loop(struct sim *s, const struct tile_stmt *t)
   int head = add_step(s, test);
   if (block(s, t->body)) return s->status;
   next.jump = head;
-  s->steps[head].jump = add_step(s, next) + 1;
+  int last = add_step(s, next); // may move the steps
+  s->steps[head].jump = last + 1;
   return OK;
 }
 
@@ -178,7 +179,8 @@ static int condition(struct sim *s, const struct tile_stmt *t)
   int middle = add_step(s, (struct step){.kind = STEP_ELSE, .stmt = t});
   s->steps[head].jump = middle;
   if (t->other >= 0 && block(s, t->other)) return s->status;
-  s->steps[middle].jump = add_step(s, (struct step){.kind = STEP_ENDIF, .stmt = t});
+  int end = add_step(s, (struct step){.kind = STEP_ENDIF, .stmt = t});
+  s->steps[middle].jump = end;
   return OK;
 }
 

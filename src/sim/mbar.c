@@ -2,50 +2,62 @@
 // The object lives beside shared memory, by the address of its eight bytes.
 #include "sim/machine.h"
 
-// The address only; false: reported.
-static bool reach(struct warp *w, const struct sim_atom *a, int o, int lane, struct access *x, struct mbar **b)
+// Addresses of the lanes of the mask; what can not be reached is reported and leaves x->mask.
+static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask, struct access *x)
 {
   struct walk it = walk_begin(w, a);
   struct place p;
   walk_place(&it, o, &p);
-  p.mask &= 1u << lane;
+  p.mask &= mask;
   access_init(x, w, a, o, 8);
   access_elements(x, &p);
-  if (!access_reach(x)) return false;
-  int64_t byte = w->s->sh[x->op->buf].offset + x->at[lane];
-  *b = &x->home[lane]->mbars[w->s->mbar_of[byte / 8]];
-  return true;
+  access_reach(x);
+}
+
+static struct mbar *at(const struct access *x, int lane)
+{
+  const struct sim *s = x->w->s;
+  return &x->home[lane]->mbars[s->mbar_of[(s->sh[x->op->buf].offset + x->at[lane]) / 8]];
+}
+
+// Initialized, as far as this lane can know; NULL: reported.
+static struct mbar *usable(struct access *x, int lane)
+{
+  struct mbar *b = at(x, lane);
+  long long i = x->at[lane] / 8;
+  if (!b->init)
+    report(x->w, x->a, SIM_BARRIER, lane, "uses %%%s[%lld], which nothing has initialized", x->op->buffer->name, i);
+  else if (!shadow_ordered(x, b->agent, b->epoch, lane))
+    report(x->w, x->a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization", x->op->buffer->name, i);
+  return b->init ? b : NULL;
 }
 
 struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int o, int lane)
 {
   struct access x;
-  struct mbar *b;
-  if (!reach(w, a, o, lane, &x, &b)) return NULL;
-  if (!b->init)
-    report(w, a, SIM_BARRIER, lane, "uses %%%s[%lld], which nothing has initialized", x.op->buffer->name, (long long)(x.at[lane] / 8));
-  else if (!shadow_ordered(&x, b->agent, b->epoch, lane))
-    report(w, a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization", x.op->buffer->name,
-           (long long)(x.at[lane] / 8));
-  return b->init ? b : NULL;
+  reach(w, a, o, 1u << lane, &x);
+  return x.mask ? usable(&x, lane) : NULL;
+}
+
+static void initialize(struct access *x, int lane, int64_t count)
+{
+  struct warp *w = x->w;
+  struct mbar *b = at(x, lane);
+  if (b->init) report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name, (long long)(x->at[lane] / 8));
+  if (count < 1) report(w, x->a, SIM_BARRIER, lane, "a count of %lld", (long long)count);
+  b->init = true, b->fenced = false;
+  b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
+  b->count = b->pending = MAX(1, count);
+  b->tx = 0, b->phase = 0, b->clock = ++w->s->time;
+  sync_clear(w->s, b->acc), sync_clear(w->s, b->done);
 }
 
 enum go sem_mbar_init(struct warp *w, const struct sim_atom *a)
 {
   const struct vec *count = code_eval(w, a->arg);
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct access x;
-    struct mbar *b;
-    if (!reach(w, a, 0, lane, &x, &b)) continue;
-    if (b->init) report(w, a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x.op->buffer->name, (long long)(x.at[lane] / 8));
-    if (count->v[lane] < 1) report(w, a, SIM_BARRIER, lane, "a count of %lld", (long long)count->v[lane]);
-    b->init = true, b->fenced = false;
-    b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
-    b->count = b->pending = MAX(1, count->v[lane]);
-    b->tx = 0, b->phase = 0, b->clock = ++w->s->time;
-    sync_clear(w->s, b->acc), sync_clear(w->s, b->done);
-  }
+  struct access x;
+  reach(w, a, 0, FULL, &x);
+  for (uint32_t m = x.mask; m; m &= m - 1) initialize(&x, __builtin_ctz(m), count->v[__builtin_ctz(m)]);
   return GO_ON;
 }
 
@@ -61,56 +73,52 @@ static void settle(struct warp *w, struct mbar *b)
 
 bool mbar_ready(const struct mbar *b, uint32_t parity) { return (b->phase & 1) != parity; }
 
-static void arrive(struct warp *w, const struct sim_atom *a, struct mbar *b, int lane)
+// What the warp knows passes to those who wait.
+static void publish(struct warp *w, struct mbar *b, bool copies)
 {
-  if (!b->pending)
-    report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase", (long long)b->count);
-  else
-    b->pending--;
   sync_join(w->s, b->acc, w->known);
   sync_bump(&b->acc.all[w->agent], EPOCH(w->clock, WHOLE));
-  sync_bump(&b->acc.all[w->cp.agent], w->cpdone);
+  sync_bump(&b->acc.all[w->cp.agent], copies ? EPOCH(w->cp.clock, WHOLE) : w->cpdone);
+}
+
+// All lanes arrive once; each announces bytes[lane] more. `copies`: when the copies that the thread has begun are done.
+static void arrive(struct warp *w, const struct sim_atom *a, const int64_t *bytes, bool copies)
+{
+  struct access x;
+  struct mbar *last = NULL; // has been told already
+  reach(w, a, 0, FULL, &x);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    int lane = __builtin_ctz(m);
+    struct mbar *b = usable(&x, lane);
+    if (!b) continue;
+    if (b != last) publish(w, b, copies);
+    last = b;
+    if (bytes) b->tx += bytes[lane];
+    if (b->pending) b->pending--;
+    else report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase", (long long)b->count);
+    uint32_t phase = b->phase;
+    settle(w, b);
+    if (b->phase != phase) last = NULL;
+  }
+  sync_tick(w);
 }
 
 enum go sem_mbar_arrive(struct warp *w, const struct sim_atom *a)
 {
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct mbar *b = mbar_find(w, a, 0, lane);
-    if (b) arrive(w, a, b, lane), settle(w, b);
-  }
-  sync_tick(w);
+  arrive(w, a, NULL, false);
   return GO_ON;
 }
 
 enum go sem_mbar_expect(struct warp *w, const struct sim_atom *a)
 {
-  const struct vec *bytes = code_eval(w, a->arg);
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct mbar *b = mbar_find(w, a, 0, lane);
-    if (!b) continue;
-    b->tx += bytes->v[lane];
-    arrive(w, a, b, lane);
-    settle(w, b);
-  }
-  sync_tick(w);
+  arrive(w, a, code_eval(w, a->arg)->v, false);
   return GO_ON;
 }
 
-// Arrives when the copies that the thread has begun are done.
 enum go sem_cp_mbar_arrive(struct warp *w, const struct sim_atom *a)
 {
-  for (uint32_t m = w->active; m; m &= m - 1) {
-    int lane = __builtin_ctz(m);
-    struct mbar *b = mbar_find(w, a, 0, lane);
-    if (!b) continue;
-    arrive(w, a, b, lane);
-    sync_bump(&b->acc.all[w->cp.agent], EPOCH(w->cp.clock, WHOLE));
-    settle(w, b);
-  }
+  arrive(w, a, NULL, true);
   if (w->cp.used) w->cp.clock = ++w->s->time;
-  sync_tick(w);
   return GO_ON;
 }
 
@@ -123,18 +131,23 @@ void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes)
 enum go sem_mbar_wait(struct warp *w, const struct sim_atom *a)
 {
   const struct vec *parity = code_eval(w, a->arg);
+  struct access x;
+  struct mbar *last = NULL;
+  uint32_t last_want = 2;
   w->s->r->counts.barriers += !w->again;
-  for (uint32_t m = w->active; m; m &= m - 1) {
+  reach(w, a, 0, FULL, &x);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
     int lane = __builtin_ctz(m);
-    struct mbar *b = mbar_find(w, a, 0, lane);
-    if (!b) continue;
+    struct mbar *b = usable(&x, lane);
     uint32_t want = (uint32_t)(parity->v[lane] & 1);
+    if (!b || (b == last && want == last_want)) continue;
     if (!mbar_ready(b, want)) {
       w->wait = (struct wait){.kind = WAIT_MBAR, .mbar = b, .phase = want, .atom = a->number};
       w->again = true;
       return GO_AGAIN;
     }
     sync_take(w, b->done);
+    last = b, last_want = want;
   }
   w->again = false;
   return GO_ON;

@@ -1,0 +1,111 @@
+// Numbers against exact arithmetic: every fp16 and bf16 value, and many sums, products and fused multiply-adds.
+#include "tiles.h"
+
+#include "sim/number.h"
+
+#include <math.h>
+
+enum { N = 32, MANY = 200000 };
+
+// The value of a float, rounded to a type of `digits` digits and least exponent e0, by counting units in its last place.
+static double rounded(long double x, int digits, int e0, double largest)
+{
+  if (x == 0 || isnan(x) || isinf(x)) return (double)x;
+  int e;
+  frexpl(x, &e);
+  int unit = MAX(e - digits, e0);
+  long double units = rintl(ldexpl(x, -unit)), r = ldexpl(units, unit);
+  return fabsl(r) > (long double)largest ? copysign(INFINITY, (double)x) : (double)r;
+}
+
+static double exact_half(long double x) { return rounded(x, 11, -24, 65504); }
+static double exact_bf16(long double x) { return rounded(x, 8, -133, 0x1.fep127); }
+
+static void every_value(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 65536; i++) {
+    float h = num_half((uint16_t)i), b = num_bf16((uint16_t)i);
+    if (h == h) assert_int_equal(num_to_half(h), i);
+    if (b == b) assert_int_equal(num_to_bf16(b), i);
+    if (h != h) assert_true(num_half(num_to_half(h)) != num_half(num_to_half(h)));
+  }
+}
+
+static void roundings(void **state)
+{
+  (void)state;
+  struct rng r = {3};
+  for (int i = 0; i < MANY; i++) {
+    uint32_t bits = (uint32_t)rng_next(&r);
+    float f;
+    memcpy(&f, &bits, 4);
+    if (f != f || isinf(f)) continue;
+    assert_true((double)num_half(num_to_half(f)) == exact_half(f));
+    assert_true((double)num_bf16(num_to_bf16(f)) == exact_bf16(f));
+  }
+}
+
+static bool same(double a, double b) { return a == b || (a != a && b != b); }
+
+// The sum of an exact product and a third number fits 64 binary digits where exponents are within 40 of one another.
+static void fma_of(enum tile_type t, double (*exact)(long double), int spread, uint64_t seed)
+{
+  struct rng r = {seed};
+  for (int i = 0; i < MANY / N; i++) {
+    uint16_t a[N], b[N], c[N], d[N];
+    for (int l = 0; l < N; l++) {
+      double x = ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)spread) - spread / 2) * (rng_next(&r) & 1 ? 1 : -1);
+      double y = ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)spread) - spread / 2);
+      double z = rng_next(&r) & 1 ? -x * y * (1 + ldexp(rng_unit(&r), -9)) : ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)(2 * spread)) - spread);
+      num_set(t, x, &a[l]), num_set(t, y, &b[l]), num_set(t, z, &c[l]);
+    }
+    memcpy(d, c, sizeof d);
+    num_fma(t, a, b, d);
+    for (int l = 0; l < N; l++) {
+      long double sum = (long double)num_one(t, &a[l]) * num_one(t, &b[l]) + num_one(t, &c[l]);
+      if (!same(num_one(t, &d[l]), exact(sum)))
+        fail_msg("%a * %a + %a is %a, not %a", num_one(t, &a[l]), num_one(t, &b[l]), num_one(t, &c[l]), num_one(t, &d[l]), exact(sum));
+    }
+  }
+}
+
+static void fused(void **state)
+{
+  (void)state;
+  fma_of(TT_F16, exact_half, 14, 5);
+  fma_of(TT_BF16, exact_bf16, 20, 6);
+}
+
+// A case that double rounding gets wrong: the sum is half a unit and a little more, which single precision forgets.
+static void halfway(void **state)
+{
+  (void)state;
+  uint16_t a[N] = {0}, b[N] = {0}, c[N] = {0};
+  num_set(TT_F16, 1 + 0x1p-10, &a[0]), num_set(TT_F16, 0x1p-24, &b[0]), num_set(TT_F16, 1 + 0x1p-10, &c[0]);
+  num_set(TT_F16, 0x1p-11, &a[1]), num_set(TT_F16, 1 + 0x1p-10, &b[1]), num_set(TT_F16, 1, &c[1]);
+  num_fma(TT_F16, a, b, c);
+  assert_true(num_one(TT_F16, &c[0]) == 1 + 0x1p-10);
+  assert_true(num_one(TT_F16, &c[1]) == 1 + 0x1p-10);
+}
+
+static void integers(void **state)
+{
+  (void)state;
+  int32_t a[N], b[N], c[N];
+  double x[N];
+  for (int l = 0; l < N; l++) a[l] = l - 16, b[l] = 3 * l, c[l] = l == 31 ? INT32_MAX : 7;
+  num_fma(TT_I32, a, b, c);
+  for (int l = 0; l < N - 1; l++) assert_int_equal(c[l], (l - 16) * 3 * l + 7);
+  assert_int_equal(c[31], (int32_t)((uint32_t)INT32_MAX + 15u * 93u)); // wraps around
+  for (int l = 0; l < N; l++) x[l] = l == 0 ? 1e30 : l == 1 ? -1e30 : l == 2 ? NAN : -2.7;
+  num_store(TT_I32, x, a);
+  assert_int_equal(a[0], INT32_MAX), assert_int_equal(a[1], INT32_MIN), assert_int_equal(a[2], 0), assert_int_equal(a[3], -2);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_value), cmocka_unit_test(roundings), cmocka_unit_test(fused),
+                                     cmocka_unit_test(halfway),     cmocka_unit_test(integers)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
