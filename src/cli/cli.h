@@ -33,7 +33,7 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts;
@@ -97,6 +97,8 @@ int abstract_text(struct arena *mem, const struct graph *plain, struct str *out,
 // ---- cmd_tile.c, tile_emit.c, tile_run.c: verbs of `mica tile` ----
 struct tile_program;
 struct tile_kernel;
+struct tile_setting;
+int cli_tile_settings(struct cli *c, struct tile_setting **set); // of --set, nset of them
 int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
 int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
+
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
                    const struct tile_setting *set, struct err *e)
 {
@@ -41,59 +43,65 @@ const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k)
 {
   bool *reads = NEWS(mem, bool, k->nbuffers + 1);
   mark_reads(k, k->body, reads);
+  const struct tile_spec *whole = &k->specs[k->stmts[k->body].spec];
+  for (int i = 0; i < whole->nin; i++) {
+    int b = k->views[whole->in[i]].buf;
+    if (k->buffers[b].written) reads[b] = true; // changed in place
+  }
   return reads;
 }
 
-static double scale_of(int n, const struct tile_scale *scales, const char *buffer)
-{
-  for (int i = 0; i < n; i++)
-    if (!strcmp(scales[i].buffer, buffer)) return scales[i].value;
-  return 1;
-}
-
-static int known_buffer(const struct tile_kernel *k, const char *name, struct err *e)
-{
-  for (int b = 0; b < k->nbuffers; b++)
-    if (k->buffers[b].mem == MEM_GL && !strcmp(k->buffers[b].name, name)) return OK;
-  return err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer %%%s in global memory", k->name, name);
-}
-
-static void fill(enum tile_type t, char *p, int64_t n, double scale, struct rng *r)
+static void random_numbers(enum tile_type t, char *p, int64_t n, double scale, struct rng *r)
 {
   for (int64_t i = 0; i < n; i++) {
-    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : (double)rng_below(r, 8);
+    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : scale != 0 ? (double)rng_below(r, 8) : 0;
     num_set(t, x, p + i * tile_types[t].bytes);
   }
 }
 
-int tile_host_fill(struct tile_host *h, uint64_t seed, int nscales, const struct tile_scale *scales, struct err *e)
+static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct tile_fill *f, bool reads, struct err *e)
+{
+  const struct tile_buffer *buf = &h->k->buffers[b];
+  int bytes = tile_types[buf->type].bytes;
+  int64_t n;
+  TRY(sim_elements(h->p, h->k, h->params, b, &n, e));
+  if (n < 0 || n > MOST / bytes) return err_set(e, ERR_MEMORY, buf->at, "%%%s would have %lld elements", buf->name, (long long)n);
+  if (f && f->values && f->n != n)
+    return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n, (long long)f->n);
+  h->bytes[b] = (size_t)(n * bytes);
+  h->data[b] = arena_alloc(h->mem, h->bytes[b]);
+  h->filled[b] = f || reads || !buf->written;
+  struct rng r = {hash_mix(seed, (uint64_t)b)};
+  if (!h->filled[b]) memset(h->data[b], 0xff, h->bytes[b]);
+  else if (!f || !f->values) random_numbers(buf->type, h->data[b], n, f ? f->scale : 1, &r);
+  else
+    for (int64_t i = 0; i < n; i++) num_set(buf->type, f->values[i], (char *)h->data[b] + i * bytes);
+  return OK;
+}
+
+int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct tile_fill *fills, struct err *e)
 {
   const struct tile_kernel *k = h->k;
   const bool *reads = tile_host_reads(h->mem, k);
   h->data = NEWS(h->mem, void *, k->nbuffers + 1), h->bytes = NEWS(h->mem, size_t, k->nbuffers + 1);
-  for (int i = 0; i < nscales; i++) TRY(known_buffer(k, scales[i].buffer, e));
+  h->filled = NEWS(h->mem, bool, k->nbuffers + 1);
+  int used = 0;
   for (int b = 0; b < k->nbuffers; b++) {
-    const struct tile_buffer *buf = &k->buffers[b];
-    if (buf->mem != MEM_GL) continue;
-    int64_t n, most = INT64_MAX / 64;
-    TRY(sim_elements(h->p, k, h->params, b, &n, e));
-    if (n < 0 || n > most) return err_set(e, ERR_LIMIT, buf->at, "%%%s is too large", buf->name);
-    h->bytes[b] = (size_t)n * (size_t)tile_types[buf->type].bytes;
-    h->data[b] = arena_alloc(h->mem, h->bytes[b]);
-    struct rng r = {hash_mix(seed, (uint64_t)b)};
-    if (buf->written && !reads[b]) memset(h->data[b], 0xff, h->bytes[b]);
-    else fill(buf->type, h->data[b], n, scale_of(nscales, scales, buf->name), &r);
+    const struct tile_fill *f = NULL;
+    if (k->buffers[b].mem != MEM_GL) continue;
+    for (int i = 0; i < nfills; i++)
+      if (!strcmp(fills[i].buffer, k->buffers[b].name)) f = &fills[i], used++;
+    TRY(fill_buffer(h, b, seed, f, reads[b], e));
   }
-  return OK;
+  return used == nfills ? OK : err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer of a name that is filled", k->name);
 }
 
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e)
 {
-  const bool *reads = tile_host_reads(h->mem, h->k);
   struct sim_buffer *b = NEWS(h->mem, struct sim_buffer, h->k->nbuffers + 1);
   int n = 0;
   for (int i = 0; i < h->k->nbuffers; i++)
-    if (h->k->buffers[i].mem == MEM_GL) b[n++] = (struct sim_buffer){h->data[i], h->bytes[i], reads[i] || !h->k->buffers[i].written};
+    if (h->k->buffers[i].mem == MEM_GL) b[n++] = (struct sim_buffer){h->data[i], h->bytes[i], h->filled[i]};
   struct sim_input in = {.params = h->params, .buffers = b, .nbuffers = n, .stop = stop};
   return sim_run(h->mem, h->p, h->k, &in, report, e);
 }
