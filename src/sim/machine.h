@@ -195,6 +195,7 @@ struct warp {
   uint32_t clock;
   struct known known;
   struct groups cp, bulk, wgmma;
+  int begun;               // groups of products, of those of its warpgroup
   uint32_t cpdone;         // copies of these epochs are done, each for its own lane
   int npartial;
   struct { uint32_t lanes, clock; } partial[PARTIAL];
@@ -209,8 +210,8 @@ struct pending {
 
 struct quad { // a warpgroup: its products are issued by all four warps together and complete for all
   struct gather gather;
-  bool open;      // products since the last commit
-  uint32_t clock; // of the open group, or the last
+  int begun;      // groups of products
+  uint32_t clock; // of the newest
 };
 struct cta {
   struct sim *s;

@@ -151,13 +151,21 @@ static void product(const struct walk *it)
   w->s->r->counts.elements += ROWS * n * K, w->s->r->counts.flops += 2 * ROWS * n * K;
 }
 
+// A group is one for the four warps, which come to it and to its commit one after another: the first that begins it gives
+// it a clock. None begins the next before all have ended this one, because they issue products together.
+static void group_begin(struct warp *w)
+{
+  struct quad *q = &w->cta->quad[w->number / 4];
+  if (w->wgmma.used) return;
+  w->wgmma.used = true;
+  if (++w->begun > q->begun) q->begun = w->begun, q->clock = ++w->s->time;
+}
+
 enum go sem_wgmma(struct warp *w, const struct sim_atom *a)
 {
   enum go go;
   if (!sync_quad(w, a, &go)) return go;
-  struct quad *q = &w->cta->quad[w->number / 4];
-  if (!q->open) q->clock = ++w->s->time;
-  q->open = true;
+  group_begin(w);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) product(&it);
   return GO_ON;
 }
