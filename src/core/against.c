@@ -236,14 +236,15 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
   double norm = 0, difference = 0, furthest = -1;
   for (int64_t x = 0; x < b->size; x++) {
     norm += want[x] * want[x];
+    out->zeros += want[x] == 0;
     if (want[x] != want[0]) out->flat = false;
   }
-  double typical = sqrt(norm / (double)MAX(b->size, 1));
+  out->typical = sqrt(norm / (double)MAX(b->size, 1));
   for (int64_t x = 0; x < b->size; x++) {
     double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
     difference += off * off;
-    if (!(off <= 8 * bounds[t] * (fabs(want[x]) + typical))) out->wrong++;
+    if (!(off <= 8 * bounds[t] * (fabs(want[x]) + out->typical))) out->wrong++;
     if (off > furthest) furthest = off, out->worst = x, out->got = got, out->want = want[x];
   }
   out->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
@@ -252,8 +253,8 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
 
 void against_text(const struct against_answer *r, struct str *out)
 {
-  str_add(out, "%%%s: %lld elements, relative norm of the difference %.3g (at most %.2g)%s\n", r->name, (long long)r->elements,
-          r->relative, r->bound, r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
+  str_add(out, "%%%s: %lld elements of about %.3g, relative norm of the difference %.3g (at most %.2g)%s\n", r->name,
+          (long long)r->elements, r->typical, r->relative, r->bound, r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
   if (!r->fine)
     str_add(out, "  %lld elements are off; most, number %lld: the kernel has %g, the program %g\n", (long long)r->wrong,
             (long long)r->worst, r->got, r->want);

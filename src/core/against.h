@@ -28,6 +28,8 @@ struct against_answer {
   int64_t worst;           // the element that is furthest off, row by row
   double got, want;        // there
   double relative, bound;  // ||kernel - program|| / ||program||, and the most that is accepted
+  double typical;          // root mean square of the program's values
+  int64_t zeros;           // of them
   bool flat;               // the program gives one and the same value everywhere: nothing was shown
   bool fine;
 };
