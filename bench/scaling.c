@@ -76,8 +76,8 @@ static void simulate(const struct log *l, int workers, double *rounds, double *t
 
 static void print_stages(const struct log *l, double *sum)
 {
-  static const char *const names[] = {"schedules over inputs", "schedules over inputs and cuts",
-                                      "sets of device tensors", "plans to verify"};
+  static const char *const names[] = {"schedules over inputs", "schedules for partial sums of cuts",
+                                      "schedules over inputs and cuts", "sets of device tensors", "plans to verify"};
   for (uint64_t stage = 0; stage < COUNT(names); stage++) {
     int n = 0;
     double all = 0, longest = 0;

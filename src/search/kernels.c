@@ -3,89 +3,32 @@
 // device tensor that is still needed, try every kernel that makes it (alone, or with all others that the same
 // schedule can make), and need what that kernel reads. A kernel's cost depends only on itself, and what is needed
 // costs at least its cheapest chain of kernels: that bound ranks unfinished plans, of which the best go on.
+//
+// With many small tensors that can be left in many ways the bound promises what no chain keeps, and the best of a length
+// are all alike. So plans are built once more of kernels that leave tensors of the program only; of those that agree in
+// what is dear then only some go on.
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NEEDS = 12, WIDTH = 600, MOST_JOINT = 120, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, MAX_SETS = 8 };
+enum { WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
 
-// ---- plans ------------------------------------------------------------------------------------------------------------
+static const double LIGHT = 0.1; // of what is left: what costs less does not make plans differ
 
-struct state {
-  struct plan p;
-  double bound;  // of the whole plan
-  int kernels, nneed, need[MAX_NEEDS];
-  int ndone, done[MAX_CHAIN * 2];
-  int split;
-  int64_t parts;
-};
-struct beam {    // the best states of one length; the worst of them on top of a heap
-  int n, most;
-  struct state **s;
-  uint64_t *age; // ties by age
-  uint64_t ages;
-};
 struct search {
   struct planner *pl;
   int nsets, sets_cap, filled; // those after the first `filled` wait for their options
   struct options **sets;
   int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;     // sets that make several
+  bool own;      // only chains of kernels that leave tensors of the program
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
   struct arena scratch;
 };
 
-static struct beam beam_open(struct planner *pl, int most)
-{
-  struct beam b = {.most = most, .s = NEWS(pl->mem, struct state *, most), .age = NEWS(pl->mem, uint64_t, most)};
-  return b;
-}
-
-static bool worse(const struct beam *b, int i, int k)
-{
-  double x = b->s[i]->bound, y = b->s[k]->bound;
-  return x > y || (x >= y && b->age[i] > b->age[k]);
-}
-
-static void swap(struct beam *b, int i, int k)
-{
-  struct state *s = b->s[i];
-  uint64_t a = b->age[i];
-  b->s[i] = b->s[k], b->age[i] = b->age[k], b->s[k] = s, b->age[k] = a;
-}
-
-static void sink(struct beam *b, int n, int i)
-{
-  for (int k; (k = 2 * i + 1) < n; i = k) {
-    if (k + 1 < n && worse(b, k + 1, k)) k++;
-    if (!worse(b, k, i)) break;
-    swap(b, i, k);
-  }
-}
-
-static void push(struct planner *pl, struct beam *b, const struct state *s)
-{
-  if (b->n < b->most) {
-    int i = b->n++;
-    if (!b->s[i]) b->s[i] = NEW(pl->mem, struct state);
-    *b->s[i] = *s, b->age[i] = b->ages++;
-    for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
-  } else if (s->bound < b->s[0]->bound) {
-    *b->s[0] = *s, b->age[0] = b->ages++;
-    sink(b, b->n, 0);
-  }
-}
-
-// Best first.
-static void beam_sort(struct beam *b)
-{
-  for (int n = b->n - 1; n > 0; n--) {
-    swap(b, 0, n);
-    sink(b, n, 0);
-  }
-}
+// ---- sets -------------------------------------------------------------------------------------------------------------
 
 static struct options *options_of(struct search *se, const int *make, int nmake, int split, int64_t parts)
 {
@@ -94,7 +37,7 @@ static struct options *options_of(struct search *se, const int *make, int nmake,
     struct options *x = se->sets[i];
     if (x->nmake == nmake && x->split == split && x->parts == parts && !memcmp(x->make, make, sizeof(int) * (size_t)nmake)) return x;
   }
-  if (nmake > 1 && se->joint++ >= MOST_JOINT) return NULL;
+  if (nmake > 1 && se->joint++ >= MOST_JOINT) return se->pl->all_sets = false, NULL;
   return PUSH(mem, se->sets, se->nsets, se->sets_cap) = options_open(mem, make, nmake, split, parts);
 }
 
@@ -211,10 +154,28 @@ static uint64_t family_of(const struct planner *pl, const struct option *x)
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct schedule), 2));
 }
 
-static void extend(struct search *se, const struct state *s, const struct option *x)
+// Most states differ only in small tensors that cost next to nothing.
+static uint64_t heavy_of(struct search *se, const struct unfinished *s, double most)
+{
+  uint64_t h = hash_mix((uint64_t)s->split, (uint64_t)s->parts);
+  for (int i = 0; i < s->nneed; i++)
+    if (se->sets[set_of(se, s->need[i], s->split, s->parts)]->bound > LIGHT * most) h = hash_mix(h, (uint64_t)s->need[i]);
+  return h;
+}
+
+// Does x need tensors of the program only?
+static bool reads_own(const struct planner *pl, const struct option *x)
+{
+  for (int i = 0; i < x->nneed; i++)
+    if (pl->m->dev[x->need[i]].visit < 0) return false;
+  return true;
+}
+
+static void extend(struct search *se, const struct unfinished *s, const struct option *x)
 {
   struct planner *pl = se->pl;
-  struct state t = *s;
+  if (se->own && !reads_own(pl, x)) return;
+  struct unfinished t = *s;
   if (t.p.n == MAX_CHAIN || (t.kernels += x->kernels) > pl->o->max_kernel_ops) {
     pl->stats->pruned[PRUNE_SIZE]++;
     return;
@@ -241,11 +202,13 @@ static void extend(struct search *se, const struct state *s, const struct option
   }
   // between "one kernel makes all that is needed" and "each is made alone"
   t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
-  if (isfinite(t.bound)) push(pl, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
+  if (!isfinite(t.bound)) return;
+  t.heavy = heavy_of(se, &t, l.most);
+  beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
 // What table t can make of the needs of s, the last one included; 0 where not that one.
-static int together(const struct planner *pl, const struct state *s, int t, int make[MAX_ROOTS])
+static int together(const struct planner *pl, const struct unfinished *s, int t, int make[MAX_ROOTS])
 {
   int n = 0;
   for (int i = s->nneed - 1; i >= 0 && n < MAX_ROOTS; i--) {
@@ -261,7 +224,7 @@ static int together(const struct planner *pl, const struct state *s, int t, int 
 }
 
 // The options that make these; NULL where there are none.
-static const struct options *options_for(struct search *se, const struct state *s, const int *make, int nmake)
+static const struct options *options_for(struct search *se, const struct unfinished *s, const int *make, int nmake)
 {
   const struct planner *pl = se->pl;
   int c, split = -1;
@@ -272,17 +235,19 @@ static const struct options *options_for(struct search *se, const struct state *
 }
 
 // Options for the last need alone, then for it and all others that the same schedule can make. How many there are.
-static int next_kernels(struct search *se, const struct state *s, const struct options *out[MAX_SETS])
+static int next_kernels(struct search *se, const struct unfinished *s, const struct options *out[MAX_SETS])
 {
-  const struct planner *pl = se->pl;
+  struct planner *pl = se->pl;
   int make[MAX_ROOTS] = {s->need[s->nneed - 1]}, n = 0;
   const struct options *more = options_for(se, s, make, 1);
   if (more) out[n++] = more;
-  for (int t = 0; t < pl->ntables && n < MAX_SETS && s->nneed > 1; t++) {
+  for (int t = 0; t < pl->ntables && s->nneed > 1; t++) {
     int nmake = together(pl, s, t, make), i = 0;
-    if (nmake < 2 || !(more = options_for(se, s, make, nmake))) continue;
-    while (i < n && out[i] != more) i++;
-    if (i == n) out[n++] = more;
+    if (nmake < 2) continue;
+    while (i < n && (out[i]->nmake != nmake || memcmp(out[i]->make, make, sizeof(int) * (size_t)nmake))) i++;
+    if (i < n) continue;
+    if (n == MAX_SETS) return pl->all_sets = false, n;
+    if ((more = options_for(se, s, make, nmake))) out[n++] = more;
   }
   return n;
 }
@@ -330,10 +295,35 @@ static int take_done(const struct beam *done, struct plan *out, int n, int most)
   return n;
 }
 
+// Chains of kernels from the outputs backwards, one kernel more at a time.
+static void walk(struct search *se, const struct unfinished *first, struct beam *now)
+{
+  struct planner *pl = se->pl;
+  now->n = se->next.n = 0;
+  beam_push(pl->mem, &se->next, first);
+  for (int kernels = 0; kernels < MAX_CHAIN && se->next.n && !units_stopped(pl->units); kernels++) {
+    struct beam swapped = *now;
+    *now = se->next, se->next = swapped, se->next.n = 0;
+    beam_sort(now);
+    expand_all(se, now);
+  }
+}
+
+// The best of all lengths. The model errs most between numbers of kernels: each number gets its share of places, then what
+// they leave.
+static int take_best(struct search *se, struct plan *out, int most)
+{
+  int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), share = MAX(1, most / MAX(1, longest)), n = 0;
+  for (int i = 0; i <= longest; i++) beam_sort(&se->done[i]), n = take_done(&se->done[i], out, n, MIN(most, n + share));
+  for (int i = 0; i <= longest; i++) n = take_done(&se->done[i], out, n, most);
+  qsort(out, (size_t)n, sizeof *out, cheaper);
+  return n;
+}
+
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
   struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
-  struct state first = {.split = -1};
+  struct unfinished first = {.split = -1};
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
   for (int i = 0; i < pl->ntables; i++) {
     extract_open(pl->mem, &pl->tables[i], pl->nfixed);
@@ -344,22 +334,13 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
     set_of(&se, d, -1, 0);
   }
   bounds(&se);
-  se.next = beam_open(pl, WIDTH);
-  int longest = MIN(pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
-  for (int i = 0; i <= longest; i++) se.done[i] = beam_open(pl, DONE);
-  struct beam now = beam_open(pl, WIDTH);
-  push(pl, &se.next, &first);
-  for (int kernels = 0; kernels < MAX_CHAIN && se.next.n && !units_stopped(pl->units); kernels++) {
-    struct beam swapped = now;
-    now = se.next, se.next = swapped, se.next.n = 0;
-    beam_sort(&now);
-    expand_all(&se, &now);
-  }
-  // the model errs most between numbers of kernels: each number gets its share of places, then what they leave
-  int share = MAX(1, most / MAX(1, longest));
-  for (int i = 0; i <= longest; i++) beam_sort(&se.done[i]), n = take_done(&se.done[i], out, n, MIN(most, n + share));
-  for (int i = 0; i <= longest; i++) n = take_done(&se.done[i], out, n, most);
-  qsort(out, (size_t)n, sizeof *out, cheaper);
+  struct beam now = beam_open(pl->mem, WIDTH);
+  se.next = beam_open(pl->mem, WIDTH);
+  for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl->mem, DONE);
+  walk(&se, &first, &now);
+  se.own = true, se.next.same = now.same = SAME_HEAVY; // where there are many cuts, bounds may promise what no chain keeps
+  walk(&se, &first, &now);
+  int n = take_best(&se, out, most);
   arena_close(&se.scratch);
   return n;
 }

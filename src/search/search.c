@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CUTS = 160 };
+enum { MAX_CUTS = 160, MAX_PARTS = 32 };
 // A first look: from so many operators tried on, or fewer in a program of many operators, which has many structures; at so
 // many graphs of a schedule, for so many results.
 enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
@@ -41,12 +41,14 @@ struct job {
   struct search_stats *table_stats;
   int *by;               // worker that made each table
   int nfixed, ncut, ndev;
-  struct device dev[MAX_VISITS + MAX_CUTS];
+  struct device dev[MAX_VISITS + MAX_CUTS + MAX_PARTS];
   int later_ops;         // of struct planner
-  bool keep;             // keep fingerprints of values that may be cuts
+  bool keep;             // keep fingerprints of values that may be cuts,
+  bool parts;            // of partial sums only
+  int nsplit, split[MAX_CLASSES]; // schedules with one axis, over a class that partial sums may be of
   int ncut_tables;       // schedules with more values than the limit
   const struct question *asked; // instead of searching plans
-  bool all_cuts, all_graphs; // no limit was met on device tensors, on graphs
+  bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
 };
 
 static bool stopped(const struct job *j) { return units_stopped(&j->units); }
@@ -64,19 +66,6 @@ static void schedules(struct job *j)
 
 // ---- saturation ---------------------------------------------------------------------------------------------------
 
-// Is v something that a later kernel might want: partial sums, or the result of a sum or product?
-static bool offers(const struct job *j, const struct table *t, const struct value *v)
-{
-  mask has;
-  if (v->leaf >= 0 || v->der < 0 || !value_saveable(j->s, t, v, &has)) return false;
-  int split = 0;
-  for (int c = 0; c < j->s->nclass; c++) split += (has & all_of(c)) == bit(c, GRID);
-  if (split) return split == 1;
-  for (int d = v->der; d >= 0; d = t->d[d].next)
-    if (op_rows[t->d[d].op].rule == RULE_MAP) return false;
-  return true;
-}
-
 static void empty_table(struct job *j, int i)
 {
   arena_close(&j->table_mem[i]);
@@ -90,7 +79,7 @@ static void keep_fingers(struct job *j, int i)
   struct table *t = &j->table[i];
   for (int k = 0; k < t->n; k++) {
     struct finger *f = &t->v[k].f;
-    bool want = j->keep && offers(j, t, &t->v[k]);
+    bool want = j->keep && cut_offered(j->s, t, &t->v[k], j->parts);
     f->v = want ? arena_copy(&j->table_mem[i], f->v, sizeof *f->v * (size_t)f->n) : NULL;
   }
 }
@@ -119,7 +108,7 @@ static void pack_table(void *arg, int i, struct str *out)
 static bool restore_offers(struct job *j, struct table *t, struct worker *w)
 {
   for (int k = 0; j->keep && k < t->n; k++)
-    if (offers(j, t, &t->v[k]) && !value_restore(t, w, j->f, &j->o, k)) return false;
+    if (cut_offered(j->s, t, &t->v[k], j->parts) && !value_restore(t, w, j->f, &j->o, k)) return false;
   return true;
 }
 
@@ -136,6 +125,39 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
   j->by[i] = w->id;
   arena_close(&w->scratch);
   return *whole;
+}
+
+// ---- for partial sums of what earlier kernels left --------------------------------------------------------------------
+
+static bool make_split(void *arg, int i, int worker, double until)
+{
+  return make_table(arg, ((struct job *)arg)->split[i], worker, until);
+}
+
+static void pack_split(void *arg, int i, struct str *out) { pack_table(arg, ((struct job *)arg)->split[i], out); }
+
+static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
+{
+  return unpack_table(arg, ((struct job *)arg)->split[i], in, whole);
+}
+
+// May partial sums be of this class? Then those of a schedule with this axis alone are all there are.
+static bool may_split(const struct class *c)
+{
+  bool divides = false;
+  for (int i = 0; i < PART_COUNTS; i++) divides |= c->extent > part_counts[i] && c->extent % part_counts[i] == 0;
+  return divides && (c->kind & (CONTRACTED | REDUCED));
+}
+
+static void saturate_splits(struct job *j)
+{
+  j->nsplit = 0, j->parts = true;
+  for (int i = 0; i < j->ntable; i++) {
+    const struct schedule *s = &j->table[i].sch;
+    empty_table(j, i);
+    if (s->ngrid == 1 && s->loop < 0 && may_split(&j->s->class[s->grid[0]])) j->split[j->nsplit++] = i;
+  }
+  units_run(&j->units, &(struct batch){UNIT_PARTS, 0, j->nsplit, true, j, make_split, pack_split, unpack_split});
 }
 
 static void saturate_all(struct job *j, int stage)
@@ -168,29 +190,26 @@ static void add_device(struct job *j, mask has, const struct finger *f, uint64_t
   for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
 }
 
-static bool known(const struct job *j, mask has, uint64_t hash)
+// What earlier kernels may leave in device memory beside the program's own tensors, as these tables offer it.
+static bool add_cuts(struct job *j, int most)
 {
-  for (int d = 0; d < j->ndev; d++)
-    if (j->dev[d].has == has && j->dev[d].hash == hash) return true;
-  for (int o = 0; o < j->s->nout; o++)
-    if (j->s->visit[j->s->out[o]].full == has && j->w[0].ref.hash[j->s->out[o]] == hash) return true;
-  return false;
-}
-
-// What earlier kernels may leave in device memory: the program's own tensors first, then what the tables offer.
-static bool add_cuts(struct job *j)
-{
-  add_visits(j, false);
-  for (int i = 0; i < j->ntable; i++)
-    for (int k = 0; k < j->table[i].n; k++) {
-      const struct value *v = &j->table[i].v[k];
-      if (!v->f.v || known(j, v->has, v->hash)) continue;
-      if (j->ndev - j->nfixed == MAX_CUTS) return false;
-      struct finger f = v->f;
-      f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
-      add_device(j, v->has, &f, v->hash, j->w[j->by[i]].ex, v->e);
-    }
-  return true;
+  struct cut *cut;
+  struct model model = {j->s, j->t, j->dev};
+  bool all;
+  int ndev = j->ndev;
+  if (stopped(j)) return true;
+  add_outputs(j);
+  struct cut_source from = {&model, j->f, &j->w[0].ref, j->table, j->ntable, j->ndev, j->parts};
+  int n = cuts_choose(j->mem, &from, most, &cut, &all);
+  j->ndev = ndev;
+  for (int i = 0; i < n; i++) {
+    const struct value *v = &j->table[cut[i].table].v[cut[i].value];
+    struct finger f = v->f;
+    f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
+    add_device(j, v->has, &f, v->hash, j->w[j->by[cut[i].table]].ex, v->e);
+  }
+  j->ncut = j->ndev - j->nfixed;
+  return all;
 }
 
 // ---- the planner's view ---------------------------------------------------------------------------------------------
@@ -280,8 +299,10 @@ static void limits_met(const struct job *j, struct str *s)
 {
   if (stopped(j)) str_add(s, "the search was stopped");
   else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
-  if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels, of which the cheapest were", s->n ? "; " : "", MAX_CUTS);
+  if (!j->all_parts) str_add(s, "%smore than %d partial sums of these could be left, of which the cheapest were", s->n ? "; " : "", MAX_PARTS);
   if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
+  if (!j->all_sets) str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
 
 static void answer(struct job *j, const struct planner *pl)
@@ -320,10 +341,14 @@ static void run(struct job *j, struct search_result *r)
   count(j, &r->stats);
   tell(j, r, 0.2);
   first_look(j, r);
-  j->all_cuts = true;
+  j->all_cuts = j->all_parts = true;
   if (j->keep) {
-    j->all_cuts = add_cuts(j);
-    j->ncut = j->ndev - j->nfixed, j->keep = false;
+    add_visits(j, false);
+    j->all_cuts = add_cuts(j, MAX(0, MAX_CUTS - (j->ndev - j->nfixed)));
+    saturate_splits(j);
+    count(j, &r->stats);
+    j->all_parts = add_cuts(j, MAX_PARTS);
+    j->keep = j->parts = false;
     saturate_all(j, UNIT_CUTS);
     count(j, &r->stats);
     look(j, r, 0.5);
@@ -334,11 +359,11 @@ static void run(struct job *j, struct search_result *r)
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
                        .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
-                       .mem = j->mem, .units = &j->units, .complete = true};
+                       .mem = j->mem, .units = &j->units, .complete = true, .all_sets = true};
   if (!stopped(j) && j->asked) answer(j, &pl);
   else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
-  j->all_graphs = pl.complete;
-  r->complete = j->all_cuts && j->all_graphs && !j->ncut_tables && !stopped(j);
+  j->all_graphs = pl.complete, j->all_sets = pl.all_sets;
+  r->complete = j->all_cuts && j->all_parts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
 
 // A long program that works row by row: one kernel by rule, in a few sizes.

@@ -22,6 +22,7 @@
 //   pairs.c     pairs of expressions that the oracle refuses
 //   values.c    all values of one schedule (saturation)
 //   prefixes.c  what is tried where no oracle prunes
+//   cuts.c      what earlier kernels leave for later ones
 //   extract.c   the graphs that compute given values
 //   work.c      what a structure does, as far as its cost goes
 //   cost.c      seconds of a sized kernel
@@ -30,6 +31,7 @@
 //   assemble.c  kernels -> kernel graph
 //   options.c   the kernels that make a set of device tensors
 //   keep.c      which of those are kept
+//   beam.c      the best unfinished chains of kernels
 //   kernels.c   chains of kernels that end in the program's outputs
 //   trial.c     plans -> verified kernel graphs
 //   units.c     units of work: kept for a run after this one, shared with other processes
@@ -282,7 +284,8 @@ struct bytes {       // being read; what is read of bad ones is 0
   bool bad;
 };
 // Units first to first + n - 1 of one stage. A unit is made at once, or further each time until it is whole.
-enum { UNIT_INPUTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN }; // a schedule over inputs, and over cuts too; a set of device tensors; a plan
+// A schedule over inputs; over cuts too, for partial sums of those, and whole; a set of device tensors; a plan.
+enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
 struct batch {
   int stage, first, n;
   bool kept; // in the store
@@ -378,6 +381,27 @@ double cost_seconds(const struct model *m, const struct term *sum, const struct 
 double cost_library(const struct model *m, const struct node *n);
 double cost_op_by_op(const struct model *m); // of the program as it is
 
+// ---- cuts.c: what earlier kernels leave for later ones ------------------------------------------------------------
+
+struct cut {        // a tensor that later kernels may read
+  int table, value; // who makes it
+  double cost;      // seconds that a plan through it takes at least, as far as that was asked
+};
+struct cut_source {
+  const struct model *m;
+  const struct fctx *f;
+  const struct reference *ref;
+  const struct table *tables;
+  int ntables, ndev; // of m->dev those that are there already
+  bool parts;        // only partial sums of these
+};
+// Is v something that a later kernel might want: partial sums, or, unless only those are asked for, the result of a sum or
+// product?
+bool cut_offered(const struct space *s, const struct table *t, const struct value *v, bool parts);
+// What is offered by those values that kept their fingerprints and is not there already, in the order of tables. Of more
+// than `most` those with the cheapest plans; then *all is false.
+int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
+
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
 struct ground;         // all sizes of a schedule
@@ -436,7 +460,8 @@ struct planner {
   struct arena *mem;
   struct units *units;
   int few;              // graphs to take of a schedule at a time, for a first look; 0: all
-  bool complete;
+  bool complete;        // no limit was met on graphs,
+  bool all_sets;        // on sets of tensors that one kernel makes
 };
 struct options {
   int nmake, make[MAX_ROOTS];
@@ -480,7 +505,7 @@ bool keep_append(struct options *to, const struct option *x);
 void keep_pack(const struct options *to, struct str *out);
 bool keep_unpack(struct options *to, struct bytes *in);
 
-// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+// ---- beam.c: the best unfinished plans ------------------------------------------------------------------------------
 
 struct plan {           // kernels, the last one first
   int n;
@@ -488,6 +513,30 @@ struct plan {           // kernels, the last one first
   double cost;
   uint64_t structure, family; // family: the same kernels up to how they compute
 };
+enum { MAX_NEEDS = 12 };
+struct unfinished {     // a plan that still needs something
+  struct plan p;
+  double bound;  // of the whole plan
+  int kernels, nneed, need[MAX_NEEDS];
+  int ndone, done[MAX_CHAIN * 2];
+  int split;
+  int64_t parts;
+  uint64_t heavy; // hash of the needs that cost most of what is left
+};
+struct beam {    // the best states of one length; the worst of them on top of a heap
+  int n, most;
+  struct unfinished **s;
+  uint64_t *age; // ties by age
+  uint64_t ages;
+  int same;      // how many states may agree in what is heavy; 0: any number
+};
+struct beam beam_open(struct arena *mem, int most);
+void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // a copy of s, if it is good enough
+void beam_sort(struct beam *b);                                           // best first: no heap any more, to be emptied before it takes more
+
+// ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
+
+enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
 

@@ -76,13 +76,21 @@ int levels_reshape(struct builder *b, struct levels *l, int depth, struct lay sh
   return OK;
 }
 
+// Where a condition stands around it, what is outside may be what the condition keeps from happening.
+static bool conditional(const struct builder *b)
+{
+  for (int i = 1; i <= b->nopen; i++)
+    if (b->k->stmts[b->open[i].stmt].kind == STMT_IF) return true;
+  return false;
+}
+
 int levels_index(struct builder *b, struct levels *l, int n, const ex *index, ex *offset)
 {
   if (!l->n) return build_error(b, "a scalar has no coordinates");
   struct lay_ctx *c = &b->p->lay;
   int rank = lay_rank(l->level[0]);
   if (n != rank) return build_error(b, "%d coordinates for %d dimensions of %s", n, rank, levels_text(b, l));
-  for (int d = 0; d < n; d++) {
+  for (int d = 0; d < n && !conditional(b); d++) {
     ex extent = lay_size(c, lay_mode(l->level[0], d));
     if (ex_true(c->ex, ex_lt(c->ex, index[d], EX_C(0))) || ex_true(c->ex, ex_le(c->ex, extent, index[d])))
       return build_error(b, "coordinate %d is outside of %s", d, levels_text(b, l));

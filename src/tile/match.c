@@ -247,7 +247,7 @@ static bool fits(struct match *m)
 
 static void start(struct match *m, const struct instr *row)
 {
-  m->row = row, m->why[0] = 0;
+  m->row = row, m->why[0] = m->hint[0] = 0;
   m->atom = (struct tile_atom){.row = row,
                                .op = operator_number(row),
                                .width = row->width,
@@ -278,6 +278,7 @@ static int none_fits(struct match *m, const struct match *best)
   const struct target_row *t = target_row(m->l->arch);
   int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name,
                        str_text(&s), best->row->name, best->why);
+  if (best->hint[0]) err_hint(m->l->e, "%s", best->hint);
   str_free(&s);
   return status;
 }

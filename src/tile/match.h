@@ -70,6 +70,7 @@ struct match {
   struct tile_map map;             // of a box, before maps are compared
   int score;                       // how far the row came
   char why[512];                   // and why no further
+  char hint[128];                  // what could help, or empty
 };
 // Notes the reason; returns false.
 bool refuse(struct match *m, const char *fmt, ...) PRINTF(2, 3);

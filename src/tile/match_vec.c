@@ -14,16 +14,28 @@ static const char *ex_shown(struct match *m, ex x)
   return text;
 }
 
+// The sizes of the kernel that would have to be multiples, for the hint.
+static void suggest(struct match *m, ex x, int64_t multiple)
+{
+  const struct tile_kernel *k = m->l->k;
+  for (int i = 0; i < k->nparams; i++)
+    if (ex_mentions(m->ex, x, k->params[i]) && !multiple_of(m, k->params[i], multiple))
+      snprintf(m->hint, sizeof m->hint, "if it always is one, say so: `param %s multiple %d`",
+               ex_node(m->ex, k->params[i])->name, (int)multiple);
+}
+
 bool match_aligned(struct match *m, int i, const struct axes *a, int64_t elements)
 {
   const struct side *s = &m->side[i];
   long long bytes = (long long)(elements * match_bytes(s));
   if (!multiple_of(m, s->v->offset, elements))
-    return refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes,
+    return suggest(m, s->v->offset, elements),
+           refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes,
                   ex_shown(m, s->v->offset));
   for (int j = 0; a && j < a->n; j++)
     if (a->axis[j].extent > 1 && !multiple_of(m, a->axis[j].stride[i], elements))
-      return refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
+      return suggest(m, a->axis[j].stride[i], elements),
+             refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
                     bytes, ex_shown(m, a->axis[j].stride[i]));
   return true;
 }
@@ -52,6 +64,7 @@ static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, c
 {
   bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
+  if (!ok) suggest(m, g->limit, width);
   return ok || refuse(m,
                       "a predicate must hold for all %d elements of the vector or for none, but dimension %d of %s "
                       "ends at %s",

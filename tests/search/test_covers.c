@@ -38,6 +38,10 @@ static void test_found(void **state)
 #define GATED_G "graph g { X: f32[8, 64]\n W: f32[64, 32]\n V: f32[64, 32]\n"
 #define TILES "x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n v = iter(V, imap={x:1}, fmap={i:0})\n"
 
+#define SHARES "program p { X: f32[8, 64]\n V: f32[64, 32]\n return matmul(relu(X / sum(X, dim=1)), V) }"
+#define SHARES_G "graph g { X: f32[8, 64]\n V: f32[64, 32]\n"
+#define SHARES_END "O = block(x=2) { p = iter(P, imap={x:0})\n save(sum_to(p, dim=1, extent=32), omap={x:0}) }\n return O }"
+
 static const struct {
   const char *name, *program, *graph, *why; // why: NULL where it is held
 } rows[] = {
@@ -79,11 +83,15 @@ static const struct {
      "graph g { X: f32[8, 64]\n O = block(x=4; i=2) { x = iter(X, imap={x:0})\n part = iter(X, imap={x:0}, fmap={i:1})\n"
      "save(x / accum_sum(part, dim=1), omap={x:0}) }\n return O }",
      "rule `whole`"},
-    {"partial sums of what another kernel had to finish", "program p { X: f32[8, 64]\n V: f32[64, 32]\n return matmul(relu(X / sum(X, dim=1)), V) }",
-     "graph g { X: f32[8, 64]\n V: f32[64, 32]\n T = block(x=8) { x = iter(X, imap={x:0})\n save(relu(x / sum(x, dim=1)), omap={x:0}) }\n"
-     "P = block(x=2) { t = iter(T, imap={x:1})\n v = iter(V, imap={x:0})\n save(matmul(t, v), omap={x:1}) }\n"
-     "O = block(x=2) { p = iter(P, imap={x:0})\n save(sum_to(p, dim=1, extent=32), omap={x:0}) }\n return O }",
-     "saver: what it saves is nothing"},
+    {"partial sums of what another kernel had to finish", SHARES,
+     SHARES_G "T = block(x=8) { x = iter(X, imap={x:0})\n save(relu(x / sum(x, dim=1)), omap={x:0}) }\n"
+     "P = block(x=2) { t = iter(T, imap={x:1})\n v = iter(V, imap={x:0})\n save(matmul(t, v), omap={x:1}) }\n" SHARES_END, NULL},
+    {"partial sums of what is finished with the sums of another kernel", SHARES,
+     SHARES_G "S = block(x=8) { x = iter(X, imap={x:0})\n save(sum(x, dim=1), omap={x:0}) }\n"
+     "P = block(x=2) { x = iter(X, imap={x:1})\n s = iter(S)\n v = iter(V, imap={x:0})\n save(matmul(relu(x / s), v), omap={x:1}) }\n" SHARES_END, NULL},
+    {"partial sums of a product with something else", SHARES,
+     SHARES_G "T = block(x=8) { x = iter(X, imap={x:0})\n save(x / sum(x, dim=1), omap={x:0}) }\n"
+     "P = block(x=2) { t = iter(T, imap={x:1})\n v = iter(V, imap={x:0})\n save(matmul(t, v), omap={x:1}) }\n" SHARES_END, "rule `expr`"},
     {"other outputs", GATED, GATED_G "O = silu(matmul(X, W))\n return O, matmul(X, V) }", "other inputs or outputs"},
 };
 

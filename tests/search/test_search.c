@@ -184,6 +184,81 @@ static void test_split(void **state)
   }
 }
 
+// Who made tensor t: a block graph, or NULL.
+static const struct graph *maker_of(const struct graph *g, int t) { return g->nodes[g->tensors[t].node].sub; }
+
+// Does a block graph read what an earlier kernel left, multiply, and leave partial sums, which another one adds up?
+static bool splits_later(const struct graph *g, int64_t whole)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op != OP_BLOCK || count(n->sub, OP_MATMUL) || !(count(n->sub, OP_SUM) + count(n->sub, OP_ACCUM_SUM))) continue;
+    for (int k = 0; k < n->nin; k++) {
+      const struct graph *b = maker_of(g, n->in[k]);
+      if (!b || count(b, OP_MATMUL) != 1 || shape_size(&g->tensors[n->in[k]].shape) <= whole) continue;
+      const struct node *product = &g->nodes[g->tensors[n->in[k]].node];
+      for (int m = 0; m < product->nin; m++)
+        if (maker_of(g, product->in[m])) return true;
+    }
+  }
+  return false;
+}
+
+// The sum over V of shares that are not linear: each share needs the sum of all of X first, and no product may be turned
+// around it. Split sums come from a kernel that reads what another one finished.
+static void test_split_later(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *p = graph_of(&mem, "program p { X: f32[256, 8192]\n V: f32[8192, 4096]\n return matmul(relu(X / sum(X, dim=1)), V) }");
+  struct search_result r = find(&mem, p, 0, 0, 2);
+  int found = 0;
+  for (int k = 0; k < r.n; k++) found += splits_later(r.found[k].g, 256 * 4096);
+  assert_true(found > 0);
+  assert_true(r.complete);
+  arena_close(&mem);
+}
+
+// More tensors than later kernels may be given: those are taken that the model likes, so more values make no plan dearer,
+// nor does the order of a program's operands choose.
+static void test_most_cuts(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {
+      "program p { X: f32[16, 256]\n W: f32[256, 512]\n V: f32[256, 512]\n U: f32[512, 128]\n"
+      " return matmul((matmul(X, W) + matmul(X, V)) * matmul(X, V), U) }",
+      "program p { U: f32[512, 128]\n V: f32[256, 512]\n W: f32[256, 512]\n X: f32[16, 256]\n"
+      " return matmul(matmul(X, V) * (matmul(X, V) + matmul(X, W)), U) }",
+      "program p { X: f32[16, 4096]\n W: f32[4096, 512]\n V: f32[4096, 512]\n G: f32[4096]\n n = X / sqrt(mean(square(X), dim=1))\n"
+      " return matmul(n * G, W) * matmul(n * G, V) }"};
+  double last[COUNT(texts)] = {0};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    for (int values = 300; values <= 1000; values += 350) {
+      struct arena mem = {0};
+      struct search_opts o = {.max_values = values, .threads = 2, .seed = 7};
+      struct search_result r;
+      struct err e = {0};
+      assert_int_equal(search_run(&mem, graph_of(&mem, texts[i]), &machine, &o, &r, &e), OK);
+      assert_true(r.n > 0 && !r.complete);
+      assert_non_null(strstr(r.why, "more than 160 tensors"));
+      if (last[i] > 0) assert_true(r.found[0].cost <= last[i]);
+      last[i] = r.found[0].cost;
+      arena_close(&mem);
+    }
+  assert_true(last[0] == last[1]);
+}
+
+// Sets of tensors that are not tried are told.
+static void test_most_sets(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct search_result r = find(&mem, load(&mem, "m_ntrans", 0, NULL), 0, 0, 2);
+  assert_false(r.complete);
+  assert_non_null(strstr(r.why, "kernels that make several tensors were tried for 8 sets"));
+  arena_close(&mem);
+}
+
 // ---- behaviour ----------------------------------------------------------------------------------------------------------
 
 static void test_verified(void **state)
@@ -316,7 +391,8 @@ static void test_rules_lose_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_chain), cmocka_unit_test(test_split),  cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_chain), cmocka_unit_test(test_split), cmocka_unit_test(test_split_later),
+      cmocka_unit_test(test_most_cuts), cmocka_unit_test(test_most_sets), cmocka_unit_test(test_verified),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

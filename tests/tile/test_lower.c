@@ -321,11 +321,29 @@ static void lowering_again_gives_the_same(void **state)
   arena_close(&l.mem);
 }
 
+static void hints_name_the_size(void **state)
+{
+  (void)state;
+  static const char *const bodies[] = {
+      "%s:[1,8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([1,8])[@bid, 0])", // rows of M elements
+      "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%h.tile([8])[@bid])",        // the last piece may be short
+  };
+  for (size_t i = 0; i < COUNT(bodies); i++) {
+    struct lowered l;
+    assert_int_equal(lowered_open(&l, "[N, M].fp16.GL", "[M].fp16.GL", bodies[i], 80), USER);
+    assert_non_null(strstr(l.e.hint, "`param M multiple 8`"));
+    arena_close(&l.mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(specs_become_instructions),           cmocka_unit_test(refusals_say_why),
-      cmocka_unit_test(every_kernel_of_the_tree_is_lowered), cmocka_unit_test(a_kernel_for_a_later_target_is_refused),
+      cmocka_unit_test(specs_become_instructions),
+      cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(hints_name_the_size),
+      cmocka_unit_test(every_kernel_of_the_tree_is_lowered),
+      cmocka_unit_test(a_kernel_for_a_later_target_is_refused),
       cmocka_unit_test(lowering_again_gives_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
