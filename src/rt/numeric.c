@@ -106,21 +106,11 @@ static int check_once(struct module *m, const struct graph *g, uint64_t seed, do
   return s;
 }
 
-static double products(const struct graph *g)
-{
-  double sum = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct shape *x = g->nodes[i].nin ? &g->tensors[g->nodes[i].in[0]].shape : NULL;
-    if (g->nodes[i].op == OP_MATMUL) sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
-  }
-  return sum;
-}
-
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e)
 {
   int s = OK;
   *rel = 0;
-  if (products(reference) > LARGE) repeats = 1;
+  if (reference64_products(reference) > LARGE) repeats = 1;
   for (int i = 0; i < repeats && !s; i++) s = check_once(m, reference, hash_mix(seed, (uint64_t)i), rel, e);
   return s;
 }

@@ -196,3 +196,13 @@ int reference64_run(struct reference64 *r, const struct graph *g, const struct r
   }
   return s;
 }
+
+double reference64_products(const struct graph *g)
+{
+  double sum = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct shape *x = g->nodes[i].nin ? &g->tensors[g->nodes[i].in[0]].shape : NULL;
+    if (g->nodes[i].op == OP_MATMUL) sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
+  }
+  return sum;
+}

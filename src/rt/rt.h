@@ -47,6 +47,7 @@ struct reference64 {
 // g without composites. To be closed after an error too; a zeroed one may be closed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e);
 void reference64_close(struct reference64 *r);
+double reference64_products(const struct graph *g); // multiply-adds of matrix products
 double dtype_largest(enum dtype t);
 
 // ---- numeric.c ----
