@@ -33,7 +33,7 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu;
@@ -97,6 +97,8 @@ int abstract_text(struct arena *mem, const struct graph *plain, struct str *out,
 // ---- cmd_tile.c, tile_emit.c, tile_run.c: verbs of `mica tile` ----
 struct tile_program;
 struct tile_kernel;
+struct tile_setting;
+int cli_tile_settings(struct cli *c, struct tile_setting **set); // of --set, nset of them
 int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
 int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);
@@ -106,15 +108,13 @@ struct tile_device {
   struct gpu *g;
   struct nvrtc *r;
   int arch;              // of the device
-  void **host;           // by buffer of the kernel: what the GPU made of it
-  size_t *bytes;
+  void **host; // by buffer of the kernel: what the GPU made of it
 };
+struct tile_host;
 int tile_device_open(struct cli *c, struct tile_device *d);
 void tile_device_close(struct tile_device *d);
-struct sim_buffer;
-int tile_device_run(struct cli *c, struct tile_device *d, struct tile_program *p, struct tile_kernel *k, const int64_t *sizes,
-               const struct sim_buffer *start); // start: of the kernel's arguments, in order
-int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_kernel *k, const struct sim_buffer *made);
+int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host *h);
+int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_host *h); // h: after the interpreter
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);
