@@ -1,5 +1,5 @@
-// The GPU of `mica tile run --gpu`: the kernel is compiled by NVRTC, run on copies of the same inputs, and its outputs are
-// compared with the interpreter's.
+// The GPU of `mica tile run --gpu`: the kernel is compiled by NVRTC, run on copies of the same inputs, and its outputs
+// are compared with the interpreter's.
 #include "cli/cli.h"
 #include "cuda/cuda.h"
 #include "sim/sim.h"
@@ -19,8 +19,8 @@ void tile_device_close(struct tile_device *d)
   gpu_close(d->g);
 }
 
-int tile_device_run(struct cli *c, struct tile_device *d, struct tile_program *p, struct tile_kernel *k, const int64_t *sizes,
-               const struct sim_buffer *start)
+int tile_device_run(struct cli *c, struct tile_device *d, struct tile_program *p, struct tile_kernel *k,
+                    const int64_t *sizes, const struct sim_buffer *start)
 {
   struct cuda_ready ready;
   d->host = NEWS(&c->mem, void *, k->nbuffers + 1), d->bytes = NEWS(&c->mem, size_t, k->nbuffers + 1);
@@ -32,14 +32,15 @@ int tile_device_run(struct cli *c, struct tile_device *d, struct tile_program *p
   TRY(cuda_prepare(d->g, d->r, &c->mem, p, k, &ready, &c->err));
   struct gpu_use use = gpu_use(ready.kernel);
   if (output_wants_text(c))
-    printf("%s: compiled in %.3f s, %d registers, %d bytes of local memory\n", gpu_facts(d->g)->name, ready.seconds, use.registers,
-           use.local_bytes);
+    printf("%s: compiled in %.3f s, %d registers, %d bytes of local memory\n", gpu_facts(d->g)->name, ready.seconds,
+           use.registers, use.local_bytes);
   int status = cuda_once(d->g, &c->mem, p, k, &ready, sizes, d->host, d->bytes, &c->err);
   gpu_unload(ready.module);
   return status;
 }
 
-int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_kernel *k, const struct sim_buffer *made)
+int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_kernel *k,
+                        const struct sim_buffer *made)
 {
   int status = OK;
   for (int i = 0, n = 0; i < k->nbuffers; i++) {
