@@ -6,7 +6,8 @@
 #include <string.h>
 
 // Values of all variables: those of the sizes, zero for the others.
-static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes)
+static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+                          const int64_t *sizes)
 {
   int64_t *v = NEWS(mem, int64_t, ex_vars(p->ex) + 1);
   for (int i = 0; i < k->nparams; i++)
@@ -36,8 +37,9 @@ int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const str
   return n < 0 || n > INT64_MAX / 16 ? -1 : n;
 }
 
-static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k, const struct tile_map *m,
-                      const int64_t *values, gpu_address base, struct gpu_map *out, struct err *e)
+static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k,
+                      const struct tile_map *m, const int64_t *values, gpu_address base, struct gpu_map *out,
+                      struct err *e)
 {
   const struct tile_buffer *b = &k->buffers[m->buf];
   struct gpu_map_shape s = {.type = b->type, .rank = m->rank, .swizzle_bytes = m->swizzle_bytes};

@@ -1,6 +1,6 @@
-// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes only
-// low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an unrolled
-// loop differ by constants in the address.
+// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes
+// only low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an
+// unrolled loop differ by constants in the address.
 #include "cuda/cu_print.h"
 
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static ex swizzled(struct printer *w, int buf, ex index)
   struct swizzle s = w->k->buffers[buf].swizzle;
   if (!s.bits) return index;
   int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
-  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
+  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)),
+     x = ex_sub(pool(w), index, outside);
   ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
 }

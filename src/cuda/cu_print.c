@@ -7,7 +7,10 @@
 
 static int block(struct printer *w, int stmt);
 
-static const char *type_name(const struct printer *w, ex x) { return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int"; }
+static const char *type_name(const struct printer *w, ex x)
+{
+  return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int";
+}
 
 // ---- parameters ----
 
@@ -15,7 +18,8 @@ static void buffer_parameter(struct printer *w, int i, struct str *s)
 {
   const struct tile_buffer *b = &w->k->buffers[i];
   w->buffers[i] = cu_name(w, b->name, "t");
-  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda, w->buffers[i]);
+  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
+          w->buffers[i]);
 }
 
 static bool has(const struct tile_kernel *k, enum sem sem)
@@ -42,10 +46,12 @@ static void signature(struct printer *w)
     w->maps[i] = cu_name(w, arena_printf(w->mem, "%s_map", w->buffers[k->maps[i].buf]), "map");
     str_add(&s, "%sconst __grid_constant__ mica_map %s", s.n ? ", " : "", w->maps[i]);
   }
-  if (k->cluster > 1) cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
-  else cu_line(w, "extern \"C\" __global__ void");
+  if (k->cluster > 1)
+    cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
+  else
+    cu_line(w, "extern \"C\" __global__ void");
   cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
-             has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+          has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
   str_free(&s);
 }
 
@@ -103,7 +109,8 @@ static int inner_block(struct printer *w, int stmt)
 
 static int loop(struct printer *w, const struct tile_stmt *st)
 {
-  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT), *step = cu_value(w, st->step, L_ANY);
+  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT),
+             *step = cu_value(w, st->step, L_ANY);
   int taken = w->ntaken;
   const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
   cu_var(w, st->var, name);
@@ -218,7 +225,8 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = cu_name(&w, k->name, "kernel");
-  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
+  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel,
+                              cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);
   int status = kernel(&w);
   arena_close(&mem);

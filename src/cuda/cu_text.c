@@ -1,6 +1,6 @@
-// The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each is).
-// C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each once
-// however often it stands there, and then numbered.
+// The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each
+// is). C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each
+// once however often it stands there, and then numbered.
 #include "cuda/cu_print.h"
 
 #include <ctype.h>
@@ -106,7 +106,8 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     if (!m.what) return guarded(w, q, o, type, first);
     if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
     if (m.what == 'a') return cu_shared(w, &a->operand[o], q->index[o], true);
-    if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
+    if (m.what == 'v' && vector)
+      return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
   switch (m.what) {
@@ -133,8 +134,10 @@ static int cxx(struct printer *w, const struct piece *q, const char *text)
     }
     struct mark m = mark_at(text);
     const char *by = cxx_mark(w, q, m);
-    if (!by) status = broken(w, q, text);
-    else str_add(&s, "%s", by);
+    if (!by)
+      status = broken(w, q, text);
+    else
+      str_add(&s, "%s", by);
     text += m.n;
   }
   if (status == OK) cu_line(w, "%s", str_text(&s));
@@ -157,7 +160,10 @@ struct assembly {
   } out, in;
 };
 
-static bool is_output(const struct piece *q, struct mark m) { return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w'); }
+static bool is_output(const struct piece *q, struct mark m)
+{
+  return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w');
+}
 
 static bool reg(struct printer *w, struct side *s, const char *how, char letter, const char *value)
 {
@@ -198,7 +204,8 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
 static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
 {
   ex x = o->coord[d];
-  for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
+  for (int i = 0; i < q->atom->nmodes; i++)
+    x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
   return x;
 }
 
@@ -260,7 +267,7 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
     if (known) continue;
     struct side *s = is_output(q, m) ? &x->out : &x->in;
     int first = s->n;
-    bool fine = m.operand >= 0 ? operand_mark(w, q, m, s)
+    bool fine = m.operand >= 0  ? operand_mark(w, q, m, s)
                 : m.what == 'b' ? reg(w, s, "", 'r', bytes_inside(w, q))
                 : m.what == 'n' ? int_reg(w, s, q->atom->arg)
                 : m.what == 'B' ? int_reg(w, s, q->atom->barrier)
@@ -293,10 +300,14 @@ static void side_text(const struct side *side, struct str *s)
 // A piece of the string constant of an asm statement.
 static void literal(char c, struct str *s)
 {
-  if (c == '%') str_add(s, "%%%%");
-  else if (c == '"' || c == '\\') str_add(s, "\\%c", c);
-  else if (c == '\n') str_add(s, "\\n");
-  else str_raw(s, &c, 1);
+  if (c == '%')
+    str_add(s, "%%%%");
+  else if (c == '"' || c == '\\')
+    str_add(s, "\\%c", c);
+  else if (c == '\n')
+    str_add(s, "\\n");
+  else
+    str_raw(s, &c, 1);
 }
 
 static int ptx(struct printer *w, const struct piece *q, const char *text, bool effects)
@@ -312,8 +323,10 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
     }
     struct mark m = mark_at(t);
     const char *digits = immediate(w, q, m);
-    if (digits) str_add(&s, "%s", digits);
-    else numbers(x, q, m, &s);
+    if (digits)
+      str_add(&s, "%s", digits);
+    else
+      numbers(x, q, m, &s);
     t += m.n;
   }
   str_add(&s, "\"");
@@ -331,8 +344,7 @@ static int zeros(struct printer *w, const struct piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
-    for (int i = 0, n = elements(q, o); i < n; i++)
-      cu_line(w, "%s = %s{};", element(w, q, o, i), type);
+    for (int i = 0, n = elements(q, o); i < n; i++) cu_line(w, "%s = %s{};", element(w, q, o, i), type);
   }
   return OK;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static int copies(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a, struct err *e)
+static int copies(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a,
+                  struct err *e)
 {
   for (int i = 0; i < k->nbuffers; i++) {
     if (k->buffers[i].mem != MEM_GL) continue;

@@ -1,7 +1,6 @@
-// Kernels as CUDA C++: the notes' examples against what the notes print, names that try to be code, and what the compiler
-// makes of it: no spilled registers, no more integer instructions than hand-written index code has. Needs no GPU; without NVRTC
-// only texts are compared.
-// test: timeout 300
+// Kernels as CUDA C++: the notes' examples against what the notes print, names that try to be code, and what the
+// compiler makes of it: no spilled registers, no more integer instructions than hand-written index code has. Needs no
+// GPU; without NVRTC only texts are compared. test: timeout 300
 #include "cuda/cu_print.h"
 #include "rows.h"
 #include "sass.h"
@@ -70,7 +69,8 @@ static struct cubin compiled(const struct nvrtc *r, struct arena *mem, const cha
 
 static const char gemm[] =
     "extern \"C\" __global__ void\n"
-    "__launch_bounds__(256) gemm(const __half *__restrict__ t1, const __half *__restrict__ t2, __half *__restrict__ t3)\n"
+    "__launch_bounds__(256) gemm(const __half *__restrict__ t1, const __half *__restrict__ t2, __half *__restrict__ "
+    "t3)\n"
     "{\n"
     "  const int bx = blockIdx.x;\n"
     "  __builtin_assume(u32(bx) < 64u);\n"
@@ -120,11 +120,12 @@ static void descriptors_of_wgmma(void **state)
   struct arena mem = {0};
   const char *text = emitted_file(&mem, "tests/cuda/text/wgmma_layouts.tile", 90);
   static const char *const parts[] = {
-      "mica_matrix(mica_shared(&a_plain[0]), 0x1000080000ull)",       // 256 bytes to the next 8 rows, 128 to the next 8 of k
-      "mica_matrix(mica_shared(&b_plain[0]), 0x800400000ull)",        // 128 bytes to the next 8 columns, 1024 to the next 8 of k
-      "mica_matrix(mica_shared(&a_32[0]), 0xc000001000010000ull)",    // mode 3: 32 bytes
-      "mica_matrix(mica_shared(&b_64[0]), 0x8000002000400000ull)",    // mode 2: 64 bytes; 1024 to the next 32 columns
-      "mica_matrix(mica_shared(&b_k[0]), 0x4000004000010000ull)"};    // mode 1: 128 bytes
+      "mica_matrix(mica_shared(&a_plain[0]), 0x1000080000ull)", // 256 bytes to the next 8 rows, 128 to the next 8 of k
+      "mica_matrix(mica_shared(&b_plain[0]), 0x800400000ull)", // 128 bytes to the next 8 columns, 1024 to the next 8 of
+                                                               // k
+      "mica_matrix(mica_shared(&a_32[0]), 0xc000001000010000ull)", // mode 3: 32 bytes
+      "mica_matrix(mica_shared(&b_64[0]), 0x8000002000400000ull)", // mode 2: 64 bytes; 1024 to the next 32 columns
+      "mica_matrix(mica_shared(&b_k[0]), 0x4000004000010000ull)"}; // mode 1: 128 bytes
   for (size_t i = 0; i < COUNT(parts); i++) assert_non_null(strstr(text, parts[i]));
   assert_non_null(strstr(text, "p, 1, 1, 0, 1; }"));
   assert_non_null(strstr(text, "p, 1, 1, 0, 0; }"));
@@ -138,9 +139,21 @@ static void names_are_no_code(void **state)
   (void)state;
   static const struct {
     const char *own, *name;
-  } cases[] = {{"A", "A"},           {"A", "A2"},       {"1", "t1"},       {"1", "t1_2"},          {"int", "int2"},
-               {"x;y(){}//", "x_y_"}, {"", "t"},         {"\xc3\xa4", "t2"}, {"__hfma", "_hfma"},    {"mica_as", "xmica_as2"},
-               {"threadIdx", "threadIdx2"}, {"a\nb", "a_b"}, {"u32", "u32_2"}, {"fmaf", "fmaf2"}, {"for", "for2"}};
+  } cases[] = {{"A", "A"},
+               {"A", "A2"},
+               {"1", "t1"},
+               {"1", "t1_2"},
+               {"int", "int2"},
+               {"x;y(){}//", "x_y_"},
+               {"", "t"},
+               {"\xc3\xa4", "t2"},
+               {"__hfma", "_hfma"},
+               {"mica_as", "xmica_as2"},
+               {"threadIdx", "threadIdx2"},
+               {"a\nb", "a_b"},
+               {"u32", "u32_2"},
+               {"fmaf", "fmaf2"},
+               {"for", "for2"}};
   struct arena mem = {0};
   struct printer w = {.mem = &mem};
   for (size_t i = 0; i < COUNT(cases); i++) assert_string_equal(cu_name(&w, cases[i].own, "t"), cases[i].name);
@@ -151,7 +164,8 @@ static void names_are_no_code(void **state)
 static void hostile_names_compile(void **state)
 {
   (void)state;
-  static const char *const hostile[] = {"x; } __device__ int evil; {", "*/ evil /*", "\"); evil(\"", "int", "a\n#error evil\n", "\\"};
+  static const char *const hostile[] = {
+      "x; } __device__ int evil; {", "*/ evil /*", "\"); evil(\"", "int", "a\n#error evil\n", "\\"};
   struct arena mem = {0};
   struct err e = {0};
   struct tile_program *p = tile_program_new(&mem, "hostile", true);
@@ -165,7 +179,14 @@ static void hostile_names_compile(void **state)
   assert_int_equal(build_group(&b, "t\n", GROUP_THREAD, 1, &n, &threads), OK);
   for (size_t i = 0; i < COUNT(hostile); i++)
     assert_int_equal(build_tensor(&b, hostile[i], 1, &n, TT_F32, MEM_GL, (struct swizzle){0}, &in[i]), OK);
-  struct tile_spec s = {.kind = SPEC_GENERIC, .name = "evil\\", .blocks = grid, .threads = threads, .nout = 1, .out = {in[1]}, .nin = 1, .in = {in[0]}};
+  struct tile_spec s = {.kind = SPEC_GENERIC,
+                        .name = "evil\\",
+                        .blocks = grid,
+                        .threads = threads,
+                        .nout = 1,
+                        .out = {in[1]},
+                        .nin = 1,
+                        .in = {in[0]}};
   assert_int_equal(build_spec(&b, &s, true), OK);
   assert_int_equal(build_indices(&b, threads, 1, &(const char *){"i = 0; evil"}, &index), OK);
   assert_int_equal(build_let(&b, "j\n;", ex_add(p->ex, index, ex_mul(p->ex, EX_C(0), size)), &let), OK);
@@ -173,7 +194,8 @@ static void hostile_names_compile(void **state)
   int from;
   assert_int_equal(build_index(&b, "view\\", in[0], 1, &index, &from), OK);
   assert_int_equal(build_index(&b, NULL, in[1], 1, &index, &out), OK);
-  struct tile_spec move = {.kind = SPEC_UNARY, .op = "neg", .blocks = grid, .threads = me, .nout = 1, .out = {out}, .nin = 1, .in = {from}};
+  struct tile_spec move = {
+      .kind = SPEC_UNARY, .op = "neg", .blocks = grid, .threads = me, .nout = 1, .out = {out}, .nin = 1, .in = {from}};
   assert_int_equal(build_spec(&b, &move, false), OK);
   assert_int_equal(build_end(&b), OK);
   assert_int_equal(build_finish(&b), OK);
@@ -208,11 +230,12 @@ static void no_more_integer_instructions_than_by_hand(void **state)
     for (int arch = 80; arch <= 90; arch += 10) {
       struct arena mem = {0};
       struct cubin ours = compiled(r, &mem, emitted_file(&mem, pairs[i].tile, arch), arch);
-      const char *hand = arena_printf(&mem, "%s%s", pairs[i].prelude ? cuda_prelude_text : "", read_text(&mem, pairs[i].hand));
+      const char *hand =
+          arena_printf(&mem, "%s%s", pairs[i].prelude ? cuda_prelude_text : "", read_text(&mem, pairs[i].hand));
       struct cubin theirs = compiled(r, &mem, hand, arch);
       struct sass a = sass_count(&ours), b = sass_count(&theirs);
-      print_message("%s, sm_%d: %d instructions, %d of integers; by hand %d, %d\n", pairs[i].tile, arch, a.all, a.integer, b.all,
-                    b.integer);
+      print_message("%s, sm_%d: %d instructions, %d of integers; by hand %d, %d\n", pairs[i].tile, arch, a.all,
+                    a.integer, b.all, b.integer);
       assert_true(a.all > 0 && b.all > 0);
       assert_true(a.integer <= b.integer + pairs[i].more);
       arena_close(&mem);
@@ -245,9 +268,11 @@ static void kernels_keep_their_registers(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_notes_gemm),        cmocka_unit_test(the_notes_ldmatrix),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_notes_gemm),
+                                     cmocka_unit_test(the_notes_ldmatrix),
                                      cmocka_unit_test(descriptors_of_wgmma),
-                                     cmocka_unit_test(names_are_no_code),     cmocka_unit_test(hostile_names_compile),
+                                     cmocka_unit_test(names_are_no_code),
+                                     cmocka_unit_test(hostile_names_compile),
                                      cmocka_unit_test(no_more_integer_instructions_than_by_hand),
                                      cmocka_unit_test(kernels_keep_their_registers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
