@@ -82,8 +82,21 @@ void count_access(const struct access *x)
     global(x);
 }
 
+static void unwritten(struct sim *s)
+{
+  for (int b = 0; b < s->k->nbuffers; b++) {
+    const struct gbuf *g = &s->gl[b];
+    if (s->k->buffers[b].mem != MEM_GL || g->init || !s->k->buffers[b].written) continue;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i << g->shift < g->bytes; i++)
+      if (!g->cells[i].write) bytes += MIN((int64_t)1 << g->shift, g->bytes - (i << g->shift));
+    s->r->counts.unwritten += bytes / tile_types[s->k->buffers[b].type].bytes;
+  }
+}
+
 void count_finish(struct sim *s)
 {
+  unwritten(s);
   struct sim_counts *c = &s->r->counts;
   int nrows;
   const struct instr *rows = instr_rows(&nrows);
@@ -120,6 +133,7 @@ void sim_print_counts(const struct sim_report *r, struct str *out)
       }
   for (int v = 0; v < 2; v++)
     if (c->bulk_bytes[v]) line(out, v ? "TMA stores" : "TMA loads", c->bulk_bytes[v], "bytes");
+  if (c->unwritten) line(out, "outputs that nothing has written", c->unwritten, "elements");
   line(out, "sectors of global memory", c->sectors, "");
   line(out, "  more than the least", c->sectors - c->sectors_least, "");
   line(out, "wavefronts of shared memory", c->wavefronts, "");

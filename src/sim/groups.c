@@ -59,7 +59,9 @@ enum go sem_bulk_commit(struct warp *w, const struct sim_atom *a)
 
 enum go sem_bulk_wait(struct warp *w, const struct sim_atom *a)
 {
-  sync_bump(&w->known.all[w->bulk.agent], EPOCH(wait_for(w, a, &w->bulk), WHOLE));
+  bool all = w->active == w->lanes;
+  if (!all) sync_some(w);
+  sync_bump(all ? &w->known.all[w->bulk.agent] : &w->some.all[w->bulk.agent], EPOCH(wait_for(w, a, &w->bulk), WHOLE));
   return GO_ON;
 }
 

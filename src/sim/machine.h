@@ -131,6 +131,8 @@ struct warp {
   // order
   uint32_t clock;
   struct known known;
+  struct known some;   // what only some lanes know, who have waited for it alone, until the warp's next barrier
+  uint32_t some_lanes; // 0: nothing
   struct groups cp, bulk, wgmma;
   uint32_t cpdone; // copies of these epochs are done, each for its own lane
   int npartial;
@@ -312,7 +314,8 @@ bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go); // are th
 void sync_open(struct warp *w, struct groups *g);                      // a copy begins in the open group
 void sync_bump(uint32_t *to, uint32_t epoch);
 void sync_publish(struct warp *w, struct known to); // what w knows goes into `to`
-void sync_take(struct warp *w, struct known from);
+void sync_take(struct warp *w, struct known from);  // the active lanes get to know it
+void sync_some(struct warp *w);                     // the next things are known to the active lanes alone
 bool sync_ready(struct warp *w);
 void sync_clear(struct sim *s, struct known k); // to the start of the block
 void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,

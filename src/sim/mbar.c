@@ -80,6 +80,7 @@ bool mbar_ready(const struct mbar *b, uint32_t parity) { return (b->phase & 1) !
 static void publish(struct warp *w, struct mbar *b, bool copies)
 {
   sync_join(w->s, b->acc, w->known);
+  if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, b->acc, w->some);
   sync_bump(&b->acc.all[w->agent], EPOCH(w->clock, WHOLE));
   sync_bump(&b->acc.all[w->cp.agent], copies ? EPOCH(w->cp.clock, WHOLE) : w->cpdone);
 }

@@ -186,7 +186,7 @@ static void warp_new(struct sim *s, struct cta *c, int number)
   w->regs = arena_alloc(s->mem, (size_t)s->reg_bytes + 1);
   w->marks = NEWS(s->mem, uint32_t, s->nmarks + 1);
   w->pending = NEWS(s->mem, struct pending, s->k->nbuffers + 1);
-  w->known = sync_known(s);
+  w->known = sync_known(s), w->some = sync_known(s);
 }
 
 static void cta_new(struct sim *s, int rank)
@@ -232,7 +232,7 @@ static void warp_reset(struct warp *w)
   memset(w->pending, 0, sizeof *w->pending * (size_t)s->k->nbuffers);
   w->active = w->lanes, w->pc = 0, w->depth = 0, w->again = false;
   w->wait.kind = WAIT_NONE;
-  w->npartial = 0, w->regfence = 0, w->cluster_phase = 0, w->cpdone = s->start;
+  w->npartial = 0, w->regfence = 0, w->cluster_phase = 0, w->cpdone = s->start, w->some_lanes = 0;
   copies_new(&w->cp), copies_new(&w->bulk), copies_new(&w->wgmma);
   sync_clear(s, w->known);
   w->clock = ++s->time;

@@ -35,6 +35,7 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   int l = (int)(epoch & WHOLE);
   lane = access_lane(x, lane);
   if (epoch <= w->known.all[agent]) return true;
+  if (!x->whole && w->some_lanes >> lane & 1 && epoch <= w->some.all[agent]) return true;
   if (agent == w->agent) {
     if (l == WHOLE || (!x->whole && l == lane)) return true;
     for (int i = 0; i < w->npartial && !x->whole; i++)
@@ -80,7 +81,8 @@ static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
 static bool fenced(const struct access *x, int agent, uint32_t epoch)
 {
   int kind = shadow_kind(x->w->s, agent);
-  return !x->async || kind == KIND_BULK || kind == KINDS || epoch <= x->w->known.async[agent];
+  if (!x->async || kind == KIND_BULK || kind == KINDS || epoch <= x->w->known.async[agent]) return true;
+  return x->w->some_lanes && epoch <= x->w->some.async[agent];
 }
 
 // ---- shared memory ----

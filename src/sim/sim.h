@@ -56,6 +56,7 @@ struct sim_counts {
   int64_t bulk_bytes[2];                // of TMA: loads, stores
   int64_t sectors, sectors_least;       // of 32 bytes in global memory; the least for the same bytes
   int64_t wavefronts, wavefronts_least; // of 128 bytes in shared memory; the difference are bank conflicts
+  int64_t unwritten;                    // elements of buffers without values that nothing has written
   int nrows;
   struct sim_row *rows; // in the order of the instruction table
 };

@@ -36,18 +36,40 @@ static void own(struct warp *w, uint32_t *to)
   sync_bump(&to[w->cp.agent], w->cpdone);
 }
 
+// Lanes that others do not know of keep for themselves what they alone have waited for.
+static void forget(struct warp *w)
+{
+  if (w->some_lanes) sync_join(w->s, w->known, w->some);
+  w->some_lanes = 0;
+}
+
+void sync_some(struct warp *w)
+{
+  if (w->some_lanes == w->active) return;
+  forget(w); // two parts of a warp at once: what one knows is taken as known to all
+  sync_clear(w->s, w->some);
+  w->some_lanes = w->active;
+}
+
 void sync_publish(struct warp *w, struct known to)
 {
   sync_join(w->s, to, w->known);
+  if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, to, w->some);
   own(w, to.all);
   sync_tick(w);
 }
 
-void sync_take(struct warp *w, struct known from) { sync_join(w->s, w->known, from); }
+void sync_take(struct warp *w, struct known from)
+{
+  bool all = w->active == w->lanes;
+  if (!all) sync_some(w);
+  sync_join(w->s, all ? w->known : w->some, from);
+}
 
 void sync_warp(struct warp *w, uint32_t lanes)
 {
   if (lanes == w->lanes) {
+    forget(w);
     own(w, w->known.all);
     w->npartial = 0;
   } else {
@@ -187,7 +209,10 @@ void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, b
   struct channel *c = channel_at(s, a->op[reads ? a->nout : 0].buf, at);
   uint32_t **told = &c->told[w->cta->number / s->cluster];
   if (fenced && !*told) *told = NEWS(s->mem, uint32_t, s->nagents);
-  for (int i = 0; fenced && i < s->nagents; i++) sync_bump(&(*told)[i], w->known.gpu[i]);
+  for (int i = 0; fenced && i < s->nagents; i++) {
+    sync_bump(&(*told)[i], w->known.gpu[i]);
+    if (w->some_lanes >> lane & 1) sync_bump(&(*told)[i], w->some.gpu[i]);
+  }
   for (int i = 0; i < s->ntaken; i++) reads &= s->taken[i].from != c || s->taken[i].agent != w->agent;
   if (reads) PUSH(s->mem, s->taken, s->ntaken, s->taken_cap) = (struct taken){c, w->agent, EPOCH(w->clock, lane)};
 }
@@ -206,7 +231,10 @@ bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch)
 enum go sem_fence_gpu(struct warp *w, const struct sim_atom *a)
 {
   (void)a;
-  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.gpu[i], w->known.all[i]);
+  for (int i = 0; i < w->s->nagents; i++) {
+    sync_bump(&w->known.gpu[i], w->known.all[i]);
+    if (w->some_lanes) sync_bump(&w->some.gpu[i], w->some.all[i]);
+  }
   own(w, w->known.gpu);
   sync_tick(w);
   return GO_ON;
@@ -214,7 +242,10 @@ enum go sem_fence_gpu(struct warp *w, const struct sim_atom *a)
 
 enum go sem_fence_async(struct warp *w, const struct sim_atom *a)
 {
-  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.async[i], w->known.all[i]);
+  for (int i = 0; i < w->s->nagents; i++) {
+    sync_bump(&w->known.async[i], w->known.all[i]);
+    if (w->some_lanes) sync_bump(&w->some.async[i], w->some.all[i]);
+  }
   own(w, w->known.async);
   sync_tick(w);
   return sem_fence_mbar(w, a);
