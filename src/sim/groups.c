@@ -75,8 +75,10 @@ enum go sem_wgmma_fence(struct warp *w, const struct sim_atom *a)
 
 enum go sem_wgmma_commit(struct warp *w, const struct sim_atom *a)
 {
+  struct quad *q = &w->cta->quad[w->number / 4];
   walk_collective(w, a);
-  push(&w->wgmma, w->wgmma.used ? w->cta->quad[w->number / 4].clock : 0, w->active);
+  push(&w->wgmma, q->clock, w->active);
+  q->open = false;
   return GO_ON;
 }
 
