@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all tsan mpi bench install format clean
+.PHONY: build setup debug demo test check check-all check-gpu tile_gpu tsan mpi bench install format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -41,6 +41,13 @@ check-all: setup
 	@$(MAKE) --no-print-directory debug build
 	cd build-asan && $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'
+
+# Tile kernels on this machine's GPU: as the interpreter computes them, and as programs in float64. Exit status 3: no GPU.
+check-gpu: tile_gpu
+	build/tile_gpu bench/tile.list
+
+tile_gpu: build/build.ninja
+	@cmake --build build -j $(JOBS) --target tile_gpu
 
 # The thread sanitizer on what runs threads: the pool and the search.
 tsan: setup

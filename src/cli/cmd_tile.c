@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
+int cli_tile_settings(struct cli *c, struct tile_setting **out)
 {
-  char *text;
-  size_t n;
-  struct tile_setting *set = NEWS(&c->mem, struct tile_setting, c->nset + 1);
+  struct tile_setting *set = *out = NEWS(&c->mem, struct tile_setting, c->nset + 1);
   for (int i = 0; i < c->nset; i++) {
     const char *eq = strchr(c->set[i], '=');
     char *end = NULL;
@@ -20,6 +18,15 @@ int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
       return err_set(&c->err, ERR_OPTION, NOWHERE, "--set takes NAME=VALUE with a 32-bit integer, not %.60s", c->set[i]);
     set[i] = (struct tile_setting){arena_printf(&c->mem, "%.*s", (int)(eq - c->set[i]), c->set[i]), value, false};
   }
+  return OK;
+}
+
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
+{
+  char *text;
+  size_t n;
+  struct tile_setting *set;
+  TRY(cli_tile_settings(c, &set));
   TRY(file_read(&c->mem, path, &text, &n, &c->err));
   if (strlen(text) != n) return err_set(&c->err, ERR_TILE, (struct loc){path, 0, 0}, "not a text file: a byte 0 inside");
   return tile_parse_set(&c->mem, path, text, c->nset, set, p, &c->err);
@@ -68,7 +75,7 @@ static const struct verb {
     {"check", "FILE...", check},
     {"print", "FILE...", print},
     {"emit", "FILE", cli_tile_emit},
-    {"run", "FILE [NAME=FILE.npy]...", cli_tile_run},
+    {"run", "FILE [NAME=FILE.npy|zero|random*SCALE]...", cli_tile_run},
 };
 
 int cmd_tile(struct cli *c)

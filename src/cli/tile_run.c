@@ -1,166 +1,143 @@
-// mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and
-// what it costs. Outputs of the kernel's spec that are not among its inputs hold nothing before the run.
+// mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and what it costs,
+// with --against how far its results are from a tensor program's in float64, and with --gpu whether a GPU computes the same.
+// Exit status 1: the interpreter found a mistake, or the results are not the program's or the GPU's.
 #include "cli/cli.h"
-#include "front/parse.h"
+#include "core/against.h"
+#include "core/tile_host.h"
+#include "cuda/cuda.h"
 #include "sim/number.h"
-#include "sim/sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct job_run {
-  struct cli *c;
-  struct tile_program *p;
-  struct tile_kernel *k;
-  int nfiles;
-  const char **files; // the first is the kernel, then NAME=VALUE of buffers
-  int64_t *params;
-  struct sim_buffer *buffers;
-  int nbuffers;
-};
+// ---- inputs ----
 
-static int params(struct job_run *j)
-{
-  struct cli *c = j->c;
-  j->params = NEWS(&c->mem, int64_t, j->k->nparams + 1);
-  for (int i = 0; i < j->k->nparams; i++) {
-    if (ex_is_const(j->k->params[i])) {
-      j->params[i] = ex_value(j->k->params[i]);
-      continue;
-    }
-    const char *name = ex_node(j->p->ex, j->k->params[i])->name;
-    bool found = false;
-    for (int s = 0; s < c->nset; s++) {
-      size_t n = strlen(name);
-      if (strncmp(c->set[s], name, n) || c->set[s][n] != '=') continue;
-      j->params[i] = strtoll(c->set[s] + n + 1, NULL, 10);
-      found = true;
-    }
-    if (!found)
-      return err_set(&c->err, ERR_OPTION, NOWHERE, "kernel %s has a size %s: give it by --set %s=...", j->k->name, name,
-                     name);
-  }
-  return OK;
-}
-
-static const char *given(const struct job_run *j, const char *name)
+static const char *given(const char *word, const char *name)
 {
   size_t n = strlen(name);
-  for (int i = 1; i < j->nfiles; i++)
-    if (!strncmp(j->files[i], name, n) && j->files[i][n] == '=') return j->files[i] + n + 1;
-  return NULL;
+  return !strncmp(word, name, n) && word[n] == '=' ? word + n + 1 : NULL;
 }
 
-static bool is_input(const struct job_run *j, int buf)
+// The words as what fills buffers: a scale of random numbers, zeros, or an array.
+static int read_words(struct cli *c, const struct tile_kernel *k, int n, const char **words, struct tile_fill *fill)
 {
-  const struct tile_spec *root = &j->k->specs[j->k->stmts[j->k->body].spec];
-  bool in = false, out = false;
-  for (int i = 0; i < root->nin; i++) in |= j->k->views[root->in[i]].buf == buf;
-  for (int i = 0; i < root->nout; i++) out |= j->k->views[root->out[i]].buf == buf;
-  return in || !out;
-}
-
-static int fill_npy(struct job_run *j, const struct tile_buffer *b, const char *path, int64_t n, char *data)
-{
-  struct shape shape;
-  double *values;
-  TRY(npy_read(&j->c->mem, path, &shape, &values, &j->c->err));
-  if (shape_size(&shape) != n)
-    return err_set(&j->c->err, ERR_SHAPE, NOWHERE, "%s has %lld elements, and %%%s %lld", path,
-                   (long long)shape_size(&shape), b->name, (long long)n);
-  for (int64_t i = 0; i < n; i++) num_set(b->type, values[i], data + i * tile_types[b->type].bytes);
-  return OK;
-}
-
-static int fill(struct job_run *j, int buf, struct rng *r)
-{
-  const struct tile_buffer *b = &j->k->buffers[buf];
-  int64_t n, bytes = tile_types[b->type].bytes;
-  TRY(sim_elements(j->p, j->k, j->params, buf, &n, &j->c->err));
-  if (n < 0 || n > ((int64_t)1 << 34) / bytes)
-    return err_set(&j->c->err, ERR_MEMORY, NOWHERE, "%%%s would have %lld elements", b->name, (long long)n);
-  char *raw = arena_alloc(&j->c->mem, (size_t)(n * bytes) + 256), *data = raw + (-(uintptr_t)raw & 255);
-  const char *what = given(j, b->name);
-  bool zero = what && !strcmp(what, "zero"), file = what && !zero && strcmp(what, "random") != 0;
-  j->buffers[j->nbuffers++] = (struct sim_buffer){data, (size_t)(n * bytes), what || is_input(j, buf)};
-  if (file) return fill_npy(j, b, what, n, data);
-  for (int64_t i = 0; i < n && !zero; i++)
-    num_set(b->type, num_is_float(b->type) ? rng_normal(r) : (double)(1 + rng_below(r, 7)), data + i * bytes);
-  return OK;
-}
-
-static int names_known(struct job_run *j)
-{
-  for (int i = 1; i < j->nfiles; i++) {
-    const char *eq = strchr(j->files[i], '=');
-    bool known = false;
-    for (int b = 0; eq && b < j->k->nbuffers; b++) {
-      const struct tile_buffer *buf = &j->k->buffers[b];
-      known |= buf->mem == MEM_GL && strlen(buf->name) == (size_t)(eq - j->files[i]) &&
-               !strncmp(buf->name, j->files[i], strlen(buf->name));
+  for (int i = 0; i < n; i++) {
+    const struct tile_buffer *b = NULL;
+    const char *what = NULL;
+    char *end = NULL;
+    for (int j = 0; j < k->nbuffers && !b; j++)
+      if (k->buffers[j].mem == MEM_GL && (what = given(words[i], k->buffers[j].name))) b = &k->buffers[j];
+    if (!b)
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random*SCALE", words[i]);
+    fill[i] = (struct tile_fill){.buffer = b->name, .scale = 1};
+    if (!strcmp(what, "zero")) fill[i].scale = 0;
+    else if (!strncmp(what, "random*", 7)) {
+      fill[i].scale = strtod(what + 7, &end);
+      if (*end || end == what + 7 || !isfinite(fill[i].scale)) return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: not a number", words[i]);
+    } else if (strcmp(what, "random") != 0) {
+      struct shape shape;
+      double *values;
+      TRY(npy_read(&c->mem, what, &shape, &values, &c->err));
+      fill[i].values = values, fill[i].n = shape_size(&shape);
     }
-    if (!known)
-      return err_set(&j->c->err, ERR_OPTION, NOWHERE,
-                     "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random", j->files[i]);
   }
   return OK;
 }
 
-static int fill_all(struct job_run *j)
-{
-  struct rng r = {j->c->given[OPT_SEED] ? j->c->seed : 1};
-  j->buffers = NEWS(&j->c->mem, struct sim_buffer, j->k->nbuffers + 1);
-  for (int b = 0; b < j->k->nbuffers; b++)
-    if (j->k->buffers[b].mem == MEM_GL) TRY(fill(j, b, &r));
-  return OK;
-}
+// ---- results ----
 
-static int save(struct job_run *j)
+static int save(struct cli *c, const struct tile_host *h)
 {
-  int n = 0;
-  TRY(output_folder(j->c->out, &j->c->err));
-  for (int b = 0; b < j->k->nbuffers; b++) {
-    const struct tile_buffer *buf = &j->k->buffers[b];
-    if (buf->mem != MEM_GL) continue;
-    const struct sim_buffer *x = &j->buffers[n++];
+  TRY(output_folder(c->out, &c->err));
+  for (int b = 0; b < h->k->nbuffers; b++) {
+    const struct tile_buffer *buf = &h->k->buffers[b];
+    if (!h->data[b] || !buf->written) continue;
     int bytes = tile_types[buf->type].bytes;
-    struct shape shape = {.n = 1, .d = {(int64_t)x->bytes / bytes}};
-    double *values = NEWS(&j->c->mem, double, shape.d[0] + 1);
-    for (int64_t i = 0; i < shape.d[0]; i++) values[i] = num_one(buf->type, (const char *)x->data + i * bytes);
-    if (buf->written)
-      TRY(npy_write(arena_printf(&j->c->mem, "%s/%s.npy", j->c->out, buf->name), &shape, values, &j->c->err));
+    struct shape shape = {.n = 1, .d = {(int64_t)h->bytes[b] / bytes}};
+    double *values = NEWS(&c->mem, double, shape.d[0] + 1);
+    for (int64_t i = 0; i < shape.d[0]; i++) values[i] = num_one(buf->type, (const char *)h->data[b] + i * bytes);
+    TRY(npy_write(arena_printf(&c->mem, "%s/%s.npy", c->out, buf->name), &shape, values, &c->err));
   }
   return OK;
 }
 
-static void show(struct cli *c, const struct job_run *j, const struct sim_report *r)
+static void show(struct cli *c, const struct tile_kernel *k, const struct sim_report *r)
 {
   struct str text = {0};
   sim_print_errors(r, &text);
   if (output_wants_text(c)) {
-    str_add(&text, "%s\n", j->k->name);
+    str_add(&text, "%s\n", k->name);
     sim_print_counts(r, &text);
-    str_add(&text, "  %lld element operations in %.3f s: %.1f million a second\n", (long long)r->counts.elements,
-            r->seconds, (double)r->counts.elements / r->seconds / 1e6);
+    str_add(&text, "  %lld element operations in %.3f s: %.1f million a second\n", (long long)r->counts.elements, r->seconds,
+            (double)r->counts.elements / r->seconds / 1e6);
     str_add(&text, "%lld error%s\n", (long long)r->found, r->found == 1 ? "" : "s");
   }
   fputs(str_text(&text), stdout);
   str_free(&text);
 }
 
+static int hold(struct cli *c, const struct against *a, const struct tile_host *h)
+{
+  struct str s = {0};
+  bool fine = true;
+  str_add(&s, "against %s (%.2f s in float64)\n", c->against, a->seconds);
+  for (int i = 0; i < a->noutputs; i++) {
+    struct against_answer r;
+    against_compare(a, i, h->data[a->output[i]], &r);
+    against_text(&r, &s);
+    fine = fine && r.fine;
+  }
+  if (output_wants_text(c) || !fine) fputs(str_text(&s), stdout);
+  str_free(&s);
+  return fine ? OK : NO;
+}
+
+// The program first: where it does not fit the kernel, that is said before the interpreter takes its time.
+// On the GPU before the interpreter, which changes the buffers.
+static int run(struct cli *c, struct tile_host *h, struct against *a, struct tile_device *d)
+{
+  struct sim_report r;
+  struct graph *g;
+  if (c->against) {
+    TRY(against_program(&c->mem, c->against, &g, &c->err));
+    TRY(against_open(a, &c->mem, g, h->p, h->k, h->params, h->data, &c->err));
+  }
+  if (c->gpu) TRY(tile_device_run(c, d, h));
+  TRY(tile_host_run(h, &r, cli_stop, &c->err));
+  show(c, h->k, &r);
+  if (c->out) TRY(save(c, h));
+  int answer = r.found ? NO : OK;
+  if (c->gpu && tile_device_compare(c, d, h)) answer = NO;
+  return c->against && hold(c, a, h) != OK ? NO : answer;
+}
+
+static int prepare(struct cli *c, struct tile_host *h, const struct tile_device *d, int nfiles, const char **files)
+{
+  struct tile_program *p;
+  struct tile_kernel *k;
+  struct tile_setting *set;
+  struct tile_fill *fill = NEWS(&c->mem, struct tile_fill, nfiles + 1);
+  TRY(cli_load_tile(c, files[0], &p));
+  TRY(cli_tile_kernel(c, p, &k));
+  int arch = c->gpu ? d->arch : k->arch;
+  if (c->arch && !c->gpu) TRY(cuda_arch_find(c->arch, &arch, &c->err));
+  TRY(tile_lower(p, k, arch, &c->err));
+  TRY(cli_tile_settings(c, &set));
+  TRY(tile_host_open(h, &c->mem, p, k, c->nset, set, &c->err));
+  TRY(read_words(c, k, nfiles - 1, files + 1, fill));
+  return tile_host_fill(h, c->seed, nfiles - 1, fill, &c->err);
+}
+
 int cli_tile_run(struct cli *c, int nfiles, const char **files)
 {
-  struct job_run j = {.c = c, .nfiles = nfiles, .files = files};
-  struct sim_report r;
-  TRY(cli_load_tile(c, files[0], &j.p));
-  TRY(cli_tile_kernel(c, j.p, &j.k));
-  TRY(tile_lower(j.p, j.k, j.k->arch, &c->err));
-  TRY(params(&j));
-  TRY(names_known(&j));
-  TRY(fill_all(&j));
-  const struct sim_input in = {.params = j.params, .buffers = j.buffers, .nbuffers = j.nbuffers, .stop = cli_stop};
-  TRY(sim_run(&c->mem, j.p, j.k, &in, &r, &c->err));
-  show(c, &j, &r);
-  if (c->out) TRY(save(&j));
-  return r.found ? NO : OK;
+  struct tile_host h;
+  struct against a = {0};
+  struct tile_device d = {0};
+  int status = tile_device_open(c, &d);
+  if (status == OK) status = prepare(c, &h, &d, nfiles, files);
+  if (status == OK) status = run(c, &h, &a, &d);
+  against_close(&a);
+  tile_device_close(&d);
+  return status;
 }

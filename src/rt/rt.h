@@ -30,10 +30,29 @@ struct timing {
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
 
-// Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64 (sampled rows of
-// work beyond max_ops are not allowed: where the interpreter would take too long, a blocked float64 evaluation
-// of the reference on the CPU is used). *rel = max over outputs of ||out - ref|| / ||ref||; ERR_WRONG beyond
-// the tolerance of the dtype, or where a value is not finite though the reference is.
+// ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
+struct reference64_from {
+  // Elements [from, to) of input number `input`, row-major; called by several threads.
+  void (*read)(const void *arg, int input, int64_t from, int64_t to, double *out);
+  const void *arg;
+  bool in_range; // stop where a value leaves the range of its dtype
+};
+struct reference64 {
+  const struct graph *g;
+  const struct reference64_from *from;
+  double **value; // of every tensor, malloc'd; NULL before the first and after the last that needs it. Outputs stay
+  int *readers;
+  bool overflow;  // stopped by in_range: outputs are missing
+};
+// g without composites. To be closed after an error too; a zeroed one may be closed.
+int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e);
+void reference64_close(struct reference64 *r);
+double reference64_products(const struct graph *g); // multiply-adds of matrix products
+double dtype_largest(enum dtype t);
+
+// ---- numeric.c ----
+// Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
+// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----

@@ -1,0 +1,12 @@
+// A kernel of kernels/ at some sizes: run by the interpreter, which must find nothing wrong, and held against the tensor
+// program that it claims to compute. What tests of this folder share.
+#ifndef TESTS_KERNELS_PROOF_H
+#define TESTS_KERNELS_PROOF_H
+
+struct proof {
+  const char *kernel;  // FILE.tile[,NAME=VALUE]...[,%BUFFER=SCALE]...
+  const char *program; // FILE.mica[,NAME=VALUE]...
+};
+void prove(const struct proof *rows, int n); // fails the test where one row fails, after all were tried
+
+#endif
