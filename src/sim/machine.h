@@ -22,6 +22,7 @@ enum {
   STORED = 62,   // the same, of a store
   NAMED = 16,    // barriers of a block
   PARTIAL = 8,   // remembered barriers of parts of a warp
+  PARTS = 8,     // remembered arrivals of parts of warps
   PENDING = 8,   // register ranges of a buffer that wgmma still uses
   GROUPS = 64,   // uncompleted groups of copies of a warp
 };
@@ -68,9 +69,19 @@ struct shadow { // of a block's shared memory
 // ---- waiting ----
 
 // Vector clocks: what happened before; what of it the async proxy may see; what of it a fence has made visible to the
-// GPU. They lie behind one another and are joined as one.
+// GPU. They lie behind one another and are joined as one. Beside them, of the first, what only some lanes of a warp
+// have published since the warp's last barrier: their own doing up to an epoch.
+struct part {
+  int agent;
+  uint32_t lanes, epoch;
+};
+struct parts {
+  int n;
+  struct part part[PARTS];
+};
 struct known {
   uint32_t *all, *async, *gpu;
+  struct parts *parts;
 };
 enum { KNOWN = 3 };
 struct gather { // a barrier that warps arrive at
@@ -318,6 +329,8 @@ void sync_take(struct warp *w, struct known from);  // the active lanes get to k
 void sync_some(struct warp *w);                     // the next things are known to the active lanes alone
 bool sync_ready(struct warp *w);
 void sync_clear(struct sim *s, struct known k); // to the start of the block
+void sync_copy(const struct sim *s, struct known to, struct known from);
+void sync_own(struct warp *w, struct known to); // what the active lanes have done goes into `to`
 void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,
                bool reads);                                             // an atomic in global memory
 bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w hear of it from that cluster?

@@ -67,7 +67,7 @@ enum go sem_mbar_init(struct warp *w, const struct sim_atom *a)
 static void settle(struct warp *w, struct mbar *b)
 {
   if (b->pending || b->tx) return;
-  memcpy(b->done.all, b->acc.all, sizeof *b->done.all * (size_t)(KNOWN * w->s->nagents));
+  sync_copy(w->s, b->done, b->acc);
   sync_bump(&b->done.all[b->copies], EPOCH(b->clock, WHOLE));
   b->phase++;
   b->pending = b->count;
@@ -81,8 +81,8 @@ static void publish(struct warp *w, struct mbar *b, bool copies)
 {
   sync_join(w->s, b->acc, w->known);
   if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, b->acc, w->some);
-  sync_bump(&b->acc.all[w->agent], EPOCH(w->clock, WHOLE));
-  sync_bump(&b->acc.all[w->cp.agent], copies ? EPOCH(w->cp.clock, WHOLE) : w->cpdone);
+  sync_own(w, b->acc);
+  if (copies) sync_bump(&b->acc.all[w->cp.agent], EPOCH(w->cp.clock, WHOLE));
 }
 
 // All lanes arrive once; each announces bytes[lane] more. `copies`: when the copies that the thread has begun are done.

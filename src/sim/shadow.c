@@ -29,13 +29,26 @@ void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
   }
 }
 
+// Published by some lanes of its warp?
+static bool in_parts(const struct parts *p, int agent, uint32_t epoch)
+{
+  uint32_t l = epoch & WHOLE;
+  for (int i = 0; i < p->n; i++)
+    if (p->part[i].agent == agent && epoch <= p->part[i].epoch &&
+        (l == WHOLE || (l < LANES && p->part[i].lanes >> l & 1)))
+      return true;
+  return false;
+}
+
 bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
 {
   const struct warp *w = x->w;
   int l = (int)(epoch & WHOLE);
   lane = access_lane(x, lane);
   if (epoch <= w->known.all[agent]) return true;
-  if (!x->whole && w->some_lanes >> lane & 1 && epoch <= w->some.all[agent]) return true;
+  if (w->known.parts->n && in_parts(w->known.parts, agent, epoch)) return true;
+  if (!x->whole && w->some_lanes >> lane & 1 && (epoch <= w->some.all[agent] || in_parts(w->some.parts, agent, epoch)))
+    return true;
   if (agent == w->agent) {
     if (l == WHOLE || (!x->whole && l == lane)) return true;
     for (int i = 0; i < w->npartial && !x->whole; i++)

@@ -5,17 +5,45 @@
 struct known sync_known(struct sim *s)
 {
   uint32_t *p = NEWS(s->mem, uint32_t, KNOWN * s->nagents);
-  return (struct known){p, p + s->nagents, p + 2 * s->nagents};
+  return (struct known){p, p + s->nagents, p + 2 * s->nagents, NEW(s->mem, struct parts)};
 }
 
 void sync_clear(struct sim *s, struct known k)
 {
   for (int i = 0; i < s->nagents; i++) k.all[i] = k.async[i] = k.gpu[i] = s->start;
+  k.parts->n = 0;
+}
+
+void sync_copy(const struct sim *s, struct known to, struct known from)
+{
+  memcpy(to.all, from.all, sizeof *to.all * (size_t)(KNOWN * s->nagents));
+  *to.parts = *from.parts;
+}
+
+static void add_part(struct known to, struct part x)
+{
+  struct parts *p = to.parts;
+  int n = 0;
+  for (int i = 0; i < p->n; i++) { // without those that are known to all by now, or that x replaces
+    bool same = p->part[i].agent == x.agent && p->part[i].lanes == x.lanes;
+    if (same)
+      x.epoch = MAX(x.epoch, p->part[i].epoch);
+    else if (p->part[i].epoch > to.all[p->part[i].agent])
+      p->part[n++] = p->part[i];
+  }
+  p->n = n;
+  if (x.epoch <= to.all[x.agent]) return;
+  if (n == PARTS) { // too many to remember: the oldest counts as published by its whole warp
+    sync_bump(&to.all[p->part[0].agent], p->part[0].epoch);
+    memmove(p->part, p->part + 1, sizeof *p->part * (size_t)--p->n);
+  }
+  p->part[p->n++] = x;
 }
 
 void sync_join(const struct sim *s, struct known to, struct known from)
 {
   for (int i = 0; i < KNOWN * s->nagents; i++) to.all[i] = MAX(to.all[i], from.all[i]);
+  for (int i = 0; i < from.parts->n; i++) add_part(to, from.parts->part[i]);
 }
 
 void sync_bump(uint32_t *to, uint32_t epoch) { *to = MAX(*to, epoch); }
@@ -34,6 +62,15 @@ static void own(struct warp *w, uint32_t *to)
 {
   sync_bump(&to[w->agent], EPOCH(w->clock, WHOLE));
   sync_bump(&to[w->cp.agent], w->cpdone);
+}
+
+void sync_own(struct warp *w, struct known to)
+{
+  sync_bump(&to.all[w->cp.agent], w->cpdone);
+  if (w->active == w->lanes)
+    sync_bump(&to.all[w->agent], EPOCH(w->clock, WHOLE));
+  else
+    add_part(to, (struct part){w->agent, w->active, EPOCH(w->clock, WHOLE)});
 }
 
 // Lanes that others do not know of keep for themselves what they alone have waited for.
@@ -55,7 +92,7 @@ void sync_publish(struct warp *w, struct known to)
 {
   sync_join(w->s, to, w->known);
   if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, to, w->some);
-  own(w, to.all);
+  sync_own(w, to);
   sync_tick(w);
 }
 
@@ -83,8 +120,9 @@ void sync_warp(struct warp *w, uint32_t lanes)
 
 static void completed(struct sim *s, struct gather *g)
 {
-  memcpy(g->done.all, g->acc.all, sizeof *g->done.all * (size_t)(KNOWN * s->nagents));
+  sync_copy(s, g->done, g->acc);
   memset(g->acc.all, 0, sizeof *g->acc.all * (size_t)(KNOWN * s->nagents));
+  g->acc.parts->n = 0;
   g->threads = 0, g->phase++;
 }
 

@@ -8,6 +8,7 @@
 #include <dirent.h>
 
 enum { MOST = 256 };
+static int removed;
 static int failures; // of this file's kernels, so that one run shows all of them
 
 static const char *head(const char *text, const char *what, char out[128])
@@ -33,16 +34,27 @@ static void prepare(struct tile_run *t, const char *text)
   if (sscanf(head(text, "shift", shift), "%63s %d", name, &by) == 2) tile_shift(t, name, by);
 }
 
-static void run(const char *path, struct tile_run *t, char expect[128], char also[128])
+static void read_file(struct arena *mem, const char *path, char **text)
 {
-  char *text, set[128];
   size_t n;
-  struct arena mem = {0};
   struct err e = {0};
-  if (file_read(&mem, path, &text, &n, &e)) fail_msg("%s", e.text);
+  if (file_read(mem, path, text, &n, &e)) fail_msg("%s", e.text);
+}
+
+static void run_text(const char *path, const char *text, struct tile_run *t)
+{
+  char set[128];
   tile_open(t, path, text, head(text, "set", set));
   prepare(t, text);
   if (tile_go(t)) fail_msg("%s:%d: %s", path, t->e.at.line, t->e.text);
+}
+
+static void run(const char *path, struct tile_run *t, char expect[128], char also[128])
+{
+  struct arena mem = {0};
+  char *text;
+  read_file(&mem, path, &text);
+  run_text(path, text, t);
   head(text, "expect", expect), head(text, "also", also);
   arena_close(&mem);
 }
@@ -83,6 +95,27 @@ static void broken(const char *path)
   tile_close(&t);
 }
 
+// Without any one of its barriers, waits and fences a good kernel is reported.
+static void needs_every_sync(const char *path)
+{
+  struct arena mem = {0};
+  char *text;
+  read_file(&mem, path, &text);
+  for (char *p = text; (p = strstr(p, "Sync<")); p++) {
+    size_t n = strcspn(p, "\n");
+    char *line = arena_printf(&mem, "%.*s", (int)n, p);
+    if (strstr(line, "// to spare")) continue;
+    memset(p, ' ', n);
+    struct tile_run t;
+    run_text(path, text, &t);
+    if (!t.r.found) show(&t, path, line);
+    tile_close(&t);
+    memcpy(p, line, n);
+    removed++;
+  }
+  arena_close(&mem);
+}
+
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static int all(const char *folder, void (*one)(const char *path))
@@ -110,6 +143,14 @@ static void good_kernels(void **state)
   assert_int_equal(failures, 0);
 }
 
+static void synchronizations(void **state)
+{
+  (void)state;
+  all("tests/sim/good", needs_every_sync);
+  assert_int_equal(failures, 0);
+  assert_true(removed >= 50);
+}
+
 static void broken_kernels(void **state)
 {
   (void)state;
@@ -119,6 +160,7 @@ static void broken_kernels(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(broken_kernels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(broken_kernels),
+                                     cmocka_unit_test(synchronizations)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
