@@ -7,6 +7,24 @@
 
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
 
+int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e)
+{
+  size_t most = strlen(word) + 1;
+  char *rest = NULL, *text = arena_strdup(mem, word);
+  *out = (struct tile_words){.path = strtok_r(text, ",", &rest), .set = NEWS(mem, struct tile_setting, most),
+                             .fills = NEWS(mem, struct tile_fill, most)};
+  if (!out->path) return err_set(e, ERR_OPTION, NOWHERE, "a kernel is FILE.tile[,NAME=VALUE]...");
+  for (char *s; (s = strtok_r(NULL, ",", &rest));) {
+    char *value = strchr(s, '='), *end = NULL;
+    if (!value || value == s) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s is not NAME=VALUE", word, s);
+    *value++ = 0;
+    if (*s == '%') out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, &end)};
+    else out->set[out->nset++] = (struct tile_setting){s, strtoll(value, &end, 10), false};
+    if (end == value || *end) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no number", word, s, value);
+  }
+  return OK;
+}
+
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
                    const struct tile_setting *set, struct err *e)
 {
