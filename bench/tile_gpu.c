@@ -15,7 +15,6 @@
 #include "core/against.h"
 #include "core/tile_host.h"
 #include "cuda/cuda.h"
-#include "sim/number.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -62,7 +61,7 @@ static int host_buffers(struct job *j)
     j->total += (int64_t)j->host.bytes[i];
     if (!j->host.data[i]) continue;
     j->start[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
-    j->gpu[i] = arena_alloc(j->mem, j->host.bytes[i]);
+    j->gpu[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
   }
   return OK;
 }
@@ -83,20 +82,6 @@ static void device_free(struct job *j, gpu_address *a)
 
 // ---- right? ----
 
-static int run_gpu(struct job *j)
-{
-  gpu_address a[MAX_BUFFERS] = {0};
-  struct gpu_launch l;
-  int status = device_buffers(j, a);
-  if (status == OK) status = cuda_bind(j->g, j->mem, j->p, j->k, j->host.params, a, &l, j->e);
-  if (status == OK) l.kernel = j->ready.kernel, status = gpu_launch(j->g, &l, j->e);
-  if (status == OK) status = gpu_wait(j->g, j->e);
-  for (int i = 0; i < j->k->nbuffers && status == OK; i++)
-    if (j->k->buffers[i].mem == MEM_GL) status = gpu_read(j->g, j->gpu[i], a[i], j->host.bytes[i], j->e);
-  device_free(j, a);
-  return status;
-}
-
 static int run_sim(struct job *j)
 {
   struct sim_report report;
@@ -115,28 +100,16 @@ static int compare(struct job *j)
   for (int i = 0; i < j->k->nbuffers; i++) {
     const struct tile_buffer *b = &j->k->buffers[i];
     if (b->mem != MEM_GL || !b->written) continue;
-    int bytes = tile_types[b->type].bytes;
-    int64_t n = (int64_t)j->host.bytes[i] / bytes, other = 0, first = -1;
-    double difference = 0, norm = 0;
-    for (int64_t x = 0; x < n; x++) {
-      if (memcmp((char *)j->gpu[i] + x * bytes, (char *)j->host.data[i] + x * bytes, (size_t)bytes)) {
-        other++;
-        if (first < 0) first = x;
-      }
-      double g = num_one(b->type, (char *)j->gpu[i] + x * bytes), s = num_one(b->type, (char *)j->host.data[i] + x * bytes);
-      difference += (g - s) * (g - s), norm += s * s;
-    }
-    j->row->elements += n, j->row->other += other;
-    double relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-    bool fine = relative <= TOLERANCE; // not a number is not fine, nor is infinite
-    j->row->from_sim = fine ? fmax(j->row->from_sim, relative) : relative;
-    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)other, (long long)n,
-           relative, fine ? "" : "  WRONG");
-    if (!fine) {
-      printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)first, num_one(b->type, (char *)j->gpu[i] + first * bytes),
-             num_one(b->type, (char *)j->host.data[i] + first * bytes));
-      status = NO;
-    }
+    int64_t n = (int64_t)j->host.bytes[i] / tile_types[b->type].bytes;
+    struct cuda_difference d = cuda_compare(b->type, j->gpu[i], j->host.data[i], n);
+    j->row->elements += n, j->row->other += d.other;
+    bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
+    j->row->from_sim = fine ? fmax(j->row->from_sim, d.relative) : d.relative;
+    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)d.other, (long long)n,
+           d.relative, fine ? "" : "  WRONG");
+    if (fine) continue;
+    if (d.first >= 0) printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)d.first, d.a, d.b);
+    status = NO;
   }
   return status;
 }
@@ -236,7 +209,7 @@ static int one_kernel(struct job *j, const char *program)
     const char *path = arena_printf(j->mem, "%s/%s.cu", j->o->save, cuda_kernel_name(j->mem, j->k));
     if (file_write(path, j->ready.source, strlen(j->ready.source), j->e)) return j->e->status;
   }
-  if (run_gpu(j)) return j->e->status;
+  if (cuda_once(j->g, j->mem, j->p, j->k, &j->ready, j->host.params, j->gpu, j->host.bytes, j->e)) return j->e->status;
   int answer = OK;
   if (j->o->check) {
     answer = run_sim(j);

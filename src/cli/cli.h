@@ -9,7 +9,7 @@
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
-//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`
+//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -36,7 +36,7 @@ struct cli {
   const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu;
 };
 
 struct cmd {
@@ -103,6 +103,18 @@ int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
 int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);
 int cli_tile_run(struct cli *c, int nfiles, const char **files);
+// tile_device.c: the GPU of --gpu. Without the option nothing is opened.
+struct tile_device {
+  struct gpu *g;
+  struct nvrtc *r;
+  int arch;              // of the device
+  void **host; // by buffer of the kernel: what the GPU made of it
+};
+struct tile_host;
+int tile_device_open(struct cli *c, struct tile_device *d);
+void tile_device_close(struct tile_device *d);
+int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host *h);
+int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_host *h); // h: after the interpreter
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);

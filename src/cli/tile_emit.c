@@ -10,10 +10,13 @@ int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_ker
   *k = NULL;
   for (int i = 0; i < p->nkernels; i++)
     if (!c->kernel || !strcmp(c->kernel, p->kernels[i]->name)) {
-      if (*k) return err_set(&c->err, ERR_OPTION, NOWHERE, "%s has several kernels: choose one by --kernel NAME", p->file);
+      if (*k)
+        return err_set(&c->err, ERR_OPTION, NOWHERE, "%s has several kernels: choose one by --kernel NAME", p->file);
       *k = p->kernels[i];
     }
-  return *k ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file, c->kernel ? c->kernel : "at all");
+  return *k ? OK
+            : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file,
+                      c->kernel ? c->kernel : "at all");
 }
 
 int cli_tile_emit(struct cli *c, int nfiles, const char **files)
@@ -35,8 +38,8 @@ int cli_tile_emit(struct cli *c, int nfiles, const char **files)
   if (status == OK && c->cubin) status = nvrtc_open(&r, &c->err);
   if (r) status = nvrtc_compile(r, &c->mem, k->name, str_text(&text), arch, &cubin, &c->err);
   if (r && status == OK && output_wants_text(c) && strcmp(c->cubin, "-"))
-    printf("%s for %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", k->name, cuda_arch_name(arch), cubin.registers,
-           cubin.spilled, (long long)k->shared_bytes);
+    printf("%s for %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", k->name, cuda_arch_name(arch),
+           cubin.registers, cubin.spilled, (long long)k->shared_bytes);
   if (r && status == OK) status = output_write(c->cubin, cubin.bytes, cubin.n, &c->err);
   nvrtc_close(r);
   str_free(&text);

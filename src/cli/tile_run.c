@@ -1,6 +1,6 @@
 // mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and what it costs,
-// and with --against how far its results are from a tensor program's in float64. Exit status 1: the interpreter found a
-// mistake, or the results are not the program's.
+// with --against how far its results are from a tensor program's in float64, and with --gpu whether a GPU computes the same.
+// Exit status 1: the interpreter found a mistake, or the results are not the program's or the GPU's.
 #include "cli/cli.h"
 #include "core/against.h"
 #include "core/tile_host.h"
@@ -94,7 +94,8 @@ static int hold(struct cli *c, const struct against *a, const struct tile_host *
 }
 
 // The program first: where it does not fit the kernel, that is said before the interpreter takes its time.
-static int run(struct cli *c, struct tile_host *h, struct against *a)
+// On the GPU before the interpreter, which changes the buffers.
+static int run(struct cli *c, struct tile_host *h, struct against *a, struct tile_device *d)
 {
   struct sim_report r;
   struct graph *g;
@@ -102,31 +103,41 @@ static int run(struct cli *c, struct tile_host *h, struct against *a)
     TRY(against_program(&c->mem, c->against, &g, &c->err));
     TRY(against_open(a, &c->mem, g, h->p, h->k, h->params, h->data, &c->err));
   }
+  if (c->gpu) TRY(tile_device_run(c, d, h));
   TRY(tile_host_run(h, &r, cli_stop, &c->err));
   show(c, h->k, &r);
   if (c->out) TRY(save(c, h));
   int answer = r.found ? NO : OK;
+  if (c->gpu && tile_device_compare(c, d, h)) answer = NO;
   return c->against && hold(c, a, h) != OK ? NO : answer;
 }
 
-int cli_tile_run(struct cli *c, int nfiles, const char **files)
+static int prepare(struct cli *c, struct tile_host *h, const struct tile_device *d, int nfiles, const char **files)
 {
   struct tile_program *p;
   struct tile_kernel *k;
   struct tile_setting *set;
   struct tile_fill *fill = NEWS(&c->mem, struct tile_fill, nfiles + 1);
-  struct tile_host h;
-  struct against a = {0};
   TRY(cli_load_tile(c, files[0], &p));
   TRY(cli_tile_kernel(c, p, &k));
-  int arch = k->arch;
-  if (c->arch) TRY(cuda_arch_find(c->arch, &arch, &c->err));
+  int arch = c->gpu ? d->arch : k->arch;
+  if (c->arch && !c->gpu) TRY(cuda_arch_find(c->arch, &arch, &c->err));
   TRY(tile_lower(p, k, arch, &c->err));
   TRY(cli_tile_settings(c, &set));
-  TRY(tile_host_open(&h, &c->mem, p, k, c->nset, set, &c->err));
+  TRY(tile_host_open(h, &c->mem, p, k, c->nset, set, &c->err));
   TRY(read_words(c, k, nfiles - 1, files + 1, fill));
-  TRY(tile_host_fill(&h, c->seed, nfiles - 1, fill, &c->err));
-  int status = run(c, &h, &a);
+  return tile_host_fill(h, c->seed, nfiles - 1, fill, &c->err);
+}
+
+int cli_tile_run(struct cli *c, int nfiles, const char **files)
+{
+  struct tile_host h;
+  struct against a = {0};
+  struct tile_device d = {0};
+  int status = tile_device_open(c, &d);
+  if (status == OK) status = prepare(c, &h, &d, nfiles, files);
+  if (status == OK) status = run(c, &h, &a, &d);
   against_close(&a);
+  tile_device_close(&d);
   return status;
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+enum { ALIGN = 256 }; // as memory of a GPU
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
 
 int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e)
@@ -87,7 +88,8 @@ static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct t
   if (f && f->values && f->n != n)
     return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n, (long long)f->n);
   h->bytes[b] = (size_t)(n * bytes);
-  h->data[b] = arena_alloc(h->mem, h->bytes[b]);
+  uintptr_t raw = (uintptr_t)arena_alloc(h->mem, h->bytes[b] + ALIGN);
+  h->data[b] = (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
   h->filled[b] = f || reads || !buf->written;
   struct rng r = {hash_mix(seed, (uint64_t)b)};
   if (!h->filled[b]) memset(h->data[b], 0xff, h->bytes[b]);

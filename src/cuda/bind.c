@@ -6,16 +6,19 @@
 #include <string.h>
 
 // Values of all variables: those of the sizes, zero for the others.
-static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes)
+static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+                          const int64_t *sizes)
 {
   int64_t *v = NEWS(mem, int64_t, ex_vars(p->ex) + 1);
-  for (int i = 0; i < k->nparams; i++) v[ex_node(p->ex, k->params[i])->c] = sizes[i];
+  for (int i = 0; i < k->nparams; i++)
+    if (!ex_is_const(k->params[i])) v[ex_node(p->ex, k->params[i])->c] = sizes[i];
   return v;
 }
 
 static int check_sizes(const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes, struct err *e)
 {
   for (int i = 0; i < k->nparams; i++) {
+    if (ex_is_const(k->params[i])) continue; // declared with one value: the kernel has it built in
     const struct ex_node *n = ex_node(p->ex, k->params[i]);
     if (sizes[i] < n->range.lo || sizes[i] > n->range.hi)
       return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes %lld to %lld", n->name, (long long)sizes[i],
@@ -34,8 +37,9 @@ int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const str
   return n < 0 || n > INT64_MAX / 16 ? -1 : n;
 }
 
-static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k, const struct tile_map *m,
-                      const int64_t *values, gpu_address base, struct gpu_map *out, struct err *e)
+static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k,
+                      const struct tile_map *m, const int64_t *values, gpu_address base, struct gpu_map *out,
+                      struct err *e)
 {
   const struct tile_buffer *b = &k->buffers[m->buf];
   struct gpu_map_shape s = {.type = b->type, .rank = m->rank, .swizzle_bytes = m->swizzle_bytes};
@@ -69,6 +73,7 @@ int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, co
   for (int i = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) args[n++] = arena_copy(mem, &buffers[i], sizeof *buffers);
   for (int i = 0; i < k->nparams; i++) {
+    if (ex_is_const(k->params[i])) continue;
     int32_t size = (int32_t)sizes[i];
     args[n++] = arena_copy(mem, &size, sizeof size);
   }

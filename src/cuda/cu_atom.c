@@ -108,13 +108,36 @@ static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
   return nest(w, a, 0, a->nreduce, modes, each);
 }
 
+// ---- registers of wgmma ----
+// wgmma works on registers after its statement is over, until the wait. The compiler does not know: it could read them
+// before, or write what they start from behind the fence. So they pass through an empty statement there.
+
+void cu_hold(struct printer *w, int buf)
+{
+  for (int i = 0; i < w->k->nspecs; i++) {
+    const struct tile_atom *a = w->k->specs[i].atom;
+    for (int j = 0; a && a->row->sem == SEM_WGMMA && j < a->nout + a->nin; j++) {
+      if (a->operand[j].buf != buf) continue;
+      PUSH(w->mem, w->held, w->nheld, w->held_cap) = buf;
+      return;
+    }
+  }
+}
+
+static void hold_all(struct printer *w)
+{
+  for (int i = 0; i < w->nheld; i++) cu_line(w, "mica_hold(%s);", w->buffers[w->held[i]]);
+}
+
 int cu_atom(struct printer *w, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
   int taken = w->ntaken;
+  if (a->row->sem == SEM_WGMMA_FENCE) hold_all(w);
   int status = a->row->sem == SEM_REDUCE ? nest(w, a, a->nreduce, a->nmodes, modes, folded)
                                          : nest(w, a, 0, a->nmodes, modes, each);
+  if (a->row->sem == SEM_WGMMA_WAIT) hold_all(w);
   w->ntaken = taken;
   return status;
 }

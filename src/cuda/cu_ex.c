@@ -51,7 +51,8 @@ static struct words constant(struct printer *w, int64_t v)
 static struct ex_range scaled(struct ex_range r, int64_t k)
 {
   int64_t a, b;
-  if (__builtin_mul_overflow(r.lo, k, &a) || __builtin_mul_overflow(r.hi, k, &b)) return (struct ex_range){INT64_MIN, INT64_MAX};
+  if (__builtin_mul_overflow(r.lo, k, &a) || __builtin_mul_overflow(r.hi, k, &b))
+    return (struct ex_range){INT64_MIN, INT64_MAX};
   return (struct ex_range){MIN(a, b), MAX(a, b)};
 }
 
@@ -95,7 +96,7 @@ static struct words term(struct printer *w, ex x, int64_t k)
   return (struct words){arena_printf(w->mem, "%s * %s", at_least(w, t, L_TERM), c.text), L_TERM, t.wide || c.wide};
 }
 
-struct parts {  // of a sum
+struct parts { // of a sum
   struct str s;
   int n;
   struct ex_range range;
@@ -134,8 +135,10 @@ static ex without(struct printer *w, ex t, ex f)
   ex r = EX_C(1);
   bool gone = false;
   for (int i = 0; i < n->n; i++)
-    if (n->arg[i] == f && !gone) gone = true;
-    else r = ex_mul(w->p->ex, r, n->arg[i]);
+    if (n->arg[i] == f && !gone)
+      gone = true;
+    else
+      r = ex_mul(w->p->ex, r, n->arg[i]);
   return r;
 }
 
@@ -156,15 +159,16 @@ static ex common_factor(struct printer *w, const struct ex_node *n)
   return best;
 }
 
-// The terms that are wide, then those that are not as one sum in 32 bits, as long as each partial sum fits. Wide terms with
-// a factor in common are multiplied once: K * (row + 8) rather than K * row + K * 8.
+// The terms that are wide, then those that are not as one sum in 32 bits, as long as each partial sum fits. Wide terms
+// with a factor in common are multiplied once: K * (row + 8) rather than K * row + K * 8.
 static struct words sum(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
   struct parts narrow = {0}, wide = {0};
   ex factor = fits(range(w, x)) ? 0 : common_factor(w, n), rest = EX_C(0);
   for (int i = 0; factor && i < n->n; i++)
-    if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
+    if (has_factor(w, n->arg[i], factor))
+      rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
   if (factor) {
     const char *by = at_least(w, cu_ex(w, rest), L_ATOM), *f = widened(w, cu_ex(w, factor)).text;
     part(w, &wide, (struct words){arena_printf(w->mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
@@ -214,8 +218,8 @@ static struct words quotient(struct printer *w, ex x)
   bool wide = a.wide || b.wide, known = range(w, n->arg[0]).lo >= 0;
   const char *text;
   if (known)
-    text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text, div ? '/' : '%',
-                        wide ? "u64" : "u32", b.text);
+    text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text,
+                        div ? '/' : '%', wide ? "u64" : "u32", b.text);
   else
     text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text,
                         argument(w, b, wide).text);
@@ -224,10 +228,11 @@ static struct words quotient(struct printer *w, ex x)
 
 static const struct {
   const char *op;
-  enum level level, operand; // what an operand has to bind as tightly as: more than C++ asks for where people misread it
+  enum level level,
+      operand; // what an operand has to bind as tightly as: more than C++ asks for where people misread it
 } binary[] = {
-    [EX_XOR] = {"^", L_XOR, L_ATOM},   [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
-    [EX_LT] = {"<", L_LESS, L_SHIFT},  [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
+    [EX_XOR] = {"^", L_XOR, L_ATOM},        [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
+    [EX_LT] = {"<", L_LESS, L_SHIFT},       [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
     [EX_EITHER] = {"||", L_EITHER, L_ATOM},
 };
 
@@ -262,7 +267,8 @@ static struct words call(struct printer *w, const struct ex_node *n)
   struct words a = cu_ex(w, n->arg[0]), b = cu_ex(w, n->arg[1]);
   bool wide = a.wide || b.wide;
   a = argument(w, a, wide), b = argument(w, b, wide);
-  return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
+  return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM,
+                        wide};
 }
 
 static struct words choice(struct printer *w, const struct ex_node *n)
@@ -301,4 +307,3 @@ struct words cu_ex(struct printer *w, ex x)
 }
 
 const char *cu_value(struct printer *w, ex x, enum level least) { return at_least(w, cu_ex(w, x), least); }
-

@@ -1,6 +1,6 @@
-// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes only
-// low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an unrolled
-// loop differ by constants in the address.
+// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes
+// only low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an
+// unrolled loop differ by constants in the address.
 #include "cuda/cu_print.h"
 
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static ex swizzled(struct printer *w, int buf, ex index)
   struct swizzle s = w->k->buffers[buf].swizzle;
   if (!s.bits) return index;
   int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
-  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
+  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)),
+     x = ex_sub(pool(w), index, outside);
   ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
 }
@@ -66,70 +67,11 @@ const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index,
   return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }
 
-// ---- wgmma ----
-
-// A matrix in shared memory as wgmma sees it: rows (m or n) by k, and how far apart its pieces lie, in elements. A piece is
-// 8 elements of 16 bytes in all by 8; where k is contiguous the 8 are along k, else along the rows.
-struct matrix {
-  const struct lay *in;
-  int rows;
-  bool a, rows_contiguous;
-  int span; // contiguous elements that a swizzle covers: 8 (none), 16, 32, 64
-  int64_t leading, stride;
-};
-
-static int64_t matrix_at(const struct matrix *m, int row, int k)
+// A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits.
+const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index)
 {
-  return lay_call(m->in, m->a ? row + (int64_t)m->rows * k : k + (int64_t)16 * row);
-}
-
-// Where the instruction looks for an element.
-static int64_t matrix_expected(const struct matrix *m, int row, int k)
-{
-  int span = m->span;
-  if (!m->rows_contiguous && span == 8) return k % 8 + k / 8 * m->leading + row % 8 * 8 + row / 8 * m->stride;
-  if (!m->rows_contiguous) return k + row % 8 * span + row / 8 * m->stride;
-  if (span == 8) return row % 8 + row / 8 * m->stride + k % 8 * 8 + k / 8 * m->leading;
-  return row % span + row / span * m->leading + k % 8 * span + k / 8 * m->stride;
-}
-
-static struct matrix matrix_of(const struct printer *w, const struct tile_atom *a, int operand)
-{
-  const struct tile_operand *o = &a->operand[operand];
-  struct swizzle s = w->k->buffers[o->buf].swizzle;
-  struct matrix m = {.in = &o->inner, .a = operand == a->nout, .span = 8 << s.bits};
-  m.rows = m.a ? a->row->m : a->row->n;
-  m.rows_contiguous = matrix_at(&m, 0, 1) != 1;
-  bool far_rows = m.rows > (m.rows_contiguous ? m.span : 8);
-  int64_t by_rows = far_rows ? matrix_at(&m, m.rows_contiguous ? m.span : 8, 0) : 0, by_k = matrix_at(&m, 0, 8);
-  bool swizzle = m.span > 8;
-  m.leading = swizzle == m.rows_contiguous ? by_rows : by_k;
-  m.stride = swizzle == m.rows_contiguous ? by_k : by_rows;
-  if (!m.rows_contiguous && swizzle) m.leading = 8, m.stride = by_rows;
-  return m;
-}
-
-bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand)
-{
-  return matrix_of(w, a, operand).rows_contiguous;
-}
-
-const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index)
-{
-  const struct tile_operand *o = &a->operand[operand];
-  struct matrix m = matrix_of(w, a, operand);
-  struct swizzle s = w->k->buffers[o->buf].swizzle;
-  bool legal = !s.bits || (s.bits <= 3 && s.base == 3 && s.shift == 3);
-  for (int row = 0; row < m.rows && legal; row++)
-    for (int k = 0; k < 16 && legal; k++) legal = matrix_at(&m, row, k) == matrix_expected(&m, row, k);
-  if (!legal) {
-    err_set(w->e, ERR_TILE, w->k->buffers[o->buf].at, "%%%s: wgmma can not read a matrix that lies so in shared memory",
-            w->k->buffers[o->buf].name);
-    err_hint(w->e, "k or the rows contiguous over a whole swizzle span (16, 32 or 64 elements of 2 bytes with swizzle(1,3,3), "
-                   "(2,3,3), (3,3,3)), 8 rows of a span one after another");
-    return NULL;
-  }
-  static const uint64_t modes[4] = {0, 3, 2, 1}; // by bits of the swizzle: none, 32, 64, 128 bytes
-  uint64_t rest = (uint64_t)(m.leading * 2 >> 4 & 0x3fff) << 16 | (uint64_t)(m.stride * 2 >> 4 & 0x3fff) << 32 | modes[s.bits] << 62;
+  const struct tile_desc *d = &o->desc;
+  uint64_t mode = d->swizzle_bytes == 128 ? 1 : d->swizzle_bytes == 64 ? 2 : d->swizzle_bytes == 32 ? 3 : 0;
+  uint64_t rest = (uint64_t)(d->lead >> 4 & 0x3fff) << 16 | (uint64_t)(d->step >> 4 & 0x3fff) << 32 | mode << 62;
   return arena_printf(w->mem, "mica_matrix(%s, 0x%llxull)", cu_shared(w, o, index, false), (unsigned long long)rest);
 }

@@ -7,7 +7,10 @@
 
 static int block(struct printer *w, int stmt);
 
-static const char *type_name(const struct printer *w, ex x) { return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int"; }
+static const char *type_name(const struct printer *w, ex x)
+{
+  return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int";
+}
 
 // ---- parameters ----
 
@@ -15,7 +18,8 @@ static void buffer_parameter(struct printer *w, int i, struct str *s)
 {
   const struct tile_buffer *b = &w->k->buffers[i];
   w->buffers[i] = cu_name(w, b->name, "t");
-  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda, w->buffers[i]);
+  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
+          w->buffers[i]);
 }
 
 static bool has(const struct tile_kernel *k, enum sem sem)
@@ -32,6 +36,7 @@ static void signature(struct printer *w)
   for (int i = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) buffer_parameter(w, i, &s);
   for (int i = 0; i < k->nparams; i++) {
+    if (ex_is_const(k->params[i])) continue; // declared with one value
     const char *name = cu_name(w, ex_node(w->p->ex, k->params[i])->name, "n");
     cu_var(w, k->params[i], name);
     str_add(&s, "%sint %s", s.n ? ", " : "", name);
@@ -41,14 +46,27 @@ static void signature(struct printer *w)
     w->maps[i] = cu_name(w, arena_printf(w->mem, "%s_map", w->buffers[k->maps[i].buf]), "map");
     str_add(&s, "%sconst __grid_constant__ mica_map %s", s.n ? ", " : "", w->maps[i]);
   }
-  if (k->cluster > 1) cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
-  else cu_line(w, "extern \"C\" __global__ void");
+  if (k->cluster > 1)
+    cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
+  else
+    cu_line(w, "extern \"C\" __global__ void");
   cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
-             has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+          has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
   str_free(&s);
 }
 
 // ---- statements ----
+
+// A coordinate of a group, (tid / d) % s: the remainder is printed where s is a power of two even if the range makes it
+// unnecessary, because the compiler does not know the range and puts bits together where it sees which they are.
+static const char *coordinate(struct printer *w, ex value)
+{
+  const char *text = cu_value(w, value, L_ANY);
+  if (ex_is_const(value) || ex_node(w->p->ex, value)->kind != EX_DIV) return text;
+  struct ex_range r = ex_range(w->p->ex, value);
+  bool mask = r.lo == 0 && r.hi > 0 && !(r.hi & (r.hi + 1)) && r.hi < INT32_MAX;
+  return mask ? arena_printf(w->mem, "(%s) & %lld", text, (long long)r.hi) : text;
+}
 
 static void let(struct printer *w, const struct tile_stmt *st)
 {
@@ -60,7 +78,7 @@ static void let(struct printer *w, const struct tile_stmt *st)
       const struct tile_view *v = &w->k->views[st->view];
       value = cu_element(w, v->buf, v->offset);
     } else
-      value = cu_value(w, st->values[i], L_ANY);
+      value = st->group >= 0 ? coordinate(w, st->values[i]) : cu_value(w, st->values[i], L_ANY);
     const char *name = cu_name(w, ex_node(w->p->ex, var)->name, "v");
     cu_var(w, var, name);
     cu_line(w, "const %s %s = %s;", type_name(w, var), name, value);
@@ -73,6 +91,7 @@ static void allocation(struct printer *w, int buf)
   const char *type = tile_types[b->type].cuda, *name = w->buffers[buf] = cu_name(w, b->name, "t");
   if (b->mem == MEM_RF) {
     cu_line(w, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
+    cu_hold(w, buf);
     return;
   }
   cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
@@ -80,17 +99,18 @@ static void allocation(struct printer *w, int buf)
 
 static int inner_block(struct printer *w, int stmt)
 {
-  int taken = w->ntaken;
+  int taken = w->ntaken, held = w->nheld;
   w->depth++;
   int status = stmt >= 0 ? block(w, stmt) : OK;
   w->depth--;
-  w->ntaken = taken;
+  w->ntaken = taken, w->nheld = held;
   return status;
 }
 
 static int loop(struct printer *w, const struct tile_stmt *st)
 {
-  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT), *step = cu_value(w, st->step, L_ANY);
+  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT),
+             *step = cu_value(w, st->step, L_ANY);
   int taken = w->ntaken;
   const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
   cu_var(w, st->var, name);
@@ -104,6 +124,14 @@ static int loop(struct printer *w, const struct tile_stmt *st)
 
 static int condition(struct printer *w, const struct tile_stmt *st)
 {
+  if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
+    int taken = st->cond != EX_C(0) ? st->body : st->other;
+    if (taken < 0) return OK;
+    cu_line(w, "{");
+    int done = inner_block(w, taken);
+    cu_line(w, "}");
+    return done;
+  }
   cu_line(w, "if (%s) {", cu_value(w, st->cond, L_ANY));
   int status = inner_block(w, st->body);
   if (status == OK && st->other >= 0) {
@@ -152,10 +180,13 @@ static int block(struct printer *w, int stmt)
 
 // ---- the kernel ----
 
-// Of the block and the thread, where the body says it.
-static void identity(struct printer *w, const char *body, const char *name, const char *builtin)
+// Of the block and the thread, where the body says it, and what the compiler may assume of it: with the assumption row
+// softmax has 400 instructions, without 438; attention 881 and 967.
+static void identity(struct printer *w, const char *body, const char *name, const char *builtin, ex size)
 {
-  if (cu_says(body, name)) cu_line(w, "const int %s = %s;", name, builtin);
+  if (!cu_says(body, name)) return;
+  cu_line(w, "const int %s = %s;", name, builtin);
+  if (ex_is_const(size)) cu_line(w, "__builtin_assume(u32(%s) < %lldu);", name, (long long)ex_value(size));
 }
 
 static int kernel(struct printer *w)
@@ -170,7 +201,8 @@ static int kernel(struct printer *w)
   int status = block(w, k->body);
   w->out = out;
   w->depth = 0, cu_line(w, "{"), w->depth = 1;
-  identity(w, str_text(&body), bid, "blockIdx.x"), identity(w, str_text(&body), tid, "threadIdx.x");
+  identity(w, str_text(&body), bid, "blockIdx.x", k->groups[k->grid].size);
+  identity(w, str_text(&body), tid, "threadIdx.x", k->groups[k->threads].size);
   if (cu_says(str_text(&body), w->shared))
     cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
   str_raw(out, str_text(&body), body.n);
@@ -193,7 +225,8 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = cu_name(&w, k->name, "kernel");
-  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
+  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel,
+                              cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);
   int status = kernel(&w);
   arena_close(&mem);

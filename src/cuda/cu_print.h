@@ -16,8 +16,10 @@ struct printer {
   const char **vars;    // by number in the pool: the name in C++, NULL: none yet
   const char **buffers; // by buffer
   int vars_room;
-  const char **maps;    // tensor maps
-  const char *shared;   // the dynamic shared memory
+  const char **maps;  // tensor maps
+  const char *shared; // the dynamic shared memory
+  int *held;          // buffers in scope that wgmma reads or writes in registers
+  int nheld, held_cap;
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
@@ -31,7 +33,22 @@ void cu_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
 void cu_comment(struct printer *w, const char *text); // nothing in the text can end the comment
 
 // ---- cu_ex.c ----
-enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
+enum level {
+  L_ANY,
+  L_SELECT,
+  L_EITHER,
+  L_BOTH,
+  L_OR,
+  L_XOR,
+  L_AND,
+  L_EQUAL,
+  L_LESS,
+  L_SHIFT,
+  L_SUM,
+  L_TERM,
+  L_UNARY,
+  L_ATOM
+};
 struct words { // an expression as text
   const char *text;
   enum level level; // of its outermost operator
@@ -41,20 +58,20 @@ struct words cu_ex(struct printer *w, ex x);
 const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----
-ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // of a piece, before the swizzle
+ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes,
+            int nmodes);                                      // of a piece, before the swizzle
 const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
-const char *cu_descriptor(struct printer *w, const struct tile_atom *a, int operand, ex index);
-bool cu_transposed(struct printer *w, const struct tile_atom *a, int operand);
+const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index);           // of a matrix for wgmma
 ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
 
 // ---- cu_text.c: an instruction's text with its operands ----
 struct piece {
   const struct tile_atom *atom;
-  const ex *modes;             // variables of the loops around it
-  ex index[TILE_OPERANDS];     // of the first element of each operand
-  ex inside[TILE_OPERANDS];    // its guard
-  int step;                    // of a reduction over threads: lane distance
+  const ex *modes;          // variables of the loops around it
+  ex index[TILE_OPERANDS];  // of the first element of each operand
+  ex inside[TILE_OPERANDS]; // its guard
+  int step;                 // of a reduction over threads: lane distance
 };
 // Prints the statement. Inputs that are not inside read as zeros.
 int cu_piece(struct printer *w, const struct piece *q);
@@ -64,5 +81,6 @@ const char *cu_init(struct printer *w, const struct piece *q); // the atom's val
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on
 int cu_atom(struct printer *w, const struct tile_spec *s);
+void cu_hold(struct printer *w, int buf); // a register buffer comes into scope
 
 #endif

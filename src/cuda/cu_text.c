@@ -1,6 +1,6 @@
-// The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each is).
-// C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each once
-// however often it stands there, and then numbered.
+// The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each
+// is). C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each
+// once however often it stands there, and then numbered.
 #include "cuda/cu_print.h"
 
 #include <ctype.h>
@@ -106,7 +106,8 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     if (!m.what) return guarded(w, q, o, type, first);
     if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
     if (m.what == 'a') return cu_shared(w, &a->operand[o], q->index[o], true);
-    if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
+    if (m.what == 'v' && vector)
+      return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
   switch (m.what) {
@@ -133,8 +134,10 @@ static int cxx(struct printer *w, const struct piece *q, const char *text)
     }
     struct mark m = mark_at(text);
     const char *by = cxx_mark(w, q, m);
-    if (!by) status = broken(w, q, text);
-    else str_add(&s, "%s", by);
+    if (!by)
+      status = broken(w, q, text);
+    else
+      str_add(&s, "%s", by);
     text += m.n;
   }
   if (status == OK) cu_line(w, "%s", str_text(&s));
@@ -157,7 +160,10 @@ struct assembly {
   } out, in;
 };
 
-static bool is_output(const struct piece *q, struct mark m) { return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w'); }
+static bool is_output(const struct piece *q, struct mark m)
+{
+  return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w');
+}
 
 static bool reg(struct printer *w, struct side *s, const char *how, char letter, const char *value)
 {
@@ -195,6 +201,14 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
   return true;
 }
 
+static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
+{
+  ex x = o->coord[d];
+  for (int i = 0; i < q->atom->nmodes; i++)
+    x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
+  return x;
+}
+
 static bool operand_mark(struct printer *w, const struct piece *q, struct mark m, struct side *s)
 {
   const struct tile_operand *o = &q->atom->operand[m.operand];
@@ -206,14 +220,11 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
     return reg(w, s, "", 'r', cu_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
   }
   case 'g': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", element(w, q, m.operand, 0)));
-  case 'd': {
-    const char *d = cu_descriptor(w, q->atom, m.operand, q->index[m.operand]);
-    return d && reg(w, s, "", 'l', d);
-  }
+  case 'd': return reg(w, s, "", 'l', cu_descriptor(w, o, q->index[m.operand]));
   case 'm': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", w->maps[o->map]));
   case 'c': {
     for (int i = 0; i < w->k->maps[o->map].rank; i++)
-      if (!int_reg(w, s, o->coord[i])) return false;
+      if (!int_reg(w, s, box_coordinate(w, q, o, i))) return false;
     return true;
   }
   default: return false;
@@ -235,7 +246,7 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
   const struct tile_atom *a = q->atom;
   switch (m.what) {
   case 'n': return ex_is_const(a->arg) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->arg)) : NULL;
-  case 't': return cu_transposed(w, a, m.operand) ? "1" : "0";
+  case 't': return a->operand[m.operand].desc.trans ? "1" : "0";
   case 'N': return arena_printf(w->mem, "%d", a->row->n);
   case 's': return arena_printf(w->mem, "%d", q->step);
   case 'W': return arena_printf(w->mem, "%d", a->lanes);
@@ -256,7 +267,7 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
     if (known) continue;
     struct side *s = is_output(q, m) ? &x->out : &x->in;
     int first = s->n;
-    bool fine = m.operand >= 0 ? operand_mark(w, q, m, s)
+    bool fine = m.operand >= 0  ? operand_mark(w, q, m, s)
                 : m.what == 'b' ? reg(w, s, "", 'r', bytes_inside(w, q))
                 : m.what == 'n' ? int_reg(w, s, q->atom->arg)
                 : m.what == 'B' ? int_reg(w, s, q->atom->barrier)
@@ -289,10 +300,14 @@ static void side_text(const struct side *side, struct str *s)
 // A piece of the string constant of an asm statement.
 static void literal(char c, struct str *s)
 {
-  if (c == '%') str_add(s, "%%%%");
-  else if (c == '"' || c == '\\') str_add(s, "\\%c", c);
-  else if (c == '\n') str_add(s, "\\n");
-  else str_raw(s, &c, 1);
+  if (c == '%')
+    str_add(s, "%%%%");
+  else if (c == '"' || c == '\\')
+    str_add(s, "\\%c", c);
+  else if (c == '\n')
+    str_add(s, "\\n");
+  else
+    str_raw(s, &c, 1);
 }
 
 static int ptx(struct printer *w, const struct piece *q, const char *text, bool effects)
@@ -308,8 +323,10 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
     }
     struct mark m = mark_at(t);
     const char *digits = immediate(w, q, m);
-    if (digits) str_add(&s, "%s", digits);
-    else numbers(x, q, m, &s);
+    if (digits)
+      str_add(&s, "%s", digits);
+    else
+      numbers(x, q, m, &s);
     t += m.n;
   }
   str_add(&s, "\"");
@@ -327,8 +344,7 @@ static int zeros(struct printer *w, const struct piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
-    for (int i = 0, n = elements(q, o); i < n; i++)
-      cu_line(w, "%s = %s{};", element(w, q, o, i), type);
+    for (int i = 0, n = elements(q, o); i < n; i++) cu_line(w, "%s = %s{};", element(w, q, o, i), type);
   }
   return OK;
 }

@@ -1,6 +1,6 @@
-// cuda: tile kernels on NVIDIA GPUs. A lowered kernel (tile/tile.h) becomes CUDA C++ that a person can read, NVRTC makes
-// machine code of it, the driver runs that. Both libraries are looked for when they are needed, so Mica is built and
-// works without CUDA: what needs a missing library says so. docs/tile.md shows the generated code.
+// cuda: tile kernels on NVIDIA GPUs. A lowered kernel (tile/tile.h) becomes CUDA C++ that a person can read, NVRTC
+// makes machine code of it, the driver runs that. Both libraries are looked for when they are needed, so Mica is built
+// and works without CUDA: what needs a missing library says so. docs/tile.md shows the generated code.
 //
 // Glossary
 //   prelude  what generated code is made of: types and inline assembly (prelude.cuh), no header of the vendor, because
@@ -18,12 +18,14 @@
 //   driver.c     the driver's functions; devices, memory, events
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
+//   exec.c       run once; results compared
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
 #include "tile/tile.h"
 
-// ---- cu_print.c ------------------------------------------------------------------------------------------------------
+// ---- cu_print.c
+// ------------------------------------------------------------------------------------------------------
 
 // The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
@@ -36,7 +38,7 @@ struct nvrtc;
 struct cubin {
   const void *bytes; // machine code
   size_t n;
-  const char *ptx, *log; // what it was made of; what the compiler said. Never NULL
+  const char *ptx, *log;  // what it was made of; what the compiler said. Never NULL
   int registers, spilled; // of a thread; bytes stored and loaded because registers were too few. -1: not told
 };
 int nvrtc_open(struct nvrtc **out, struct err *e); // ENV where the library is missing
@@ -48,7 +50,8 @@ int cuda_arch_find(const char *name, int *arch, struct err *e);
 int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
                   struct cubin *out, struct err *e);
 
-// ---- driver.c: a device, its memory, its time ------------------------------------------------------------------------
+// ---- driver.c: a device, its memory, its time
+// ------------------------------------------------------------------------
 
 typedef uint64_t gpu_address;
 struct gpu; // a device with one stream, in which everything happens in order
@@ -67,7 +70,8 @@ int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err
 int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e);
 int gpu_wait(struct gpu *g, struct err *e); // also reports what went wrong in kernels launched before
 
-// ---- launch.c -----------------------------------------------------------------------------------------------------------
+// ---- launch.c
+// -----------------------------------------------------------------------------------------------------------
 
 struct gpu_module;
 struct gpu_kernel; // lives as long as its module
@@ -77,7 +81,8 @@ struct gpu_use {   // what a thread of the kernel takes
 int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, struct err *e);
 void gpu_unload(struct gpu_module *m);
 // `shared`: bytes of dynamic shared memory; `cluster`: blocks of a cluster, 1: none.
-int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out, struct err *e);
+int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out,
+             struct err *e);
 struct gpu_use gpu_use(const struct gpu_kernel *k);
 
 struct gpu_launch {
@@ -103,17 +108,18 @@ struct gpu_map { // CUtensorMap, opaque
 };
 struct gpu_map_shape {
   enum tile_type type;
-  int rank;                        // 1 to 5, the fastest dimension first
-  uint64_t size[5], stride[5];     // elements; bytes, stride[0] is not used
-  uint32_t box[5];                 // elements
-  int swizzle_bytes;               // 0, 32, 64, 128
+  int rank;                    // 1 to 5, the fastest dimension first
+  uint64_t size[5], stride[5]; // elements; bytes, stride[0] is not used
+  uint32_t box[5];             // elements
+  int swizzle_bytes;           // 0, 32, 64, 128
 };
 int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, struct gpu_map *out, struct err *e);
 
-// ---- bind.c --------------------------------------------------------------------------------------------------------------
+// ---- bind.c
+// --------------------------------------------------------------------------------------------------------------
 
-// The arguments and the extent of a launch; `kernel` is left to the caller. `sizes`: values of k->params; `buffers`: one
-// address for each of k->buffers, looked at where the buffer is in global memory. What is returned lives in mem.
+// The arguments and the extent of a launch; `kernel` is left to the caller. `sizes`: values of k->params; `buffers`:
+// one address for each of k->buffers, looked at where the buffer is in global memory. What is returned lives in mem.
 int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
               const int64_t *sizes, const gpu_address *buffers, struct gpu_launch *out, struct err *e);
 // A lowered kernel as code on the device.
@@ -129,6 +135,20 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
                  const struct tile_kernel *k, struct cuda_ready *out, struct err *e);
 // Elements of a global buffer at these sizes; -1 when they are more than memory can hold.
 int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
-                          const int64_t *sizes);
+                      const int64_t *sizes);
+
+// ---- exec.c
+// --------------------------------------------------------------------------------------------------------------
+
+// Runs it once. host[i], bytes[i]: memory for k->buffers[i] where that is global, copied there and, where it is
+// written, back.
+int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e);
+struct cuda_difference {
+  int64_t other, first; // elements that differ in their bits, the first of them or -1
+  double a, b;          // its values
+  double relative;      // norm of a - b over that of b
+};
+struct cuda_difference cuda_compare(enum tile_type t, const void *a, const void *b, int64_t n);
 
 #endif

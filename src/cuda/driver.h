@@ -33,8 +33,14 @@ struct cu_config { // CUlaunchConfig
 };
 _Static_assert(sizeof(struct cu_attribute) == 72, "as in cuda.h");
 _Static_assert(sizeof(struct cu_config) == 56 && offsetof(struct cu_config, stream) == 32, "as in cuda.h");
-enum { CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 };      // of launch attributes
-enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DYNAMIC_SHARED = 8, CU_FUNC_ODD_CLUSTERS = 14 };
+enum { CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 }; // of launch attributes
+enum {
+  CU_FUNC_THREADS = 0,
+  CU_FUNC_LOCAL = 3,
+  CU_FUNC_REGISTERS = 4,
+  CU_FUNC_DYNAMIC_SHARED = 8,
+  CU_FUNC_ODD_CLUSTERS = 14
+};
 
 // FUNCTION(field, symbol, parameters)
 #define CU_FUNCTIONS                                                                                                   \

@@ -44,7 +44,8 @@ static const struct {
 };
 
 static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
+static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]",
+                                              "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
                                               "/opt/cuda/lib64/libnvrtc.so.1[23]"};
 
 static const struct {
@@ -68,14 +69,17 @@ int cuda_arch_find(const char *name, int *arch, struct err *e)
   return e->status;
 }
 
+// Once loaded it stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.
+enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+
 static void *library(void)
 {
   void *so = NULL;
-  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], HOW);
   for (size_t i = 0; i < COUNT(library_folders) && !so; i++) {
     glob_t found = {0};
     if (!glob(library_folders[i], 0, NULL, &found))
-      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], RTLD_NOW | RTLD_LOCAL);
+      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], HOW);
     globfree(&found);
   }
   return so;
@@ -118,8 +122,8 @@ void nvrtc_version(const struct nvrtc *r, int *major, int *minor)
 }
 
 // Text or bytes of the program, by a pair of its functions; "" where there is none.
-static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
-                  size_t *n)
+static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *),
+                  int (*get)(nvrtc_program, char *), size_t *n)
 {
   *n = 0;
   if (size(p, n) || !*n) return arena_strdup(mem, "");
@@ -134,7 +138,8 @@ static int told(const char *log, const char *words, bool after)
   int sum = -1;
   for (const char *at = log; (at = strstr(at, words)); at++) {
     const char *number = at;
-    if (after) number += strlen(words);
+    if (after)
+      number += strlen(words);
     else
       while (number > log && strchr("0123456789", number[-1])) number--;
     sum = MAX(sum, 0) + atoi(number);
@@ -145,13 +150,14 @@ static int told(const char *log, const char *words, bool after)
 static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch,
                struct cubin *out, struct err *e)
 {
-  const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17",
-                                 "--ptxas-options=-v", "--diag-suppress=177"}; // 177: a variable is not used
+  const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17", "--ptxas-options=-v",
+                                 "--diag-suppress=177"}; // 177: a variable is not used
   size_t n;
   int bad = r->compile(p, (int)COUNT(options), options);
   out->log = take(mem, p, r->log_size, r->log, &n);
   if (bad) {
-    err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad), out->log);
+    err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad),
+            out->log);
     err_hint(e, "look at the source with `mica tile emit`; if Mica made it from a legal kernel, please report it");
     return e->status;
   }

@@ -18,6 +18,16 @@ template <class T> MICA T mica_to(float x);
 template <class T, class U> MICA T mica_bits(U x) { return *(const T *)&x; }
 template <class T> MICA T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }
 template <class T> MICA T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
+template <int N> MICA void mica_hold(float (&x)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+f"(x[i]) : : "memory");
+}
+template <class T, int N> MICA void mica_hold(T (&x)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i += 4 / sizeof(T)) asm volatile("" : "+r"(mica_as<u32>(x[i])) : : "memory");
+}
 MICA u32 mica_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 MICA u64 mica_matrix(u32 a, u64 rest) { return rest | (a & 0x3ffff) >> 4; }
 MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }

@@ -41,7 +41,9 @@ static void homes(struct access *x)
     bool there = peer->v[l] >= 0 && peer->v[l] < s->cluster;
     if (there) x->home[l] = &s->ctas[peer->v[l]];
     if (there && x->home[l]->left) continue;
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), there ? "shared memory of block %lld of the cluster, which has ended" : "shared memory of block %lld of a cluster of %d",
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
+           there ? "shared memory of block %lld of the cluster, which has ended"
+                 : "shared memory of block %lld of a cluster of %d",
            (long long)peer->v[l], s->cluster);
     x->mask &= ~(1u << l);
   }
@@ -55,8 +57,8 @@ static void bounds(struct access *x, int64_t size)
   EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
   for (bad &= x->mask; bad; bad &= bad - 1) {
     int l = __builtin_ctz(bad);
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x), (long long)(x->at[l] / x->op->bytes),
-           x->op->buffer->name, (long long)(size / x->op->bytes));
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x),
+           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes));
     x->mask &= ~(1u << l);
   }
 }
@@ -70,8 +72,9 @@ static void aligned(struct access *x, int64_t base)
   EACH
   {
     if (!(x->mask >> l & 1) || !((base + x->at[l]) & by)) continue;
-    report(x->w, x->a, SIM_ALIGN, access_lane(x, l), "%s %d bytes at byte %lld of %%%s, which is not a multiple of %lld", verb(x), x->bytes,
-           (long long)x->at[l], x->op->buffer->name, (long long)by + 1);
+    report(x->w, x->a, SIM_ALIGN, access_lane(x, l),
+           "%s %d bytes at byte %lld of %%%s, which is not a multiple of %lld", verb(x), x->bytes, (long long)x->at[l],
+           x->op->buffer->name, (long long)by + 1);
     x->mask &= ~(1u << l);
   }
 }
@@ -90,14 +93,9 @@ bool access_reach(struct access *x)
 void access_check(struct access *x)
 {
   if (!access_reach(x)) return;
-  if (x->op->mem == MEM_GL) shadow_global(x);
-  else shadow_shared(x);
+  if (x->op->mem == MEM_GL)
+    shadow_global(x);
+  else
+    shadow_shared(x);
   count_access(x);
-}
-
-uint8_t *access_data(const struct access *x, int lane)
-{
-  const struct sim *s = x->w->s;
-  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[lane];
-  return x->home[lane]->shared + s->sh[x->op->buf].offset + x->at[lane];
 }

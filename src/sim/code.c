@@ -1,6 +1,7 @@
-// Integer expressions over the lanes of a warp. Each node of the pool becomes a slot once; a slot is computed when it is asked
-// for and stays valid until its latest variable, the one whose definition stands last in the text, is set again. Others
-// that it depends on can not change without that one: where a name is in scope, so is everything around it.
+// Integer expressions over the lanes of a warp. Each node of the pool becomes a slot once; a slot is computed when it
+// is asked for and stays valid until its latest variable, the one whose definition stands last in the text, is set
+// again. Others that it depends on can not change without that one: where a name is in scope, so is everything around
+// it.
 #include "sim/machine.h"
 
 // ---- compiling ----

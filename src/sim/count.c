@@ -1,7 +1,8 @@
 // What makes kernels slow: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
 //
-// Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp, with
-// 16 bytes by quarters. What is above the least number of wavefronts are conflicts. Global memory moves sectors of 32 bytes.
+// Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp,
+// with 16 bytes by quarters. What is above the least number of wavefronts are conflicts. Global memory moves sectors of
+// 32 bytes.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
@@ -36,9 +37,24 @@ static void shared(const struct access *x)
   }
 }
 
+// Lanes side by side, or all at one place.
+static bool regular(const struct access *x, int64_t *end)
+{
+  int64_t apart = 0, moved = 0;
+  EACH apart |= x->at[l] ^ (x->at[0] + (int64_t)l * x->bytes), moved |= x->at[l] ^ x->at[0];
+  *end = x->at[0] + (moved ? LANES : 1) * (int64_t)x->bytes;
+  return x->mask == FULL && (!apart || !moved);
+}
+
 static void global(const struct access *x)
 {
   struct sim_counts *c = &x->w->s->r->counts;
+  int64_t last;
+  if (regular(x, &last)) {
+    c->sectors += ((last - 1) >> 5) - (x->at[0] >> 5) + 1;
+    c->sectors_least += (last - x->at[0] + 31) / 32;
+    return;
+  }
   int64_t seen[64];
   int n = 0, bytes = 0;
   memset(seen, 0xff, sizeof seen);
@@ -52,7 +68,7 @@ static void global(const struct access *x)
       *slot = s;
     }
   }
-  c->sectors += n, c->sectors_least += (bytes + 31) / 32;
+  c->sectors += n, c->sectors_least += MIN(n, (bytes + 31) / 32); // lanes may share a sector
 }
 
 void count_access(const struct access *x)
@@ -60,12 +76,27 @@ void count_access(const struct access *x)
   struct sim_counts *c = &x->w->s->r->counts;
   int width = __builtin_ctz((unsigned)x->bytes);
   c->bytes[x->op->mem][x->write][MIN(width, SIM_WIDTHS - 1)] += (int64_t)__builtin_popcount(x->mask) * x->bytes;
-  if (x->op->mem == MEM_SH) shared(x);
-  else global(x);
+  if (x->op->mem == MEM_SH)
+    shared(x);
+  else
+    global(x);
+}
+
+static void unwritten(struct sim *s)
+{
+  for (int b = 0; b < s->k->nbuffers; b++) {
+    const struct gbuf *g = &s->gl[b];
+    if (s->k->buffers[b].mem != MEM_GL || g->init || !s->k->buffers[b].written) continue;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i << g->shift < g->bytes; i++)
+      if (!g->cells[i].write) bytes += MIN((int64_t)1 << g->shift, g->bytes - (i << g->shift));
+    s->r->counts.unwritten += bytes / tile_types[s->k->buffers[b].type].bytes;
+  }
 }
 
 void count_finish(struct sim *s)
 {
+  unwritten(s);
   struct sim_counts *c = &s->r->counts;
   int nrows;
   const struct instr *rows = instr_rows(&nrows);
@@ -102,6 +133,7 @@ void sim_print_counts(const struct sim_report *r, struct str *out)
       }
   for (int v = 0; v < 2; v++)
     if (c->bulk_bytes[v]) line(out, v ? "TMA stores" : "TMA loads", c->bulk_bytes[v], "bytes");
+  if (c->unwritten) line(out, "outputs that nothing has written", c->unwritten, "elements");
   line(out, "sectors of global memory", c->sectors, "");
   line(out, "  more than the least", c->sectors - c->sectors_least, "");
   line(out, "wavefronts of shared memory", c->wavefronts, "");

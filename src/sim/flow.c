@@ -1,5 +1,5 @@
-// A lowered kernel as a row of steps with jumps, and its specs as compiled atoms: expressions become slots, layouts inside a
-// fragment or a tile become tables of offsets. Bodies of decomposed specs are inlined.
+// A lowered kernel as a row of steps with jumps, and its specs as compiled atoms: expressions become slots, layouts
+// inside a fragment or a tile become tables of offsets. Bodies of decomposed specs are inlined.
 #include "sim/machine.h"
 
 static int add_step(struct sim *s, struct step x)
@@ -100,7 +100,8 @@ static int atom_error(struct sim *s, const struct sim_atom *a, const char *what)
 
 static int atom_add(struct sim *s, const struct tile_spec *spec, struct loc at)
 {
-  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) = (struct sim_atom){.spec = spec, .t = spec->atom, .at = at, .arg = -1, .barrier = -1};
+  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) =
+      (struct sim_atom){.spec = spec, .t = spec->atom, .at = at, .arg = -1, .barrier = -1};
   struct sim_atom *a = &s->atoms[s->natoms - 1];
   const struct tile_atom *t = a->t;
   a->number = s->natoms - 1;
@@ -128,7 +129,8 @@ static int value_add(struct sim *s, const struct tile_stmt *t)
   *o = (struct tile_operand){.view = t->view, .buf = v->buf, .offset = v->offset, .map = -1};
   atom->operand[0] = *o, atom->nin = 1;
   PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) =
-      (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1, .number = s->natoms};
+      (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1};
+  s->atoms[s->natoms - 1].number = s->natoms - 1;
   struct sim_operand *op = &s->atoms[s->natoms - 1].op[0];
   op->t = &atom->operand[0];
   operand_address(s, op, t->view, v->buf);
@@ -223,5 +225,10 @@ int flow_compile(struct sim *s)
   s->var_pos = NEWS(s->mem, int, s->nvars + 1);
   if (block(s, s->k->body)) return s->status;
   add_step(s, (struct step){.kind = STEP_END});
+  if (s->natoms * TILE_OPERANDS > UINT16_MAX)
+    return s->status = err_set(s->e, ERR_LIMIT, s->k->at, "more than 16000 specs without a body");
+  s->site_buf = NEWS(s->mem, int, s->natoms *TILE_OPERANDS + 1);
+  for (int i = 0; i < s->natoms; i++)
+    for (int o = 0; o < s->atoms[i].n; o++) s->site_buf[i * TILE_OPERANDS + o] = s->atoms[i].op[o].buf;
   return OK;
 }

@@ -1,6 +1,6 @@
-// Groups of asynchronous copies: cp.async and bulk copies of a warp, products of a warpgroup. A group has a clock; copies are
-// done when somebody has waited for their group or a later one. What cp.async has copied is then known to the lane that
-// copied it, and to others after a barrier.
+// Groups of asynchronous copies: cp.async and bulk copies of a warp, products of a warpgroup. A group has a clock;
+// copies are done when somebody has waited for their group or a later one. What cp.async has copied is then known to
+// the lane that copied it, and to others after a barrier.
 #include "sim/machine.h"
 
 void sync_open(struct warp *w, struct groups *g)
@@ -59,7 +59,9 @@ enum go sem_bulk_commit(struct warp *w, const struct sim_atom *a)
 
 enum go sem_bulk_wait(struct warp *w, const struct sim_atom *a)
 {
-  sync_bump(&w->known.all[w->bulk.agent], EPOCH(wait_for(w, a, &w->bulk), WHOLE));
+  bool all = w->active == w->lanes;
+  if (!all) sync_some(w);
+  sync_bump(all ? &w->known.all[w->bulk.agent] : &w->some.all[w->bulk.agent], EPOCH(wait_for(w, a, &w->bulk), WHOLE));
   return GO_ON;
 }
 
@@ -73,8 +75,10 @@ enum go sem_wgmma_fence(struct warp *w, const struct sim_atom *a)
 
 enum go sem_wgmma_commit(struct warp *w, const struct sim_atom *a)
 {
+  struct quad *q = &w->cta->quad[w->number / 4];
   walk_collective(w, a);
-  push(&w->wgmma, w->wgmma.used ? w->cta->quad[w->number / 4].clock : 0, w->active);
+  push(&w->wgmma, q->clock, w->active);
+  q->open = false;
   return GO_ON;
 }
 

@@ -7,10 +7,14 @@ enum { ROOM = 16 * LANES * 8 };
 static int source(const char *op, int lane, int first, int width, int64_t n)
 {
   int64_t at = lane - first;
-  if (!strcmp(op, "bfly")) at ^= n;
-  else if (!strcmp(op, "up")) at -= n;
-  else if (!strcmp(op, "down")) at += n;
-  else at = n;
+  if (!strcmp(op, "bfly"))
+    at ^= n;
+  else if (!strcmp(op, "up"))
+    at -= n;
+  else if (!strcmp(op, "down"))
+    at += n;
+  else
+    at = n;
   return at < 0 || at >= width ? lane : first + (int)at;
 }
 

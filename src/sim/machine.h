@@ -1,24 +1,25 @@
 // The machine inside the interpreter; see sim.h for the glossary and the files.
 //
-// A block is a set of warps that run one after another, each until it has to wait. A warp executes steps: the statements of
-// the kernel in a row, with jumps. Its 32 lanes go in lockstep under a mask; a loop lasts until no lane is left in it.
+// A block is a set of warps that run one after another, each until it has to wait. A warp executes steps: the
+// statements of the kernel in a row, with jumps. Its 32 lanes go in lockstep under a mask; a loop lasts until no lane
+// is left in it.
 //
-// Order. Clocks are drawn from one counter of the run, so an epoch says the agent's clock and, by its size, the block too:
-// what is older than the start of the block does not exist in shared memory. A warp's knowledge holds, for its own agent,
-// what all of its lanes know of one another, which is what happened before its last barrier.
+// Order. Clocks are drawn from one counter of the run, so an epoch says the agent's clock and, by its size, the block
+// too: what is older than the start of the block does not exist in shared memory. A warp's knowledge holds, for its own
+// agent, what all of its lanes know of one another, which is what happened before its last barrier.
 #ifndef MICA_SIM_MACHINE_H
 #define MICA_SIM_MACHINE_H
 
+#include "sim/compiled.h"
 #include "sim/number.h"
-#include "sim/sim.h"
 
 #include <string.h>
 
 enum {
-  LANES = 32,
   MOST_WARPS = 32,
-  LANE_BITS = 6, // of an epoch; lane 63: all lanes at once
-  WHOLE = 63,
+  LANE_BITS = 6, // of an epoch
+  WHOLE = 63,    // lane of an epoch: all lanes at once
+  STORED = 62,   // the same, of a store
   NAMED = 16,    // barriers of a block
   PARTIAL = 8,   // remembered barriers of parts of a warp
   PENDING = 8,   // register ranges of a buffer that wgmma still uses
@@ -27,83 +28,18 @@ enum {
 #define FULL UINT32_MAX
 #define EPOCH(clock, lane) ((uint32_t)(clock) << LANE_BITS | (uint32_t)(lane))
 
-struct vec { // an integer a lane
-  int64_t v[LANES];
-  bool uniform; // the same in all lanes; v is filled all the same
-};
-
-// ---- the program, compiled ----
-
-enum { SLOT_CONST = -1 };
-struct slot { // an expression
-  int kind;   // enum ex_kind or SLOT_CONST
-  int n;
-  const int *arg;
-  const struct vec **got; // room for the values of the arguments
-  const int64_t *coef;
-  int64_t c;
-  int var;    // EX_VAR
-  int latest; // the variable defined last of those it depends on; -1: none
-};
-
-enum step_kind { STEP_LET, STEP_VALUE, STEP_ALLOC, STEP_FOR, STEP_TEST, STEP_NEXT, STEP_IF, STEP_ELSE, STEP_ENDIF, STEP_ATOM, STEP_END };
-struct step {
-  enum step_kind kind;
-  const struct tile_stmt *stmt;
-  int jump;        // where to go when no lane is left; NEXT: to its TEST
-  int nvars;       // LET
-  const int *vars; // LET, VALUE, loops
-  const int *slots;// LET: definitions. FOR: from; TEST: to; NEXT: step. IF: condition
-  int atom;        // ATOM, VALUE
-};
-
-struct sim_guard {
-  int value, limit, stride[TILE_MODES];
-};
-struct sim_operand {
-  const struct tile_operand *t;
-  const struct tile_buffer *buffer;
-  enum tile_type type;
-  enum tile_mem mem;
-  int buf, bytes;         // of an element
-  int offset, stride[TILE_MODES], peer; // slots; peer -1: the block's own memory
-  int nguards;
-  struct sim_guard guard[TILE_DIMS];
-  int coord[TILE_DIMS], coord_stride[TILE_DIMS][TILE_MODES]; // of a box in global memory
-  int ninner;
-  const int32_t *inner;   // fragments, tiles: offsets of their elements
-  bool written;           // an output
-};
-enum go { GO_ON, GO_WAIT, GO_AGAIN }; // done; done, but wait; wait, then do it
-struct warp;
-struct sim_atom {
-  const struct tile_atom *t;
-  const struct tile_spec *spec;
-  struct loc at;
-  int number, n, nout;    // in sim.atoms; operands
-  struct sim_operand op[TILE_OPERANDS];
-  int arg, barrier;       // slots; -1 none
-  enum go (*run)(struct warp *w, const struct sim_atom *a);
-  int nmembers;           // threads of the group: their numbers without the group's offset
-  const int *member;
-  int group;              // slot of the group's offset
-  const int32_t *tv[TILE_OPERANDS]; // collective: where value v of thread t is in the tile, [v * threads + t]
-  int64_t issued;
-};
-
 // ---- memory ----
 
-struct gcell { // of a global buffer that the kernel writes
-  uint32_t write, read;    // epochs; 0: never
-  int32_t wblock, rblock;  // clusters; rblock -1: more than one
+struct gcell {          // of a global buffer that the kernel writes
+  uint32_t write, read; // epochs of the last; 0: never
   uint16_t wagent, ragent;
-  uint16_t site;           // the atom and operand that wrote
-  bool atomic, shared_read; // the last write; several warps have read since
+  uint16_t site;     // the atom and operand that wrote
+  bool atomic, many; // the last write; clusters before this one have read too
 };
 struct gbuf {
   uint8_t *data;
   int64_t bytes;
-  int shift;           // log2 of the granule
+  int shift; // log2 of the granule
   bool init;
   struct gcell *cells; // NULL: nothing to check
 };
@@ -123,14 +59,16 @@ struct shadow { // of a block's shared memory
   uint16_t *agent, *site;
   uint8_t *atomic;
   uint32_t **reads; // an agent: epochs of its last read; NULL: none ever
-  int nreaders;
+  int nreaders, nlive;
   int *reader;      // agents with reads
+  uint32_t *latest; // of an agent's reads
+  int *live;        // readers that the present store has to look at
 };
 
 // ---- waiting ----
 
-// Vector clocks: what happened before; what of it the async proxy may see; what of it a fence has made visible to the GPU.
-// They lie behind one another and are joined as one.
+// Vector clocks: what happened before; what of it the async proxy may see; what of it a fence has made visible to the
+// GPU. They lie behind one another and are joined as one.
 struct known {
   uint32_t *all, *async, *gpu;
 };
@@ -139,8 +77,7 @@ struct gather { // a barrier that warps arrive at
   int threads;  // arrived
   uint32_t phase;
   struct known acc, done;
-  int atom;     // of the first to arrive
-  uint64_t who; // warps, bit by number
+  int atom; // of the first to arrive
 };
 struct mbar {
   bool init, fenced; // fenced: the async proxy knows of the initialization
@@ -158,7 +95,7 @@ struct groups {
   int agent;
   uint32_t clock; // of the open group
   int n;
-  bool used;      // the open group has copies
+  bool used; // the open group has copies
   struct group g[GROUPS];
 };
 enum wait_kind { WAIT_NONE, WAIT_GATHER, WAIT_MBAR, WAIT_DONE };
@@ -168,7 +105,7 @@ struct wait {
   struct mbar *mbar;
   uint32_t phase; // GATHER: wait while the phase is this; MBAR: the parity waited for
   int atom;
-  bool joins;     // takes over the knowledge of the barrier
+  bool joins; // takes over the knowledge of the barrier
 };
 
 enum { KIND_WARP, KIND_CP, KIND_WGMMA, KIND_BULK, KINDS };
@@ -183,7 +120,7 @@ struct warp {
   int pc, depth, cap;
   struct frame *frames;
   struct wait wait;
-  bool again;              // the wait before an atom is over
+  bool again; // the wait before an atom is over
   // expressions
   struct vec *values, *vars;   // of slots and variables
   uint64_t *stamp, *var_stamp; // a slot is valid while its stamp is that of its latest variable
@@ -194,28 +131,35 @@ struct warp {
   // order
   uint32_t clock;
   struct known known;
+  struct known some;   // what only some lanes know, who have waited for it alone, until the warp's next barrier
+  uint32_t some_lanes; // 0: nothing
   struct groups cp, bulk, wgmma;
-  int begun;               // groups of products, of those of its warpgroup
-  uint32_t cpdone;         // copies of these epochs are done, each for its own lane
+  uint32_t cpdone; // copies of these epochs are done, each for its own lane
   int npartial;
-  struct { uint32_t lanes, clock; } partial[PARTIAL];
-  uint32_t regfence;       // wgmma.fence count
+  struct {
+    uint32_t lanes, clock;
+  } partial[PARTIAL];
+  uint32_t regfence; // wgmma.fence count
   uint32_t cluster_phase;
 };
 struct pending {
   int n;
-  struct { int lo, hi; uint32_t clock; bool write; } range[PENDING];
-  bool dirty;              // written since the last wgmma.fence by something else
+  struct {
+    int lo, hi;
+    uint32_t clock;
+    bool write;
+  } range[PENDING];
+  bool dirty; // written since the last wgmma.fence by something else
 };
 
 struct quad { // a warpgroup: its products are issued by all four warps together and complete for all
   struct gather gather;
-  int begun;      // groups of products
-  uint32_t clock; // of the newest
+  bool open;      // products since the last commit
+  uint32_t clock; // of the open group, or the last
 };
 struct cta {
   struct sim *s;
-  int rank;      // in the cluster
+  int rank; // in the cluster
   int64_t number;
   uint8_t *shared;
   struct shadow shadow;
@@ -255,6 +199,7 @@ struct sim {
   int nsteps, step_cap, natoms, atom_cap;
   struct step *steps;
   struct sim_atom *atoms;
+  int *site_buf; // buffer of an atom's operand, [atom * TILE_OPERANDS + operand]
   // geometry
   int64_t nblocks;
   int nthreads, nwarps, cluster, nmbars, nagents;
@@ -264,13 +209,17 @@ struct sim {
   struct rbuf *rf;
   int64_t shared_bytes, ncells, reg_bytes;
   int nmarks;
-  int *mbar_of;  // shared byte / 8 -> mbarrier, -1
-  uint32_t time; // the last clock
-  uint32_t start;// epoch at which the cluster's blocks began
+  int *mbar_of;     // shared byte / 8 -> mbarrier, -1
+  uint32_t time;    // the last clock
+  uint32_t start;   // epoch at which the cluster's blocks began
+  uint32_t *starts; // the same of all clusters so far
+  int nstarts;
   uint64_t stamps;
   struct cta *ctas;
   struct gather cluster_gather;
-  struct { int size[TILE_DIMS], stride[TILE_DIMS]; } *maps; // slots of tensor maps
+  struct {
+    int size[TILE_DIMS], stride[TILE_DIMS];
+  } * maps; // slots of tensor maps
   int nchannels, channel_cap;
   struct channel **channels;
   struct taken *taken; // by the running cluster
@@ -312,7 +261,7 @@ void walk_place(const struct walk *it, int operand, struct place *p);
 // `width` elements a lane, [width][LANES]; the result may be the registers themselves. tmp: 32 * 32 * 8 bytes.
 const void *walk_load(const struct walk *it, int operand, int width, void *tmp);
 void walk_store(const struct walk *it, int operand, int width, const void *values);
-bool walk_collective(struct warp *w, const struct sim_atom *a); // are all threads of the group here? reports
+bool walk_collective(struct warp *w, const struct sim_atom *a);          // are all threads of the group here? reports
 uint32_t walk_group(struct warp *w, const struct sim_atom *a, int lane); // lanes of the group of this lane
 
 // ---- access.c, shadow.c ----
@@ -321,34 +270,40 @@ struct access {
   const struct sim_atom *a;
   const struct sim_operand *op;
   bool write, atomic;
-  int bytes;             // a lane
-  uint32_t mask;         // lanes; cleared where the access can not be made
-  int64_t at[LANES];     // bytes from the start of the buffer
+  int bytes;               // a lane
+  uint32_t mask;           // lanes; cleared where the access can not be made
+  int64_t at[LANES];       // bytes from the start of the buffer
   struct cta *home[LANES]; // shared memory
-  int agent;             // who
+  int agent;               // who
   uint32_t clock;
-  bool async;            // through the async proxy
-  bool whole;            // by all lanes together
-  int one;               // -1, or the one lane that does all of it: `at` are then pieces, not lanes
+  bool async; // through the async proxy
+  bool whole; // by all lanes together
+  int one;    // -1, or the one lane that does all of it: `at` are then pieces, not lanes
 };
 static inline int access_lane(const struct access *x, int piece) { return x->one < 0 ? piece : x->one; }
 void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int operand, int bytes);
 void access_elements(struct access *x, const struct place *p); // element offsets -> bytes, swizzled
 bool access_reach(struct access *x);                           // peers, alignment, bounds; false: no lane is left
 void access_check(struct access *x);                           // that, the shadow, the counts
-uint8_t *access_data(const struct access *x, int lane);
 void shadow_shared(struct access *x);
 void shadow_global(struct access *x);
 bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane);
 int shadow_kind(const struct sim *s, int agent); // KIND_..., KINDS for an mbarrier
 void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96]);
 
+static inline uint8_t *access_data(const struct access *x, int piece)
+{
+  const struct sim *s = x->w->s;
+  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[piece];
+  return x->home[piece]->shared + s->sh[x->op->buf].offset + x->at[piece];
+}
+
 // ---- regs.c ----
 void *regs_at(struct warp *w, const struct sim_operand *op, int64_t element); // [LANES]; checked by those below
 bool regs_read(struct warp *w, const struct sim_atom *a, int o, int64_t element, int n, uint32_t mask);
 bool regs_write(struct warp *w, const struct sim_atom *a, int o, int64_t element, int n, uint32_t mask);
 void regs_alloc(struct warp *w, int buf);
-void regs_done(struct warp *w, uint32_t clock); // wgmma groups up to this are complete
+void regs_done(struct warp *w, uint32_t clock);                        // wgmma groups up to this are complete
 void regs_blend(void *to, const void *from, int bytes, uint32_t mask); // LANES elements
 
 // ---- sync.c ----
@@ -356,34 +311,23 @@ void sync_tick(struct warp *w);
 void sync_warp(struct warp *w, uint32_t lanes); // lanes of the warp know one another
 void sync_join(const struct sim *s, struct known to, struct known from);
 bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go); // are the four warps of the warpgroup here?
-void sync_open(struct warp *w, struct groups *g);  // a copy begins in the open group
+void sync_open(struct warp *w, struct groups *g);                      // a copy begins in the open group
 void sync_bump(uint32_t *to, uint32_t epoch);
 void sync_publish(struct warp *w, struct known to); // what w knows goes into `to`
-void sync_take(struct warp *w, struct known from);
+void sync_take(struct warp *w, struct known from);  // the active lanes get to know it
+void sync_some(struct warp *w);                     // the next things are known to the active lanes alone
 bool sync_ready(struct warp *w);
 void sync_clear(struct sim *s, struct known k); // to the start of the block
-void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, bool reads); // an atomic in global memory
+void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,
+               bool reads);                                             // an atomic in global memory
 bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w hear of it from that cluster?
 struct known sync_known(struct sim *s);
 
-// ---- groups.c ---- and others: the functions that semantics.c names
-#define SEMANTICS(X)                                                                                                    \
-  X(MOVE, sem_move) X(CP_ASYNC, sem_cp_async) X(RED, sem_atomic) X(ATOM, sem_atomic)                                     \
-  X(LDMATRIX, sem_ldmatrix) X(STMATRIX, sem_stmatrix) X(MMA, sem_mma) X(WGMMA, sem_wgmma)                                \
-  X(FMA, sem_fma) X(UNARY, sem_unary) X(BINARY, sem_binary) X(INIT, sem_init) X(REDUCE, sem_reduce)                      \
-  X(SHFL, sem_shfl) X(REDUCE_WARP, sem_reduce_warp)                                                                      \
-  X(TMA_LOAD, sem_tma_load) X(TMA_STORE, sem_tma_store) X(TMA_RED, sem_tma_store)                                        \
-  X(MBAR_INIT, sem_mbar_init) X(MBAR_ARRIVE, sem_mbar_arrive) X(MBAR_EXPECT, sem_mbar_expect)                            \
-  X(MBAR_WAIT, sem_mbar_wait) X(CP_MBAR_ARRIVE, sem_cp_mbar_arrive)                                                      \
-  X(BARRIER, sem_barrier) X(SYNCWARP, sem_syncwarp)                                                                      \
-  X(CLUSTER_ARRIVE, sem_cluster_arrive) X(CLUSTER_WAIT, sem_cluster_wait)                                                \
-  X(CP_COMMIT, sem_cp_commit) X(CP_WAIT, sem_cp_wait) X(BULK_COMMIT, sem_bulk_commit) X(BULK_WAIT, sem_bulk_wait)        \
-  X(WGMMA_FENCE, sem_wgmma_fence) X(WGMMA_COMMIT, sem_wgmma_commit) X(WGMMA_WAIT, sem_wgmma_wait)                        \
-  X(FENCE_ASYNC, sem_fence_async) X(FENCE_BLOCK, sem_nothing) X(FENCE_GPU, sem_fence_gpu)                                \
-  X(FENCE_MBAR_INIT, sem_fence_mbar) X(SETMAXNREG, sem_collective) X(GRID_WAIT, sem_nothing) X(GRID_TRIGGER, sem_nothing)
-#define X(id, name) enum go name(struct warp *w, const struct sim_atom *a);
-SEMANTICS(X)
-#undef X
+// ---- the functions of semantics.def, in move.c, point.c, lanes.c, mma.c, wgmma.c, tma.c, mbar.c, sync.c, groups.c
+// ----
+#define SEMANTIC(id, name) enum go name(struct warp *w, const struct sim_atom *a);
+#include "sim/semantics.def"
+#undef SEMANTIC
 
 // ---- mbar.c ----
 struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane); // initialized; NULL: reported
@@ -398,7 +342,8 @@ void count_finish(struct sim *s);
 void point_binary(int op, enum tile_type t, const void *a, const void *b, void *out); // enum binary_op, LANES elements
 
 // ---- mma.c ----
-void mma_product(int m, int n, int k, const float *a, const float *b, float *c); // c[m + M n] += a[m + M k] b[n + N k]; M 8 or 16
+void mma_product(int m, int n, int k, const float *a, const float *b,
+                 float *c); // c[m + M n] += a[m + M k] b[n + N k]; M 8 or 16
 
 // ---- report.c ----
 void report(struct warp *w, const struct sim_atom *a, enum sim_class c, int lane, const char *fmt, ...) PRINTF(5, 6);

@@ -1,5 +1,5 @@
-// mbarriers: a phase is over when all arrivals that were announced have come and all bytes that were announced are copied.
-// The object lives beside shared memory, by the address of its eight bytes.
+// mbarriers: a phase is over when all arrivals that were announced have come and all bytes that were announced are
+// copied. The object lives beside shared memory, by the address of its eight bytes.
 #include "sim/machine.h"
 
 // Addresses of the lanes of the mask; what can not be reached is reported and leaves x->mask.
@@ -28,7 +28,8 @@ static struct mbar *usable(struct access *x, int lane)
   if (!b->init)
     report(x->w, x->a, SIM_BARRIER, lane, "uses %%%s[%lld], which nothing has initialized", x->op->buffer->name, i);
   else if (!shadow_ordered(x, b->agent, b->epoch, lane))
-    report(x->w, x->a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization", x->op->buffer->name, i);
+    report(x->w, x->a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization",
+           x->op->buffer->name, i);
   return b->init ? b : NULL;
 }
 
@@ -43,7 +44,9 @@ static void initialize(struct access *x, int lane, int64_t count)
 {
   struct warp *w = x->w;
   struct mbar *b = at(x, lane);
-  if (b->init) report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name, (long long)(x->at[lane] / 8));
+  if (b->init)
+    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name,
+           (long long)(x->at[lane] / 8));
   if (count < 1) report(w, x->a, SIM_BARRIER, lane, "a count of %lld", (long long)count);
   b->init = true, b->fenced = false;
   b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
@@ -77,6 +80,7 @@ bool mbar_ready(const struct mbar *b, uint32_t parity) { return (b->phase & 1) !
 static void publish(struct warp *w, struct mbar *b, bool copies)
 {
   sync_join(w->s, b->acc, w->known);
+  if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, b->acc, w->some);
   sync_bump(&b->acc.all[w->agent], EPOCH(w->clock, WHOLE));
   sync_bump(&b->acc.all[w->cp.agent], copies ? EPOCH(w->cp.clock, WHOLE) : w->cpdone);
 }
@@ -94,8 +98,11 @@ static void arrive(struct warp *w, const struct sim_atom *a, const int64_t *byte
     if (b != last) publish(w, b, copies);
     last = b;
     if (bytes) b->tx += bytes[lane];
-    if (b->pending) b->pending--;
-    else report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase", (long long)b->count);
+    if (b->pending)
+      b->pending--;
+    else
+      report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase",
+             (long long)b->count);
     uint32_t phase = b->phase;
     settle(w, b);
     if (b->phase != phase) last = NULL;

@@ -1,6 +1,7 @@
-// Instructions of a warp on matrices: ldmatrix, stmatrix, mma. Where each value lies is the row's thread-value layout. A product
-// of fp16 or bf16 numbers is exact in fp32; sums are in fp32, in the order of k, each rounded to nearest (tensor cores keep
-// a few digits more or less within an instruction); a 16-bit accumulator is rounded once an instruction.
+// Instructions of a warp on matrices: ldmatrix, stmatrix, mma. Where each value lies is the row's thread-value layout.
+// A product of fp16 or bf16 numbers is exact in fp32; sums are in fp32, in the order of k, each rounded to nearest
+// (tensor cores keep a few digits more or less within an instruction); a 16-bit accumulator is rounded once an
+// instruction.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
@@ -22,7 +23,8 @@ static uint8_t *fragment(const struct walk *it, int o, int i, bool write)
   struct place p;
   walk_place(it, o, &p);
   int64_t e = p.at[0] + op->inner[i];
-  bool good = write ? regs_write(it->w, it->a, o, e, 1, it->w->active) : regs_read(it->w, it->a, o, e, 1, it->w->active);
+  bool good =
+      write ? regs_write(it->w, it->a, o, e, 1, it->w->active) : regs_read(it->w, it->a, o, e, 1, it->w->active);
   return good ? regs_at(it->w, op, e) : NULL;
 }
 
@@ -33,7 +35,7 @@ static void rows(const struct walk *it, int o, bool write, struct access *x)
   walk_place(it, o, &p);
   access_init(x, it->w, it->a, o, 16), access_elements(x, &p);
   if (n < 4) x->mask &= (1u << 8 * n) - 1;
-  x->write = write, x->whole = !write;
+  x->write = write, x->whole = true;
   access_check(x);
 }
 
@@ -101,27 +103,31 @@ static void scatter_tile(const struct walk *it, int o, const struct team *t, con
     for (int j = 0; to && j < t->threads; j++) {
       float x = tile[tv[i * t->threads + j]];
       uint16_t h = op->type == TT_F16 ? num_to_half(x) : num_to_bf16(x);
-      if (op->type == TT_F32) memcpy(to + 4 * t->lane[j], &x, 4);
-      else memcpy(to + 2 * t->lane[j], &h, 2);
+      if (op->type == TT_F32)
+        memcpy(to + 4 * t->lane[j], &x, 4);
+      else
+        memcpy(to + 2 * t->lane[j], &h, 2);
     }
   }
 }
 
 // c[m + M n] += a[m + M k] b[n + N k]
-#define PRODUCT(M)                                                                                                      \
-  static void product_##M(int n, int depth, const float *restrict a, const float *restrict b, float *restrict c)        \
-  {                                                                                                                     \
-    for (int j = 0; j < n; j++)                                                                                         \
-      for (int k = 0; k < depth; k++)                                                                                   \
-        for (int i = 0; i < M; i++) c[M * j + i] += a[M * k + i] * b[n * k + j];                                        \
+#define PRODUCT(M)                                                                                                     \
+  static void product_##M(int n, int depth, const float *restrict a, const float *restrict b, float *restrict c)       \
+  {                                                                                                                    \
+    for (int j = 0; j < n; j++)                                                                                        \
+      for (int k = 0; k < depth; k++)                                                                                  \
+        for (int i = 0; i < M; i++) c[M * j + i] += a[M * k + i] * b[n * k + j];                                       \
   }
 PRODUCT(16)
 PRODUCT(8)
 
 void mma_product(int m, int n, int k, const float *a, const float *b, float *c)
 {
-  if (m == 16) product_16(n, k, a, b, c);
-  else product_8(n, k, a, b, c);
+  if (m == 16)
+    product_16(n, k, a, b, c);
+  else
+    product_8(n, k, a, b, c);
 }
 
 static void multiply(const struct walk *it, const struct team *t)

@@ -4,13 +4,14 @@
 enum { ROOM = 32 * LANES };
 #define EACH for (int l = 0; l < LANES; l++)
 
+// Between two memories it is a load and a store.
 enum go sem_move(struct warp *w, const struct sim_atom *a)
 {
-  int width = a->t->width;
+  int width = a->t->width, times = a->op[0].mem != MEM_RF && a->op[1].mem != MEM_RF ? 2 : 1;
   uint8_t buffer[ROOM];
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     walk_store(&it, 0, width, walk_load(&it, 1, width, buffer));
-    w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width;
+    w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width * times;
   }
   return GO_ON;
 }
@@ -32,8 +33,10 @@ static void copy_piece(const struct walk *it)
   EACH
   {
     if (!(y.mask >> l & 1)) continue;
-    if (x.mask >> l & 1) memcpy(access_data(&y, l), access_data(&x, l), (size_t)bytes);
-    else memset(access_data(&y, l), 0, (size_t)bytes);
+    if (x.mask >> l & 1)
+      memcpy(access_data(&y, l), access_data(&x, l), (size_t)bytes);
+    else
+      memset(access_data(&y, l), 0, (size_t)bytes);
   }
 }
 

@@ -1,6 +1,6 @@
-// Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants. Operators are
-// computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the result;
-// on integers in 64 bits.
+// Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants.
+// Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
+// result; on integers in 64 bits.
 #include "sim/machine.h"
 
 #include <math.h>
@@ -8,23 +8,23 @@
 enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
 #define EACH for (int l = 0; l < LANES; l++)
 
-#define UNARY_OP(id, name, value)                                                                                       \
-  static void un_##id(const double *in, double *out)                                                                    \
-  {                                                                                                                     \
-    EACH                                                                                                                \
-    {                                                                                                                   \
-      double x = in[l];                                                                                                 \
-      out[l] = value;                                                                                                   \
-    }                                                                                                                   \
+#define UNARY_OP(id, name, value)                                                                                      \
+  static void un_##id(const double *in, double *out)                                                                   \
+  {                                                                                                                    \
+    EACH                                                                                                               \
+    {                                                                                                                  \
+      double x = in[l];                                                                                                \
+      out[l] = value;                                                                                                  \
+    }                                                                                                                  \
   }
-#define BINARY_OP(id, name, value)                                                                                      \
-  static void bi_##id(const double *a, const double *b, double *out)                                                    \
-  {                                                                                                                     \
-    EACH                                                                                                                \
-    {                                                                                                                   \
-      double x = a[l], y = b[l];                                                                                        \
-      out[l] = value;                                                                                                   \
-    }                                                                                                                   \
+#define BINARY_OP(id, name, value)                                                                                     \
+  static void bi_##id(const double *a, const double *b, double *out)                                                   \
+  {                                                                                                                    \
+    EACH                                                                                                               \
+    {                                                                                                                  \
+      double x = a[l], y = b[l];                                                                                       \
+      out[l] = value;                                                                                                  \
+    }                                                                                                                  \
   }
 #include "tile/pointwise.def"
 #undef UNARY_OP
@@ -50,7 +50,7 @@ static int64_t integer(int op, int64_t x, int64_t y)
   if (op == BI_ADD) return (int64_t)((uint64_t)x + (uint64_t)y);
   if (op == BI_SUB) return (int64_t)((uint64_t)x - (uint64_t)y);
   if (op == BI_MUL) return (int64_t)((uint64_t)x * (uint64_t)y);
-  if (op == BI_DIV) return y ? (y == -1 ? (int64_t)-(uint64_t)x : x / y) : 0;
+  if (op == BI_DIV) return y ? (y == -1 ? (int64_t) - (uint64_t)x : x / y) : 0;
   if (op == BI_MIN) return MIN(x, y);
   return op == BI_MAX ? MAX(x, y) : x < y;
 }
@@ -70,10 +70,13 @@ void point_binary(int op, enum tile_type t, const void *a, const void *b, void *
   }
 }
 
-static void worked(struct warp *w, int64_t elements, int64_t flops)
+// `width` elements a lane computed; those that come from memory or go there are moved besides.
+static void worked(struct warp *w, const struct sim_atom *a, int width, int64_t flops)
 {
-  int64_t lanes = __builtin_popcount(w->active);
-  w->s->r->counts.elements += lanes * elements, w->s->r->counts.flops += lanes * flops;
+  int64_t lanes = __builtin_popcount(w->active), moved = 0;
+  for (int i = 0; i < a->n; i++) moved += a->op[i].mem != MEM_RF;
+  if (a->op[0].mem != MEM_RF && a->t->row->sum) moved++;
+  w->s->r->counts.elements += lanes * width * (1 + moved), w->s->r->counts.flops += lanes * flops;
 }
 
 static size_t row_bytes(const struct sim_operand *op) { return (size_t)op->bytes * LANES; }
@@ -87,7 +90,7 @@ enum go sem_init(struct warp *w, const struct sim_atom *a)
   for (int i = 0; i < width; i++) num_store(a->op[0].type, value, buffer + (size_t)i * row_bytes(&a->op[0]));
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     walk_store(&it, 0, width, buffer);
-    worked(w, width, 0);
+    worked(w, a, width, 0);
   }
   return GO_ON;
 }
@@ -116,7 +119,7 @@ enum go sem_unary(struct warp *w, const struct sim_atom *a)
     for (int i = 0; i < width; i++)
       apply_unary(a->t->op, from->type, x + (size_t)i * row_bytes(from), to->type, out + (size_t)i * row_bytes(to));
     walk_store(&it, 0, width, out);
-    worked(w, width, a->t->op == UN_CAST ? 0 : width);
+    worked(w, a, width, a->t->op == UN_CAST ? 0 : width);
   }
   return GO_ON;
 }
@@ -128,9 +131,10 @@ enum go sem_binary(struct warp *w, const struct sim_atom *a)
   size_t row = row_bytes(&a->op[0]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     const uint8_t *x = walk_load(&it, 1, width, in[0]), *y = walk_load(&it, 2, width, in[1]);
-    for (int i = 0; i < width; i++) point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
+    for (int i = 0; i < width; i++)
+      point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
     walk_store(&it, 0, width, out);
-    worked(w, width, width);
+    worked(w, a, width, width);
   }
   return GO_ON;
 }
@@ -152,13 +156,14 @@ enum go sem_fma(struct warp *w, const struct sim_atom *a)
   uint8_t in[3][ROOM];
   size_t row = row_bytes(&a->op[0]), narrow = row_bytes(&a->op[1]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
-    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]), *z = walk_load(&it, 0, width, in[0]);
+    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]),
+                  *z = walk_load(&it, 0, width, in[0]);
     uint8_t sum[ROOM];
     memcpy(sum, z, row * (size_t)width);
     for (int i = 0; i < width; i++)
       multiply_add(a, x + (size_t)i * narrow, y + (size_t)i * narrow, sum + (size_t)i * row);
     walk_store(&it, 0, width, sum);
-    worked(w, width, 2 * width);
+    worked(w, a, width, 2 * width);
   }
   return GO_ON;
 }
@@ -178,7 +183,7 @@ enum go sem_reduce(struct warp *w, const struct sim_atom *a)
     apply_unary(UN_CAST, from->type, x, to->type, wide);
     point_binary(a->t->op, to->type, acc, wide, acc);
     if (last) walk_store(&it, 0, 1, acc);
-    worked(w, 1, 1);
+    worked(w, a, 1, 1);
   }
   return GO_ON;
 }

@@ -25,7 +25,8 @@ void report(struct warp *w, const struct sim_atom *a, enum sim_class c, int lane
     e->times++;
     return;
   }
-  struct sim_error e = {.class = c, .at = a->at, .block = w->cta->number, .thread = w->number * LANES + lane, .times = 1};
+  struct sim_error e = {
+      .class = c, .at = a->at, .block = w->cta->number, .thread = w->number * LANES + lane, .times = 1};
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(e.text, sizeof e.text, fmt, ap);

@@ -1,8 +1,11 @@
-// A run: the kernel is compiled to steps, memory and shadows are laid out, and the clusters of the grid run one after another.
+// A run: the kernel is compiled to steps, memory and shadows are laid out, and the clusters of the grid run one after
+// another.
 //
-// A granule of shadow memory is as wide as the narrowest access of the kernel to that memory: buffers that share bytes of shared
-// memory have one width.
+// A granule of shadow memory is as wide as the narrowest access of the kernel to that memory: buffers that share bytes
+// of shared memory have one width.
 #include "sim/machine.h"
+
+#include <time.h>
 
 static int fail(struct sim *s, const char *fmt, const char *what)
 {
@@ -20,7 +23,8 @@ static int64_t with_params(struct sim *s, ex x)
   return ex_eval(s->p->ex, x, vars);
 }
 
-int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out, struct err *e)
+int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf,
+                 int64_t *out, struct err *e)
 {
   struct arena mem = {0};
   const struct sim_input in = {.params = params};
@@ -36,8 +40,10 @@ static int geometry(struct sim *s)
   for (int i = 0; i < k->nparams; i++) {
     if (ex_is_const(k->params[i])) continue;
     const struct ex_node *n = ex_node(s->p->ex, k->params[i]);
-    if (s->in->params[i] < n->range.lo || s->in->params[i] > n->range.hi || (n->multiple > 1 && s->in->params[i] % n->multiple))
-      return fail(s, "%s is outside the range that the kernel declares, or not a multiple of what it declares", n->name);
+    if (s->in->params[i] < n->range.lo || s->in->params[i] > n->range.hi ||
+        (n->multiple > 1 && s->in->params[i] % n->multiple))
+      return fail(s, "%s is outside the range that the kernel declares, or not a multiple of what it declares",
+                  n->name);
   }
   s->nblocks = with_params(s, k->groups[k->grid].size);
   s->nthreads = (int)with_params(s, k->groups[k->threads].size);
@@ -45,7 +51,8 @@ static int geometry(struct sim *s)
   s->nwarps = (s->nthreads + LANES - 1) / LANES;
   if (!k->lowered) return fail(s, "kernel %s was not lowered", k->name);
   if (s->nthreads < 1 || s->nwarps > MOST_WARPS) return fail(s, "%s: a block has 1 to 1024 threads", k->name);
-  if (s->nblocks < 1 || s->nblocks % s->cluster || s->cluster > 16) return fail(s, "%s: the grid is no whole number of clusters", k->name);
+  if (s->nblocks < 1 || s->nblocks % s->cluster || s->cluster > 16)
+    return fail(s, "%s: the grid is no whole number of clusters", k->name);
   return OK;
 }
 
@@ -62,7 +69,9 @@ static int narrowest(const struct sim *s, int buf)
       bool vector = s->atoms[i].t->row && s->atoms[i].t->width > 0 && op->mem == s->k->buffers[buf].mem;
       int bytes = op->bytes;
       const struct instr *row = s->atoms[i].t->row;
-      const struct instr_operand *want = !row ? NULL : o < s->atoms[i].nout ? &row->out[o] : &row->in[o - s->atoms[i].nout];
+      const struct instr_operand *want = !row                   ? NULL
+                                         : o < s->atoms[i].nout ? &row->out[o]
+                                                                : &row->in[o - s->atoms[i].nout];
       if (vector && want && want->kind == OPND_VECTOR) bytes = s->atoms[i].t->width * op->bytes;
       if (want && (want->kind == OPND_ROW || want->kind == OPND_MATRIX)) bytes = 16;
       if (want && want->kind == OPND_BOX && op->mem == MEM_SH) bytes = 16;
@@ -81,7 +90,8 @@ static int global_memory(struct sim *s)
     if (n == s->in->nbuffers) return fail(s, "%s: too few buffers are given", s->k->name);
     const struct sim_buffer *given = &s->in->buffers[n++];
     struct gbuf *g = &s->gl[b];
-    *g = (struct gbuf){.data = given->data, .bytes = (int64_t)given->bytes, .init = given->written, .shift = narrowest(s, b)};
+    *g = (struct gbuf){
+        .data = given->data, .bytes = (int64_t)given->bytes, .init = given->written, .shift = narrowest(s, b)};
     if (buf->written || !g->init) g->cells = NEWS(s->mem, struct gcell, (g->bytes >> g->shift) + 1);
   }
   return OK;
@@ -116,16 +126,20 @@ static void shared_memory(struct sim *s)
   s->shared_bytes = (k->shared_bytes + 15) / 16 * 16;
   for (int b = 0; b < k->nbuffers; b++)
     if (k->buffers[b].mem == MEM_SH)
-      s->sh[b] = (struct sbuf){.offset = k->buffers[b].offset, .bytes = k->buffers[b].bytes, .base = k->buffers[b].offset, .shift = narrowest(s, b)};
+      s->sh[b] = (struct sbuf){.offset = k->buffers[b].offset,
+                               .bytes = k->buffers[b].bytes,
+                               .base = k->buffers[b].offset,
+                               .shift = narrowest(s, b)};
   merge(s);
-  // A component begins at its base; bytes there have the same cell in all of its buffers. One cell a byte and shift is a
-  // safe distance: components do not share bytes.
+  // A component begins at its base; bytes there have the same cell in all of its buffers. One cell a byte and shift is
+  // a safe distance: components do not share bytes.
   for (int b = 0; b < k->nbuffers; b++)
     if (k->buffers[b].mem == MEM_SH) s->sh[b].cell = s->sh[b].base;
   s->ncells = s->shared_bytes + 16;
   s->mbar_of = NEWS(s->mem, int, s->shared_bytes / 8 + 1);
   for (int b = 0; b < k->nbuffers; b++)
-    for (int64_t i = 0; k->buffers[b].mem == MEM_SH && k->buffers[b].type == TT_MBAR && i < k->buffers[b].bytes / 8; i++)
+    for (int64_t i = 0; k->buffers[b].mem == MEM_SH && k->buffers[b].type == TT_MBAR && i < k->buffers[b].bytes / 8;
+         i++)
       s->mbar_of[k->buffers[b].offset / 8 + i] = s->nmbars++;
 }
 
@@ -153,7 +167,10 @@ static void maps(struct sim *s)
 
 // ---- blocks ----
 
-static void gather_new(struct sim *s, struct gather *g) { *g = (struct gather){.acc = sync_known(s), .done = sync_known(s)}; }
+static void gather_new(struct sim *s, struct gather *g)
+{
+  *g = (struct gather){.acc = sync_known(s), .done = sync_known(s)};
+}
 
 static void warp_new(struct sim *s, struct cta *c, int number)
 {
@@ -169,7 +186,7 @@ static void warp_new(struct sim *s, struct cta *c, int number)
   w->regs = arena_alloc(s->mem, (size_t)s->reg_bytes + 1);
   w->marks = NEWS(s->mem, uint32_t, s->nmarks + 1);
   w->pending = NEWS(s->mem, struct pending, s->k->nbuffers + 1);
-  w->known = sync_known(s);
+  w->known = sync_known(s), w->some = sync_known(s);
 }
 
 static void cta_new(struct sim *s, int rank)
@@ -190,6 +207,7 @@ static void cta_new(struct sim *s, int rank)
   h->agent = NEWS(s->mem, uint16_t, s->ncells), h->site = NEWS(s->mem, uint16_t, s->ncells);
   h->atomic = NEWS(s->mem, uint8_t, s->ncells);
   h->reads = NEWS(s->mem, uint32_t *, s->nagents), h->reader = NEWS(s->mem, int, s->nagents);
+  h->latest = NEWS(s->mem, uint32_t, s->nagents), h->live = NEWS(s->mem, int, s->nagents);
 }
 
 static void copies_new(struct groups *g) { g->n = 0, g->used = false; }
@@ -214,7 +232,7 @@ static void warp_reset(struct warp *w)
   memset(w->pending, 0, sizeof *w->pending * (size_t)s->k->nbuffers);
   w->active = w->lanes, w->pc = 0, w->depth = 0, w->again = false;
   w->wait.kind = WAIT_NONE;
-  w->npartial = 0, w->regfence = 0, w->begun = 0, w->cluster_phase = 0, w->cpdone = s->start;
+  w->npartial = 0, w->regfence = 0, w->cluster_phase = 0, w->cpdone = s->start, w->some_lanes = 0;
   copies_new(&w->cp), copies_new(&w->bulk), copies_new(&w->wgmma);
   sync_clear(s, w->known);
   w->clock = ++s->time;
@@ -223,8 +241,8 @@ static void warp_reset(struct warp *w)
 static void cta_reset(struct sim *s, struct cta *c, int64_t number)
 {
   c->number = number, c->left = s->nwarps;
-  for (int i = 0; i < NAMED; i++) c->named[i].threads = 0, c->named[i].who = 0;
-  for (int i = 0; i < MOST_WARPS / 4; i++) c->quad[i].gather.threads = 0, c->quad[i].begun = 0;
+  for (int i = 0; i < NAMED; i++) c->named[i].threads = 0;
+  for (int i = 0; i < MOST_WARPS / 4; i++) c->quad[i].gather.threads = 0, c->quad[i].open = false;
   for (int i = 0; i < s->nmbars; i++) c->mbars[i].init = false, c->mbars[i].agent = -1;
   for (int i = 0; i < s->nwarps; i++) warp_reset(&c->warps[i]);
 }
@@ -232,7 +250,7 @@ static void cta_reset(struct sim *s, struct cta *c, int64_t number)
 static void run_blocks(struct sim *s)
 {
   for (int64_t b = 0; b < s->nblocks && !s->stopped; b += s->cluster) {
-    s->start = EPOCH(s->time, WHOLE);
+    s->start = s->starts[s->nstarts++] = EPOCH(s->time, WHOLE);
     s->ntaken = 0;
     s->cluster_gather.threads = 0;
     for (int c = 0; c < s->cluster; c++) cta_reset(s, &s->ctas[c], b + c);
@@ -241,10 +259,17 @@ static void run_blocks(struct sim *s)
   }
 }
 
+static double cpu_seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
             struct sim_report *out, struct err *e)
 {
-  double began = now_seconds();
+  double began = cpu_seconds();
   *out = (struct sim_report){0};
   struct arena own = {0};
   struct sim *s = NEW(&own, struct sim);
@@ -255,16 +280,19 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     maps(s);
     s->nagents = s->cluster * (s->nwarps * KINDS + s->nmbars);
     gather_new(s, &s->cluster_gather);
+    s->starts = NEWS(s->mem, uint32_t, s->nblocks / s->cluster + 1);
     s->ctas = NEWS(s->mem, struct cta, s->cluster);
     for (int c = 0; c < s->cluster; c++) cta_new(s, c);
     run_blocks(s);
+    if (in->stop && *in->stop) s->status = err_set(e, ERR_STOPPED, k->at, "the run of %s was stopped", k->name);
     count_finish(s);
   }
   // What the report points to moves to the caller's memory.
   if (out->nerrors) out->errors = arena_copy(mem, out->errors, sizeof *out->errors * (size_t)out->nerrors);
-  if (out->counts.nrows) out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
+  if (out->counts.nrows)
+    out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
   int status = s->status;
   arena_close(&own);
-  out->seconds = now_seconds() - began;
+  out->seconds = cpu_seconds() - began;
   return status;
 }

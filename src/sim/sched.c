@@ -1,5 +1,6 @@
-// Warps of a cluster in turn, each until it waits. When none can go on and some have not ended, they never will: the error says
-// who stands where. It is a divergent barrier where the missing threads have ended or wait at another barrier of the block.
+// Warps of a cluster in turn, each until it waits. When none can go on and some have not ended, they never will: the
+// error says who stands where. It is a divergent barrier where the missing threads have ended or wait at another
+// barrier of the block.
 #include "sim/machine.h"
 
 static bool turn(struct sim *s, bool *left)
@@ -68,7 +69,8 @@ static void deadlock(struct sim *s)
       describe(s, w, &text);
     }
   if (barriers)
-    report(first, &s->atoms[first->wait.atom], SIM_DIVERGENT, 0, "not all threads of the group come to this barrier: %s", str_text(&text));
+    report(first, &s->atoms[first->wait.atom], SIM_DIVERGENT, 0,
+           "not all threads of the group come to this barrier: %s", str_text(&text));
   else
     report(first, &s->atoms[first->wait.atom], SIM_DEADLOCK, 0, "nothing can go on: %s", str_text(&text));
   str_free(&text);

@@ -4,9 +4,9 @@
 sem_fn sem_find(enum sem sem)
 {
   static const sem_fn table[] = {
-#define X(id, name) [SEM_##id] = name,
-      SEMANTICS(X)
-#undef X
+#define SEMANTIC(id, name) [SEM_##id] = name,
+#include "sim/semantics.def"
+#undef SEMANTIC
   };
   return (size_t)sem < COUNT(table) ? table[sem] : NULL;
 }

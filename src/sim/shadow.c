@@ -1,13 +1,12 @@
-// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds them
-// (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for each block of
-// a cluster; what is older than the block does not exist. A global buffer that the kernel writes has cells too, which say
-// from which cluster an access came: blocks are ordered only by what they tell one another through atomics.
+// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds
+// them (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for
+// each block of a cluster; what is older than the block does not exist. A global buffer that the kernel writes has
+// cells too, which say from which cluster an access came: blocks are ordered only by what they tell one another through
+// atomics.
 //
-// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and tensor-core
-// instructions order no memory (PTX, memory consistency model).
+// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and
+// tensor-core instructions order no memory (PTX, memory consistency model).
 #include "sim/machine.h"
-
-#define EACH for (int l = 0; l < LANES; l++)
 
 int shadow_kind(const struct sim *s, int agent)
 {
@@ -20,7 +19,7 @@ void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
   static const char *const what[KINDS + 1] = {"", "cp.async of ", "wgmma of ", "a bulk copy of ", "a TMA load"};
   if (kind == KINDS)
     snprintf(out, 96, "%s", what[kind]);
-  else if (lane == WHOLE || kind == KIND_WGMMA)
+  else if (lane >= STORED || kind == KIND_WGMMA)
     snprintf(out, 96, "%swarp %d", what[kind], warp);
   else
     snprintf(out, 96, "%sthread %d", what[kind], warp * LANES + lane);
@@ -36,20 +35,26 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   int l = (int)(epoch & WHOLE);
   lane = access_lane(x, lane);
   if (epoch <= w->known.all[agent]) return true;
+  if (!x->whole && w->some_lanes >> lane & 1 && epoch <= w->some.all[agent]) return true;
   if (agent == w->agent) {
     if (l == WHOLE || (!x->whole && l == lane)) return true;
     for (int i = 0; i < w->npartial && !x->whole; i++)
-      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1)) return true;
+      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1))
+        return true;
     return false;
   }
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
 }
 
-static const char *site_place(const struct sim *s, int site, int64_t *line)
+// What all lanes have read together none of them can disturb; what they have stored together none has stored itself.
+static int stamp_lane(const struct access *x, int piece)
 {
-  const struct sim_atom *a = &s->atoms[site / TILE_OPERANDS];
-  *line = a->at.line;
-  return a->op[site % TILE_OPERANDS].buffer->name;
+  return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE;
+}
+
+static uint16_t site_of(const struct access *x)
+{
+  return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
 }
 
 static void conflict(struct access *x, int lane, int agent, uint32_t epoch, const char *did, int site)
@@ -57,29 +62,37 @@ static void conflict(struct access *x, int lane, int agent, uint32_t epoch, cons
   const struct sim *s = x->w->s;
   char who[96], line[40] = "";
   shadow_who(s, agent, epoch, who);
-  int64_t at;
-  if (site >= 0) site_place(s, site, &at), snprintf(line, sizeof line, " (line %lld)", (long long)at);
+  if (site >= 0) snprintf(line, sizeof line, " (line %d)", s->atoms[site / TILE_OPERANDS].at.line);
   bool mine = shadow_kind(s, x->agent) != KIND_WARP, async = shadow_kind(s, agent) != KIND_WARP;
-  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s", mine ? "asynchronously " : "",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who, did, line,
-         async ? "nothing has waited for that" : "no barrier is between");
+  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s",
+         mine ? "asynchronously " : "", x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes),
+         x->op->buffer->name, who, did, line, async ? "nothing has waited for that" : "no barrier is between");
 }
 
 static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
 {
   char who[96];
   shadow_who(x->w->s, agent, epoch, who);
-  report(x->w, x->a, SIM_FENCE, access_lane(x, lane), "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
+  report(x->w, x->a, SIM_FENCE, access_lane(x, lane),
+         "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
          x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
 }
 
 static bool fenced(const struct access *x, int agent, uint32_t epoch)
 {
   int kind = shadow_kind(x->w->s, agent);
-  return !x->async || kind == KIND_BULK || kind == KINDS || epoch <= x->w->known.async[agent];
+  if (!x->async || kind == KIND_BULK || kind == KINDS || epoch <= x->w->known.async[agent]) return true;
+  return x->w->some_lanes && epoch <= x->w->some.async[agent];
 }
 
 // ---- shared memory ----
+
+// What nearly every access is: after one by this lane, or by another before the last barrier.
+static inline bool plain(const struct access *x, uint32_t epoch, int agent, uint32_t lane)
+{
+  if (x->async || x->whole || epoch <= x->w->s->start) return false;
+  return epoch <= x->w->known.all[agent] || (agent == x->w->agent && (epoch & WHOLE) == lane);
+}
 
 static uint32_t *column(struct sim *s, struct shadow *h, int agent)
 {
@@ -97,7 +110,8 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
   uint32_t epoch = h->write[c];
   if (epoch <= s->start) {
     if (needs)
-      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing in this block has written",
+      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
+             "reads element %lld of %%%s, which nothing in this block has written",
              (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name);
     return !needs;
   }
@@ -111,18 +125,18 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
     unfenced(x, lane, agent, epoch);
     return false;
   }
-  int64_t line;
-  const char *name = needs ? site_place(s, h->site[c], &line) : NULL;
-  if (!needs || name == x->op->buffer->name) return true;
-  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, where the bytes are what was written to %%%s",
-         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, name);
+  int buf = s->site_buf[h->site[c]];
+  if (!needs || buf == x->op->buf) return true;
+  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
+         "reads element %lld of %%%s, where the bytes are what was written to %%%s",
+         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->k->buffers[buf].name);
   return false;
 }
 
 static bool saw_reads(struct access *x, struct shadow *h, int64_t c, int lane)
 {
-  for (int i = 0; i < h->nreaders; i++) {
-    int agent = h->reader[i];
+  for (int i = 0; i < h->nlive; i++) {
+    int agent = h->live[i];
     uint32_t epoch = h->reads[agent][c];
     if (epoch <= x->w->known.all[agent] || shadow_ordered(x, agent, epoch, lane)) continue;
     conflict(x, lane, agent, epoch, "reads", -1);
@@ -133,53 +147,81 @@ static bool saw_reads(struct access *x, struct shadow *h, int64_t c, int lane)
 
 static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int lane)
 {
-  const struct sbuf *b = &x->w->s->sh[x->op->buf];
+  const struct sim *s = x->w->s;
+  const struct sbuf *b = &s->sh[x->op->buf];
   int64_t from = b->offset + x->at[lane] - b->base;
   int64_t c = b->cell + (from >> b->shift), end = b->cell + ((from + x->bytes - 1) >> b->shift);
-  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
+  uint32_t epoch = EPOCH(x->clock, stamp_lane(x, lane));
   bool good = true;
-  uint16_t site = (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
+  uint16_t site = site_of(x);
   for (; c <= end; c++) {
-    if (good) good = saw_write(x, h, c, lane, !x->write || x->atomic);
+    bool quick = x->write ? h->write[c] <= s->start || plain(x, h->write[c], h->agent[c], epoch & WHOLE)
+                          : plain(x, h->write[c], h->agent[c], epoch & WHOLE) && s->site_buf[h->site[c]] == x->op->buf;
+    if (good && (!quick || x->atomic)) good = saw_write(x, h, c, lane, !x->write || x->atomic);
     if (!x->write) {
       mine[c] = epoch;
       continue;
     }
-    if (good && h->nreaders) good = saw_reads(x, h, c, lane);
+    if (good && h->nlive) good = saw_reads(x, h, c, lane);
     h->write[c] = epoch, h->agent[c] = (uint16_t)x->agent, h->site[c] = site, h->atomic[c] = x->atomic;
   }
+}
+
+// The column of a reader; for a writer, the readers of whom not all that they have read is known to be over.
+static uint32_t *enter(struct access *x, struct shadow *h)
+{
+  if (!x->write) {
+    uint32_t *mine = column(x->w->s, h, x->agent);
+    h->latest[x->agent] = EPOCH(x->clock, WHOLE);
+    return mine;
+  }
+  h->nlive = 0;
+  for (int i = 0; i < h->nreaders; i++)
+    if (h->latest[h->reader[i]] > x->w->known.all[h->reader[i]]) h->live[h->nlive++] = h->reader[i];
+  return NULL;
 }
 
 void shadow_shared(struct access *x)
 {
   struct cta *last = NULL;
   uint32_t *mine = NULL;
-  EACH
-  {
-    if (!(x->mask >> l & 1)) continue;
+  for (uint32_t m = x->mask; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
     struct cta *c = x->home[l];
-    if (c != last) {
-      last = c;
-      if (!x->write) mine = column(x->w->s, &c->shadow, x->agent);
-    }
+    if (c != last) mine = enter(x, &c->shadow);
+    last = c;
     shared_lane(x, &c->shadow, mine, l);
   }
 }
 
 // ---- global memory ----
 
-static void other_block(struct access *x, int lane, int cluster, const char *did, int site)
+// Clocks grow from cluster to cluster, so that an epoch says which one it was.
+static int cluster_of(const struct sim *s, uint32_t epoch)
 {
-  int64_t line = 0;
-  if (site >= 0) site_place(x->w->s, site, &line);
-  struct sim *s = x->w->s;
-  report(x->w, x->a, SIM_RACE, access_lane(x, lane), "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name,
-         s->cluster > 1 ? "cluster" : "block", cluster, did);
+  int lo = 0, hi = s->nstarts - 1;
+  while (lo < hi) {
+    int mid = (lo + hi + 1) / 2;
+    if (s->starts[mid] < epoch)
+      lo = mid;
+    else
+      hi = mid - 1;
+  }
+  return lo;
 }
 
-static bool global_write(struct access *x, const struct gcell *c, int lane, int cluster, bool needs, bool init)
+static void other_block(struct access *x, int lane, int cluster, const char *did)
 {
+  const struct sim *s = x->w->s;
+  report(x->w, x->a, SIM_RACE, access_lane(x, lane),
+         "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks", x->write ? "writes" : "reads",
+         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->cluster > 1 ? "cluster" : "block", cluster,
+         did);
+}
+
+static bool global_write(struct access *x, const struct gcell *c, int lane, bool needs, bool init)
+{
+  const struct sim *s = x->w->s;
   if (!c->write) {
     if (needs && !init)
       report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing has written",
@@ -187,9 +229,10 @@ static bool global_write(struct access *x, const struct gcell *c, int lane, int 
     return !needs || init;
   }
   if (x->atomic && c->atomic) return true;
-  if (c->wblock != cluster) {
-    if (sync_told(x->w, c->wblock, c->wagent, c->write)) return true;
-    other_block(x, lane, c->wblock, c->atomic ? "changed atomically" : "wrote", c->site);
+  if (c->write <= s->start) {
+    int cluster = cluster_of(s, c->write);
+    if (sync_told(x->w, cluster, c->wagent, c->write)) return true;
+    other_block(x, lane, cluster, c->atomic ? "changed atomically" : "wrote");
     return false;
   }
   if (!shadow_ordered(x, c->wagent, c->write, lane)) {
@@ -201,43 +244,47 @@ static bool global_write(struct access *x, const struct gcell *c, int lane, int 
   return false;
 }
 
-static bool global_reads(struct access *x, const struct gcell *c, int lane, int cluster)
+static bool global_reads(struct access *x, const struct gcell *c, int lane)
 {
-  if (!c->read) return true;
-  if (c->rblock != cluster) {
-    if (c->rblock < 0 ? x->w->s->ntaken > 0 : sync_told(x->w, c->rblock, c->ragent, c->read)) return true;
-    other_block(x, lane, c->rblock, "reads", -1);
-    return false;
+  const struct sim *s = x->w->s;
+  bool before = c->read <= s->start;
+  if (before || c->many) {
+    int cluster = before ? cluster_of(s, c->read) : 0;
+    bool told = before && !c->many ? sync_told(x->w, cluster, c->ragent, c->read) : s->ntaken > 0;
+    if (!told) other_block(x, lane, cluster, "reads");
+    if (!told) return false;
   }
-  if (shadow_ordered(x, c->ragent, c->read, lane)) return true;
+  if (before || shadow_ordered(x, c->ragent, c->read, lane)) return true;
   conflict(x, lane, c->ragent, c->read, "reads", -1);
   return false;
 }
 
-static void global_lane(struct access *x, const struct gbuf *b, int lane)
+static void global_cell(struct access *x, const struct gbuf *b, struct gcell *c, int lane, uint32_t epoch, bool *good)
 {
-  struct sim *s = x->w->s;
-  int cluster = (int)(x->w->cta->number / s->cluster);
-  uint32_t epoch = EPOCH(x->clock, x->whole ? WHOLE : access_lane(x, lane));
-  int64_t i = x->at[lane] >> b->shift, end = (x->at[lane] + x->bytes - 1) >> b->shift;
-  bool good = true;
-  for (; i <= end; i++) {
-    struct gcell *c = &b->cells[i];
-    if (good) good = global_write(x, c, lane, cluster, !x->write || x->atomic, b->init);
-    if (x->write) {
-      if (good && !(x->atomic && c->atomic)) good = global_reads(x, c, lane, cluster);
-      c->write = epoch, c->wblock = cluster, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic;
-      c->site = (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
-      c->read = 0;
-    } else {
-      c->rblock = c->read && c->rblock != cluster ? -1 : cluster;
-      c->read = epoch, c->ragent = (uint16_t)x->agent;
-    }
+  uint32_t start = x->w->s->start, by = epoch & WHOLE;
+  bool reads = !x->write || x->atomic;
+  if (*good && !(c->write ? plain(x, c->write, c->wagent, by) : !reads || b->init))
+    *good = global_write(x, c, lane, reads, b->init);
+  if (!x->write) {
+    c->many |= c->read && c->read <= start;
+    c->read = epoch, c->ragent = (uint16_t)x->agent;
+    return;
   }
+  if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by)))
+    *good = global_reads(x, c, lane);
+  c->write = epoch, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic, c->site = site_of(x);
+  c->read = 0, c->many = false;
 }
 
 void shadow_global(struct access *x)
 {
   const struct gbuf *b = &x->w->s->gl[x->op->buf];
-  if (b->cells) EACH if (x->mask >> l & 1) global_lane(x, b, l);
+  if (!b->cells) return;
+  for (uint32_t m = x->mask; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    uint32_t epoch = EPOCH(x->clock, stamp_lane(x, l));
+    bool good = true;
+    int64_t i = x->at[l] >> b->shift, end = (x->at[l] + x->bytes - 1) >> b->shift;
+    for (; i <= end; i++) global_cell(x, b, &b->cells[i], l, epoch, &good);
+  }
 }

@@ -1,7 +1,8 @@
-// sim: runs a lowered kernel of the tile language on the CPU exactly as it is written: blocks, warps of 32 lanes, registers,
-// shared memory, barriers, asynchronous copies, tensor-core instructions through the thread-value layouts of their rows. It is
-// the definition that generated CUDA is held against, it proves a kernel free of the mistakes of class.def for the sizes it is
-// run with, and it counts what makes kernels slow. docs/sim.md says what is checked and what is not.
+// sim: runs a lowered kernel of the tile language on the CPU exactly as it is written: blocks, warps of 32 lanes,
+// registers, shared memory, barriers, asynchronous copies, tensor-core instructions through the thread-value layouts of
+// their rows. It is the definition that generated CUDA is held against, it proves a kernel free of the mistakes of
+// class.def for the sizes it is run with, and it counts what makes kernels slow. docs/sim.md says what is checked and
+// what is not.
 //
 // Glossary
 //   agent    who accesses memory: a warp, or one of the asynchronous engines that work for it
@@ -34,7 +35,7 @@ extern const char *const sim_class_name[SIM_CLASSES], *const sim_class_what[SIM_
 
 struct sim_error {
   enum sim_class class;
-  struct loc at;  // of the spec
+  struct loc at; // of the spec
   int64_t block;
   int thread;
   int64_t times;  // how often, with those that are not kept
@@ -47,46 +48,48 @@ struct sim_row { // how often an instruction was issued by a warp
 };
 enum { SIM_WIDTHS = 6 }; // bytes a lane: 1, 2, 4, 8, 16, 32
 struct sim_counts {
-  int64_t issued;                       // instructions of warps
-  int64_t elements;                     // moved, or multiplied and added, or computed: the work of the run
+  int64_t issued;   // instructions of warps
+  int64_t elements; // moved, or multiplied and added, or computed: the work of the run
   int64_t flops;
   int64_t barriers;                     // of warps at barriers of any kind
   int64_t bytes[3][2][SIM_WIDTHS];      // by memory (enum tile_mem), loads and stores, log2 of the bytes a lane
   int64_t bulk_bytes[2];                // of TMA: loads, stores
   int64_t sectors, sectors_least;       // of 32 bytes in global memory; the least for the same bytes
   int64_t wavefronts, wavefronts_least; // of 128 bytes in shared memory; the difference are bank conflicts
+  int64_t unwritten;                    // elements of buffers without values that nothing has written
   int nrows;
-  struct sim_row *rows;                 // in the order of the instruction table
+  struct sim_row *rows; // in the order of the instruction table
 };
 
 struct sim_report {
   int64_t blocks;
-  int nerrors;     // kept
-  int64_t found;   // with those only counted
+  int nerrors;   // kept
+  int64_t found; // with those only counted
   struct sim_error *errors;
   struct sim_counts counts;
-  double seconds;
+  double seconds; // of the processor
 };
 
 struct sim_buffer { // a kernel argument, in the order of declaration
   void *data;       // as aligned as it is on the device: 256 bytes where it comes from cudaMalloc
   size_t bytes;
-  bool written;     // holds values before the kernel starts; false: reads before writes are errors
+  bool written; // holds values before the kernel starts; false: reads before writes are errors
 };
 struct sim_input {
   const int64_t *params;            // one for each of the kernel's
   const struct sim_buffer *buffers; // one for each global buffer of the kernel
   int nbuffers;
-  int keep;                         // errors kept with their text for one spec and class; 0: 3
+  int keep; // errors kept with their text for one spec and class; 0: 3
   stop_flag stop;
 };
 
-// Runs the kernel. The kernel's own mistakes are in the report and the status is OK; an error says that it can not be run.
+// Runs the kernel. The kernel's own mistakes are in the report and the status is OK; an error says that it can not be
+// run.
 int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
             struct sim_report *out, struct err *e);
 // Elements of a global buffer for these sizes, for those who allocate.
-int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out,
-                 struct err *e);
+int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf,
+                 int64_t *out, struct err *e);
 void sim_print_errors(const struct sim_report *r, struct str *out);
 void sim_print_counts(const struct sim_report *r, struct str *out);
 

@@ -36,18 +36,40 @@ static void own(struct warp *w, uint32_t *to)
   sync_bump(&to[w->cp.agent], w->cpdone);
 }
 
+// Lanes that others do not know of keep for themselves what they alone have waited for.
+static void forget(struct warp *w)
+{
+  if (w->some_lanes) sync_join(w->s, w->known, w->some);
+  w->some_lanes = 0;
+}
+
+void sync_some(struct warp *w)
+{
+  if (w->some_lanes == w->active) return;
+  forget(w); // two parts of a warp at once: what one knows is taken as known to all
+  sync_clear(w->s, w->some);
+  w->some_lanes = w->active;
+}
+
 void sync_publish(struct warp *w, struct known to)
 {
   sync_join(w->s, to, w->known);
+  if (w->some_lanes && !(w->active & ~w->some_lanes)) sync_join(w->s, to, w->some);
   own(w, to.all);
   sync_tick(w);
 }
 
-void sync_take(struct warp *w, struct known from) { sync_join(w->s, w->known, from); }
+void sync_take(struct warp *w, struct known from)
+{
+  bool all = w->active == w->lanes;
+  if (!all) sync_some(w);
+  sync_join(w->s, all ? w->known : w->some, from);
+}
 
 void sync_warp(struct warp *w, uint32_t lanes)
 {
   if (lanes == w->lanes) {
+    forget(w);
     own(w, w->known.all);
     w->npartial = 0;
   } else {
@@ -63,7 +85,7 @@ static void completed(struct sim *s, struct gather *g)
 {
   memcpy(g->done.all, g->acc.all, sizeof *g->done.all * (size_t)(KNOWN * s->nagents));
   memset(g->acc.all, 0, sizeof *g->acc.all * (size_t)(KNOWN * s->nagents));
-  g->threads = 0, g->who = 0, g->phase++;
+  g->threads = 0, g->phase++;
 }
 
 static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, int needed)
@@ -72,7 +94,6 @@ static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, i
   uint32_t phase = g->phase;
   sync_publish(w, g->acc);
   g->threads += __builtin_popcount(w->active);
-  g->who |= UINT64_C(1) << w->number;
   if (g->threads >= needed) completed(w->s, g);
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = phase, .atom = a->number, .joins = true};
 }
@@ -103,8 +124,8 @@ enum go sem_barrier(struct warp *w, const struct sim_atom *a)
   s->r->counts.barriers++;
   struct gather *g = &w->cta->named[number];
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "arrives at this barrier while others of the block stand at the one of line %d",
-           s->atoms[g->atom].at.line);
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
+           "arrives at this barrier while others of the block stand at the one of line %d", s->atoms[g->atom].at.line);
   sync_warp(w, w->active);
   arrive(w, a, g, needed);
   return GO_WAIT;
@@ -137,29 +158,34 @@ enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
     report(w, a, SIM_BARRIER, __builtin_ctz(w->active), "waits for the cluster without having arrived");
     return GO_ON;
   }
-  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
+  w->wait =
+      (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
   w->cluster_phase = 0;
   return GO_WAIT;
 }
 
 bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
 {
-  struct gather *g = &w->cta->quad[w->number / 4].gather;
+  struct quad *q = &w->cta->quad[w->number / 4];
+  struct gather *g = &q->gather;
   if (w->again) {
     w->again = false;
     return true;
   }
   if (w->active != FULL) walk_collective(w, a);
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "comes to this instruction of a warpgroup while another warp of it is at line %d",
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
+           "comes to this instruction of a warpgroup while another warp of it is at line %d",
            w->s->atoms[g->atom].at.line);
   if (!g->threads) g->atom = a->number;
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = g->phase, .atom = a->number};
   w->again = true;
-  g->who |= UINT64_C(1) << w->number;
   g->threads += LANES;
-  if (g->threads >= 4 * LANES) g->threads = 0, g->who = 0, g->phase++;
   *go = GO_AGAIN;
+  if (g->threads < 4 * LANES) return false;
+  g->threads = 0, g->phase++;
+  if (!q->open) q->clock = ++w->s->time; // before one of the warps can commit the group
+  q->open = true;
   return false;
 }
 
@@ -183,7 +209,10 @@ void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, b
   struct channel *c = channel_at(s, a->op[reads ? a->nout : 0].buf, at);
   uint32_t **told = &c->told[w->cta->number / s->cluster];
   if (fenced && !*told) *told = NEWS(s->mem, uint32_t, s->nagents);
-  for (int i = 0; fenced && i < s->nagents; i++) sync_bump(&(*told)[i], w->known.gpu[i]);
+  for (int i = 0; fenced && i < s->nagents; i++) {
+    sync_bump(&(*told)[i], w->known.gpu[i]);
+    if (w->some_lanes >> lane & 1) sync_bump(&(*told)[i], w->some.gpu[i]);
+  }
   for (int i = 0; i < s->ntaken; i++) reads &= s->taken[i].from != c || s->taken[i].agent != w->agent;
   if (reads) PUSH(s->mem, s->taken, s->ntaken, s->taken_cap) = (struct taken){c, w->agent, EPOCH(w->clock, lane)};
 }
@@ -202,7 +231,10 @@ bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch)
 enum go sem_fence_gpu(struct warp *w, const struct sim_atom *a)
 {
   (void)a;
-  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.gpu[i], w->known.all[i]);
+  for (int i = 0; i < w->s->nagents; i++) {
+    sync_bump(&w->known.gpu[i], w->known.all[i]);
+    if (w->some_lanes) sync_bump(&w->some.gpu[i], w->some.all[i]);
+  }
   own(w, w->known.gpu);
   sync_tick(w);
   return GO_ON;
@@ -210,7 +242,10 @@ enum go sem_fence_gpu(struct warp *w, const struct sim_atom *a)
 
 enum go sem_fence_async(struct warp *w, const struct sim_atom *a)
 {
-  for (int i = 0; i < w->s->nagents; i++) sync_bump(&w->known.async[i], w->known.all[i]);
+  for (int i = 0; i < w->s->nagents; i++) {
+    sync_bump(&w->known.async[i], w->known.all[i]);
+    if (w->some_lanes) sync_bump(&w->some.async[i], w->some.all[i]);
+  }
   own(w, w->known.async);
   sync_tick(w);
   return sem_fence_mbar(w, a);

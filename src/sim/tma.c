@@ -1,5 +1,5 @@
-// Bulk copies of tensor boxes by TMA: one thread issues one. Elements outside of the tensor are zeros, and are not stored. The copy
-// is an agent of its own; a load is done when the mbarrier's phase is, a store when its group is.
+// Bulk copies of tensor boxes by TMA: one thread issues one. Elements outside of the tensor are zeros, and are not
+// stored. The copy is an agent of its own; a load is done when the mbarrier's phase is, a store when its group is.
 #include "sim/machine.h"
 
 enum { PIECE = 16, ALIGNED = 128 };
@@ -33,19 +33,22 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
     b->stride[d] = code_eval(w, w->s->maps[map].stride[d])->v[lane];
     b->n *= b->map->box[d];
     if (d && b->stride[d] * a->op[b->global].bytes % PIECE) {
-      report(w, a, SIM_ALIGN, lane, "a stride of %lld elements is not a multiple of 16 bytes, as TMA needs", (long long)b->stride[d]);
+      report(w, a, SIM_ALIGN, lane, "a stride of %lld elements is not a multiple of 16 bytes, as TMA needs",
+             (long long)b->stride[d]);
       return false;
     }
   }
   if ((uintptr_t)w->s->gl[a->op[b->global].buf].data % PIECE) {
-    report(w, a, SIM_ALIGN, lane, "%%%s does not begin at a multiple of 16 bytes, as TMA needs", a->op[b->global].buffer->name);
+    report(w, a, SIM_ALIGN, lane, "%%%s does not begin at a multiple of 16 bytes, as TMA needs",
+           a->op[b->global].buffer->name);
     return false;
   }
   walk_place(it, b->shared, &p);
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;
   if (byte % ALIGNED)
-    report(w, a, SIM_ALIGN, lane, "the box begins at byte %lld of shared memory, which is not a multiple of 128", (long long)byte);
+    report(w, a, SIM_ALIGN, lane, "the box begins at byte %lld of shared memory, which is not a multiple of 128",
+           (long long)byte);
   return byte % ALIGNED == 0;
 }
 
@@ -63,7 +66,8 @@ static int64_t global_element(const struct box *b, int64_t i)
 }
 
 // Elements i .. i + n of the box, up to a warp's worth, in memory `o`.
-static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock, struct access *x)
+static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock,
+                   struct access *x)
 {
   struct place p = {.mask = 0};
   bool global = o == b->global;
@@ -76,8 +80,10 @@ static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool w
   x->write = write, x->async = true, x->one = b->lane, x->agent = agent, x->clock = clock;
   x->atomic = write && b->a->t->row->sem == SEM_TMA_RED;
   if (!x->mask || !access_reach(x)) return;
-  if (!global) shadow_shared(x);
-  else shadow_global(x);
+  if (!global)
+    shadow_shared(x);
+  else
+    shadow_global(x);
 }
 
 static void load_box(const struct box *b, int agent, uint32_t clock)
@@ -94,8 +100,10 @@ static void load_box(const struct box *b, int agent, uint32_t clock)
         int piece = (int)(e - i) / per, l = (int)(e - j);
         if (!(to.mask >> piece & 1)) continue;
         uint8_t *p = access_data(&to, piece) + (size_t)((e - i) % per) * bytes;
-        if (from.mask >> l & 1) memcpy(p, access_data(&from, l), bytes);
-        else memset(p, 0, bytes);
+        if (from.mask >> l & 1)
+          memcpy(p, access_data(&from, l), bytes);
+        else
+          memset(p, 0, bytes);
       }
     }
   }
@@ -109,7 +117,8 @@ static void load_one(const struct walk *it, int lane)
   struct mbar *bar = mbar_find(w, a, 2, lane);
   if (!bar || !box_begin(it, lane, true, &b)) return;
   if (!bar->fenced)
-    report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy", a->op[2].buffer->name);
+    report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy",
+           a->op[2].buffer->name);
   load_box(&b, bar->copies, bar->clock);
   int64_t bytes = b.n * a->op[0].bytes;
   w->s->r->counts.bulk_bytes[0] += bytes, w->s->r->counts.elements += b.n;

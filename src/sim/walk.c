@@ -1,5 +1,6 @@
 // The pieces of an atom: every round of its loops, for each operand the address of every lane and whether it is inside.
-// Values travel as [element][lane], in their type: that is also how registers lie, so that a piece in registers is its value.
+// Values travel as [element][lane], in their type: that is also how registers lie, so that a piece in registers is its
+// value.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
@@ -61,15 +62,18 @@ static const void *load_regs(const struct walk *it, int o, int width, const stru
 {
   const struct sim_operand *op = &it->a->op[o];
   if (p->uniform) {
-    if (!regs_read(it->w, it->a, o, p->at[0], width, p->mask)) return memset(tmp, 0, (size_t)(width * op->bytes * LANES));
+    if (!regs_read(it->w, it->a, o, p->at[0], width, p->mask))
+      return memset(tmp, 0, (size_t)(width * op->bytes * LANES));
     return regs_at(it->w, op, p->at[0]);
   }
   size_t b = (size_t)op->bytes;
   memset(tmp, 0, (size_t)width * b * LANES);
-  EACH {
+  EACH
+  {
     if (!(p->mask >> l & 1) || !regs_read(it->w, it->a, o, p->at[l], width, 1u << l)) continue;
     const uint8_t *from = regs_at(it->w, op, p->at[l]);
-    for (int i = 0; i < width; i++) memcpy(tmp + ((size_t)i * LANES + (size_t)l) * b, from + ((size_t)i * LANES + (size_t)l) * b, b);
+    for (int i = 0; i < width; i++)
+      memcpy(tmp + ((size_t)i * LANES + (size_t)l) * b, from + ((size_t)i * LANES + (size_t)l) * b, b);
   }
   return tmp;
 }
@@ -81,44 +85,53 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
   if (p->uniform) {
     if (!regs_write(it->w, it->a, o, p->at[0], width, p->mask)) return;
     uint8_t *to = regs_at(it->w, op, p->at[0]);
-    for (int i = 0; i < width; i++) regs_blend(to + (size_t)i * LANES * b, values + (size_t)i * LANES * b, op->bytes, p->mask);
+    for (int i = 0; i < width; i++)
+      regs_blend(to + (size_t)i * LANES * b, values + (size_t)i * LANES * b, op->bytes, p->mask);
     return;
   }
-  EACH {
+  EACH
+  {
     if (!(p->mask >> l & 1) || !regs_write(it->w, it->a, o, p->at[l], width, 1u << l)) continue;
     uint8_t *to = regs_at(it->w, op, p->at[l]);
-    for (int i = 0; i < width; i++) memcpy(to + ((size_t)i * LANES + (size_t)l) * b, values + ((size_t)i * LANES + (size_t)l) * b, b);
+    for (int i = 0; i < width; i++)
+      memcpy(to + ((size_t)i * LANES + (size_t)l) * b, values + ((size_t)i * LANES + (size_t)l) * b, b);
   }
 }
 
 // ---- memory ----
 
 // Elements between a lane's own and [element][lane].
-#define SPREAD(name, type)                                                                                              \
-  static void gather_##name(type *to, const uint8_t *from, int width, int lane)                                         \
-  {                                                                                                                     \
-    for (int i = 0; i < width; i++) memcpy(&to[i * LANES + lane], from + (size_t)i * sizeof(type), sizeof(type));       \
-  }                                                                                                                     \
-  static void scatter_##name(uint8_t *to, const type *from, int width, int lane)                                        \
-  {                                                                                                                     \
-    for (int i = 0; i < width; i++) memcpy(to + (size_t)i * sizeof(type), &from[i * LANES + lane], sizeof(type));       \
+#define SPREAD(name, type)                                                                                             \
+  static void gather_##name(type *to, const uint8_t *from, int width, int lane)                                        \
+  {                                                                                                                    \
+    for (int i = 0; i < width; i++) memcpy(&to[i * LANES + lane], from + (size_t)i * sizeof(type), sizeof(type));      \
+  }                                                                                                                    \
+  static void scatter_##name(uint8_t *to, const type *from, int width, int lane)                                       \
+  {                                                                                                                    \
+    for (int i = 0; i < width; i++) memcpy(to + (size_t)i * sizeof(type), &from[i * LANES + lane], sizeof(type));      \
   }
 SPREAD(16, uint16_t)
 SPREAD(32, uint32_t)
 SPREAD(64, uint64_t)
 
-static void gather(int bytes, void *to, const uint8_t *from, int width, int lane)
+static inline void gather(int bytes, void *to, const uint8_t *from, int width, int lane)
 {
-  if (bytes == 2) gather_16(to, from, width, lane);
-  else if (bytes == 4) gather_32(to, from, width, lane);
-  else gather_64(to, from, width, lane);
+  if (bytes == 2)
+    gather_16(to, from, width, lane);
+  else if (bytes == 4)
+    gather_32(to, from, width, lane);
+  else
+    gather_64(to, from, width, lane);
 }
 
 static void scatter(int bytes, uint8_t *to, const void *from, int width, int lane)
 {
-  if (bytes == 2) scatter_16(to, from, width, lane);
-  else if (bytes == 4) scatter_32(to, from, width, lane);
-  else scatter_64(to, from, width, lane);
+  if (bytes == 2)
+    scatter_16(to, from, width, lane);
+  else if (bytes == 4)
+    scatter_32(to, from, width, lane);
+  else
+    scatter_64(to, from, width, lane);
 }
 
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)
@@ -169,11 +182,13 @@ uint32_t walk_group(struct warp *w, const struct sim_atom *a, int lane)
 bool walk_collective(struct warp *w, const struct sim_atom *a)
 {
   if (a->nmembers == 1 || w->active == FULL) return true;
-  EACH {
+  EACH
+  {
     if (!(w->active >> l & 1)) continue;
     uint32_t missing = walk_group(w, a, l) & w->lanes & ~w->active;
     if (!missing) continue;
-    report(w, a, SIM_DIVERGENT, l, "only %d of the warp's threads reach it together; thread %d of the same group does not",
+    report(w, a, SIM_DIVERGENT, l,
+           "only %d of the warp's threads reach it together; thread %d of the same group does not",
            __builtin_popcount(w->active), w->number * LANES + __builtin_ctz(missing));
     return false;
   }

@@ -1,11 +1,12 @@
-// A warp executes steps until it ends or has to wait. Lanes that a condition or a loop leaves out are masked; where none is left
-// the steps are jumped over.
+// A warp executes steps until it ends or has to wait. Lanes that a condition or a loop leaves out are masked; where
+// none is left the steps are jumped over.
 #include "sim/machine.h"
 
 static void push(struct warp *w, uint32_t other)
 {
   if (w->depth == w->cap) {
-    w->frames = arena_grow(w->s->mem, w->frames, sizeof *w->frames * (size_t)w->cap, sizeof *w->frames * (size_t)(w->cap + 32));
+    w->frames =
+        arena_grow(w->s->mem, w->frames, sizeof *w->frames * (size_t)w->cap, sizeof *w->frames * (size_t)(w->cap + 32));
     w->cap += 32;
   }
   w->frames[w->depth++] = (struct frame){w->active, other};
@@ -62,6 +63,7 @@ static void step_loop(struct warp *w, const struct step *t)
     next.uniform = next.uniform && v->uniform;
     code_set(w, var, &next);
     w->pc = t->jump;
+    w->s->stopped |= w->s->in->stop && *w->s->in->stop;
     return;
   }
   w->active &= less(&w->vars[var], v); // STEP_TEST
@@ -93,7 +95,8 @@ static void step_end(struct warp *w)
     enum sem sem = a->t->row ? a->t->row->sem : SEM_MOVE;
     bool store = sem == SEM_TMA_STORE || sem == SEM_TMA_RED, product = sem == SEM_WGMMA;
     if (!(store && (w->bulk.n || w->bulk.used)) && !(product && w->wgmma.n)) continue;
-    report(w, a, SIM_WAIT, 0, "the kernel ends while a %s of warp %d may still be under way", store ? "bulk store" : "wgmma", w->number);
+    report(w, a, SIM_WAIT, 0, "the kernel ends while a %s of warp %d may still be under way",
+           store ? "bulk store" : "wgmma", w->number);
     break;
   }
   w->cta->left--;

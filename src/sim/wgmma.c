@@ -1,13 +1,13 @@
-// Products of a warpgroup. Its four warps issue one together; each computes its 16 rows. The product is an agent of its own: it
-// reads shared memory and sums into registers until somebody waits for its group, and it sees of shared memory what a fence
-// has shown to the async proxy.
+// Products of a warpgroup. Its four warps issue one together; each computes its 16 rows. The product is an agent of its
+// own: it reads shared memory and sums into registers until somebody waits for its group, and it sees of shared memory
+// what a fence has shown to the async proxy.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
 enum { K = 16, ROWS = 16, COLS = 256, PIECE = 8 };
 
-// A tile in shared memory, rows r0 .. r0 + rows, all columns, to out[r - r0 + rows c]; read in pieces of 16 bytes along the
-// contiguous dimension.
+// A tile in shared memory, rows r0 .. r0 + rows, all columns, to out[r - r0 + rows c]; read in pieces of 16 bytes along
+// the contiguous dimension.
 struct tile {
   const struct walk *it;
   int o, all_rows, r0, rows, cols;
@@ -71,12 +71,14 @@ static bool span_of(const struct walk *it, int o, bool needs, struct span *s)
   for (int i = 0; i < op->ninner; i++) {
     int64_t e = p.at[0] + op->inner[i];
     if (e < 0 || e >= r->elements) {
-      report(w, it->a, SIM_BOUNDS, 0, "register %lld of %%%s, which has %d", (long long)e, op->buffer->name, r->elements);
+      report(w, it->a, SIM_BOUNDS, 0, "register %lld of %%%s, which has %d", (long long)e, op->buffer->name,
+             r->elements);
       return false;
     }
     uint32_t *mark = &w->marks[r->mark + e], missing = w->active & ~*mark;
     if (needs && missing)
-      report(w, it->a, SIM_UNINIT, __builtin_ctz(missing), "reads register %lld of %%%s, which was never written", (long long)e, op->buffer->name);
+      report(w, it->a, SIM_UNINIT, __builtin_ctz(missing), "reads register %lld of %%%s, which was never written",
+             (long long)e, op->buffer->name);
     if (op->written) *mark = FULL;
     s->regs[i] = regs_at(w, op, e);
     s->lo = MIN(s->lo, e), s->hi = MAX(s->hi, e + 1);
@@ -121,8 +123,7 @@ static void store_regs(const struct walk *it, int quarter, const struct span *s,
 {
   const struct sim_operand *op = &it->a->op[0];
   const int32_t *tv = it->a->tv[0];
-  for (int i = 0; i < op->ninner; i++)
-    EACH
+  for (int i = 0; i < op->ninner; i++) EACH
     {
       int at = tv[i * 128 + quarter * LANES + l];
       memcpy(s->regs[i] + 4 * l, &tile[at % 64 - quarter * ROWS + ROWS * (at / 64)], 4);
@@ -140,8 +141,10 @@ static void product(const struct walk *it)
   memset(a, 0, sizeof a), memset(b, 0, sizeof b);
   if (!span_of(it, 0, sums, &sc) || (from_regs && !span_of(it, 1, true, &sa))) return;
   use(it, 0, &sc, true);
-  if (from_regs) use(it, 1, &sa, false), load_regs(it, 1, quarter, &sa, a);
-  else load_tile(it, 1, row->m, quarter * ROWS, ROWS, K, a);
+  if (from_regs)
+    use(it, 1, &sa, false), load_regs(it, 1, quarter, &sa, a);
+  else
+    load_tile(it, 1, row->m, quarter * ROWS, ROWS, K, a);
   load_tile(it, 2, K, 0, K, n, b); // b[k + K n]
   for (int k = 0; k < K; k++)
     for (int j = 0; j < n; j++) bt[n * k + j] = b[k + K * j];
@@ -151,21 +154,10 @@ static void product(const struct walk *it)
   w->s->r->counts.elements += ROWS * n * K, w->s->r->counts.flops += 2 * ROWS * n * K;
 }
 
-// A group is one for the four warps, which come to it and to its commit one after another: the first that begins it gives
-// it a clock. None begins the next before all have ended this one, because they issue products together.
-static void group_begin(struct warp *w)
-{
-  struct quad *q = &w->cta->quad[w->number / 4];
-  if (w->wgmma.used) return;
-  w->wgmma.used = true;
-  if (++w->begun > q->begun) q->begun = w->begun, q->clock = ++w->s->time;
-}
-
 enum go sem_wgmma(struct warp *w, const struct sim_atom *a)
 {
   enum go go;
   if (!sync_quad(w, a, &go)) return go;
-  group_begin(w);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) product(&it);
   return GO_ON;
 }

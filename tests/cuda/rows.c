@@ -52,7 +52,8 @@ static struct tile_atom *atom(struct made *m, const struct instr *row)
   struct tile_spec s = {.kind = SPEC_GENERIC, .name = row->name, .blocks = m->block, .threads = m->thread};
   CHECK(build_spec(&m->b, &s, true) == OK && build_end(&m->b) == OK);
   struct tile_atom *a = NEW(m->mem, struct tile_atom);
-  *a = (struct tile_atom){.row = row, .op = -1, .width = row->width, .nout = row->nout, .nin = row->nin, .arg = EX_C(1)};
+  *a =
+      (struct tile_atom){.row = row, .op = -1, .width = row->width, .nout = row->nout, .nin = row->nin, .arg = EX_C(1)};
   struct tile_spec *mine = &m->k->specs[m->k->nspecs - 1];
   mine->atom = a, mine->decomposed = false;
   return a;
@@ -63,21 +64,29 @@ static void move(struct made *m, int view, bool load)
 {
   const struct tile_buffer *b = &m->k->buffers[m->k->views[view].buf];
   int bytes = tile_types[b->type].bytes;
-  const char *name = arena_printf(m->mem, "%s.global.%s", load ? "ld" : "st", bytes == 2 ? "u16" : bytes == 4 ? "u32" : "v2.u32");
+  const char *name = arena_printf(m->mem, "%s.global.%s", load ? "ld" : "st",
+                                  bytes == 2   ? "u16"
+                                  : bytes == 4 ? "u32"
+                                               : "v2.u32");
   struct tile_atom *a = atom(m, instr_find(name));
   a->width = 1, a->nmodes = 1, a->extent[0] = ex_value(b->elements);
   a->operand[!load] = at(m, view), a->operand[load] = at(m, m->k->buffers[b->type].view);
   a->operand[0].stride[0] = a->operand[1].stride[0] = EX_C(1);
 }
 
-static enum tile_type type_of(const struct instr_operand *o) { return o->any_type && o->kind != OPND_BARRIER ? TT_F16 : o->type; }
+static enum tile_type type_of(const struct instr_operand *o)
+{
+  return o->any_type && o->kind != OPND_BARRIER ? TT_F16 : o->type;
+}
 
 // k contiguous, in 128-byte swizzle.
 static void matrix(struct made *m, const struct instr *row, int i, struct tile_operand *o)
 {
   struct lay_ctx *c = &m->p->lay;
-  struct lay mode[2] = {lay_int(c, EX_C(i ? 16 : row->m), EX_C(i ? 1 : 64)), lay_int(c, EX_C(i ? row->n : 16), EX_C(i ? 64 : 1))};
+  struct lay mode[2] = {lay_int(c, EX_C(i ? 16 : row->m), EX_C(i ? 1 : 64)),
+                        lay_int(c, EX_C(i ? row->n : 16), EX_C(i ? 64 : 1))};
   o->inner = lay_tuple(c, 2, mode);
+  o->desc = (struct tile_desc){.lead = 16, .step = 1024, .swizzle_bytes = 128};
 }
 
 static void box(struct made *m, const struct instr *row, struct tile_operand *o)
@@ -121,4 +130,57 @@ void made_row(struct made *m, const struct instr *row)
   if (row->sem == SEM_SETMAXNREG) a->arg = EX_C(96);
   for (int i = 0; i < 5; i++) a->step[i] = 16 >> i;
   if (row->nout && m->k->buffers[o[0].buf].mem == MEM_RF) move(m, o[0].view, false);
+}
+
+const char *rows_printed(struct arena *mem, const struct instr *const *rows, int n, int arch)
+{
+  struct made m;
+  struct err e = {0};
+  struct str s = {0};
+  made_open(&m, mem);
+  for (int i = 0; i < n; i++) made_row(&m, rows[i]);
+  made_close(&m);
+  if (arch < 90) m.k->cluster = 1;
+  const char *text = NULL;
+  if (cuda_print(m.p, m.k, arch, &s, &e))
+    err_print(stderr, &e);
+  else
+    text = arena_strdup(mem, str_text(&s));
+  str_free(&s);
+  return text;
+}
+
+static bool compiles(const struct nvrtc *r, const struct instr *const *rows, int n, int arch)
+{
+  struct arena mem = {0};
+  struct err e = {0};
+  struct cubin c = {0};
+  const char *text = rows_printed(&mem, rows, n, arch);
+  if (text && nvrtc_compile(r, &mem, "rows", text, arch, &c, &e)) err_print(stderr, &e);
+  bool good = text && e.status == OK && c.n > 0;
+  arena_close(&mem);
+  return good;
+}
+
+int rows_compile(const struct nvrtc *r, int arch)
+{
+  enum { TOGETHER = 24 }; // rows of one source: NVRTC starts slowly
+  int n, m = 0, tried = 0;
+  const struct instr *rows = instr_rows(&n), *together[TOGETHER];
+  for (int i = 0; i < n; i++) {
+    if (rows[i].arch_least <= arch && arch <= rows[i].arch_most) together[m++] = &rows[i], tried++;
+    if (m != TOGETHER && !(m && i == n - 1)) continue;
+    if (!compiles(r, together, m, arch)) return -1;
+    m = 0;
+  }
+  return tried;
+}
+
+struct nvrtc *rows_compiler(void)
+{
+  struct nvrtc *r;
+  struct err e = {0};
+  if (nvrtc_open(&r, &e) == OK) return r;
+  fprintf(stderr, "without NVRTC: %s\n", e.text);
+  return NULL;
 }

@@ -4,7 +4,8 @@
 
 #include "cuda/cuda.h"
 
-// Instructions but padding of the first kernel in a cubin, sm_80 and later; of these, integer arithmetic. -1: no code found.
+// Instructions but padding of the first kernel in a cubin, sm_80 and later; of these, integer arithmetic. -1: no code
+// found.
 struct sass {
   int all, integer;
 };

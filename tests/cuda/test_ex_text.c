@@ -14,14 +14,14 @@ enum { VARS = 6, EXPRESSIONS = 400, POINTS = 24, DEPTH = 4 };
 static const struct {
   const char *name;
   int64_t lo, hi, multiple;
-} vars[VARS] = {{"tid", 0, 255, 1},    {"bid", 0, INT32_MAX - 1, 1}, {"M", 1, INT32_MAX, 1},
-                {"k", 0, 65528, 8},    {"s", -50, 100, 1},           {"wide", -5000000000, 5000000000, 1}};
-static const char head[] =
-    "#include <cstdio>\n#include <algorithm>\nusing std::min; using std::max;\n"
-    "typedef unsigned u32; typedef unsigned long long u64; typedef long long i64;\n"
-    "template <class T> T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }\n"
-    "template <class T> T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }\n"
-    "static int bad;\nstatic void same(i64 a, i64 b, int n) { if (a != b) bad = 1, printf(\"%d: %lld, not %lld\\n\", n, a, b); }\n";
+} vars[VARS] = {{"tid", 0, 255, 1}, {"bid", 0, INT32_MAX - 1, 1}, {"M", 1, INT32_MAX, 1},
+                {"k", 0, 65528, 8}, {"s", -50, 100, 1},           {"wide", -5000000000, 5000000000, 1}};
+static const char head[] = "#include <cstdio>\n#include <algorithm>\nusing std::min; using std::max;\n"
+                           "typedef unsigned u32; typedef unsigned long long u64; typedef long long i64;\n"
+                           "template <class T> T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }\n"
+                           "template <class T> T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }\n"
+                           "static int bad;\nstatic void same(i64 a, i64 b, int n) { if (a != b) bad = 1, printf(\"%d: "
+                           "%lld, not %lld\\n\", n, a, b); }\n";
 
 static bool sane(struct ex_pool *p, ex x)
 {
@@ -31,11 +31,13 @@ static bool sane(struct ex_pool *p, ex x)
 
 static ex grow(struct ex_pool *p, struct rng *r, const ex *var, int depth)
 {
-  if (!depth || rng_below(r, 6) == 0) return rng_below(r, 4) ? var[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 300) - 100);
+  if (!depth || rng_below(r, 6) == 0)
+    return rng_below(r, 4) ? var[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 300) - 100);
   ex a = grow(p, r, var, depth - 1), b = grow(p, r, var, depth - 1), c = a;
   int64_t k = 1 + (int64_t)rng_below(r, 40);
   switch (rng_below(r, 14)) {
-  case 0: case 1: c = ex_add(p, a, b); break;
+  case 0:
+  case 1: c = ex_add(p, a, b); break;
   case 2: c = ex_sub(p, a, b); break;
   case 3: c = ex_mul(p, a, EX_C(k)); break;
   case 4: c = sane(p, ex_mul(p, a, b)) ? ex_mul(p, a, b) : a; break;
@@ -64,7 +66,8 @@ static void one(struct printer *w, struct rng *r, const ex *var, int n, struct s
 {
   ex x = grow(w->p->ex, r, var, DEPTH);
   struct words t = cu_ex(w, x);
-  str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n", t.wide ? "i64" : "int", n, t.text);
+  str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n",
+          t.wide ? "i64" : "int", n, t.text);
   for (int i = 0; i < POINTS; i++) {
     int64_t at[VARS];
     for (int v = 0; v < VARS; v++) at[v] = point(r, v);
@@ -94,8 +97,9 @@ static void values_are_those_of_the_interpreter(void **state)
   const char *source = arena_printf(&mem, "%s/ex.cc", folder);
   struct err e = {0};
   assert_int_equal(file_write(source, body.p, body.n, &e), OK);
-  const char *run = arena_printf(&mem, "c++ -std=c++17 -w -O0 -fsanitize=undefined -fno-sanitize-recover %s -o %s/ex && %s/ex",
-                                 source, folder, folder);
+  const char *run =
+      arena_printf(&mem, "c++ -std=c++17 -w -O0 -fsanitize=undefined -fno-sanitize-recover %s -o %s/ex && %s/ex",
+                   source, folder, folder);
   assert_int_equal(system(run), 0);
   str_free(&body), str_free(&calls);
   arena_close(&mem);

@@ -1,5 +1,5 @@
-// What kernels compute, against references in C: bit for bit where the instructions are exact, else within rounding. And what
-// they cost, against counts that can be had by hand.
+// What kernels compute, against references in C: bit for bit where the instructions are exact, else within rounding.
+// And what they cost, against counts that can be had by hand.
 #include "tiles.h"
 
 #include "sim/number.h"
@@ -32,7 +32,8 @@ static int64_t times(const struct tile_run *t, const char *row)
 static void near(struct tile_run *t, const char *name, int64_t at, double want, double tolerance)
 {
   double got = tile_get(t, name, at);
-  if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) fail_msg("%s[%lld] is %g, not %g", name, (long long)at, got, want);
+  if (!(fabs(got - want) <= tolerance * (1 + fabs(want))))
+    fail_msg("%s[%lld] is %g, not %g", name, (long long)at, got, want);
 }
 
 static void transposed(void **state)
@@ -95,6 +96,82 @@ static void products(void **state)
     for (int n = 0; n < 16; n++) near(&t, "C", 16 * m + n, product(&t, 64 * m, 1, 64 * n, 1, 64), 1e-5);
   assert_int_equal(t.r.counts.flops, 2 * 64 * 16 * 64);
   tile_close(&t);
+}
+
+// A ring of stages with a product always under way: groups of products are counted a warpgroup, not a warp.
+static void ring(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/ring.tile", "");
+  tile_fill(&t, 3, "C");
+  tile_clean(&t);
+  for (int m = 0; m < 64; m++)
+    for (int n = 0; n < 16; n++) near(&t, "C", 16 * m + n, product(&t, 384 * m, 1, 384 * n, 1, 384), 1e-5);
+  assert_int_equal(t.r.counts.bulk_bytes[0], 2 * 384 * 80);
+  tile_close(&t);
+}
+
+static void atomics(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  int32_t count[8] = {0}, *h;
+  open_file(&t, "tests/sim/good/scratch.tile", "");
+  tile_fill(&t, 1, "Y");
+  h = memset(tile_data(&t, "H", NULL), 0, sizeof count);
+  tile_clean(&t);
+  for (int i = 0; i < 4 * 64; i++) count[(int)tile_get(&t, "X", i) % 8]++;
+  assert_memory_equal(count, h, sizeof count);
+  for (int r = 0; r < 32; r++)
+    for (int c = 0; c < 8; c++) assert_true(tile_get(&t, "V", 8 * r + c) == tile_get(&t, "Y", 32 * c + r));
+  tile_close(&t);
+}
+
+// By the layouts of docs: of quad pairs, and of m16n8k8 with a 16-bit accumulator.
+static void fragments(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/quads.tile", "");
+  tile_fill(&t, 1, "C");
+  tile_clean(&t);
+  for (int i = 0; i < 4 * 64; i++) near(&t, "C", i, product(&t, i / 8 * 4, 1, i / 64 * 32 + i % 8, 8, 4), 1e-5);
+  assert_int_equal(t.r.counts.flops, 4 * 2 * 8 * 8 * 4);
+  tile_close(&t);
+  open_file(&t, "tests/sim/good/halves.tile", "");
+  tile_fill(&t, 1, "C");
+  tile_clean(&t);
+  for (int i = 0; i < 16 * 8; i++) {
+    float sum = 1;
+    for (int k = 0; k < 8; k++) sum += (float)(tile_get(&t, "A", i / 8 * 8 + k) * tile_get(&t, "B", 8 * k + i % 8));
+    assert_true((float)tile_get(&t, "C", i) == num_half(num_to_half(sum)));
+  }
+  assert_int_equal(times(&t, "mma.m16n8k8.fp16.fp16"), 1);
+  tile_close(&t);
+}
+
+// A store that is left out is no error of the kernel's own, but is counted.
+static void outputs(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/partial.tile", "M=5,N=67");
+  tile_fill(&t, 1, "Y");
+  tile_clean(&t);
+  assert_int_equal(t.r.counts.unwritten, 0);
+  tile_close(&t);
+  struct arena mem = {0};
+  char *text;
+  read_file(&mem, "tests/sim/good/partial.tile", &text);
+  assert_non_null(strstr(text, "ceil(M, 4)"));
+  memcpy(strstr(text, "ceil(M, 4)"), "1         ", 10); // one row of blocks: the fifth row is left out
+  tile_open(&t, "partial", text, "M=5,N=67");
+  tile_fill(&t, 1, "Y");
+  tile_clean(&t);
+  assert_int_equal(t.r.counts.unwritten, 67);
+  tile_close(&t);
+  arena_close(&mem);
 }
 
 static void warps(void **state)
@@ -183,7 +260,8 @@ static void odd_sizes(void **state)
   tile_fill(&t, 1, "Y");
   tile_clean(&t);
   for (int i = 0; i < 5 * 67; i++) {
-    float x = (float)tile_get(&t, "X", i), e = num_half(num_to_half((float)exp((double)x))), two = num_half(num_to_half(2 * e));
+    float x = (float)tile_get(&t, "X", i), e = num_half(num_to_half((float)exp((double)x))),
+          two = num_half(num_to_half(2 * e));
     assert_true((float)tile_get(&t, "Y", i) == num_half(num_to_half(two + x)));
   }
   tile_close(&t);
@@ -196,7 +274,8 @@ static void notes_gemm(void **state)
   static const char text[] =
       "order column\n%1:[64, 32].fp16.GL\n%2:[32, 64].fp16.GL\n%3:[64, 64].fp16.GL\n#4:[2, 2].block\n#5:[8, 4].thread\n"
       "%3 <- Spec<<<#4, #5>>>(%1, %2) {\n@bm, @bn = #4.indices()\n@tm, @tn = #5.indices()\n#21:[].block = #4.scalar()\n"
-      "#22:[].thread = #5.scalar()\nfor (k = 0; k < 32; k += 1) {\nfor (m = 0; m < 4; m += 1) {\nfor (n = 0; n < 8; n += 1) {\n"
+      "#22:[].thread = #5.scalar()\nfor (k = 0; k < 32; k += 1) {\nfor (m = 0; m < 4; m += 1) {\nfor (n = 0; n < 8; n "
+      "+= 1) {\n"
       "%15 = %1.tile([32, _])[@bm, 0].tile([4, _])[@tm, 0]\n%16 = %2.tile([_, 32])[0, @bn].tile([_, 8])[0, @tn]\n"
       "%17 = %3.tile([32, 32])[@bm, @bn].tile([4, 8])[@tm, @tn]\n"
       "%17[m, n] <- MatMul<<<#21, #22>>>(%15[m, k], %16[k, n])\n}}}}\n";
@@ -221,8 +300,10 @@ static void notes_gemm(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(transposed), cmocka_unit_test(conflicts), cmocka_unit_test(products), cmocka_unit_test(warps),
-      cmocka_unit_test(copies),     cmocka_unit_test(clusters),  cmocka_unit_test(last_block), cmocka_unit_test(odd_sizes),
+      cmocka_unit_test(transposed), cmocka_unit_test(conflicts),  cmocka_unit_test(products),
+      cmocka_unit_test(ring),       cmocka_unit_test(outputs),    cmocka_unit_test(fragments),
+      cmocka_unit_test(atomics),    cmocka_unit_test(warps),      cmocka_unit_test(copies),
+      cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(odd_sizes),
       cmocka_unit_test(notes_gemm),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

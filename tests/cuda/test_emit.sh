@@ -1,0 +1,31 @@
+# mica tile emit and run --gpu from the command line: what they write, and how they fail.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "FAIL: $*" >&2; exit 1; }
+
+"$MICA" tile emit tests/tile/notes/gemm.tile >"$folder/gemm.cu" || fail "emit"
+grep -q '__hfma(t1\[bid_m \* 128 + tid_m \* 8 + k \* 1024 + m\]' "$folder/gemm.cu" || fail "the notes' index"
+"$MICA" tile emit kernels/copy.tile --arch sm_86 --out "$folder/copy.cu" || fail "--out"
+grep -q 'made by Mica for sm_86' "$folder/copy.cu" || fail "the architecture"
+"$MICA" tile emit kernels/copy.tile --arch sm_75 2>"$folder/said" && fail "sm_75 was taken"
+grep -q 'there is no architecture sm_75' "$folder/said" || fail "words about sm_75"
+"$MICA" tile emit kernels/gemm_sm90.tile --arch sm_80 2>"$folder/said" && fail "wgmma on sm_80 was taken"
+"$MICA" tile emit tests/tile/notes/tilings.tile 2>"$folder/said" && fail "several kernels were taken"
+grep -q 'choose one by --kernel' "$folder/said" || fail "words about several kernels"
+
+"$MICA" tile emit kernels/copy.tile --cubin "$folder/copy.cubin" >"$folder/out" 2>"$folder/said"
+status=$?
+if [ $status = 3 ]; then
+  grep -q 'libnvrtc' "$folder/said" || fail "without NVRTC it does not say so"
+  echo "without NVRTC: machine code was not looked at"
+else
+  [ $status = 0 ] || fail "--cubin gives $status"
+  [ "$(head -c 4 "$folder/copy.cubin" | tail -c 3)" = ELF ] || fail "no machine code"
+  grep -q '0 bytes spilled' "$folder/out" || fail "no figures of the compiler"
+fi
+"$MICA" tile run kernels/copy.tile --set N=1000 --gpu >"$folder/out" 2>"$folder/said"
+status=$?
+[ $status = 0 ] || [ $status = 3 ] || fail "--gpu gives $status"
+[ $status = 0 ] && { grep -q '0 of 1000 elements differ' "$folder/out" || fail "the GPU's copy differs"; }
+echo ok

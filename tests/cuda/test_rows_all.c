@@ -1,0 +1,30 @@
+// The instruction table compiled by NVRTC for the architectures that test_rows.c leaves out.
+// test: check-all
+// test: timeout 300
+#include "rows.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <string.h>
+
+static void every_row_compiles(void **state)
+{
+  (void)state;
+  static const int archs[] = {80, 86, 89, 100};
+  struct nvrtc *r = rows_compiler();
+  if (!r) skip();
+  for (size_t i = 0; i < COUNT(archs); i++) {
+    int n = rows_compile(r, archs[i]);
+    print_message("sm_%d: %d rows\n", archs[i], n);
+    assert_true(n > 100);
+  }
+  nvrtc_close(r);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_compiles)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
