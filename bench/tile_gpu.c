@@ -11,17 +11,17 @@
 // median of a launch; --csv adds a line to a file. --no-check leaves the interpreter out, for sizes that take it too long.
 // With --against, outputs are held against a tensor program in float64 too (core/against.h). Exit status 1: a kernel gave
 // other numbers than the interpreter (relative norm above 1e-3) or than the program, or the interpreter found an error in
-// it; 2: a kernel or a program could not be read; 3: there is no GPU.
+// it, and then it is not timed; 2: a kernel or a program is not well-formed; 3: there is no GPU, or a file is missing.
 #include "core/against.h"
+#include "core/tile_host.h"
 #include "cuda/cuda.h"
-#include "sim/number.h"
 #include "sim/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 256, REPLAYS = 15, LAUNCHES = 64, MAX_BUFFERS = 64, MAX_SETTINGS = 64 };
+enum { MAX_SETS = 256, REPLAYS = 15, LAUNCHES = 64, MAX_BUFFERS = 64 };
 static const double TOLERANCE = 1e-3;
 
 struct options {
@@ -34,10 +34,6 @@ struct row { // of the table at the end
   double from_sim, from_program, us; // the largest relative norms; negative: not known
   int status;
 };
-struct scale {
-  const char *buffer;
-  double value;
-};
 struct job {
   struct arena *mem;
   const struct options *o;
@@ -45,94 +41,27 @@ struct job {
   struct nvrtc *r;
   struct tile_program *p;
   struct tile_kernel *k;
-  struct tile_setting set[MAX_SETTINGS];
-  struct scale scale[MAX_BUFFERS];
-  int nset, nscales;
-  int64_t *sizes, total; // bytes of all global buffers
-  size_t bytes[MAX_BUFFERS];
-  void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS], *sim[MAX_BUFFERS]; // host copies: before, after
+  struct tile_words words;
+  struct tile_host host; // sizes, and buffers as the interpreter leaves them
+  int64_t total;         // bytes of all global buffers
+  void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS]; // before; as the GPU leaves them
   struct cuda_ready ready;
   double flops; // of the program's products
   struct row *row;
   struct err *e;
 };
 
-// ---- numbers ----
-
-// Uniform in [-scale, scale], with 8 bits, as bfloat16 has; integers 0 to 7.
-static void fill(enum tile_type t, void *p, int64_t n, double scale, struct rng *r)
-{
-  int bytes = tile_types[t].bytes;
-  for (int64_t i = 0; i < n; i++) {
-    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : (double)rng_below(r, 8);
-    num_set(t, x, (char *)p + i * bytes);
-  }
-}
-
 // ---- a kernel at its sizes ----
-
-// "NAME=VALUE,..." to settings: sizes, constants, and scales of buffers (%NAME).
-static int read_settings(struct job *j, char *words)
-{
-  for (char *rest = words, *word; (word = strtok_r(rest, ",", &rest));) {
-    char *value = strchr(word, '='), *end = NULL;
-    if (!value || j->nset == MAX_SETTINGS) return err_set(j->e, ERR_OPTION, NOWHERE, "%s is not NAME=VALUE", word);
-    *value++ = 0;
-    if (*word == '%') {
-      j->scale[j->nscales] = (struct scale){word + 1, strtod(value, &end)}, j->nscales++;
-      if (j->nscales == MAX_BUFFERS) return err_set(j->e, ERR_LIMIT, NOWHERE, "more than %d scales", MAX_BUFFERS);
-    } else {
-      j->set[j->nset++] = (struct tile_setting){word, strtoll(value, &end, 10), false};
-    }
-    if (*end || end == value) return err_set(j->e, ERR_OPTION, NOWHERE, "%s=%s: not a number", word, value);
-  }
-  return OK;
-}
-
-static int size_of(struct job *j)
-{
-  j->sizes = NEWS(j->mem, int64_t, j->k->nparams + 1);
-  for (int i = 0; i < j->k->nparams; i++) {
-    bool fixed = ex_is_const(j->k->params[i]);
-    const char *name = fixed ? "" : ex_node(j->p->ex, j->k->params[i])->name;
-    j->sizes[i] = fixed ? ex_value(j->k->params[i]) : -1;
-    for (int s = 0; s < j->nset; s++)
-      if (!strcmp(j->set[s].name, name)) j->sizes[i] = j->set[s].value;
-    if (j->sizes[i] < 0)
-      return err_set(j->e, ERR_OPTION, NOWHERE, "give the size %s of the kernel %s: FILE,%s=...", name, j->k->name, name);
-  }
-  return OK;
-}
-
-static double scale_of(const struct job *j, const char *buffer)
-{
-  for (int i = 0; i < j->nscales; i++)
-    if (!strcmp(j->scale[i].buffer, buffer)) return j->scale[i].value;
-  return 1;
-}
-
-// As aligned as memory of the device is.
-static void *aligned(struct arena *mem, size_t bytes)
-{
-  uintptr_t at = (uintptr_t)arena_alloc(mem, bytes + 256);
-  return (void *)((at + 255) & ~(uintptr_t)255);
-}
 
 static int host_buffers(struct job *j)
 {
-  struct rng r = {42};
   if (j->k->nbuffers > MAX_BUFFERS) return err_set(j->e, ERR_LIMIT, NOWHERE, "more than %d buffers", MAX_BUFFERS);
+  if (tile_host_fill(&j->host, 42, j->words.nfills, j->words.fills, j->e)) return j->e->status;
   for (int i = 0; i < j->k->nbuffers; i++) {
-    const struct tile_buffer *b = &j->k->buffers[i];
-    if (b->mem != MEM_GL) continue;
-    int64_t n = cuda_elements(j->mem, j->p, j->k, i, j->sizes);
-    if (n < 0) return err_set(j->e, ERR_LIMIT, NOWHERE, "%%%s is too large", b->name);
-    j->bytes[i] = (size_t)n * (size_t)tile_types[b->type].bytes;
-    j->total += (int64_t)j->bytes[i];
-    j->start[i] = aligned(j->mem, j->bytes[i]);
-    fill(b->type, j->start[i], n, scale_of(j, b->name), &r);
-    j->gpu[i] = memcpy(aligned(j->mem, j->bytes[i]), j->start[i], j->bytes[i]);
-    if (j->o->check) j->sim[i] = memcpy(aligned(j->mem, j->bytes[i]), j->start[i], j->bytes[i]);
+    j->total += (int64_t)j->host.bytes[i];
+    if (!j->host.data[i]) continue;
+    j->start[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
+    j->gpu[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
   }
   return OK;
 }
@@ -141,7 +70,7 @@ static int device_buffers(struct job *j, gpu_address *a)
 {
   for (int i = 0; i < j->k->nbuffers; i++) {
     if (j->k->buffers[i].mem != MEM_GL) continue;
-    if (gpu_alloc(j->g, j->bytes[i], &a[i], j->e) || gpu_write(j->g, a[i], j->start[i], j->bytes[i], j->e)) return j->e->status;
+    if (gpu_alloc(j->g, j->host.bytes[i], &a[i], j->e) || gpu_write(j->g, a[i], j->start[i], j->host.bytes[i], j->e)) return j->e->status;
   }
   return OK;
 }
@@ -155,13 +84,8 @@ static void device_free(struct job *j, gpu_address *a)
 
 static int run_sim(struct job *j)
 {
-  struct sim_buffer b[MAX_BUFFERS];
-  struct sim_report report = {0};
-  int n = 0;
-  for (int i = 0; i < j->k->nbuffers; i++)
-    if (j->k->buffers[i].mem == MEM_GL) b[n++] = (struct sim_buffer){j->sim[i], j->bytes[i], true};
-  struct sim_input in = {.params = j->sizes, .buffers = b, .nbuffers = n};
-  if (sim_run(j->mem, j->p, j->k, &in, &report, j->e)) return j->e->status;
+  struct sim_report report;
+  if (tile_host_run(&j->host, &report, NULL, j->e)) return j->e->status;
   if (!report.found) return OK;
   struct str s = {0};
   sim_print_errors(&report, &s);
@@ -176,8 +100,8 @@ static int compare(struct job *j)
   for (int i = 0; i < j->k->nbuffers; i++) {
     const struct tile_buffer *b = &j->k->buffers[i];
     if (b->mem != MEM_GL || !b->written) continue;
-    int64_t n = (int64_t)j->bytes[i] / tile_types[b->type].bytes;
-    struct cuda_difference d = cuda_compare(b->type, j->gpu[i], j->sim[i], n);
+    int64_t n = (int64_t)j->host.bytes[i] / tile_types[b->type].bytes;
+    struct cuda_difference d = cuda_compare(b->type, j->gpu[i], j->host.data[i], n);
     j->row->elements += n, j->row->other += d.other;
     bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
     j->row->from_sim = fine ? fmax(j->row->from_sim, d.relative) : d.relative;
@@ -195,7 +119,7 @@ static int against(struct job *j, const char *program)
   struct against a = {0};
   struct graph *g;
   int status = against_program(j->mem, program, &g, j->e), answer = OK;
-  if (status == OK) status = against_open(&a, j->mem, g, j->p, j->k, j->sizes, j->start, j->e);
+  if (status == OK) status = against_open(&a, j->mem, g, j->p, j->k, j->host.params, j->start, j->e);
   if (status == OK) j->flops = 2 * reference64_products(a.g), printf("  against %s, %.2f s in float64\n", program, a.seconds);
   for (int i = 0; i < a.noutputs && status == OK; i++) {
     struct against_answer r;
@@ -263,7 +187,7 @@ static int time_kernel(struct job *j)
   gpu_address(*a)[MAX_BUFFERS] = arena_alloc(j->mem, sizeof *a * (size_t)nsets);
   for (int i = 0; i < nsets && status == OK; i++) {
     status = device_buffers(j, a[i]);
-    if (status == OK) status = cuda_bind(j->g, j->mem, j->p, j->k, j->sizes, a[i], &sets[i], j->e);
+    if (status == OK) status = cuda_bind(j->g, j->mem, j->p, j->k, j->host.params, a[i], &sets[i], j->e);
     sets[i].kernel = j->ready.kernel;
   }
   if (status == OK) status = time_graph(j, sets, nsets);
@@ -275,7 +199,7 @@ static int time_kernel(struct job *j)
 
 static int one_kernel(struct job *j, const char *program)
 {
-  if (size_of(j) || host_buffers(j)) return j->e->status;
+  if (tile_host_open(&j->host, j->mem, j->p, j->k, j->words.nset, j->words.set, j->e) || host_buffers(j)) return j->e->status;
   if (tile_lower(j->p, j->k, gpu_facts(j->g)->arch, j->e)) return j->e->status;
   if (cuda_prepare(j->g, j->r, j->mem, j->p, j->k, &j->ready, j->e)) return j->e->status;
   struct gpu_use use = gpu_use(j->ready.kernel);
@@ -285,7 +209,7 @@ static int one_kernel(struct job *j, const char *program)
     const char *path = arena_printf(j->mem, "%s/%s.cu", j->o->save, cuda_kernel_name(j->mem, j->k));
     if (file_write(path, j->ready.source, strlen(j->ready.source), j->e)) return j->e->status;
   }
-  if (cuda_once(j->g, j->mem, j->p, j->k, &j->ready, j->sizes, j->gpu, j->bytes, j->e)) return j->e->status;
+  if (cuda_once(j->g, j->mem, j->p, j->k, &j->ready, j->host.params, j->gpu, j->host.bytes, j->e)) return j->e->status;
   int answer = OK;
   if (j->o->check) {
     answer = run_sim(j);
@@ -296,27 +220,26 @@ static int one_kernel(struct job *j, const char *program)
   int right = program ? against(j, program) : OK;
   if (right > NO) return right;
   answer = MAX(answer, right);
-  return j->o->time && time_kernel(j) ? (int)j->e->status : answer;
+  return j->o->time && answer == OK && time_kernel(j) ? (int)j->e->status : answer;
 }
 
 static int one_file(const struct options *o, struct gpu *g, struct nvrtc *r, const char *program, struct row *row, struct err *e)
 {
-  const char *word = row->word;
   struct arena mem = {0};
-  char *path = arena_strdup(&mem, word), *sizes = strchr(path, ','), none[1] = "", *text;
+  char *text;
   size_t n;
-  if (sizes) *sizes++ = 0;
   struct job j = {.mem = &mem, .o = o, .g = g, .r = r, .row = row, .e = e};
-  int status = file_read(&mem, path, &text, &n, e);
-  if (status == OK) status = read_settings(&j, sizes ? sizes : none);
-  if (status == OK) status = tile_parse_set(&mem, path, text, j.nset, j.set, &j.p, e);
+  int status = tile_host_words(&mem, row->word, &j.words, e);
+  if (status == OK) status = file_read(&mem, j.words.path, &text, &n, e);
+  if (status == OK) status = tile_parse_set(&mem, j.words.path, text, j.words.nset, j.words.set, &j.p, e);
   for (int i = 0; status == OK && i < j.p->nkernels; i++)
     if (!o->kernel || !strcmp(o->kernel, j.p->kernels[i]->name)) j.k = j.p->kernels[i];
-  if (status == OK && !j.k) status = err_set(e, ERR_OPTION, NOWHERE, "%s has no kernel %s", path, o->kernel);
+  if (status == OK && !j.k) status = err_set(e, ERR_OPTION, NOWHERE, "%s has no kernel %s", j.words.path, o->kernel);
   if (status == OK) {
-    printf("%s\n", word);
+    printf("%s\n", row->word);
     status = one_kernel(&j, program);
   }
+  if (status > NO) err_print(stdout, e); // its place is in mem
   gpu_unload(j.ready.module);
   arena_close(&mem);
   return status;
@@ -388,8 +311,7 @@ static int all(struct options *o, struct gpu *g, struct nvrtc *r, struct words *
     struct err mine = {0};
     rows[n].status = one_file(o, g, r, given ? w->word[i + 1] : NULL, &rows[n], &mine);
     i += given ? 2 : 0;
-    if (rows[n].status > NO) err_print(stdout, &mine);
-    answer = MAX(answer, rows[n++].status);
+    answer = MAX(answer, rows[n].status), n++;
     fflush(stdout);
   }
   table(rows, n);

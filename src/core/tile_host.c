@@ -5,7 +5,26 @@
 
 #include <string.h>
 
+enum { ALIGN = 256 }; // as memory of a GPU
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
+
+int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e)
+{
+  size_t most = strlen(word) + 1;
+  char *rest = NULL, *text = arena_strdup(mem, word);
+  *out = (struct tile_words){.path = strtok_r(text, ",", &rest), .set = NEWS(mem, struct tile_setting, most),
+                             .fills = NEWS(mem, struct tile_fill, most)};
+  if (!out->path) return err_set(e, ERR_OPTION, NOWHERE, "a kernel is FILE.tile[,NAME=VALUE]...");
+  for (char *s; (s = strtok_r(NULL, ",", &rest));) {
+    char *value = strchr(s, '='), *end = NULL;
+    if (!value || value == s) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s is not NAME=VALUE", word, s);
+    *value++ = 0;
+    if (*s == '%') out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, &end)};
+    else out->set[out->nset++] = (struct tile_setting){s, strtoll(value, &end, 10), false};
+    if (end == value || *end) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no number", word, s, value);
+  }
+  return OK;
+}
 
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
                    const struct tile_setting *set, struct err *e)
@@ -69,7 +88,8 @@ static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct t
   if (f && f->values && f->n != n)
     return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n, (long long)f->n);
   h->bytes[b] = (size_t)(n * bytes);
-  h->data[b] = arena_alloc(h->mem, h->bytes[b]);
+  uintptr_t raw = (uintptr_t)arena_alloc(h->mem, h->bytes[b] + ALIGN);
+  h->data[b] = (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
   h->filled[b] = f || reads || !buf->written;
   struct rng r = {hash_mix(seed, (uint64_t)b)};
   if (!h->filled[b]) memset(h->data[b], 0xff, h->bytes[b]);

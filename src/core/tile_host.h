@@ -10,6 +10,12 @@ struct tile_fill { // what a buffer holds before the kernel runs
   const double *values; // n of them in the order of memory, or NULL
   int64_t n;
 };
+struct tile_words { // "FILE.tile[,NAME=VALUE]...[,%BUFFER=SCALE]..."
+  const char *path;
+  int nset, nfills;
+  struct tile_setting *set;
+  struct tile_fill *fills;
+};
 struct tile_host {
   struct arena *mem;
   struct tile_program *p;
@@ -19,6 +25,7 @@ struct tile_host {
   size_t *bytes;
   bool *filled;  // holds values before the kernel runs
 };
+int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e);
 // Sizes by name; every parameter needs one.
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
                    const struct tile_setting *set, struct err *e);

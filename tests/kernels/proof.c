@@ -10,29 +10,7 @@
 
 #include <cmocka.h>
 
-enum { WORDS = 16 };
-
-struct words {
-  const char *path;
-  int nset, nfill;
-  struct tile_setting set[WORDS];
-  struct tile_fill fill[WORDS];
-};
-
-static void read_words(struct arena *mem, const char *line, struct words *w)
-{
-  char *rest = NULL;
-  *w = (struct words){.path = strtok_r(arena_strdup(mem, line), ",", &rest)};
-  for (char *s; (s = strtok_r(NULL, ",", &rest));) {
-    char *value = strchr(s, '=');
-    if (!value || w->nset == WORDS || w->nfill == WORDS) fail_msg("row: %s", line);
-    *value++ = 0;
-    if (*s == '%') w->fill[w->nfill++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, NULL)};
-    else w->set[w->nset++] = (struct tile_setting){s, strtoll(value, NULL, 10), false};
-  }
-}
-
-static int open_kernel(struct arena *mem, struct words *w, struct tile_host *h, struct err *e)
+static int open_kernel(struct arena *mem, struct tile_words *w, struct tile_host *h, struct err *e)
 {
   char *text;
   size_t n;
@@ -41,7 +19,7 @@ static int open_kernel(struct arena *mem, struct words *w, struct tile_host *h, 
   TRY(tile_parse_set(mem, w->path, text, w->nset, w->set, &p, e));
   TRY(tile_lower(p, p->kernels[0], p->kernels[0]->arch, e));
   TRY(tile_host_open(h, mem, p, p->kernels[0], w->nset, w->set, e));
-  return tile_host_fill(h, 1, w->nfill, w->fill, e);
+  return tile_host_fill(h, 1, w->nfills, w->fills, e);
 }
 
 static int compare(const struct against *a, const struct tile_host *h, struct str *said)
@@ -59,11 +37,11 @@ static int compare(const struct against *a, const struct tile_host *h, struct st
 
 static int row(struct arena *mem, const struct proof *r, struct against *a, struct str *said, struct err *e)
 {
-  struct words w;
+  struct tile_words w;
   struct tile_host h;
   struct graph *g;
   struct sim_report report;
-  read_words(mem, r->kernel, &w);
+  TRY(tile_host_words(mem, r->kernel, &w, e));
   TRY(open_kernel(mem, &w, &h, e));
   TRY(against_program(mem, r->program, &g, e));
   TRY(against_open(a, mem, g, h.p, h.k, h.params, h.data, e));

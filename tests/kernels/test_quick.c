@@ -24,10 +24,10 @@ static const struct proof rows[] = {
     {"kernels/softmax.tile,R=5,N=1000,%X=8", "examples/softmax.mica,m=5,n=1000"},
     {"kernels/softmax.tile,R=4,N=1024", "examples/softmax.mica,m=4,n=1024"},
     {"kernels/softmax.tile,R=3,N=8192,T=256,P=1,%X=100", "examples/softmax.mica,m=3,n=8192"},
-    {"kernels/layernorm.tile,BLOCKS=1,R=1,N=8,T=32", "examples/g_norm.mica,m=1,n=8"},
-    {"kernels/layernorm.tile,BLOCKS=2,R=5,N=1000,T=64,%X=8", "examples/g_norm.mica,m=5,n=1000"},
-    {"kernels/layernorm.tile,BLOCKS=5,R=2,N=1024", "examples/g_norm.mica,m=2,n=1024"},
-    {"kernels/layernorm.tile,BLOCKS=2,R=3,N=8192,T=512,%X=0.01", "examples/g_norm.mica,m=3,n=8192"},
+    {"kernels/layernorm.tile,R=1,N=8,T=32", "examples/g_norm.mica,m=1,n=8"},
+    {"kernels/layernorm.tile,R=5,N=1000,T=64,%X=8", "examples/g_norm.mica,m=5,n=1000"},
+    {"kernels/layernorm.tile,R=2,N=1024", "examples/g_norm.mica,m=2,n=1024"},
+    {"kernels/layernorm.tile,R=3,N=8192,T=512,%X=0.01", "examples/g_norm.mica,m=3,n=8192"},
 };
 static const struct proof nets[] = { // of 20 layers: weights that keep the size of values
     {"kernels/lstm_sm80.tile,M=1", "examples/g_lstm.mica,m=1"},
