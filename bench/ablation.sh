@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Search time by the number of block operators, with all rules and with each rule off, as in Table 5 of the Mirage
 # paper; one kernel, two threads. Prints a table and keeps it in bench/ablation.csv. A search that takes longer than
-# $LIMIT seconds (60 unless set) is stopped, and its time is given as more than that.
+# $LIMIT seconds (60 unless set) is stopped, and its time is given as more than that. $MICA is the command (build/mica
+# unless set).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-make --no-print-directory build
+[ -n "${MICA:-}" ] || make --no-print-directory build
 programs=("$@")
 [ $# -gt 0 ] || programs=(m_rms m_gated m_lora m_gqa mlp)
 out=bench/ablation.csv
@@ -16,7 +17,7 @@ for program in "${programs[@]}"; do
     for off in none expr canon finger shape whole square; do
       rule=()
       [ "$off" = none ] || rule=(--off "$off")
-      line=$(timeout "${LIMIT:-60}" build/mica search --no-db "examples/$program.mica" --dtype f32 --max-kernel-ops 1 --threads 2 \
+      line=$(timeout "${LIMIT:-60}" "${MICA:-build/mica}" search --no-db "examples/$program.mica" --dtype f32 --max-kernel-ops 1 --threads 2 \
         --max-block-ops "$ops" --max-values 20000 --top 1 "${rule[@]}" 2>/dev/null | sed -n 1p) || true
       # "0.02 s, 5108 operators tried, 376 values, 16 schedules, 164 structures, 64 verified; not the whole space"
       read -r seconds _ tried _ _ values _ _ _ _ _ verified _ <<<"${line//,/}"
