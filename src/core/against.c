@@ -1,10 +1,10 @@
 // A tile kernel's results against a program in float64 (against.h).
 //
-// Accepted is a relative norm of the difference of 4 units of the last place of the buffer's type (fp16: 4 * 2^-11, about
-// 2e-3): rounding the result takes about half a unit, and a kernel that rounds values on its way (probabilities of
-// attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many elements
-// does not see a few that are missing, so each is held against the program too: it may be 8 times as much off, relative
-// to itself and to the root mean square of all.
+// Accepted is a relative norm of the difference of 4 times the unit roundoff of the buffer's type (fp16: 4 * 2^-11,
+// about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
+// attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
+// elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
+// relative to itself and to the root mean square of all.
 #include "core/against.h"
 #include "core/core.h"
 #include "core/tile_host.h"
@@ -26,14 +26,17 @@ struct against_feed { // a program input: elements of a buffer from `first` on
 };
 
 static const double bounds[TT_COUNT] = {
-    [TT_F16] = 4 * 0x1p-11, [TT_BF16] = 4 * 0x1p-8, [TT_F32] = 1e-5, [TT_F64] = 1e-12,
+    [TT_F16] = 4 * 0x1p-11,
+    [TT_BF16] = 4 * 0x1p-8,
+    [TT_F32] = 1e-5,
+    [TT_F64] = 1e-12,
 };
 
 // ---- where elements are ----
 
 // Layouts count a nested dimension with its first mode fastest, buffers are counted with the last dimension fastest.
-static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf, struct against_buffer *out,
-                 struct err *e)
+static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf,
+                 struct against_buffer *out, struct err *e)
 {
   const struct tile_view *v = &k->views[k->buffers[buf].view];
   *out = (struct against_buffer){.size = 1};
@@ -42,7 +45,8 @@ static int place(const struct tile_program *p, const struct tile_kernel *k, cons
       ex shape[LAY_LEAVES], stride[LAY_LEAVES];
       int n = lay_leaves(lay_mode(v->level[l], d), shape, stride, LAY_LEAVES);
       if (n < 0 || out->n + n > LEAVES)
-        return err_set(e, ERR_LIMIT, k->buffers[buf].at, "the layout of %%%s has too many dimensions", k->buffers[buf].name);
+        return err_set(e, ERR_LIMIT, k->buffers[buf].at, "the layout of %%%s has too many dimensions",
+                       k->buffers[buf].name);
       while (n-- > 0) {
         out->extent[out->n] = ex_eval(p->ex, shape[n], vars), out->stride[out->n] = ex_eval(p->ex, stride[n], vars);
         out->size *= out->extent[out->n++];
@@ -111,8 +115,8 @@ static int other_size(const struct against *a, int buf, const char *what, const 
   for (int i = 0; i < b->n; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)b->extent[i]);
   err_set(e, ERR_MISMATCH, a->k->buffers[buf].at, "%%%s of %s has %lld elements ([%s]), and %s %s of %s has %lld",
-          a->k->buffers[buf].name, a->k->name, (long long)b->size, text, what, name, a->g->name ? a->g->name : "the program",
-          (long long)size);
+          a->k->buffers[buf].name, a->k->name, (long long)b->size, text, what, name,
+          a->g->name ? a->g->name : "the program", (long long)size);
   err_hint(e, "sizes of the program are set by --against FILE,NAME=VALUE,... and those of the kernel apart from it");
   return USER;
 }
@@ -121,7 +125,8 @@ static int pair_inputs(struct against *a, struct arena *mem, int nlist, const in
 {
   int n = graph_inputs(a->g, NULL), *in = NEWS(mem, int, n + 1), *position = NEWS(mem, int, n + 1), places = n;
   graph_inputs(a->g, in);
-  if (n != nlist) places = by_stem(a->g, n, in, position);
+  if (n != nlist)
+    places = by_stem(a->g, n, in, position);
   else if (by_name(a, in, n, list, position))
     for (int i = 0; i < n; i++) position[i] = i;
   if (places != nlist)
@@ -232,7 +237,8 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
   arena_close(&mem);
   enum tile_type t = a->k->buffers[buf].type;
   const struct against_buffer *b = &a->buffer[buf];
-  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
+  *out =
+      (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
   double norm = 0, difference = 0, furthest = -1;
   for (int64_t x = 0; x < b->size; x++) {
     norm += want[x] * want[x];
@@ -254,7 +260,8 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
 void against_text(const struct against_answer *r, struct str *out)
 {
   str_add(out, "%%%s: %lld elements of about %.3g, relative norm of the difference %.3g (at most %.2g)%s\n", r->name,
-          (long long)r->elements, r->typical, r->relative, r->bound, r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
+          (long long)r->elements, r->typical, r->relative, r->bound,
+          r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
   if (!r->fine)
     str_add(out, "  %lld elements are off; most, number %lld: the kernel has %g, the program %g\n", (long long)r->wrong,
             (long long)r->worst, r->got, r->want);

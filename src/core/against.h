@@ -1,10 +1,11 @@
-// against: a tensor program, evaluated in float64, as the reference of a tile kernel. Both see the same inputs, exactly:
-// what the kernel's buffers hold is read as numbers. A buffer's elements are counted row by row, wherever its layout
-// keeps them, and so are a tensor's, so that [2, 16, 384, 64] and [32, 384, 64] agree.
+// against: a tensor program, evaluated in float64, as the reference of a tile kernel. Both see the same inputs,
+// exactly: what the kernel's buffers hold is read as numbers. A buffer's elements are counted row by row, wherever its
+// layout keeps them, and so are a tensor's, so that [2, 16, 384, 64] and [32, 384, 64] agree.
 //
 // Program inputs stand for the global buffers that the kernel reads: by their names where all of them are names of such
-// buffers, else in the order of declaration. Where there are more inputs than buffers, inputs whose names differ only by
-// a number at the end (W1, W2, ..) are one after another in one buffer. Program outputs stand for the buffers that it writes.
+// buffers, else in the order of declaration. Where there are more inputs than buffers, inputs whose names differ only
+// by a number at the end (W1, W2, ..) are one after another in one buffer. Program outputs stand for the buffers that
+// it writes.
 #ifndef MICA_CORE_AGAINST_H
 #define MICA_CORE_AGAINST_H
 
@@ -20,7 +21,7 @@ struct against {
   struct against_feed *feed;     // by program input
   int noutputs, *output;         // kernel buffers by program output
   struct reference64 reference;
-  double seconds;                // that the reference took
+  double seconds; // that the reference took
 };
 struct against_answer {
   const char *name;        // of the buffer
@@ -36,8 +37,8 @@ struct against_answer {
 
 // "FILE[,NAME=VALUE]...": a program at its sizes.
 int against_program(struct arena *mem, const char *word, struct graph **out, struct err *e);
-// Pairs tensors with buffers and evaluates the program. `params`: values of k->params; `data`: one for each of k->buffers, as
-// before the kernel runs. To be closed after an error too.
+// Pairs tensors with buffers and evaluates the program. `params`: values of k->params; `data`: one for each of
+// k->buffers, as before the kernel runs. To be closed after an error too.
 int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p,
                  const struct tile_kernel *k, const int64_t *params, void *const *data, struct err *e);
 // What the kernel left in the buffer of program output `i`.

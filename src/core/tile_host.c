@@ -5,22 +5,25 @@
 
 #include <string.h>
 
-enum { ALIGN = 256 }; // as memory of a GPU
+enum { ALIGN = 256 };                         // as memory of a GPU
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
 
 int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e)
 {
   size_t most = strlen(word) + 1;
   char *rest = NULL, *text = arena_strdup(mem, word);
-  *out = (struct tile_words){.path = strtok_r(text, ",", &rest), .set = NEWS(mem, struct tile_setting, most),
+  *out = (struct tile_words){.path = strtok_r(text, ",", &rest),
+                             .set = NEWS(mem, struct tile_setting, most),
                              .fills = NEWS(mem, struct tile_fill, most)};
   if (!out->path) return err_set(e, ERR_OPTION, NOWHERE, "a kernel is FILE.tile[,NAME=VALUE]...");
   for (char *s; (s = strtok_r(NULL, ",", &rest));) {
     char *value = strchr(s, '='), *end = NULL;
     if (!value || value == s) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s is not NAME=VALUE", word, s);
     *value++ = 0;
-    if (*s == '%') out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, &end)};
-    else out->set[out->nset++] = (struct tile_setting){s, strtoll(value, &end, 10), false};
+    if (*s == '%')
+      out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, &end)};
+    else
+      out->set[out->nset++] = (struct tile_setting){s, strtoll(value, &end, 10), false};
     if (end == value || *end) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no number", word, s, value);
   }
   return OK;
@@ -36,10 +39,12 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
     h->params[i] = n ? 0 : ex_value(k->params[i]);
     for (int s = 0; s < nset && n; s++)
       if (!strcmp(set[s].name, n->name)) h->params[i] = set[s].value, found = true;
-    if (!found) return err_set(e, ERR_OPTION, k->at, "the kernel %s needs the size %s: give %s=...", k->name, n->name, n->name);
-    if (n && (h->params[i] < n->range.lo || h->params[i] > n->range.hi || (n->multiple > 1 && h->params[i] % n->multiple)))
-      return err_set(e, ERR_OPTION, k->at, "%s = %lld: the kernel %s takes multiples of %lld from %lld to %lld", n->name,
-                     (long long)h->params[i], k->name, (long long)MAX(n->multiple, 1), (long long)n->range.lo,
+    if (!found)
+      return err_set(e, ERR_OPTION, k->at, "the kernel %s needs the size %s: give %s=...", k->name, n->name, n->name);
+    if (n &&
+        (h->params[i] < n->range.lo || h->params[i] > n->range.hi || (n->multiple > 1 && h->params[i] % n->multiple)))
+      return err_set(e, ERR_OPTION, k->at, "%s = %lld: the kernel %s takes multiples of %lld from %lld to %lld",
+                     n->name, (long long)h->params[i], k->name, (long long)MAX(n->multiple, 1), (long long)n->range.lo,
                      (long long)n->range.hi);
   }
   return OK;
@@ -73,7 +78,9 @@ const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k)
 static void random_numbers(enum tile_type t, char *p, int64_t n, double scale, struct rng *r)
 {
   for (int64_t i = 0; i < n; i++) {
-    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : scale != 0 ? (double)rng_below(r, 8) : 0;
+    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128
+               : scale != 0    ? (double)rng_below(r, 8)
+                               : 0;
     num_set(t, x, p + i * tile_types[t].bytes);
   }
 }
@@ -84,16 +91,20 @@ static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct t
   int bytes = tile_types[buf->type].bytes;
   int64_t n;
   TRY(sim_elements(h->p, h->k, h->params, b, &n, e));
-  if (n < 0 || n > MOST / bytes) return err_set(e, ERR_MEMORY, buf->at, "%%%s would have %lld elements", buf->name, (long long)n);
+  if (n < 0 || n > MOST / bytes)
+    return err_set(e, ERR_MEMORY, buf->at, "%%%s would have %lld elements", buf->name, (long long)n);
   if (f && f->values && f->n != n)
-    return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n, (long long)f->n);
+    return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n,
+                   (long long)f->n);
   h->bytes[b] = (size_t)(n * bytes);
   uintptr_t raw = (uintptr_t)arena_alloc(h->mem, h->bytes[b] + ALIGN);
   h->data[b] = (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
   h->filled[b] = f || reads || !buf->written;
   struct rng r = {hash_mix(seed, (uint64_t)b)};
-  if (!h->filled[b]) memset(h->data[b], 0xff, h->bytes[b]);
-  else if (!f || !f->values) random_numbers(buf->type, h->data[b], n, f ? f->scale : 1, &r);
+  if (!h->filled[b])
+    memset(h->data[b], 0xff, h->bytes[b]);
+  else if (!f || !f->values)
+    random_numbers(buf->type, h->data[b], n, f ? f->scale : 1, &r);
   else
     for (int64_t i = 0; i < n; i++) num_set(buf->type, f->values[i], (char *)h->data[b] + i * bytes);
   return OK;
@@ -113,7 +124,9 @@ int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct 
       if (!strcmp(fills[i].buffer, k->buffers[b].name)) f = &fills[i], used++;
     TRY(fill_buffer(h, b, seed, f, reads[b], e));
   }
-  return used == nfills ? OK : err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer of a name that is filled", k->name);
+  return used == nfills
+             ? OK
+             : err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer of a name that is filled", k->name);
 }
 
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e)

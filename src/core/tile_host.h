@@ -21,9 +21,9 @@ struct tile_host {
   struct tile_program *p;
   struct tile_kernel *k;
   int64_t *params;
-  void **data;   // by buffer of the kernel; NULL: not in global memory
+  void **data; // by buffer of the kernel; NULL: not in global memory
   size_t *bytes;
-  bool *filled;  // holds values before the kernel runs
+  bool *filled; // holds values before the kernel runs
 };
 int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e);
 // Sizes by name; every parameter needs one.
@@ -31,8 +31,9 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
                    const struct tile_setting *set, struct err *e);
 // By buffer: does something read it, that is not in a branch that constants leave out?
 const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k);
-// Buffers that nothing is said about hold random numbers, uniform in [-1, 1] times the scale, with 8 significant bits, so
-// that every type holds them; integers 0 to 7. What the kernel writes and does not read holds nothing (not-a-number).
+// Buffers that nothing is said about hold random numbers, uniform in [-1, 1] times the scale, with 8 significant bits,
+// so that every type holds them; integers 0 to 7. What the kernel writes and does not read holds nothing
+// (not-a-number).
 int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct tile_fill *fills, struct err *e);
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e);
 

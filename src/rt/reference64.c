@@ -20,7 +20,8 @@ struct product {
 };
 
 // to += x[0] * row[0] + x[1] * row[1] + ...
-static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows, int64_t width)
+static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows,
+                     int64_t width)
 {
   int64_t k = 0;
   for (; k + 4 <= rows; k += 4, row += 4 * stride) {
@@ -160,7 +161,8 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
   if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret(r, n, e);
   for (int i = 0; i < n->nout && !s; i++) {
     const struct tensor *t = &r->g->tensors[n->out + i];
-    if (r->from->in_range && !fits(r->value[n->out + i], shape_size(&t->shape), dtype_largest(t->dtype))) r->overflow = true;
+    if (r->from->in_range && !fits(r->value[n->out + i], shape_size(&t->shape), dtype_largest(t->dtype)))
+      r->overflow = true;
   }
   return s;
 }
@@ -181,7 +183,8 @@ void reference64_close(struct reference64 *r)
 // What was read for the last time is freed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e)
 {
-  *r = (struct reference64){g, from, calloc((size_t)g->ntensors + 1, sizeof(double *)), calloc((size_t)g->ntensors + 1, sizeof(int)), false};
+  *r = (struct reference64){g, from, calloc((size_t)g->ntensors + 1, sizeof(double *)),
+                            calloc((size_t)g->ntensors + 1, sizeof(int)), false};
   CHECK(r->value && r->readers);
   int s = OK;
   for (int i = 0; i < g->nnodes; i++) {
@@ -202,7 +205,8 @@ double reference64_products(const struct graph *g)
   double sum = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct shape *x = g->nodes[i].nin ? &g->tensors[g->nodes[i].in[0]].shape : NULL;
-    if (g->nodes[i].op == OP_MATMUL) sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
+    if (g->nodes[i].op == OP_MATMUL)
+      sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
   }
   return sum;
 }

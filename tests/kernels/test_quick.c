@@ -41,12 +41,12 @@ static const struct proof nets[] = { // of 20 layers: weights that keep the size
     {"kernels/mlp_sm90.tile,M=64,%W=0.217,%bias=0.1", "examples/g_mlp20.mica,m=64"},
 };
 static const struct proof attention[] = {
-    {"kernels/fmha_sm90.tile,B=1,Q=2,L=2", "examples/g_fmha.mica,b=1,s=2"},
-    {"kernels/fmha_sm90.tile,B=1,Q=70,L=70,%q=4,%k=4", "examples/g_fmha.mica,b=1,s=70"},
-    {"kernels/fmha_sm90.tile,MASK=1,B=2,Q=64,L=64,%mask=8", "examples/g_fmha_mask.mica,b=2,s=64"},
-    {"kernels/fmha_sm90.tile,MASK=1,B=1,Q=33,L=33,%mask=8", "examples/g_fmha_mask.mica,b=1,s=33"},
-    {"kernels/fmha_sm90.tile,MASK=1,NH=2,B=2,Q=10,L=390", "tests/kernels/attention.mica,b=2,s=10,l=390"},
-    {"kernels/fmha_sm90.tile,MASK=1,NH=3,B=1,Q=257,L=129,%mask=10000", "tests/kernels/attention.mica,h=3,s=257,l=129"},
+    {"kernels/fmha_sm90.tile,SMS=1,B=1,Q=2,L=2", "examples/g_fmha.mica,b=1,s=2"},
+    {"kernels/fmha_sm90.tile,SMS=5,B=1,Q=70,L=70,%q=4,%k=4", "examples/g_fmha.mica,b=1,s=70"},
+    {"kernels/fmha_sm90.tile,SMS=7,MASK=1,B=2,Q=64,L=64,%mask=8", "examples/g_fmha_mask.mica,b=2,s=64"},
+    {"kernels/fmha_sm90.tile,SMS=3,MASK=1,B=1,Q=33,L=33,%mask=8", "examples/g_fmha_mask.mica,b=1,s=33"},
+    {"kernels/fmha_sm90.tile,SMS=3,MASK=1,NH=2,B=2,Q=10,L=390", "tests/kernels/attention.mica,b=2,s=10,l=390"},
+    {"kernels/fmha_sm90.tile,SMS=2,MASK=1,NH=3,B=1,Q=257,L=129,%mask=10000", "tests/kernels/attention.mica,h=3,s=257,l=129"},
 };
 
 #define TEST(table)                                                                                                    \
