@@ -83,4 +83,17 @@ for f in "$folder"/*.tile; do
   case $f in */other.tile | */odd.tile) continue ;; esac # shown as refused
   "$MICA" tile check "$f" > /dev/null || fail "$f"
 done
-echo "$programs programs, $sessions sessions, $excerpts excerpts"
+
+# Every row of the tables that a program can name is in the reference; of a family the part that is named.
+rows() { sed -n "s/^$1(\([A-Z0-9]*, \)*\"\([^\"]*\)\".*/\2/p" "src/tile/$2" | sort -u; }
+named=0
+for row in $(rows EVENT instr.def) $(rows TYPE type.def) $(rows SPEC spec.def) $(rows UNARY_OP pointwise.def) \
+  $(rows BINARY_OP pointwise.def | grep '[a-z]') $(sed -n 's/^TARGET([0-9]*, "\(.*\)",.*/\1/p' src/tile/target.def); do
+  word=$row
+  until grep -qF "\`$word\`" docs/tile.md || grep -qF "\`$word, " docs/tile.md; do
+    case $word in *.*.* | barrier.*) word=${word%.*} ;; *) fail "docs/tile.md does not name $row" ;; esac
+  done
+  named=$((named + 1))
+done
+[ "$named" -ge 60 ] || fail "only $named rows were read"
+echo "$named rows, $programs programs, $sessions sessions, $excerpts excerpts"
