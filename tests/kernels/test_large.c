@@ -28,7 +28,8 @@ static const struct proof rows[] = {
     {"kernels/fmha_sm90.tile,B=1,Q=384,L=384", "examples/g_fmha.mica,b=1"},
     {"kernels/fmha_sm90.tile,B=2,Q=129,L=129,%q=8,%k=8", "examples/g_fmha.mica,b=2,s=129"},
     {"kernels/fmha_sm90.tile,MASK=1,B=2,Q=255,L=255,%mask=8", "examples/g_fmha_mask.mica,b=2,s=255"},
-    {"kernels/fmha_sm90.tile,MASK=1,NH=5,B=3,Q=1,L=1000", "tests/kernels/attention.mica,b=3,h=5,s=1,l=1000"},
+    {"kernels/fmha_sm90.tile,SMS=2,MASK=1,NH=5,B=3,Q=1,L=1000", "tests/kernels/attention.mica,b=3,h=5,s=1,l=1000"},
+    {"kernels/fmha_sm90.tile,SMS=2,MASK=1,NH=2,B=1,Q=999,L=9", "tests/kernels/attention.mica,b=1,h=2,s=999,l=9"},
 };
 
 static void all(void **state)
