@@ -19,6 +19,13 @@ static const char *given(const char *word, const char *name)
   return !strncmp(word, name, n) && word[n] == '=' ? word + n + 1 : NULL;
 }
 
+static int unknown_word(struct cli *c, const char *word)
+{
+  int s = err_set(&c->err, ERR_OPTION, NOWHERE,
+                  "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random*SCALE", word);
+  return err_hint(&c->err, "sizes and constants are given by --set NAME=VALUE"), s;
+}
+
 // The words as what fills buffers: a scale of random numbers, zeros, or an array.
 static int read_words(struct cli *c, const struct tile_kernel *k, int n, const char **words, struct tile_fill *fill)
 {
@@ -28,8 +35,7 @@ static int read_words(struct cli *c, const struct tile_kernel *k, int n, const c
     char *end = NULL;
     for (int j = 0; j < k->nbuffers && !b; j++)
       if (k->buffers[j].mem == MEM_GL && (what = given(words[i], k->buffers[j].name))) b = &k->buffers[j];
-    if (!b)
-      return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random*SCALE", words[i]);
+    if (!b) return unknown_word(c, words[i]);
     fill[i] = (struct tile_fill){.buffer = b->name, .scale = 1};
     if (!strcmp(what, "zero")) fill[i].scale = 0;
     else if (!strncmp(what, "random*", 7)) {

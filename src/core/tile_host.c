@@ -39,8 +39,10 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
     h->params[i] = n ? 0 : ex_value(k->params[i]);
     for (int s = 0; s < nset && n; s++)
       if (!strcmp(set[s].name, n->name)) h->params[i] = set[s].value, found = true;
-    if (!found)
-      return err_set(e, ERR_OPTION, k->at, "the kernel %s needs the size %s: give %s=...", k->name, n->name, n->name);
+    if (!found) {
+      int status = err_set(e, ERR_OPTION, k->at, "the kernel %s needs the size %s", k->name, n->name);
+      return err_hint(e, "--set %s=VALUE gives it; in a list of kernels, FILE.tile,%s=VALUE", n->name, n->name), status;
+    }
     if (n &&
         (h->params[i] < n->range.lo || h->params[i] > n->range.hi || (n->multiple > 1 && h->params[i] % n->multiple)))
       return err_set(e, ERR_OPTION, k->at, "%s = %lld: the kernel %s takes multiples of %lld from %lld to %lld",

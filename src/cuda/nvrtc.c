@@ -51,7 +51,11 @@ static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so
 static const struct {
   int arch;
   const char *name;
-} archs[] = {{80, "sm_80"}, {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_100a"}};
+} archs[] = {
+#define TARGET(arch, name, shared) {arch, name},
+#include "tile/target.def"
+#undef TARGET
+};
 
 const char *cuda_arch_name(int arch)
 {
@@ -65,8 +69,10 @@ int cuda_arch_find(const char *name, int *arch, struct err *e)
   for (size_t i = 0; i < COUNT(archs); i++)
     if (!strcmp(archs[i].name, name)) return *arch = archs[i].arch, OK;
   err_set(e, ERR_TARGET, NOWHERE, "there is no architecture %.40s", name);
-  err_hint(e, "sm_80, sm_86, sm_89, sm_90a and sm_100a are known");
-  return e->status;
+  struct str all = {0};
+  for (size_t i = 0; i < COUNT(archs); i++) str_add(&all, i ? ", %s" : "%s", archs[i].name);
+  err_hint(e, "there are %s", str_text(&all));
+  return str_free(&all), e->status;
 }
 
 // Once loaded it stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.

@@ -78,7 +78,7 @@ static bool operand_memory(struct match *m, int i)
 static bool operands_fit(struct match *m)
 {
   if (m->row->nout + m->row->nin != m->nsides || m->row->nout != m->nout)
-    return refuse(m, "it has %d inputs, not %d", m->row->nin, m->nsides - m->nout);
+    return refuse(m, "it takes %d input%s, not %d", m->row->nin, m->row->nin == 1 ? "" : "s", m->nsides - m->nout);
   for (int i = 0; i < m->nsides; i++)
     if (!operand_memory(m, i)) return false;
   m->score++;
