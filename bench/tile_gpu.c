@@ -7,8 +7,7 @@
 // NAME is a size or a constant of the kernel; inputs are uniform in [-1, 1], times SCALE where one is given.
 // For each file: the kernel is lowered for the device, printed as CUDA C++ and compiled; it runs on random inputs, and so
 // does the interpreter; outputs are compared bit by bit and by the relative norm of their difference. With --time it is
-// timed: a CUDA graph of launches over several sets of buffers, together more than twice the L2 cache, replayed; the
-// median of a launch; --csv adds a line to a file. --no-check leaves the interpreter out, for sizes that take it too long.
+// timed (src/cuda/time.c); --csv adds a line to a file. --no-check leaves the interpreter out, for sizes that take it too long.
 // With --against, outputs are held against a tensor program in float64 too (core/against.h). Exit status 1: a kernel gave
 // other numbers than the interpreter (relative norm above 1e-3) or than the program, or the interpreter found an error in
 // it, and then it is not timed; 2: a kernel or a program is not well-formed; 3: there is no GPU, or a file is missing.
@@ -21,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 256, REPLAYS = 15, LAUNCHES = 64, MAX_BUFFERS = 64 };
+enum { MAX_BUFFERS = 64 };
 static const double TOLERANCE = 1e-3;
 
 struct options {
@@ -43,7 +42,6 @@ struct job {
   struct tile_kernel *k;
   struct tile_words words;
   struct tile_host host; // sizes, and buffers as the interpreter leaves them
-  int64_t total;         // bytes of all global buffers
   void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS]; // before; as the GPU leaves them
   struct cuda_ready ready;
   double flops; // of the program's products
@@ -58,26 +56,11 @@ static int host_buffers(struct job *j)
   if (j->k->nbuffers > MAX_BUFFERS) return err_set(j->e, ERR_LIMIT, NOWHERE, "more than %d buffers", MAX_BUFFERS);
   if (tile_host_fill(&j->host, 42, j->words.nfills, j->words.fills, j->e)) return j->e->status;
   for (int i = 0; i < j->k->nbuffers; i++) {
-    j->total += (int64_t)j->host.bytes[i];
     if (!j->host.data[i]) continue;
     j->start[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
     j->gpu[i] = arena_copy(j->mem, j->host.data[i], j->host.bytes[i]);
   }
   return OK;
-}
-
-static int device_buffers(struct job *j, gpu_address *a)
-{
-  for (int i = 0; i < j->k->nbuffers; i++) {
-    if (j->k->buffers[i].mem != MEM_GL) continue;
-    if (gpu_alloc(j->g, j->host.bytes[i], &a[i], j->e) || gpu_write(j->g, a[i], j->start[i], j->host.bytes[i], j->e)) return j->e->status;
-  }
-  return OK;
-}
-
-static void device_free(struct job *j, gpu_address *a)
-{
-  for (int i = 0; i < j->k->nbuffers; i++) gpu_free(j->g, a[i]);
 }
 
 // ---- right? ----
@@ -137,62 +120,26 @@ static int against(struct job *j, const char *program)
 
 // ---- fast? ----
 
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-// kernel, sizes, median, least and most in us, bytes, GB/s, TFLOP/s
-static int csv(struct job *j, double median, double least, double most)
+static int csv(struct job *j, const struct cuda_time *t)
 {
   FILE *f = fopen(j->o->csv, "a");
   if (!f) return err_set(j->e, ERR_FILE, NOWHERE, "%s can not be written", j->o->csv);
   const char *sizes = strchr(j->row->word, ',');
-  fprintf(f, "%s,\"%s\",%.3f,%.3f,%.3f,%lld,%.1f,", j->k->name, sizes ? sizes + 1 : "", 1e6 * median, 1e6 * least, 1e6 * most,
-          (long long)j->total, 1e-9 * (double)j->total / median);
-  if (j->flops > 0) fprintf(f, "%.1f", 1e-12 * j->flops / median);
-  fprintf(f, "\n");
+  struct str s = {0};
+  cuda_time_csv(j->k->name, sizes ? sizes + 1 : "", t, j->flops, &s);
+  fprintf(f, "%s\n", str_text(&s));
+  str_free(&s);
   return fclose(f) ? err_set(j->e, ERR_FILE, NOWHERE, "%s can not be written", j->o->csv) : OK;
-}
-
-static int time_graph(struct job *j, struct gpu_launch *sets, int nsets)
-{
-  int launches = (MAX(LAUNCHES, nsets) + nsets - 1) / nsets * nsets;
-  struct gpu_graph *graph = NULL;
-  double times[REPLAYS];
-  int status = gpu_record(j->g, j->e);
-  for (int i = 0; i < launches && status == OK; i++) status = gpu_launch(j->g, &sets[i % nsets], j->e);
-  struct err second = {0};
-  int end = gpu_record_end(j->g, &graph, status == OK ? j->e : &second);
-  if (status == OK) status = end;
-  for (int i = 0; i < REPLAYS && status == OK; i++) status = gpu_time(j->g, graph, &times[i], j->e);
-  if (status == OK) {
-    qsort(times, REPLAYS, sizeof *times, by_value);
-    double t = times[REPLAYS / 2] / launches;
-    printf("  time %.3f us (least %.3f, most %.3f); %lld bytes of buffers, %.1f GB/s; %d sets\n", 1e6 * t,
-           1e6 * times[0] / launches, 1e6 * times[REPLAYS - 1] / launches, (long long)j->total, 1e-9 * (double)j->total / t, nsets);
-    j->row->us = 1e6 * t;
-    if (j->o->csv) status = csv(j, t, times[0] / launches, times[REPLAYS - 1] / launches);
-  }
-  gpu_graph_close(graph);
-  return status;
 }
 
 static int time_kernel(struct job *j)
 {
-  int64_t wanted = 2 * gpu_facts(j->g)->l2 / MAX(j->total, 1) + 2;
-  int nsets = (int)MIN(wanted, MAX_SETS), status = OK;
-  struct gpu_launch *sets = NEWS(j->mem, struct gpu_launch, nsets);
-  gpu_address(*a)[MAX_BUFFERS] = arena_alloc(j->mem, sizeof *a * (size_t)nsets);
-  for (int i = 0; i < nsets && status == OK; i++) {
-    status = device_buffers(j, a[i]);
-    if (status == OK) status = cuda_bind(j->g, j->mem, j->p, j->k, j->host.params, a[i], &sets[i], j->e);
-    sets[i].kernel = j->ready.kernel;
-  }
-  if (status == OK) status = time_graph(j, sets, nsets);
-  for (int i = 0; i < nsets; i++) device_free(j, a[i]);
-  return status;
+  struct cuda_time t;
+  if (cuda_time(j->g, j->mem, j->p, j->k, &j->ready, j->host.params, j->start, j->host.bytes, &t, j->e)) return j->e->status;
+  j->row->us = 1e6 * t.median;
+  printf("  time %.3f us (least %.3f, most %.3f); %lld bytes of buffers, %.1f GB/s; %d sets\n", 1e6 * t.median, 1e6 * t.least,
+         1e6 * t.most, (long long)t.bytes, 1e-9 * (double)t.bytes / t.median, t.sets);
+  return j->o->csv ? csv(j, &t) : OK;
 }
 
 // ---- files ----
@@ -245,33 +192,6 @@ static int one_file(const struct options *o, struct gpu *g, struct nvrtc *r, con
   return status;
 }
 
-struct words {
-  struct arena mem;
-  const char **word;
-  int n, cap;
-};
-
-// The arguments, with the words of lists in their places.
-static int read_words(struct words *w, int argc, char **argv, struct err *e)
-{
-  for (int i = 1; i < argc; i++) {
-    const char *dot = strrchr(argv[i], '.');
-    char *text, *lines = NULL;
-    size_t n;
-    if (!dot || strcmp(dot, ".list") != 0) {
-      PUSH(&w->mem, w->word, w->n, w->cap) = argv[i];
-      continue;
-    }
-    if (file_read(&w->mem, argv[i], &text, &n, e)) return e->status;
-    for (char *line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
-      char *rest = NULL;
-      line[strcspn(line, "#")] = 0;
-      for (char *s = strtok_r(line, " \t", &rest); s; s = strtok_r(NULL, " \t", &rest)) PUSH(&w->mem, w->word, w->n, w->cap) = s;
-    }
-  }
-  return OK;
-}
-
 static int option(struct options *o, int n, const char **word)
 {
   const struct {
@@ -298,9 +218,9 @@ static void table(const struct row *rows, int n)
   }
 }
 
-static int all(struct options *o, struct gpu *g, struct nvrtc *r, struct words *w)
+static int all(struct options *o, struct gpu *g, struct nvrtc *r, struct arena *mem, const struct tile_list *w)
 {
-  struct row *rows = NEWS(&w->mem, struct row, w->n + 1);
+  struct row *rows = NEWS(mem, struct row, w->n + 1);
   int n = 0, answer = OK;
   for (int i = 0; i < w->n;) {
     int words = option(o, w->n - i, w->word + i);
@@ -324,17 +244,18 @@ int main(int argc, char **argv)
   struct err e = {0};
   struct gpu *g = NULL;
   struct nvrtc *r = NULL;
-  struct words w = {0};
-  int status = read_words(&w, argc, argv, &e), answer = OK;
+  struct arena mem = {0};
+  struct tile_list w;
+  int status = tile_host_list(&mem, argc - 1, (const char *const *)argv + 1, &w, &e), answer = OK;
   if (status == OK) status = gpu_open(0, &g, &e);
   if (status == OK) status = nvrtc_open(&r, &e);
   if (status == OK) {
     printf("%s, %d multiprocessors, L2 of %lld bytes\n", gpu_facts(g)->name, gpu_facts(g)->processors, (long long)gpu_facts(g)->l2);
-    answer = all(&o, g, r, &w);
+    answer = all(&o, g, r, &mem, &w);
   }
   if (status != OK) err_print(stderr, &e);
   nvrtc_close(r);
   gpu_close(g);
-  arena_close(&w.mem);
+  arena_close(&mem);
   return status != OK ? status : answer;
 }

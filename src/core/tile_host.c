@@ -8,27 +8,6 @@
 enum { ALIGN = 256 };                         // as memory of a GPU
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
 
-int tile_host_words(struct arena *mem, const char *word, struct tile_words *out, struct err *e)
-{
-  size_t most = strlen(word) + 1;
-  char *rest = NULL, *text = arena_strdup(mem, word);
-  *out = (struct tile_words){.path = strtok_r(text, ",", &rest),
-                             .set = NEWS(mem, struct tile_setting, most),
-                             .fills = NEWS(mem, struct tile_fill, most)};
-  if (!out->path) return err_set(e, ERR_OPTION, NOWHERE, "a kernel is FILE.tile[,NAME=VALUE]...");
-  for (char *s; (s = strtok_r(NULL, ",", &rest));) {
-    char *value = strchr(s, '='), *end = NULL;
-    if (!value || value == s) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s is not NAME=VALUE", word, s);
-    *value++ = 0;
-    if (*s == '%')
-      out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = strtod(value, &end)};
-    else
-      out->set[out->nset++] = (struct tile_setting){s, strtoll(value, &end, 10), false};
-    if (end == value || *end) return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no number", word, s, value);
-  }
-  return OK;
-}
-
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
                    const struct tile_setting *set, struct err *e)
 {
@@ -112,23 +91,34 @@ static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct t
   return OK;
 }
 
+int tile_host_names(const struct tile_kernel *k, int nfills, const struct tile_fill *fills, struct err *e)
+{
+  for (int i = 0; i < nfills; i++) {
+    bool found = false;
+    for (int b = 0; b < k->nbuffers && !found; b++)
+      found = k->buffers[b].mem == MEM_GL && !strcmp(fills[i].buffer, k->buffers[b].name);
+    if (!found)
+      return err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer %%%s in global memory to be filled", k->name,
+                     fills[i].buffer);
+  }
+  return OK;
+}
+
 int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct tile_fill *fills, struct err *e)
 {
   const struct tile_kernel *k = h->k;
   const bool *reads = tile_host_reads(h->mem, k);
   h->data = NEWS(h->mem, void *, k->nbuffers + 1), h->bytes = NEWS(h->mem, size_t, k->nbuffers + 1);
   h->filled = NEWS(h->mem, bool, k->nbuffers + 1);
-  int used = 0;
+  TRY(tile_host_names(k, nfills, fills, e));
   for (int b = 0; b < k->nbuffers; b++) {
     const struct tile_fill *f = NULL;
     if (k->buffers[b].mem != MEM_GL) continue;
     for (int i = 0; i < nfills; i++)
-      if (!strcmp(fills[i].buffer, k->buffers[b].name)) f = &fills[i], used++;
+      if (!strcmp(fills[i].buffer, k->buffers[b].name)) f = &fills[i];
     TRY(fill_buffer(h, b, seed, f, reads[b], e));
   }
-  return used == nfills
-             ? OK
-             : err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer of a name that is filled", k->name);
+  return OK;
 }
 
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e)

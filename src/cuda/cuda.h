@@ -19,6 +19,7 @@
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
 //   exec.c       run once; results compared
+//   time.c       run often; what a launch takes
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
@@ -140,6 +141,11 @@ int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const str
 // ---- exec.c
 // --------------------------------------------------------------------------------------------------------------
 
+// Copies of host[i], bytes[i] for k->buffers[i] where that is global. `a` holds zeros before, and is to be released
+// after an error too.
+int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a,
+                struct err *e);
+void cuda_release(struct gpu *g, const struct tile_kernel *k, const gpu_address *a);
 // Runs it once. host[i], bytes[i]: memory for k->buffers[i] where that is global, copied there and, where it is
 // written, back.
 int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
@@ -150,5 +156,21 @@ struct cuda_difference {
   double relative;      // norm of a - b over that of b
 };
 struct cuda_difference cuda_compare(enum tile_type t, const void *a, const void *b, int64_t n);
+
+// ---- time.c
+// --------------------------------------------------------------------------------------------------------------
+
+struct cuda_time { // seconds of a launch, of replays of a graph
+  double median, least, most;
+  int64_t bytes; // of all global buffers
+  int sets;      // of buffers, on which launches take turns
+};
+// The arguments are those of cuda_once; host stays as it is.
+int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes,
+              struct cuda_time *out, struct err *e);
+// A row of CSV without the end of its line, and what is in its columns. `flops` of a launch; 0: not known.
+extern const char cuda_time_columns[];
+void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time *t, double flops, struct str *out);
 
 #endif
