@@ -10,6 +10,7 @@
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
 //   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu
+//   tile_bench.c `mica tile bench`
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -77,6 +78,7 @@ int output_write(const char *path, const char *text, size_t n, struct err *e);
 int output_json(struct cli *c, const json_t *v); // to --json where given
 bool output_wants_text(const struct cli *c);     // not --quiet, and standard output is not taken by --json -
 int output_folder(const char *path, struct err *e); // made, and can be written to
+void output_revision(char out[48]); // of the tree that the command runs in, else of the build: a column of tables
 
 // ---- what several subcommands do ----
 enum { CLI_FULL_OPS = 20000000 }; // a full-size test of each of many graphs may take so many operations
@@ -94,15 +96,17 @@ void crew_close(const struct crew *w);
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
 
-// ---- cmd_tile.c, tile_emit.c, tile_run.c: verbs of `mica tile` ----
+// ---- cmd_tile.c, tile_emit.c, tile_run.c, tile_bench.c: verbs of `mica tile` ----
 struct tile_program;
 struct tile_kernel;
 struct tile_setting;
 int cli_tile_settings(struct cli *c, struct tile_setting **set); // of --set, nset of them
-int cli_load_tile(struct cli *c, const char *path, struct tile_program **p);
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p); // by --set
+int cli_load_tile_set(struct cli *c, const char *path, int nset, struct tile_setting *set, struct tile_program **p);
 int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);
 int cli_tile_run(struct cli *c, int nfiles, const char **files);
+int cli_tile_bench(struct cli *c, int nfiles, const char **files);
 // tile_device.c: the GPU of --gpu. Without the option nothing is opened.
 struct tile_device {
   struct gpu *g;

@@ -156,14 +156,6 @@ static void print_foot(const struct bench *b)
 
 // ---- files ----
 
-static void commit(char out[48])
-{
-  FILE *p = popen("git describe --always --dirty --abbrev=12 2>/dev/null", "r");
-  if (!p || !fgets(out, 48, p)) snprintf(out, 48, "%s", build_fingerprint);
-  if (p) pclose(p);
-  out[strcspn(out, "\n")] = 0;
-}
-
 // The first n rows: written anew after each, so that an interrupted run keeps what it measured.
 static int write_csv(const struct bench *b, int n)
 {
@@ -216,7 +208,7 @@ int cmd_bench(struct cli *c)
   struct bench b = {.c = c};
   int status = collect(&b);
   if (status != OK) return status;
-  commit(b.commit);
+  output_revision(b.commit);
   if (output_wants_text(c)) print_head(c);
   int wrote = OK;
   for (int i = 0; i < b.n && status == OK && wrote == OK; i++) {

@@ -21,15 +21,20 @@ int cli_tile_settings(struct cli *c, struct tile_setting **out)
   return OK;
 }
 
-int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
+int cli_load_tile_set(struct cli *c, const char *path, int nset, struct tile_setting *set, struct tile_program **p)
 {
   char *text;
   size_t n;
-  struct tile_setting *set;
-  TRY(cli_tile_settings(c, &set));
   TRY(file_read(&c->mem, path, &text, &n, &c->err));
   if (strlen(text) != n) return err_set(&c->err, ERR_TILE, (struct loc){path, 0, 0}, "not a text file: a byte 0 inside");
-  return tile_parse_set(&c->mem, path, text, c->nset, set, p, &c->err);
+  return tile_parse_set(&c->mem, path, text, nset, set, p, &c->err);
+}
+
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p)
+{
+  struct tile_setting *set;
+  TRY(cli_tile_settings(c, &set));
+  return cli_load_tile_set(c, path, c->nset, set, p);
 }
 
 static int print(struct cli *c, int nfiles, const char **files)
@@ -76,6 +81,7 @@ static const struct verb {
     {"print", "FILE...", print},
     {"emit", "FILE", cli_tile_emit},
     {"run", "FILE [NAME=FILE.npy|zero|random*SCALE]...", cli_tile_run},
+    {"bench", "FILE.tile[,NAME=VALUE]...[,%BUFFER=SCALE]... or FILE.list, ...", cli_tile_bench},
 };
 
 int cmd_tile(struct cli *c)

@@ -45,3 +45,11 @@ int output_folder(const char *path, struct err *e)
     return err_set(e, ERR_FILE, NOWHERE, "cannot write to the folder %s: %s", path, strerror(errno));
   return OK;
 }
+
+void output_revision(char out[48])
+{
+  FILE *p = popen("git describe --always --dirty --abbrev=12 2>/dev/null", "r");
+  if (!p || !fgets(out, 48, p)) snprintf(out, 48, "%s", build_fingerprint);
+  if (p) pclose(p);
+  out[strcspn(out, "\n")] = 0;
+}

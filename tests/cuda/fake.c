@@ -1,0 +1,120 @@
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Each function under its own name here and under the driver's in a library.
+#define FUNCTION(field, symbol, parameters) __attribute__((visibility("default"))) int fake_##field parameters __asm__(symbol);
+CU_FUNCTIONS
+#undef FUNCTION
+
+struct fake fake;
+enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700 };
+
+double fake_clock(int replay) { return 1 + replay * 7 % 15; } // 1 to 15, not in order
+
+static int say(const char **to, const char *text) { return *to = text, 0; }
+int fake_error_name(int code, const char **text) { return say(text, code == FAILED ? "FAKE_FAILED" : "FAKE"); }
+int fake_error_text(int code, const char **text) { return (void)code, say(text, "as the test wants it"); }
+
+int fake_init(unsigned flags) { return (int)flags; }
+int fake_device_count(int *n) { return *n = 1, 0; }
+int fake_device_get(int *device, int i) { return *device = i, 0; }
+int fake_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "a fake"), 0; }
+int fake_device_attribute(int *value, int attribute, int device)
+{
+  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 38 ? FAKE_L2 : 232448;
+  return device;
+}
+int fake_context_retain(cu_context *c, int device) { return *c = NULL, device; }
+int fake_context_release(int device) { return device; }
+int fake_context_set(cu_context c) { return (void)c, 0; }
+int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = NULL, 0; }
+int fake_stream_destroy(cu_stream s) { return (void)s, 0; }
+int fake_stream_wait(cu_stream s) { return (void)s, 0; }
+
+int fake_alloc(gpu_address *a, size_t bytes)
+{
+  char *p = malloc(bytes + HEAD);
+  if (!p) return OUT_OF_MEMORY;
+  memcpy(p, &bytes, sizeof bytes);
+  fake.allocated++;
+  return *a = (gpu_address)(uintptr_t)(p + HEAD), 0;
+}
+
+static char *at(gpu_address a) { return (char *)(uintptr_t)a; }
+int fake_release(gpu_address a) { return fake.released++, free(at(a) - HEAD), 0; }
+int fake_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
+int fake_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
+int fake_fill(gpu_address to, unsigned char b, size_t n, cu_stream s) { return (void)s, memset(at(to), b, n), 0; }
+
+int fake_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = NULL, 0; }
+int fake_event_destroy(cu_event v) { return (void)v, 0; }
+int fake_event_record(cu_event v, cu_stream s) { return (void)v, (void)s, 0; }
+int fake_event_wait(cu_event v) { return (void)v, 0; }
+int fake_event_elapsed(float *milliseconds, cu_event from, cu_event to)
+{
+  (void)from, (void)to;
+  return *milliseconds = (float)fake_clock(fake.replays++), 0;
+}
+
+int fake_module_load(cu_module *m, const void *image) { return (void)image, *m = NULL, 0; }
+int fake_module_unload(cu_module m) { return (void)m, 0; }
+int fake_module_function(cu_function *f, cu_module m, const char *name) { return (void)m, (void)name, *f = NULL, 0; }
+int fake_function_attribute(int *value, int attribute, cu_function f)
+{
+  *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
+  return (void)f, 0;
+}
+int fake_function_set(cu_function f, int attribute, int value) { return (void)f, (void)attribute, (void)value, 0; }
+
+static void copy(gpu_address to, gpu_address from)
+{
+  size_t n, most;
+  memcpy(&n, at(from) - HEAD, sizeof n);
+  memcpy(&most, at(to) - HEAD, sizeof most);
+  memcpy(at(to), at(from), MIN(n, most));
+}
+
+int fake_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
+{
+  (void)c, (void)f, (void)extra;
+  gpu_address a[2];
+  memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
+  if (++fake.launches == fake.fail_at) return FAILED;
+  if (!fake.capturing) copy(a[1], a[0]);
+  else if (fake.recorded < FAKE_MOST) fake.first[fake.recorded++] = a[0];
+  return 0;
+}
+
+int fake_capture(cu_stream s, int mode) { return (void)s, (void)mode, fake.capturing = true, fake.recorded = 0, 0; }
+int fake_capture_end(cu_stream s, cu_graph *g)
+{
+  (void)s;
+  return *g = (cu_graph)&fake, fake.graphs++, fake.capturing = false, 0;
+}
+int fake_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)g, (void)flags, *x = NULL, 0; }
+int fake_graph_launch(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
+int fake_graph_upload(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
+int fake_graph_destroy(cu_graph g) { return (void)g, fake.graphs--, 0; }
+int fake_exec_destroy(cu_exec x) { return (void)x, 0; }
+int fake_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
+                    const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+{
+  (void)type, (void)rank, (void)base, (void)size, (void)stride, (void)box, (void)step;
+  (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+  return memset(out, 0, sizeof *out), 0;
+}
+
+// NVRTC asks a driver that it finds for this, and crashes where it is missing.
+__attribute__((visibility("default"))) int cuGetExportTable(const void **table, const void *id);
+int cuGetExportTable(const void **table, const void *id) { return *table = NULL, (void)id, FAILED; }
+
+void fake_gpu(struct gpu *g)
+{
+  *g = (struct gpu){.facts = {.name = "a fake", .arch = 90, .processors = 4, .l2 = FAKE_L2, .shared = 232448}};
+#define FUNCTION(field, symbol, parameters) g->field = fake_##field;
+  CU_FUNCTIONS
+#undef FUNCTION
+  fake = (struct fake){0};
+}

@@ -1,0 +1,21 @@
+// A driver without a GPU. Memory is the host's, a launch copies the first buffer of the kernel to the second, and time
+// passes as `clock` says. Linked into tests it is a device to be filled in by fake_gpu; compiled as libcuda.so.1
+// (test_bench.sh) it is found by the command.
+#ifndef MICA_TESTS_FAKE_H
+#define MICA_TESTS_FAKE_H
+
+#include "cuda/driver.h"
+
+enum { FAKE_MOST = 4096, FAKE_L2 = 1 << 20 };
+struct fake {
+  int allocated, released, launches, replays, graphs; // graphs: that are not destroyed; launches: all of them
+  int fail_at;                                        // the launch of this number fails; 0: none
+  gpu_address first[FAKE_MOST];                       // of a recorded launch: its first argument
+  bool capturing;
+  int recorded;
+};
+extern struct fake fake;
+double fake_clock(int replay); // milliseconds
+void fake_gpu(struct gpu *g);
+
+#endif
