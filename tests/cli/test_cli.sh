@@ -3,27 +3,8 @@
 # the right status, and nothing is left half-written.
 # test: timeout 300
 set -u
-: "${MICA:?set MICA to the command}"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
+. tests/shell.sh
 export MICA_DB=$work/mica.db
-failures=0
-
-complain() {
-  echo "FAILED: $1"
-  sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | head -20
-  failures=$((failures + 1))
-}
-
-# expect STATUS PATTERN COMMAND...: PATTERN (extended, in what is printed to either stream)
-expect() {
-  local status=$1 pattern=$2 got
-  shift 2
-  "$@" >"$work/out" 2>"$work/err"
-  got=$?
-  [ "$got" = "$status" ] || complain "status $got, not $status: $*"
-  [ -z "$pattern" ] || grep -Eq -- "$pattern" "$work/out" "$work/err" || complain "nothing like '$pattern': $*"
-}
 
 program() { printf '%s\n' "$2" >"$work/$1"; }
 
@@ -169,5 +150,4 @@ if [ -z "${MICA_SANITIZED:-}" ]; then
   grep -q stopped "$work/err" || complain "a stop is not reported"
 fi
 
-[ $failures = 0 ] || { echo "$failures failed"; exit 1; }
-echo "all passed"
+finish

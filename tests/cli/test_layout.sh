@@ -1,26 +1,8 @@
 #!/usr/bin/env bash
 # mica layout from outside: layouts and operations on them, what is refused and with which status.
 set -u
-: "${MICA:?set MICA to the command}"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-complain() {
-  echo "FAILED: $1"
-  sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | head -20
-  failures=$((failures + 1))
-}
-
-# expect STATUS PATTERN ARGUMENT...: PATTERN (extended, in what `mica layout ARGUMENT...` prints to either stream)
-expect() {
-  local status=$1 pattern=$2 got
-  shift 2
-  "$MICA" layout "$@" >"$work/out" 2>"$work/err"
-  got=$?
-  [ "$got" = "$status" ] || complain "status $got, not $status: $*"
-  grep -Eq -- "$pattern" "$work/out" "$work/err" || complain "nothing like '$pattern': $*"
-}
+. tests/shell.sh
+under=("$MICA" layout)
 
 # prints TEXT ARGUMENT...: exactly
 prints() {
@@ -105,5 +87,4 @@ expect 2 'name=integer' M --set M=0
 expect 2 'positive' 0:1
 expect 0 'examples' --help
 
-[ $failures = 0 ] || { echo "$failures failed"; exit 1; }
-echo "all passed"
+finish

@@ -1,26 +1,8 @@
 #!/usr/bin/env bash
 # mica tile run from outside: statuses, reports, arrays in and out.
 set -u
-: "${MICA:?set MICA to the command}"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-complain() {
-  echo "FAILED: $1"
-  sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | head -20
-  failures=$((failures + 1))
-}
-
-# expect STATUS PATTERN ARGUMENT...: PATTERN (extended, in what `mica tile run ARGUMENT...` prints to either stream)
-expect() {
-  local status=$1 pattern=$2 got
-  shift 2
-  "$MICA" tile run "$@" >"$work/out" 2>"$work/err"
-  got=$?
-  [ "$got" = "$status" ] || complain "status $got, not $status: $*"
-  grep -Eq -- "$pattern" "$work/out" "$work/err" || complain "nothing like '$pattern': $*"
-}
+. tests/shell.sh
+under=("$MICA" tile run)
 
 good=tests/sim/good broken=tests/sim/broken
 expect 0 '^0 errors$' $good/transpose.tile --set M=50 --set N=70
@@ -39,4 +21,4 @@ expect 0 '^0 errors$' $good/mma.tile C="$work/C.npy"
 expect 2 '%A has 512 elements, and 128 are given' $good/mma.tile A="$work/C.npy"
 expect 3 'none.npy' $good/mma.tile A="$work/none.npy"
 
-[ "$failures" = 0 ]
+finish
