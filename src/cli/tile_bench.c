@@ -1,6 +1,6 @@
-// mica tile bench: what kernels take on this machine's GPU (cuda/time.c), with --against only where their results are those
-// of a program in float64. With --arch they are compiled only, which needs no GPU: registers, spills, shared memory.
-// Everything is read before the GPU is asked for, so that what is wrong with the words is said on any machine.
+// mica tile bench: what kernels take on this machine's GPU (cuda/time.c), with --against only where their results are
+// those of a program in float64. With --arch they are compiled only, which needs no GPU: registers, spills, shared
+// memory. Everything is read before the GPU is asked for, so that what is wrong with the words is said on any machine.
 // Exit status 1: results are not the program's.
 #include "cli/cli.h"
 #include "core/against.h"
@@ -70,14 +70,18 @@ static int read_rows(struct bench *b, int n, const char **words)
   b->rows = NEWS(&c->mem, struct row, list.n + 1);
   for (int i = 0; i < list.n; i++) {
     const char *word = list.word[i];
-    if (strncmp(word, "--", 2) != 0) b->rows[b->n++] = (struct row){.word = word, .off = -1};
-    else if (!strcmp(word, "--against") && i + 1 < list.n && b->n) b->rows[b->n - 1].program = list.word[++i];
+    if (strncmp(word, "--", 2) != 0)
+      b->rows[b->n++] = (struct row){.word = word, .off = -1};
+    else if (!strcmp(word, "--against") && i + 1 < list.n && b->n)
+      b->rows[b->n - 1].program = list.word[++i];
     else
-      return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: a line of a list is FILE.tile[,NAME=VALUE]... [--against PROGRAM]", word);
+      return err_set(&c->err, ERR_OPTION, NOWHERE,
+                     "%.80s: a line of a list is FILE.tile[,NAME=VALUE]... [--against PROGRAM]", word);
   }
   if (!b->n) return err_set(&c->err, ERR_OPTION, NOWHERE, "the lists name no kernel");
   if (c->against && b->n > 1)
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--against is of one kernel, and there are %d: a list has one for each", b->n);
+    return err_set(&c->err, ERR_OPTION, NOWHERE,
+                   "--against is of one kernel, and there are %d: a list has one for each", b->n);
   if (c->against) b->rows[0].program = c->against;
   for (int i = 0; i < b->n; i++) TRY(read_row(b, &b->rows[i]));
   return OK;
@@ -140,7 +144,8 @@ static void number(double x, int width, int places)
 static void print_time(const struct row *r, struct gpu_use use)
 {
   const struct cuda_time *t = &r->t;
-  printf("%10.3f %10.3f %10.3f %8.1f", 1e6 * t->median, 1e6 * t->least, 1e6 * t->most, 1e-9 * (double)t->bytes / t->median);
+  printf("%10.3f %10.3f %10.3f %8.1f", 1e6 * t->median, 1e6 * t->least, 1e6 * t->most,
+         1e-9 * (double)t->bytes / t->median);
   number(1e-12 * r->flops / t->median, 8, 1);
   r->off < 0 ? printf(" %9s", "-") : printf(" %9.2g", r->off);
   printf(" %9d %7d  %s\n", use.registers, use.local_bytes, r->word);
@@ -168,13 +173,16 @@ static void head(const struct bench *b)
 {
   if (!output_wants_text(b->c)) return;
   if (b->arch) {
-    printf("compiled for %s; bytes\n\n%10s %10s %10s  kernel\n", cuda_arch_name(b->arch), "registers", "spilled", "shared");
+    printf("compiled for %s; bytes\n\n%10s %10s %10s  kernel\n", cuda_arch_name(b->arch), "registers", "spilled",
+           "shared");
     return;
   }
   const struct gpu_facts *f = gpu_facts(b->g);
   printf("%s, %d multiprocessors, L2 of %lld bytes\n", f->name, f->processors, (long long)f->l2);
-  printf("us of a launch, in a graph of launches over buffers of more than twice the L2; off: relative norm, against float64\n\n");
-  printf("%10s %10s %10s %8s %8s %9s %9s %7s  kernel\n", "median", "least", "most", "GB/s", "TFLOP/s", "off", "registers", "spilled");
+  printf("us of a launch, in a graph of launches over buffers of more than twice the L2; off: relative norm, against "
+         "float64\n\n");
+  printf("%10s %10s %10s %8s %8s %9s %9s %7s  kernel\n", "median", "least", "most", "GB/s", "TFLOP/s", "off",
+         "registers", "spilled");
 }
 
 // The first n rows: written anew after each, so that an interrupted run keeps what it measured.
@@ -223,7 +231,8 @@ static int start(struct bench *b, int n, const char **words)
   struct cli *c = b->c;
   if (c->arch) TRY(cuda_arch_find(c->arch, &b->arch, &c->err));
   if (c->arch && (c->csv || c->against))
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--arch compiles only: there is nothing for --%s", c->csv ? "csv" : "against");
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--arch compiles only: there is nothing for --%s",
+                   c->csv ? "csv" : "against");
   TRY(read_rows(b, n, words));
   if (!b->arch) TRY(gpu_open(0, &b->g, &c->err));
   TRY(nvrtc_open(&b->r, &c->err));

@@ -1,5 +1,5 @@
-// How kernels are timed, with a driver that says what it was asked (fake.h): launches take turns on sets of buffers, times
-// are those of the clock, and all memory is given back.
+// How kernels are timed, with a driver that says what it was asked (fake.h): launches take turns on sets of buffers,
+// times are those of the clock, and all memory is given back.
 #include "fake.h"
 
 #include <setjmp.h>
@@ -76,8 +76,7 @@ static void launches_take_turns(void **state)
     assert_int_equal(fake.launches, cases[i].launches);
     assert_int_equal(fake.recorded, cases[i].launches);
     for (int j = 0; j < fake.recorded; j++)
-      for (int k = 0; k < j; k++)
-        assert_int_equal(fake.first[j] == fake.first[k], (j - k) % f.t.sets == 0);
+      for (int k = 0; k < j; k++) assert_int_equal(fake.first[j] == fake.first[k], (j - k) % f.t.sets == 0);
     end(&f);
   }
 }
@@ -126,7 +125,8 @@ static void rows(void **state)
   cuda_time_csv("k", "M=8,N=8", &t, 0, &s);
   assert_string_equal(str_text(&s), "k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,");
   cuda_time_csv("", "", &t, 5e6, &s);
-  assert_string_equal(str_text(&s) + strlen("k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,"), ",\"\",2.000,1.500,3.000,4000,2.0,2.5");
+  assert_string_equal(str_text(&s) + strlen("k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,"),
+                      ",\"\",2.000,1.500,3.000,4000,2.0,2.5");
   str_free(&s);
   assert_string_equal(cuda_time_columns, "kernel,sizes,us median,us least,us most,bytes,GB/s,TFLOP/s");
 }
