@@ -10,16 +10,18 @@ static volatile int stopped;
 const volatile int *const cli_stop = &stopped;
 
 #define O(id) (UINT64_C(1) << OPT_##id)
+#define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
 #define READING (O(SET) | O(DTYPE))
 #define SEARCHING                                                                                                      \
   (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
 const struct cmd cmds[] = {
 #define CMD(name, least, most, args, options, summary, examples)                                                       \
-  {#name, cmd_##name, least, most, args, (options) | O(JSON) | O(QUIET), summary, examples},
+  {#name, cmd_##name, least, most, args,                                                                               \
+   ((options) & ~TEXT_ONLY) | ((options) & TEXT_ONLY ? 0 : O(JSON)) | O(QUIET), summary, examples},
 #include "cli/cmd.def"
 #undef CMD
 };
-_Static_assert(OPTS <= 8 * sizeof cmds[0].options, "a bit an option");
+_Static_assert(OPTS < 8 * sizeof cmds[0].options, "a bit an option");
 const int cmd_count = COUNT(cmds);
 
 const struct cmd *cmd_find(const char *name)

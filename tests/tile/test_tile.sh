@@ -27,6 +27,7 @@ says 2 "did you mean check?" chekc kernels/copy.tile
 says 2 "takes FILE..." check
 says 2 "no kernel has a constant or parameter \`Q\`" print kernels/copy.tile --set Q=1
 says 2 "NAME=VALUE" print kernels/copy.tile --set T=x
+says 2 "there is no option --json" check kernels/copy.tile --json -
 says 3 "nowhere.tile" check "$folder/nowhere.tile"
 printf 'kernel \0' > "$folder/zero.tile"
 says 2 "not a text file" check "$folder/zero.tile"
