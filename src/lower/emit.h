@@ -1,0 +1,32 @@
+// emit: inside lower, what schemes share in writing tile text.
+//
+// text.c: lines of a tile program, indented.
+// pointwise.c: an elementwise operator over register tensors of one shape, as one or several specs.
+#ifndef MICA_LOWER_EMIT_H
+#define MICA_LOWER_EMIT_H
+
+#include "lower/lower.h"
+
+struct text {
+  struct str *out;
+  int indent;
+  int fresh; // numbers given to temporaries so far
+};
+void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // one line at the indentation
+void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3); // "... {", then indents
+void text_close(struct text *t);                                   // "}"
+// "order row", "kernel NAME {", with the directive `target` where arch asks for it.
+void text_kernel(struct text *t, const char *name, const char *comment, int arch);
+// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.
+const char **text_names(struct arena *mem, const struct graph *g);
+
+const char *tile_dtype(enum dtype t); // "fp16"
+
+// out = op(in...) over register tensors in fp32 (names with their indices, without the %; extents of 1 in the second are
+// broadcast), by the executing thread ("<<<#grid, #me>>>"). `shape` is the type of out up to the memory, e.g. "[2].[4].fp32", for
+// temporaries. True where op has a row; constants are given as attributes of the operator.
+bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y,
+                    const char *shape);
+bool emit_has_pointwise(enum op op);
+
+#endif

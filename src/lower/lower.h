@@ -1,0 +1,188 @@
+// lower: kernel graphs -> tile programs for GPUs. Each kernel of a kernel graph becomes the text of a tile kernel
+// (docs/tile.md) by one of several schemes, or a product by the vendor's library; together they are a device program.
+//
+// Glossary
+//   normal form  a block graph without views. Every dimension of every tile is a product of letters
+//   letter       a factor of tile indices that nothing in the block graph cuts. Extents are those within a tile; two
+//                tensors have the same letter where an operator walks them together
+//   root         the tensor whose elements a view shows: an iterator's or an operator's
+//   scheme       a way to make a block graph a kernel; a row of scheme.def
+//   knobs        what a scheme leaves open: warps, stages of a ring, ...
+//   tail         a second kernel, which only finishes what the blocks of the first left in parts (sums them, divides), done in
+//                the same launch: by a cluster, or by the last block to arrive
+//   store        the dtype in which a tensor of the kernel graph is kept in device memory. Inputs and outputs of the program
+//                keep theirs; of those between kernels, what only elementwise operators and sums read is fp32
+//
+// Files
+//   norm.c       block graphs in normal form
+//   letters.c    letters: splitting, unifying
+//   store.c      dtypes of tensors between kernels
+//   wrap.c       library operators as block graphs
+//   text.c       tile text: names, indentation
+//   pointwise.c  elementwise operators as specs
+//   scheme.c     the table of schemes; choices over all of them
+//   program.c    a whole kernel graph: launches, arguments, the workspace between them
+//   rows.c       scheme: rows in registers, no products
+//   mma*.c       scheme: products by mma.sync, chained in registers
+//   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
+//   wgmma*.c     scheme: sm_90a, TMA and wgmma
+#ifndef MICA_LOWER_LOWER_H
+#define MICA_LOWER_LOWER_H
+
+#include "cuda/cuda.h"
+#include "ir/ir.h"
+#include "tile/tile.h"
+
+// ---- norm.c ----------------------------------------------------------------------------------------
+
+enum { MAX_LETTERS = 32, MAX_FACTORS = 12 };
+
+struct norm_dim { // a dimension as a product of letters, slowest first; no letters: extent 1
+  int n;
+  int8_t letter[MAX_FACTORS];
+};
+struct norm_tensor {
+  int root;           // the tensor of the block graph whose elements these are; itself, where it is no view
+  int ndims;
+  struct norm_dim dim[MAX_DIMS];
+  uint32_t has;       // its letters, as bits
+};
+// Where an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
+// offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
+struct access {
+  int tile;                             // tensor of the block graph
+  int tensor;                           // of the kernel graph: the one that has the buffer, views resolved
+  int64_t offset, grid[MAX_GRID], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
+};
+struct norm {
+  const struct graph *kernels, *block; // the kernel graph, and the block graph in its node
+  int node;
+  int nletters;
+  int64_t extent[MAX_LETTERS];
+  struct norm_tensor *t;  // by tensor of block
+  int niter, nsave;
+  struct access *iter, *save; // in the order of the block graph
+  int *iter_of;           // by tensor of block: index into iter of an iterator's tile, else -1
+  int *uses;              // by tensor of block: nodes that read it or a view of it, views not counted
+};
+// NO with the reason in why where the block graph has no normal form (concatenations; views that cut what a grid or loop axis runs over).
+int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
+int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
+uint32_t norm_dim_letters(const struct norm_dim *d);
+// For a product (MATMUL): letters of rows, columns, what is summed, and what only goes along (batches).
+struct norm_product {
+  int out, a, b; // tensors (roots)
+  uint32_t rows, cols, sum, batch;
+};
+struct norm_product norm_product(const struct norm *n, int node);
+void norm_text(const struct norm *n, struct str *out); // for people: --dump norm
+
+// ---- store.c, wrap.c -------------------------------------------------------------------------------
+
+// By tensor of a kernel graph; lives in mem.
+const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
+// The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
+int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+
+// ---- scheme.c --------------------------------------------------------------------------------------
+
+enum { KNOBS = 8, CHOICES = 64 };
+struct knobs {
+  int v[KNOBS];
+};
+struct gpu_limits { // capacities; of a device, or the least that devices of the architecture have
+  int arch, processors;
+  int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
+  int64_t l2;
+  double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
+};
+struct lower_job {
+  struct arena *mem;
+  const struct norm *n;    // the kernel
+  const struct norm *tail; // or NULL; what it loads, n saves
+  const enum dtype *store; // by tensor of the kernel graph
+  const struct gpu_limits *gpu;
+  const char *name;        // of the tile kernel
+  bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
+};
+struct lower_out {
+  struct str text;      // of the tile program
+  int nargs, *arg;      // tensors of the kernel graph, in the order in which the text declares global buffers;
+                        // ARG_COUNTERS: memory of its own that is zero before and is left zero
+  int64_t counters;     // bytes of it
+};
+enum { ARG_COUNTERS = -1 };
+struct scheme {
+  const char *name, *doc;
+  const char *knob[KNOBS]; // names; NULL at the end
+  int arch;                // least
+  bool tails;              // takes a tail
+  // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
+  // not do such graphs.
+  int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
+  double (*cost)(const struct lower_job *j, const struct knobs *k); // seconds, modelled
+  int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
+};
+extern const struct scheme schemes[];
+int scheme_count(void);
+
+struct choice {
+  int scheme;
+  struct knobs k;
+  double cost;
+};
+// Over all schemes, cheapest first. 0: none takes it; why has the reason of the one that came closest.
+int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[160]);
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4x1 stages=3"
+
+// ---- program.c -------------------------------------------------------------------------------------
+
+enum place_kind { PLACE_INPUT, PLACE_OUTPUT, PLACE_WORK };
+struct place {
+  enum place_kind kind;
+  int index;      // of the program's inputs or outputs
+  int64_t offset; // bytes in the workspace
+};
+struct launch_arg {
+  struct place at;
+  enum tile_type type;
+  int64_t elements;
+  bool written;
+};
+struct launch_product { // D = epilogue(A B), row-major, batched; by cuBLASLt
+  int64_t batch, m, n, k;
+  int64_t stride[3][3]; // of a, b, d: batch, row, column, in elements
+};
+struct launch {
+  const char *name;      // "m_rms_1"
+  const char *how;       // scheme and knobs, for people; "cublaslt"
+  int first, last;       // nodes of the kernel graph; last differs where there is a tail
+  double cost;           // modelled seconds
+  int nargs;
+  struct launch_arg *arg;// of a kernel: its global buffers in order; of a product: a, b, d
+  bool product, dependent;
+  struct launch_product mul;
+  // of a kernel
+  const char *text;
+  struct tile_program *p;
+  struct tile_kernel *k; // lowered for gpu->arch
+};
+struct device_program {
+  const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
+  const struct gpu_limits *gpu;
+  int nlaunch;
+  struct launch *launch;
+  int64_t workspace;      // bytes
+  int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
+  double cost;            // modelled seconds of all launches
+};
+// Choices of knobs for one node: the k-th best of each kernel where variant[node] is k (0 where variant is NULL). Kernels
+// whose second is a tail become one launch where `tails`.
+struct lower_opts {
+  const int *variant; // by node of g
+  bool tails, dependent;
+};
+int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                  struct device_program *out, struct err *e);
+
+#endif
