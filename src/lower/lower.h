@@ -123,17 +123,18 @@ struct scheme {
   double (*cost)(const struct lower_job *j, const struct knobs *k); // seconds, modelled
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
 };
-extern const struct scheme schemes[];
 int scheme_count(void);
+const struct scheme *scheme_at(int i);
 
 struct choice {
   int scheme;
   struct knobs k;
   double cost;
 };
-// Over all schemes, cheapest first. 0: none takes it; why has the reason of the one that came closest.
-int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[160]);
-void scheme_text(const struct choice *c, struct str *out); // "mma warps=4x1 stages=3"
+// Over all schemes, cheapest first. 0: none takes it; why has the reason of each.
+int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
+bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
 // ---- program.c -------------------------------------------------------------------------------------
 
