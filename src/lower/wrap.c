@@ -30,16 +30,27 @@ static int64_t parts_of(int64_t extent, int64_t most) // the fewest equal parts 
   return extent;
 }
 
-// Axis x runs over the fastest dimension that is cut, so that neighbours in the grid are neighbours in memory.
-static struct cut cut_of(const struct shape *s, int64_t inside, int64_t tile)
+// Axes on one dimension nest, the first is the slow one; of different dimensions the fastest comes first, so that neighbours in
+// the grid are neighbours in memory.
+static void add_axis(struct cut *c, int dim, int64_t parts)
+{
+  int i = c->n++;
+  for (; i > 0 && c->dim[i - 1] == dim; i--) c->dim[i] = c->dim[i - 1], c->parts[i] = c->parts[i - 1];
+  c->dim[i] = dim, c->parts[i] = parts;
+}
+
+// A tile of the shape: `inside` elements of it are there before. Of a view, whose dimensions may have several strides, an axis
+// cuts one of their factors.
+static struct cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
 {
   struct cut c = {0};
-  for (int d = s->n - 1; d >= 0; d--) {
-    int64_t parts = c.n == MAX_GRID ? 1 : parts_of(s->d[d], MAX(1, tile / inside));
-    inside *= s->d[d] / parts;
-    if (parts == 1) continue;
-    c.dim[c.n] = d, c.parts[c.n++] = parts;
-  }
+  for (int d = s->n - 1; d >= 0; d--)
+    for (int k = v ? v->dim[d].n : 1; k-- > 0;) {
+      int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
+      int64_t parts = c.n == MAX_GRID ? 1 : parts_of(extent, MAX(1, tile / inside));
+      inside *= extent / parts;
+      if (parts > 1) add_axis(&c, d, parts);
+    }
   return c;
 }
 
@@ -77,7 +88,8 @@ static int save(struct wrapping *w, struct graph *b, const struct cut *c, int t,
 static int copied(struct wrapping *w, int t, int *out)
 {
   const struct shape *s = &w->to->tensors[t].shape;
-  struct cut c = cut_of(s, 1, TILE);
+  struct kview v;
+  struct cut c = cut_of(s, kview_of(w->to, t, &v) ? &v : NULL, 1, TILE);
   struct graph *b = block_new(w, &c, 1);
   int tile = 0, status = load(w, b, &c, s->n, t, -1, &tile);
   return status ? status : save(w, b, &c, tile, 1, &t, NOWHERE, out);
@@ -91,7 +103,7 @@ static const struct node *constant(const struct graph *g, int t)
 
 static int map(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
 {
-  struct cut c = cut_of(s, 1, TILE);
+  struct cut c = cut_of(s, NULL, 1, TILE);
   struct graph *b = block_new(w, &c, 1);
   int from[2], tile[2], nfrom = 0, status = OK, t = 0;
   for (int k = 0; k < n->nin && !status; k++) {
@@ -118,7 +130,7 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   if (behind > 1) loop = parts_of(extent, COLUMN_PART);
   else if (extent > LONG_ROW) loop = parts_of(extent, ROW_PART);
   if (n->op == OP_SUM && n->a.group) loop = 1;
-  struct cut c = cut_of(s, extent / loop, behind > 1 ? ROW_PART : TILE);
+  struct cut c = cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE);
   struct graph *b = block_new(w, &c, loop);
   int tile = 0, t = 0, status = load(w, b, &c, s->n, in[0], n->a.dim, &tile);
   bool twice = loop > 1 && n->op == OP_MAX;
