@@ -14,12 +14,12 @@ bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
 
 // ---- what is asked ----
 
-static int limits(struct cli *c, const struct gpu_limits **gpu)
+static int limits(struct cli *c, struct gpu_limits *gpu)
 {
-  int arch;
-  TRY(cuda_arch_find(c->given[OPT_TARGET] ? c->target : "sm_90a", &arch, &c->err));
-  *gpu = gpu_limits_of(arch);
-  return *gpu ? OK : err_set(&c->err, ERR_TARGET, NOWHERE, "kernel graphs are not lowered for %.40s", c->target);
+  struct target t;
+  TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, &t, &c->err));
+  if (t.kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
+  return *gpu = gpu_limits(&t), OK;
 }
 
 static int load(struct cli *c, struct graph **g)
@@ -186,14 +186,14 @@ static int finish_all(struct cli *c, const struct lower_plan *p, const struct nv
 
 int cmd_lower(struct cli *c)
 {
-  const struct gpu_limits *gpu;
+  struct gpu_limits gpu;
   struct graph *g;
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
-  TRY(lower_plan(&c->mem, g, gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
+  TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
   if (c->dump) return dump(c, &p);
   TRY(picks(c, &p, &pick));
   if (c->compile) TRY(nvrtc_open(&r, &c->err));

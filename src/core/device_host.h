@@ -29,9 +29,6 @@ struct device_answer { // a tensor that a launch wrote
   bool fine;
 };
 
-// Capacities and rates of an architecture; NULL: not known.
-const struct gpu_limits *gpu_limits_of(int arch);
-
 // Random normal inputs, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its dtypes. `program`: the
 // reference, or NULL for the kernel graph itself. To be closed after an error too.
 int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct graph *program,

@@ -20,6 +20,7 @@
 //   wrap.c       library operators as block graphs
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
+//   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
@@ -33,6 +34,7 @@
 
 #include "cuda/cuda.h"
 #include "ir/ir.h"
+#include "target/target.h"
 #include "tile/tile.h"
 
 // ---- norm.c ----------------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
 };
+struct gpu_limits gpu_limits(const struct target *t); // limits.c
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel

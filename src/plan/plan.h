@@ -7,6 +7,8 @@
 //   resize.c       other sizes for a kernel of a finished graph
 //   memory.c       offsets of a block graph's tiles in scratch
 //   pack.c         pieces of memory with lives, as tight as may be
+//   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c has what operators ask
+//   choose.c       the exact 0-1 optimization under it (choose.h)
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H
 
