@@ -153,6 +153,7 @@ int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct 
 void gpu_worker_drop(struct gpu_worker *w, int id);
 struct run_answer {
   bool differs;      // some run gave other bits than the first
+  double seconds;    // of one run, by the host's clock: a bound
   void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
 };
 // Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same

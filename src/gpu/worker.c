@@ -375,7 +375,7 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
     wire_put(&in, id), wire_put(&in, repeats);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
   }
-  if (status == OK) a->differs = wire_get(&out);
+  if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
   wire_free(&in), wire_free(&out);
   return status;
