@@ -48,7 +48,7 @@ struct mma_tile {
   bool turned;        // a left operand whose rows are contiguous
   int reads;          // products that take it for their left operand
 };
-enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST };
+enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
   bool rows;
   int cols; // list, -1: none
@@ -75,6 +75,7 @@ struct mma_plan {
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
   enum dtype type;         // of operands
+  bool wg;                 // products by wgmma (wgmma.h)
   int64_t iterations;
   // of knobs
   int wm, wn, mt, stages, threads;
@@ -118,6 +119,18 @@ struct mma_kernel {
   const char **left;      // by tensor: the same rounded to a left operand
   enum mma_section section;
 };
+// ---- mma.c ----
+struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
+void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
+struct mma_known {                    // registers that are declared within a block are not known after it
+  const char **reg, **left;
+  struct mma_shape *have;
+};
+struct mma_known mma_remember(const struct mma_kernel *k);
+void mma_forget(struct mma_kernel *k, const struct mma_known *known);
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+
 const char *mma_it(const struct mma_kernel *k); // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type); // "[2, 4].[2, 1].[1, 2].fp32"
