@@ -13,7 +13,7 @@
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
-//   mma_walk.c   addresses as text
+//   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
@@ -89,6 +89,9 @@ int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // 
 bool mma_shapes(struct mma_plan *p);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 double mma_cost(const struct mma_plan *p);
+// ---- mma_live.c ----
+int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
+int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c: sums of (index / d % m) * stride as text ----
 struct mma_walk {
