@@ -27,6 +27,7 @@ static const char *swizzled(struct cprint *c, int buf, ex index)
 
 const char *cp_element(struct cprint *c, const struct tile_operand *o, ex index)
 {
+  if (c->w.k->buffers[o->buf].mem != MEM_RF) c->touched[o->buf] = true;
   if (c->w.k->buffers[o->buf].mem != MEM_RF)
     return arena_printf(c->w.mem, "%s[%s]", c->w.buffers[o->buf], swizzled(c, o->buf, index));
   const char *row = cp_register(c, o->buf, index);
@@ -83,8 +84,10 @@ static enum tile_type type_of(const struct cprint *c, const struct cp_piece *q, 
 static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex v)
 {
   const struct tile_operand *op = &q->a->operand[o];
-  const char *text = q->at[o] ? arena_printf(c->w.mem, "%s[%s + %s]", c->w.buffers[op->buf], q->at[o], cp_value(c, v, L_SUM))
-                              : cp_element(c, op, ex_add(cp_pool(c), q->index[o], v));
+  const char *name = c->w.buffers[op->buf],
+             *text = !q->at[o]       ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
+                     : v == EX_C(0) ? arena_printf(c->w.mem, "%s[%s]", name, q->at[o])
+                                    : arena_printf(c->w.mem, "%s[%s + %s]", name, q->at[o], cp_value(c, v, L_SUM));
   if (o < q->a->nout || q->inside[o] == EX_C(1)) return text;
   return arena_printf(c->w.mem, "(%s ? %s : 0)", cp_value(c, q->inside[o], L_EITHER), text);
 }
@@ -168,6 +171,7 @@ static void places(struct cprint *c, struct cp_piece *q)
     const struct tile_buffer *b = &c->w.k->buffers[q->a->operand[i].buf];
     if (!b->swizzle.bits || q->width == 1) continue;
     const char *at = swizzled(c, q->a->operand[i].buf, q->index[i]);
+    c->touched[q->a->operand[i].buf] = true;
     q->at[i] = cu_name(&c->w, "at", "at");
     cu_line(&c->w, "const int64_t %s = %s;", q->at[i], at);
   }

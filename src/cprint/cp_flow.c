@@ -48,13 +48,8 @@ static void allocate(struct cprint *c, int i)
   int buf = c->w.k->views[stmt_at(c, i)->view].buf;
   const struct tile_buffer *b = &c->w.k->buffers[buf];
   const char *type = cp_type(b->type);
-  if (c->home[buf] != HOME_NONE) return; // settled by the block
-  c->home[buf] = HOME_BLOCK;
-  if (b->mem != MEM_RF) {
-    const char *name = c->w.buffers[buf] = cu_name(&c->w, b->name, "t");
-    cu_line(&c->w, "%s *const %s = (%s *)(%s->shared + %lld);", type, name, type, c->m, (long long)b->offset);
-    return;
-  }
+  if (c->home[buf] != HOME_NONE) return; // settled by the block already
+  if (b->mem != MEM_RF) return;          // declared at the head of the function
   long long n = ex_value(b->elements);
   bool large = b->bytes * c->lanes > STACK;
   c->home[buf] = c->by == BY_BLOCK || large ? HOME_BLOCK : c->by == BY_WARP ? HOME_WARP : HOME_LANE;
@@ -321,7 +316,7 @@ static int warp_list(struct cprint *c, int from, int to)
 static void rows(struct cprint *c) // of registers that this warp uses
 {
   for (int b = 0; b < c->w.k->nbuffers; b++) {
-    if (!c->touched[b]) continue;
+    if (!c->touched[b] || c->w.k->buffers[b].mem != MEM_RF) continue;
     c->touched[b] = false;
     const char *name = c->w.buffers[b];
     cu_line(&c->w, "%s (*const %s)[32] = %s->%s[%s];", cp_type(c->w.k->buffers[b].type), name, c->m, name, c->wx);
@@ -385,7 +380,7 @@ static int settle(struct cprint *c, int i, int end)
 {
   const struct tile_stmt *st = stmt_at(c, i);
   bool local = st->kind == STMT_ALLOC && !cp_used_later(c, end, c->w.k->views[st->view].buf);
-  if (st->kind == STMT_ALLOC && (!local || c->w.k->buffers[c->w.k->views[st->view].buf].mem != MEM_RF)) allocate(c, i);
+  if (st->kind == STMT_ALLOC && !local) allocate(c, i);
   if (st->kind != STMT_LET || st->view < 0 || ex_is_const(st->vars[0])) return OK;
   const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->vars[0])->name, "v");
   str_add(&c->fields, "  int64_t %s[%lld][32];\n", name, (long long)c->warps);

@@ -12,10 +12,10 @@ static const char *const words[] = {
     "cos",      "sin",     "tan",     "cosh",     "sinh",     "pow",     "ceil",     "floor",    "round",    "trunc",
     "remainder", "fmod",   "erf",     "gamma",    "hypot",    "scalbn",  "ldexp",    "frexp",    "modf",     "signbit",
     "isnan",    "isinf",   "isfinite", "fmaf",    "fma",      "fabs",    "exp2",     "log2",     "tanh",     "true",
-    "false",    "aligned_alloc",       "first",   "sums",     "sum",     "INT64_MIN", "getenv",  "mblen",    "y0",
+    "false",    "aligned_alloc",       "INT64_MIN", "getenv",  "mblen",    "y0",
     "y1",       "yn",      "j0",      "j1",       "jn",       "cbrt",    "rint",     "log10",    "log1p",    "expm1",
     "fmin",     "fmax",    "fdim",    "nan",      "atof",     "atoi",    "atol",     "free",     "malloc",   "abs",
-    "bool",     "r",       "index",   "strcpy",  "strcat",   "strcmp",   "memcpy",  "memset",   "random",   "select"};
+    "bool",     "index",   "strcpy",  "strcat",   "strcmp",   "memcpy",  "memset",   "random",   "select"};
 
 static void reserve(struct printer *w)
 {
@@ -115,11 +115,37 @@ static void setup(struct cprint *c)
     c->guard[c->nguards++] = ex_lt(cp_pool(c), cp_full(c, k->tid), EX_C(c->threads));
 }
 
+// Arguments that this kernel at these constants does not look at.
+static void unused(struct cprint *c, const char *body, const char *bid)
+{
+  bool memory = cu_says(body, c->m);
+  for (int i = 0; i < c->w.k->nbuffers; i++) memory |= c->w.k->buffers[i].mem == MEM_SH && c->touched[i];
+  if (!memory) cu_line(&c->w, "(void)%s;", c->m);
+  if (!cu_says(body, bid)) cu_line(&c->w, "(void)%s;", bid);
+  for (int i = 0; i < c->w.k->nbuffers; i++)
+    if (c->w.k->buffers[i].mem == MEM_GL && !cu_says(body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
+  for (int i = 0; i < c->w.k->nparams; i++)
+    if (!ex_is_const(c->w.k->params[i]) && !cu_says(body, cp_var(c, c->w.k->params[i])->text))
+      cu_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
+}
+
+static void shared(struct cprint *c)
+{
+  for (int i = 0; i < c->w.k->nbuffers; i++) {
+    const struct tile_buffer *b = &c->w.k->buffers[i];
+    if (b->mem != MEM_SH || !c->touched[i]) continue;
+    const char *t = cp_type(b->type);
+    cu_line(&c->w, "%s *const %s = (%s *)(%s->shared + %lld);", t, c->w.buffers[i], t, c->m, (long long)b->offset);
+  }
+}
+
 static int print(struct cprint *c, const char *kernel)
 {
   struct arguments x = {0};
   struct str body = {0}, head = {0}, *out = c->w.out;
   buffers(c, &x), sizes(c, &x);
+  for (int i = 0; i < c->w.k->nbuffers; i++)
+    if (c->w.k->buffers[i].mem == MEM_SH) c->w.buffers[i] = cu_name(&c->w, c->w.k->buffers[i].name, "t");
   const char *block = cu_name(&c->w, arena_printf(c->w.mem, "%s_block", kernel), "block");
   setup(c);
   c->w.out = &body, c->by = BY_BLOCK, c->w.depth = 1;
@@ -131,6 +157,10 @@ static int print(struct cprint *c, const char *kernel)
   cu_line(&c->w, "static void %s(struct %s_memory *const %s, const int64_t %s%s%s)", block, kernel, c->m, bid,
           x.declared.n ? ", " : "", str_text(&x.declared));
   cu_line(&c->w, "{");
+  c->w.depth = 1;
+  unused(c, str_text(&body), bid);
+  shared(c);
+  c->w.depth = 0;
   str_raw(&head, str_text(&body), body.n);
   cu_line(&c->w, "}");
   str_raw(out, str_text(&head), head.n);
@@ -159,4 +189,26 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
   str_free(&c->fields), str_free(&c->helpers);
   arena_close(&mem);
   return status;
+}
+
+int cprint_module(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e)
+{
+  int status = cprint_kernel(p, k, out, e), buffer = 0, size = 0;
+  if (status != OK) return status;
+  struct arena mem = {0};
+  struct str call = {0};
+  const char *name = cprint_name(&mem, k);
+  for (int i = 0; i < k->nbuffers; i++)
+    if (k->buffers[i].mem == MEM_GL) str_add(&call, "%sbuffers[%d]", call.n ? ", " : "", buffer), buffer++;
+  for (int i = 0; i < k->nparams; i++) {
+    if (ex_is_const(k->params[i])) continue;
+    str_add(&call, "%s*(const int64_t *)sizes[%d]", call.n ? ", " : "", size++);
+  }
+  str_add(out, "size_t mica_%s_workspace(void);\nsize_t mica_%s_workspace(void) { return 0; }\n", name, name);
+  str_add(out, "int mica_%s(void *const *buffers, void *const *sizes, void *none);\n", name);
+  str_add(out, "int mica_%s(void *const *buffers, void *const *sizes, void *none)\n{\n", name);
+  str_add(out, "  (void)buffers, (void)sizes, (void)none;\n  return %s(%s);\n}\n", name, str_text(&call));
+  str_free(&call);
+  arena_close(&mem);
+  return OK;
 }

@@ -56,10 +56,10 @@ static const char *load(struct cprint *c, enum tile_type t, const char *x)
 
 static const char *store(struct cprint *c, enum tile_type t, const char *x, bool real)
 {
-  if (t == TT_F16 || t == TT_BF16) return arena_printf(c->w.mem, "mica_to_%s((float)(%s))", cp_type(t) + 5, x);
-  if (integer(t) && real)
-    return arena_printf(c->w.mem, "mica_to_%s(%s)", t == TT_I32 ? "i32" : t == TT_U32 ? "u32" : "i64", x);
-  return t == TT_F64 ? x : arena_printf(c->w.mem, "(%s)(%s)", cp_type(t), x);
+  if (t == TT_F16 || t == TT_BF16) return arena_printf(c->w.mem, "mica_to_%s(%s)", cp_type(t) + 5, x);
+  if (!integer(t)) return x; // rounded where it is stored
+  if (!real) return arena_printf(c->w.mem, "(%s)%s", cp_type(t), x);
+  return arena_printf(c->w.mem, "mica_to_%s(%s)", t == TT_I32 ? "i32" : t == TT_U32 ? "u32" : "i64", x);
 }
 
 static const char *low(struct cprint *c, const char *id)
@@ -100,10 +100,12 @@ const char *cp_constant(struct cprint *c, enum tile_type t, double x)
 {
   char text[32];
   str_double(text, x);
-  const char *s = isnan(x) ? "NAN" : isinf(x) ? x > 0 ? "INFINITY" : "-INFINITY" : arena_strdup(c->w.mem, text);
-  if (integer(t)) return store(c, t, s, true);
-  if (isfinite(x) && !strpbrk(text, ".e")) s = arena_printf(c->w.mem, "%s.0", text);
-  return t == TT_F64 ? s : store(c, t, s, true);
+  if (integer(t)) return store(c, t, arena_strdup(c->w.mem, text), true);
+  const char *s = isnan(x)   ? "NAN"
+                  : isinf(x) ? x > 0 ? "INFINITY" : "-INFINITY"
+                             : arena_printf(c->w.mem, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+  if (isfinite(x) && narrow(t)) s = arena_printf(c->w.mem, "%sf", s);
+  return store(c, t, s, true);
 }
 
 const char *cp_atomic(struct cprint *c, int op, enum tile_type t)

@@ -29,7 +29,7 @@ struct cprint {
   int nvars;
   struct cvar *var; // by number in the pool
   enum home *home;  // by buffer
-  bool *touched;    // by buffer of HOME_BLOCK: used in this loop over warps
+  bool *touched;    // by buffer: of HOME_BLOCK, used in this loop over warps; shared, used at all
   ex warp, lane;    // variables; constants where there is one
   int64_t threads, warps, lanes;
   const char *m, *wx, *lx; // the memory of a block, the number of a warp, of a lane in it

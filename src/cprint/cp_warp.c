@@ -181,9 +181,7 @@ static void widen_row(struct cprint *c, const struct tile_atom *a, int o, const 
   const struct tile_operand *op = &a->operand[o];
   const char *from = cp_register(c, op->buf, cp_index(c, op, a, modes));
   int n = wanted(a->row, o)->count;
-  const char *i = cu_name(&c->w, "r", "r");
-  cu_line(&c->w, "for (int %s = 0; %s < %d; %s++) mica_widen_%s(%s[%s], (&%s)[%s[%s]]);", i, i, n, i,
-          cp_type(type_of(c, a, o)) + 5, to, i, from, cp_order(c, op, n), i);
+  cu_line(&c->w, "mica_widen_%s(%d, %s, &%s, %s);", cp_type(type_of(c, a, o)) + 5, n, to, from, cp_order(c, op, n));
 }
 
 // The left operand as rows, the right one as rows of k, [pieces][k][8].
@@ -229,10 +227,10 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
   else {
     const char *sum = cu_name(&c->w, "sum", "sum");
     cu_line(&c->w, "_Alignas(64) float %s[4][32];", sum);
-    for (int i = 0; i < 4; i++) cu_line(&c->w, "mica_widen_%s(%s[%d], %s);", cp_type(t) + 5, sum, i, s[i]);
+    const char *rows = cp_register(c, o->buf, base), *order = cp_order(c, o, 4);
+    cu_line(&c->w, "mica_widen_%s(4, %s, &%s, %s);", cp_type(t) + 5, sum, rows, order);
     cu_line(&c->w, "mica_mma(%d, %s, %s, %s[0], %s[1], %s[2], %s[3]);", k, l, r, sum, sum, sum, sum);
-    for (int i = 0; i < 4; i++)
-      cu_line(&c->w, "for (int r = 0; r < 32; r++) %s[r] = mica_to_%s(%s[%d][r]);", s[i], cp_type(t) + 5, sum, i);
+    cu_line(&c->w, "mica_narrow_%s(4, &%s, %s, %s);", cp_type(t) + 5, rows, sum, order);
   }
   cp_modes_close(c, opened);
   c->w.ntaken = taken;
@@ -249,7 +247,7 @@ static const char *places(struct cprint *c, const struct tile_atom *a, int o)
 }
 
 // Members of a group without its offset, by all levels of its layout.
-static const char *members(struct cprint *c, const struct tile_group *g, int most)
+static const char *members(struct cprint *c, const struct tile_group *g, int most, const char *first)
 {
   int n = 1, list[32] = {0};
   for (int level = 0; level < g->nlevels; level++) {
@@ -259,7 +257,7 @@ static const char *members(struct cprint *c, const struct tile_group *g, int mos
       for (int j = 0; j < base && n < most; j++) list[n++] = list[j] + (int)lay_call(&g->level[level], i);
   }
   struct str s = {0};
-  for (int i = 0; i < n; i++) str_add(&s, "%s%s + %d", i ? ", " : "", "(int)first", list[i]);
+  for (int i = 0; i < n; i++) str_add(&s, "%s(int)%s + %d", i ? ", " : "", first, list[i]);
   const char *text = arena_printf(c->w.mem, "%s", str_text(&s));
   str_free(&s);
   return text;
@@ -276,15 +274,16 @@ static void team_product(struct cprint *c, const struct tile_spec *s)
   int n = row->out[0].count, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   int lanes = cp_lanes_open(c, false);
   const char *of = cp_value(c, first_lane(c, s), L_ANY);
-  cu_line(&c->w, "const int64_t first = %s;", of);
-  cu_line(&c->w, "if (first != %s) continue;", c->lx);
-  cu_line(&c->w, "float (*const sums)[32] = &%s;", cp_register(c, o->buf, cp_index(c, o, a, modes)));
-  cu_line(&c->w, "float sum[%d][32];", n);
-  cu_line(&c->w, "for (int r = 0; r < %d; r++) memcpy(sum[r], sums[%s[r]], sizeof sum[r]);", n, cp_order(c, o, n));
-  cu_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, sum, %s);", row->m, row->n, row->k,
-          row->threads, members(c, &c->w.k->groups[s->threads], row->threads), piece_of(c, a, &left, modes), places(c, a, 1),
-          piece_of(c, a, &right, modes), places(c, a, 2), places(c, a, 0));
-  cu_line(&c->w, "for (int r = 0; r < %d; r++) memcpy(sums[%s[r]], sum[r], sizeof sum[r]);", n, cp_order(c, o, n));
+  const char *first = cu_name(&c->w, "first", "first"), *sum = cu_name(&c->w, "sum", "sum"), *order = cp_order(c, o, n);
+  cu_line(&c->w, "const int64_t %s = %s;", first, of);
+  cu_line(&c->w, "if (%s != %s) continue;", first, c->lx);
+  cu_line(&c->w, "_Alignas(64) float %s[%d][32];", sum, n);
+  const char *rows = cp_register(c, o->buf, cp_index(c, o, a, modes));
+  cu_line(&c->w, "mica_take(%d, %s, &%s, %s);", n, sum, rows, order);
+  cu_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, %s, %s);", row->m, row->n, row->k,
+          row->threads, members(c, &c->w.k->groups[s->threads], row->threads, first), piece_of(c, a, &left, modes),
+          places(c, a, 1), piece_of(c, a, &right, modes), places(c, a, 2), sum, places(c, a, 0));
+  cu_line(&c->w, "mica_give(%d, &%s, %s, %s);", n, rows, sum, order);
   cp_lanes_close(c, lanes);
   cp_modes_close(c, opened);
 }

@@ -167,21 +167,37 @@ MICA void mica_stmatrix_trans(int n, uint16_t *const *row, uint16_t (*from)[32],
 }
 
 /* ---- products of tensor cores: exact products, sums in fp32 in the order of k ---- */
-#define MICA_WIDEN(name, T, convert)                                                                                   \
-    MICA void name(float *restrict to, const T *restrict from)                                                         \
-    {                                                                                                                  \
-        for (int i = 0; i < 32; i++) to[i] = convert(from[i]);                                                         \
-    }
-#ifdef MICA_AVX2
-MICA void mica_widen_f16(float *restrict to, const mica_f16 *restrict from)
+MICA void mica_widen_32(float *restrict to, const mica_f16 *restrict from)
 {
+#ifdef MICA_AVX2
     for (int i = 0; i < 32; i += 8)
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
-}
 #else
-MICA_WIDEN(mica_widen_f16, mica_f16, mica_from_f16)
+    for (int i = 0; i < 32; i++) to[i] = mica_from_f16(from[i]);
 #endif
-MICA_WIDEN(mica_widen_bf16, mica_bf16, mica_from_bf16)
+}
+MICA void mica_widen_f16(int n, float (*restrict to)[32], mica_f16 (*restrict from)[32], const int *at)
+{
+    for (int i = 0; i < n; i++) mica_widen_32(to[i], from[at[i]]);
+}
+MICA void mica_narrow_f16(int n, mica_f16 (*restrict to)[32], float (*restrict from)[32], const int *at)
+{
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < 32; l++) to[at[i]][l] = mica_to_f16(from[i][l]);
+}
+MICA void mica_widen_bf16(int n, float (*restrict to)[32], mica_bf16 (*restrict from)[32], const int *at)
+{
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < 32; l++) to[i][l] = mica_from_bf16(from[at[i]][l]);
+}
+MICA void mica_take(int n, float (*restrict to)[32], float (*restrict from)[32], const int *at)
+{
+    for (int i = 0; i < n; i++) memcpy(to[i], from[at[i]], sizeof to[i]);
+}
+MICA void mica_give(int n, float (*restrict to)[32], float (*restrict from)[32], const int *at)
+{
+    for (int i = 0; i < n; i++) memcpy(to[at[i]], from[i], sizeof from[i]);
+}
 
 /* The right operand of m16n8k8 or, in two halves, of m16n8k16 as rows of k: lane 4 n + t holds k = 2t + (i & 1) + 8 (i >> 1)
  * of column n in its register i. Columns 0, 2, 4, 6 come first, then 1, 3, 5, 7: as they lie in the sums. */
