@@ -204,9 +204,9 @@ int cprint_module(const struct tile_program *p, const struct tile_kernel *k, str
     if (ex_is_const(k->params[i])) continue;
     str_add(&call, "%s*(const int64_t *)sizes[%d]", call.n ? ", " : "", size++);
   }
-  str_add(out, "size_t mica_%s_workspace(void);\nsize_t mica_%s_workspace(void) { return 0; }\n", name, name);
-  str_add(out, "int mica_%s(void *const *buffers, void *const *sizes, void *none);\n", name);
-  str_add(out, "int mica_%s(void *const *buffers, void *const *sizes, void *none)\n{\n", name);
+  str_add(out, "size_t mica_run_%s_workspace(void);\nsize_t mica_run_%s_workspace(void) { return 0; }\n", name, name);
+  str_add(out, "int mica_run_%s(void *const *buffers, void *const *sizes, void *none);\n", name);
+  str_add(out, "int mica_run_%s(void *const *buffers, void *const *sizes, void *none)\n{\n", name);
   str_add(out, "  (void)buffers, (void)sizes, (void)none;\n  return %s(%s);\n}\n", name, str_text(&call));
   str_free(&call);
   arena_close(&mem);

@@ -32,7 +32,8 @@
 // Buffers are those of k in global memory, const where they are not written, then sizes in the order of k->params. It
 // returns 0; 1 where memory is short; 2 where a size is not one that the kernel was made for.
 int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e);
-// The same, and behind it what rt/rt.h loads: `mica_NAME(buffers, sizes, NULL)` with the addresses of both in this order.
+// The same, and behind it what rt/rt.h loads as run_NAME: it takes the addresses of the buffers and
+// of the sizes, in this order.
 int cprint_module(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e);
 // NAME; lives in mem.
 const char *cprint_name(struct arena *mem, const struct tile_kernel *k);
