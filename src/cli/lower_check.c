@@ -46,7 +46,7 @@ static int run(struct cli *c, const struct lower_plan *p, const struct choice *p
   struct device_program d;
   struct device_host h = {0};
   int status = lower_make(&mem, p, pick, &d, &c->err);
-  if (status == OK) status = device_host_open(&h, &mem, &d, program, c->seed, &c->err);
+  if (status == OK) status = device_host_open(&h, &mem, &d, &(struct device_host_opts){.program = program, .seed = c->seed}, &c->err);
   for (int i = 0; i <= last && status == OK; i++) {
     struct sim_report r;
     bool good = true;
