@@ -175,7 +175,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   return status;
 }
 
-int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, uint64_t seed, stop_flag stop,
+int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,
                  struct device_proof *out, const char **why, struct err *e)
 {
   struct proving w = {mem, p, pick, seed, stop, out, why};
@@ -183,7 +183,7 @@ int device_prove(struct arena *mem, const struct lower_plan *p, const struct cho
   *out = (struct device_proof){.note = ""};
   int status = OK;
   for (int i = 0; i < p->nunits && status == OK; i++) {
-    if (p->unit[i].product) continue;
+    if (p->unit[i].product || (only >= 0 && only != i)) continue;
     out->kernels++;
     status = prove_unit(&w, i, e);
   }

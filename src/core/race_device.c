@@ -12,7 +12,7 @@ static bool prove(struct job *j, struct contest *c, struct candidate *k)
   if (k != c->cand && verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK)
     return k->dropped = arena_printf(j->mem, "verifier: %s", e.text), false;
   if (k != c->cand && !k->cert.equal) return k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note), false;
-  int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, j->opts->seed, j->opts->stop, &k->lowered->proof, &why, &e);
+  int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, -1, j->opts->seed, j->opts->stop, &k->lowered->proof, &why, &e);
   if (status == NO && *why) return k->dropped = arena_printf(j->mem, "interpreter: %s", why), false;
   if (status != OK) return k->dropped = arena_printf(j->mem, "interpreter: %s", e.text), false;
   device_compile(j, k->lowered, &e);
