@@ -25,6 +25,8 @@ static void *room(struct arena *mem, int64_t bytes)
   return (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 }
 
+static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
+
 static int64_t bytes_of(const struct tensor *t) { return shape_size(&t->shape) * dtype_bytes(t->dtype); }
 
 static void *at(const struct device_host *h, const struct place *p)
@@ -51,18 +53,17 @@ static void fill(const struct device_host *h)
 static void allocate(struct device_host *h)
 {
   const struct graph *g = h->d->g;
-  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL);
-  int *ins = NEWS(h->mem, int, nin + 1), *outs = NEWS(h->mem, int, nout + 1);
-  graph_inputs(g, ins), graph_outputs(g, outs);
+  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *ins = NEWS(h->mem, int, nin + 1);
+  graph_inputs(g, ins);
   h->in = NEWS(h->mem, void *, nin + 1), h->out = NEWS(h->mem, void *, nout + 1);
   h->in_type = NEWS(h->mem, enum tile_type, nin + 1);
   for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(&g->tensors[ins[i]])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
-  for (int i = 0; i < nout; i++) {
-    h->out[i] = room(h->mem, bytes_of(&g->tensors[outs[i]]));
-    memset(h->out[i], 0xff, (size_t)bytes_of(&g->tensors[outs[i]]));
-  }
-  h->work = room(h->mem, h->d->workspace);
-  memset(h->work, 0xff, (size_t)h->d->workspace);
+  for (int l = 0; l < h->d->nlaunch; l++)
+    for (int k = 0; k < h->d->launch[l].nargs; k++) {
+      const struct launch_arg *a = &h->d->launch[l].arg[k];
+      if (a->at.kind == PLACE_OUTPUT && !h->out[a->at.index]) h->out[a->at.index] = poisoned(h->mem, a->elements * tile_types[a->type].bytes);
+    }
+  h->work = poisoned(h->mem, h->d->workspace);
   memset(h->work, 0, (size_t)h->d->zeroed);
 }
 
