@@ -56,7 +56,7 @@ static void hoist(struct mma_kernel *k)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (p->section[i] != MMA_LOOP || n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
-    for (int j = 0; j < n->nin && n->op != OP_MATMUL; j++) {
+    for (int j = 0; j < n->nin && n->op != OP_MATMUL && !mma_sums_parts(p, n); j++) {
       int root = p->n->t[n->in[j]].root;
       if (p->n->iter_of[root] >= 0 && b->tensors[root].phase == FIXED) mma_value(k, root, mma_wanted(p, i, j));
     }

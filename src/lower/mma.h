@@ -86,6 +86,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);      // false
 int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p);
+bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 double mma_cost(const struct mma_plan *p);
 
@@ -117,6 +118,7 @@ struct mma_kernel {
   struct mma_shape *have; // by tensor: the shape of these
   const char **left;      // by tensor: the same rounded to a left operand
   enum mma_section section;
+  uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 const char *mma_it(const struct mma_kernel *k); // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
@@ -137,6 +139,7 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
 const char *mma_left(struct mma_kernel *k, int tensor, int cols); // fragments of a left operand
 const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want); // registers of an operand
+const char *mma_load_parts(struct mma_kernel *k, int node); // sum or maximum over the parts of an iterator
 void mma_node(struct mma_kernel *k, int node);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);

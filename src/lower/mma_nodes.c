@@ -40,12 +40,24 @@ static struct mma_shape shape_in(struct mma_plan *p, int root)
   return s;
 }
 
+// Of an iterator, indices that are neither rows nor columns of the result: parts that are summed while they are loaded.
+bool mma_sums_parts(const struct mma_plan *p, const struct node *n)
+{
+  uint32_t gone = p->n->t[n->in[0]].has & ~p->n->t[n->out].has, columns = column_letters(p, n->in[0]);
+  return !computed(p, p->n->t[n->in[0]].root) && gone && !(gone & p->row_letters) && gone != columns;
+}
+
 // Over all columns, and never over rows.
 static bool reduce(struct mma_plan *p, const struct node *n)
 {
   int root = p->n->t[n->in[0]].root;
   uint32_t gone = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
-  struct mma_shape in = shape_in(p, root), *s = &p->shape[n->out];
+  struct mma_shape *s = &p->shape[n->out];
+  if (mma_sums_parts(p, n)) {
+    s->rows = (p->n->t[n->out].has & p->row_letters) != 0;
+    return take_cols(p, n->out, s);
+  }
+  struct mma_shape in = shape_in(p, root);
   if (!take_cols(p, root, &in)) return false;
   if (gone & p->row_letters) return mma_refuse(p, "%s sums over rows of products", op_rows[n->op].name);
   if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
@@ -63,6 +75,7 @@ static bool accumulate(struct mma_plan *p, const struct node *n)
     int f = p->n->t[n->in[1]].root;
     if (!computed(p, f) || p->shape[f].cols >= 0) return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
   }
+  if (flags & REDUCES && mma_sums_parts(p, n)) return mma_refuse(p, "%s of parts", op_rows[n->op].name);
   if (flags & REDUCES) return reduce(p, n);
   struct mma_shape s = shape_in(p, p->n->t[n->in[0]].root);
   for (int i = 0; i < n->nout; i++) p->shape[n->out + i] = s;

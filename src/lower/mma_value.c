@@ -74,6 +74,12 @@ static const char *address(struct mma_kernel *k, const struct access *a, struct 
 {
   struct str at = {0};
   mma_walk_base(k->p, a, unit, mma_it(k), &at);
+  if (k->parts) {
+    struct mma_list l = {0};
+    for (int i = 0; i < k->p->n->nletters; i++)
+      if (k->parts >> i & 1) l.letter[l.n++] = (int8_t)i;
+    mma_walk_list(k->p, &l, a->stride, unit, "p", &at);
+  }
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
@@ -121,6 +127,24 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
   if (s.cols >= 0) text_close(k->t);
   mma_rows_close(k, s.rows);
   return to;
+}
+
+const char *mma_load_parts(struct mma_kernel *k, int node)
+{
+  const struct mma_plan *p = k->p;
+  const struct node *n = &p->n->block->nodes[node];
+  const struct access *a = &p->n->iter[p->n->iter_of[p->n->t[n->in[0]].root]];
+  struct mma_shape s = p->shape[n->out];
+  const char *out = mma_declare(k, s, "fp32"), *one;
+  k->parts = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
+  int64_t parts = norm_extent(p->n, k->parts);
+  text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, n->op == OP_MAX ? "-inf" : "0.0");
+  text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
+  one = from_memory(k, a, s);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out, one);
+  text_close(k->t);
+  k->parts = 0;
+  return out;
 }
 
 static const char *from_left(struct mma_kernel *k, int tensor, struct mma_shape s)

@@ -70,6 +70,8 @@ static const struct held chains[] = {
     {"batches", "Q: f16[4, 8, 32]\n K: f16[4, 32, 64]\n V: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, k) * 0.1)\n"
              "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=1 wn=1 stages=2", NULL},
+    {"parts of an earlier kernel", "P: f32[8, 12, 16]\n X: f16[12, 64]\n W: f16[16, 64]\n O = block(x=2) { p = iter(P)\n x = iter(X, imap={x:1})\n w = iter(W, imap={x:1})\n"
+             "h = relu(sum(p, dim=0))\n save(x + matmul(reshape(h, [12, 16]), w), omap={x:1}) }\n return O", "mma wm=1 wn=2 stages=2", NULL},
     {"batches of keys", "Q: f16[4, 8, 32]\n K: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0}, fmap={i:2})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n save(accum(matmul(q, transpose(k))), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=2", NULL},
 };
