@@ -102,6 +102,7 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", "@ahead");
   text_close(k->t);
   commit(k);
+  mma_sides(k, true);
   section(k, MMA_LOOP);
   text_close(k->t);
 }
@@ -144,6 +145,7 @@ static void body(struct mma_kernel *k)
   for (int i = 0; i < b->nnodes; i++)
     if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
   begin_ring(k);
+  mma_sides(k, false);
   section(k, MMA_PRE);
   if (p->iterations > 1) hoist(k);
   mma_declare_accumulators(k);
@@ -181,7 +183,8 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
-  int n = 0;
+  char other[160];
+  int n = 0, asked = 0;
   if (!mma_plan(&p, j, why)) return 0;
   int64_t tiles = p.nbatch * p.padded / 16;
   for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
@@ -189,6 +192,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
       for (int stages = p.iterations > 1 ? 4 : 2; stages >= 2 && n < most; stages--) {
         struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_STAGES] = stages}};
         if (stages - 1 > p.iterations && stages > 2) continue;
+        p.why = asked++ ? other : why; // the reason of the first that was asked
         if (mma_fit(&p, &k)) out[n++] = k;
       }
   return n;

@@ -91,13 +91,14 @@ static bool product(struct mma_plan *p, int node)
   return p->shape[x->a].cols == x->sum_cols || mma_refuse(p, "a left operand has other columns than its product sums");
 }
 
-bool mma_shapes(struct mma_plan *p)
+bool mma_shapes(struct mma_plan *p, const bool *only)
 {
   const struct graph *b = p->n->block;
   for (int i = 0; i < b->ntensors; i++) p->shape[i].cols = -1;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     bool fine = true;
+    if (only ? !only[i] : p->section[i] == MMA_SIDE) continue;
     switch (op_rows[n->op].rule) {
     case RULE_IO: case RULE_CONST: case RULE_VIEW: break;
     case RULE_MAP: fine = map(p, n); break;
@@ -109,7 +110,7 @@ bool mma_shapes(struct mma_plan *p)
     }
     if (!fine) return false;
   }
-  for (int i = 0, s = 0; i < b->nnodes; i++)
+  for (int i = 0, s = 0; i < b->nnodes && !only; i++)
     if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root)) return mma_refuse(p, "saves what it loads");
   return true;
 }

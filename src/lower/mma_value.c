@@ -57,8 +57,8 @@ void mma_rows_close(struct mma_kernel *k, bool rows)
 
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out)
 {
-  if (p->nbatch > 1) mma_walk_list(p, &p->batch, stride, unit, "@b", out);
-  mma_walk_list(p, &p->rows, stride, unit, "@r", out);
+  if (p->nbatch > 1) mma_walk_list(p, &p->batch, stride, unit, 1, "@b", out);
+  mma_walk_list(p, &p->rows, stride, unit, 1, "@r", out);
 }
 
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
@@ -78,12 +78,12 @@ static const char *address(struct mma_kernel *k, const struct access *a, struct 
     struct mma_list l = {0};
     for (int i = 0; i < k->p->n->nletters; i++)
       if (k->parts >> i & 1) l.letter[l.n++] = (int8_t)i;
-    mma_walk_list(k->p, &l, a->stride, unit, "p", &at);
+    mma_walk_list(k->p, &l, a->stride, unit, 1, "p", &at);
   }
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }
@@ -174,6 +174,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];
+  if (p->source && p->source->tensor == tensor) return k->have[tensor] = want, k->reg[tensor] = mma_side_value(k, want);
   if (p->tile_of[tensor] >= 0 && is_left(p, tensor, want.cols))
     want.rows = true, k->reg[tensor] = from_left(k, tensor, want);
   else
