@@ -1,5 +1,7 @@
 // Text of the loop over k: loads of the round that comes `depth` rounds later stand between the fragments that a round
-// makes of its registers and its products, so that registers are free again when the loads are issued.
+// makes of its registers and its products, so that registers are free again when the loads are issued. The loop counts from
+// the warp's own first step: with a number of rounds that compilers know they unroll all of it, and then move each load
+// down to its use, and nothing is in flight.
 //
 //   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
 //   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
@@ -100,15 +102,12 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   text_close(t);
 }
 
-// Round `round` into stage d. `last`: perhaps not everyone's.
-static void load_round(struct sk_emit *e, const char *round, const char *d, bool last)
+// Step `step` into stage d. `last`: perhaps not everyone's.
+static void load_step(struct sk_emit *e, const char *step, const char *d, bool last)
 {
   struct text *t = &e->t;
-  const struct sk_shape *s = e->s;
-  const char *rank = s->split > 1 ? "@rank" : "0";
-  text_line(t, "@step = ((%s) * %d + %s) * %d + @warp", round, s->split, rank, s->warps);
-  if (last) text_open(t, "if (@step < %lld)", (long long)s->steps);
-  text_line(t, "@kv = @step * 4 + @q");
+  if (last) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
+  text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
   for (int v = 0; v < e->p->nvalues; v++)
     if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v)) load_elements(e, v, d);
@@ -230,13 +229,13 @@ static void multiply(struct sk_emit *e, int i)
   for (int n = 0; n < 4; n++) text_close(t);
 }
 
-// `next`: the round that is loaded into the stage, or NULL.
+// `next`: the step that is loaded into the stage, or NULL.
 static void round_text(struct sk_emit *e, const char *d, const char *next)
 {
   bool made[SK_VALUES] = {0};
   for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
   for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
-  if (next) load_round(e, next, d, e->s->uneven);
+  if (next) load_step(e, next, d, e->s->uneven);
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
@@ -244,20 +243,23 @@ void sk_emit_loop(struct sk_emit *e)
 {
   struct text *t = &e->t;
   const struct sk_shape *s = e->s;
+  struct arena *mem = e->p->j->mem;
+  int turn = s->warps * s->split;
   declare(e);
   load_fixed(e);
+  text_line(t, s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", s->warps);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  load_round(e, "d", "d", s->uneven && s->rounds == s->depth);
+  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->uneven && s->rounds == s->depth);
   text_close(t);
   if (s->rounds > s->depth) {
-    text_open(t, "for (r = 0; r < %lld; r += %d)", (long long)s->rounds - s->depth, s->depth);
+    text_open(t, "for (step = @first; step < %lld; step += %d)", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
     text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-    round_text(e, "d", arena_printf(e->p->j->mem, "r + d + %d", s->depth));
+    round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
     text_close(t);
     text_close(t);
   }
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  if (s->uneven) text_open(t, "if (((%lld + d) * %d + %s) * %d + @warp < %lld)", (long long)s->rounds - s->depth, s->split, s->split > 1 ? "@rank" : "0", s->warps, (long long)s->steps);
+  if (s->uneven) text_open(t, "if (@first + (d + %lld) * %d < %lld)", (long long)(s->rounds - s->depth), turn, (long long)s->steps);
   round_text(e, "d", NULL);
   if (s->uneven) text_close(t);
   text_close(t);

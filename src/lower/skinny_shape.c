@@ -1,7 +1,7 @@
 // What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
 #include "lower/skinny.h"
 
-#include <string.h>
+#include <math.h>
 
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
@@ -128,28 +128,31 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (s->steps < turn || s->rounds % s->depth) return false;
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
-  return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * 4 * s->threads <= gpu->registers;
+  return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
 }
 
-// Bytes by the memory's rate, if enough are in flight: each multiprocessor then has its share. Blocks that do not divide
-// over the multiprocessors leave some of them early; what is left draws at most twice its share.
+// Bytes by the memory's rate, if enough are in flight. Blocks that run together have as much of the memory as they have in
+// flight, however they lie on the multiprocessors, up to what one multiprocessor can draw; blocks that come later begin
+// while others end.
 double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  double weights = 0, flight = 0, latency = 0.9e-6;
+  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
+  double weights = 0, flight = 0, again = 2.0 * (double)(p->rows.size * p->k.size / s->split);
   for (int i = 0; i < p->nproducts; i++) {
-    weights += 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    flight += 2.0 * s->depth * s->take[i].width * s->kv * 4 * s->warps;
+    double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
+    *(p->product[i].wide ? &weights : &again) += bytes;
+    flight += 2.0 * (s->depth - 0.4) * s->take[i].width * s->kv * 4 * s->warps;
   }
-  double extra = 2.0 * (double)(p->rows.size * p->k.size / s->split);
   int64_t blocks = graph_blocks(p->n->block) * s->subs * s->split;
-  int64_t resident = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * 4 * s->threads), gpu->shared_processor / (s->shared + 1024));
-  resident = MAX(1, MIN(resident, 2048 / s->threads));
-  int64_t most = (blocks + gpu->processors - 1) / gpu->processors; // of a multiprocessor
-  double at_once = (double)MIN(resident, most) * flight, share = gpu->bandwidth / gpu->processors;
-  double rate = MIN(1.0, at_once / (share * latency)) * gpu->bandwidth;
-  double even = (double)blocks * weights / rate, worst = (double)most * weights / (2 * share);
-  double again = (double)blocks * extra / gpu->l2_bandwidth;
-  double end = 1.0e-6 + (s->split > 1 ? 0.5e-6 + 0.05e-6 * s->split : 0) + 0.02e-6 * s->warps;
-  return gpu->launch + latency + MAX(even, worst) + 0.3 * again + end + (double)(most / resident) * 0.3e-6;
+  int64_t fit = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
+  fit = MAX(1, MIN(fit, 2048 / s->threads));
+  int64_t together = MIN(blocks, fit * gpu->processors), most = (together + gpu->processors - 1) / gpu->processors;
+  double rate = MIN(gpu->bandwidth, (double)together * flight / loaded);
+  rate = MIN(rate, draws * gpu->bandwidth / gpu->processors * (double)together / (double)most);
+  double waves = (double)blocks / (double)together;
+  double steps = (double)s->rounds * ceil(waves) * 0.03e-6; // what a warp does between its loads
+  double reduce = 0.6e-6 + 0.02e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
+  double cluster = s->split > 1 ? 0.6e-6 + 0.05e-6 * s->split : 0, second = p->nseconds ? 0.5e-6 : 0;
+  return gpu->launch + 1e-6 + (double)blocks * (weights / rate + 0.5 * again / gpu->l2_bandwidth) + steps + reduce + cluster + second + 0.5e-6 * (ceil(waves) - 1);
 }

@@ -75,8 +75,8 @@ struct held {
   double **input, **output;
 };
 
-static const struct gpu_limits h200 = {90, 132, 232448, 233472, 262144, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
-static const struct gpu_limits a100 = {80, 108, 166912, 167936, 262144, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
+static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
+static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
 
 static void open_graph(struct held *h, const char *name, const char *text)
 {
