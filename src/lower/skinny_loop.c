@@ -1,7 +1,6 @@
 // Text of the loop over k: loads of the round that comes `depth` rounds later stand between the fragments that a round
-// makes of its registers and its products, so that registers are free again when the loads are issued. The loop counts from
-// the warp's own first step: with a number of rounds that compilers know they unroll all of it, and then move each load
-// down to its use, and nothing is in flight.
+// makes of its registers and its products, so that registers are free again when the loads are issued. The loop is
+// `rolled`: compilers that unroll all of it move each load down to its use, and nothing is in flight.
 //
 //   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
 //   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
@@ -252,7 +251,7 @@ void sk_emit_loop(struct sk_emit *e)
   load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->uneven && s->rounds == s->depth);
   text_close(t);
   if (s->rounds > s->depth) {
-    text_open(t, "for (step = @first; step < %lld; step += %d)", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
+    text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
     text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
     round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
     text_close(t);
