@@ -123,6 +123,11 @@ static int64_t reduced(const struct mma_kernel *k, const struct node *n)
 static void reduce(struct mma_kernel *k, int node)
 {
   const struct node *n = &k->p->n->block->nodes[node];
+  if (mma_sums_parts(k->p, n)) {
+    const char *sum = k->reg[n->out] = mma_load_parts(k, node);
+    if (n->op == OP_MEAN) scale(k, sum, sum, 1.0 / (double)reduced(k, n));
+    return;
+  }
   const char *op = n->op == OP_MAX ? "max" : "+", *x = operand(k, node, 0);
   struct mma_shape in = mma_wanted(k->p, node, 0);
   if (reduced(k, n) == 1) {
@@ -218,7 +223,7 @@ static void product(struct mma_kernel *k, int node)
   const struct mma_product *x = &k->p->product[k->p->product_of[node]];
   if (x->into >= 0) return; // with its accumulator
   const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
-  set(k, out, 0);
+  if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);
   k->reg[x->out] = out;
 }
