@@ -16,6 +16,12 @@ void cu_var(struct printer *w, ex var, const char *name)
   w->vars[number] = name;
 }
 
+void cu_unroll(struct printer *w)
+{
+  w->unrolls = true;
+  cu_line(w, "#pragma unroll");
+}
+
 static bool indexes_registers(const struct printer *w, const struct tile_atom *a)
 {
   for (int i = 0; i < a->nout + a->nin; i++)
@@ -31,7 +37,7 @@ static void loop_open(struct printer *w, const struct tile_atom *a, int mode, ex
   modes[mode] = ex_var(w->p->ex, "", 0, a->extent[mode] - 1, 1);
   const char *name = cu_name(w, names[mode], "i");
   cu_var(w, modes[mode], name);
-  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_line(w, "#pragma unroll");
+  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_unroll(w);
   cu_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
   w->depth++;
 }
