@@ -29,6 +29,8 @@ void access_elements(struct access *x, const struct place *p)
   x->row = !apart && x->mask == FULL;
 }
 
+static const char *verb(const struct access *x) { return x->write ? "writes" : "reads"; }
+
 static void homes(struct access *x)
 {
   struct sim *s = x->w->s;
@@ -43,14 +45,12 @@ static void homes(struct access *x)
     if (there) x->home[l] = &s->ctas[peer->v[l]];
     if (there && x->home[l]->left) continue;
     report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
-           there ? "shared memory of block %lld of the cluster, which has ended"
-                 : "shared memory of block %lld of a cluster of %d",
-           (long long)peer->v[l], s->cluster);
+           there ? "%s shared memory of block %lld of the cluster, which has ended"
+                 : "%s shared memory of block %lld of a cluster of %d",
+           verb(x), (long long)peer->v[l], s->cluster);
     x->mask &= ~(1u << l);
   }
 }
-
-static const char *verb(const struct access *x) { return x->write ? "writes" : "reads"; }
 
 static void bounds(struct access *x, int64_t size)
 {
@@ -59,8 +59,8 @@ static void bounds(struct access *x, int64_t size)
   EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
   for (bad &= x->mask; bad; bad &= bad - 1) {
     int l = __builtin_ctz(bad);
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x),
-           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes));
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld%s", verb(x),
+           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes), size == x->op->bytes ? " element" : " elements");
     x->mask &= ~(1u << l);
   }
 }

@@ -47,7 +47,9 @@ static void initialize(struct access *x, int lane, int64_t count)
   if (b->init)
     report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name,
            (long long)(x->at[lane] / 8));
-  if (count < 1) report(w, x->a, SIM_BARRIER, lane, "a count of %lld", (long long)count);
+  if (count < 1)
+    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] with a count of %lld", x->op->buffer->name,
+           (long long)(x->at[lane] / 8), (long long)count);
   b->init = true, b->fenced = false;
   b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
   b->count = b->pending = MAX(1, count);

@@ -33,13 +33,13 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
     b->stride[d] = code_eval(w, w->s->maps[map].stride[d])->v[lane];
     b->n *= b->map->box[d];
     if (d && b->stride[d] * a->op[b->global].bytes % PIECE) {
-      report(w, a, SIM_ALIGN, lane, "a stride of %lld elements is not a multiple of 16 bytes, as TMA needs",
+      report(w, a, SIM_ALIGN, lane, "copies along a stride of %lld elements, which is not a multiple of 16 bytes as TMA needs it",
              (long long)b->stride[d]);
       return false;
     }
   }
   if ((uintptr_t)w->s->gl[a->op[b->global].buf].data % PIECE) {
-    report(w, a, SIM_ALIGN, lane, "%%%s does not begin at a multiple of 16 bytes, as TMA needs",
+    report(w, a, SIM_ALIGN, lane, "copies %%%s, which does not begin at a multiple of 16 bytes as TMA needs it",
            a->op[b->global].buffer->name);
     return false;
   }
@@ -47,7 +47,7 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;
   if (byte % ALIGNED)
-    report(w, a, SIM_ALIGN, lane, "the box begins at byte %lld of shared memory, which is not a multiple of 128",
+    report(w, a, SIM_ALIGN, lane, "copies a box at byte %lld of shared memory, which is not a multiple of 128",
            (long long)byte);
   return byte % ALIGNED == 0;
 }
@@ -117,7 +117,7 @@ static void load_one(const struct walk *it, int lane)
   struct mbar *bar = mbar_find(w, a, 2, lane);
   if (!bar || !box_begin(it, lane, true, &b)) return;
   if (!bar->fenced)
-    report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy",
+    report(w, a, SIM_FENCE, lane, "uses %%%s, and no Sync<fence.mbar> shows its initialization to the async proxy",
            a->op[2].buffer->name);
   load_box(&b, bar->copies, bar->clock);
   int64_t bytes = b.n * a->op[0].bytes;
