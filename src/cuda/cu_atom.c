@@ -2,6 +2,8 @@
 // unrolled whole where registers are indexed by them, because only then registers can hold an array.
 #include "cuda/cu_print.h"
 
+#include <string.h>
+
 enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
 
 void cu_var(struct printer *w, ex var, const char *name)
@@ -83,7 +85,8 @@ static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
   struct piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
-  int status = a->row->sem == SEM_REDUCE_WARP ? over_threads(w, &q) : cu_piece(w, &q);
+  bool steps = a->row->sem == SEM_REDUCE_WARP && strstr(a->row->text, "$s");
+  int status = steps ? over_threads(w, &q) : cu_piece(w, &q);
   if (guarded) loop_close(w);
   return status;
 }
