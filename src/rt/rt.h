@@ -7,6 +7,7 @@
 // ---- module.c: the system's C compiler and dlopen ----
 struct module;
 int module_build(const char *source, const char *name, struct module **m, struct err *e); // compiles in a private temporary folder
+int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e); // other flags than gen_flags()
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n); // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function
@@ -54,6 +55,12 @@ double dtype_largest(enum dtype t);
 // Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
 // of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
+
+// g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where
+// nothing helps. r is to be closed after an error too.
+int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
+double numeric_tolerance(enum dtype t); // of a relative norm
+double numeric_read(enum dtype t, const void *p, int64_t i); // element i
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
