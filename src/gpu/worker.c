@@ -195,7 +195,7 @@ static int greet(struct gpu_worker *w, struct err *e)
     status = exchange(w, ASK_HELLO, &in, -1, START, &out, &mine);
   }
   if (status == OK) status = take_facts(w, &out, &mine);
-  if (status != OK) *e = mine;
+  if (status != OK) *e = mine, end_process(w); // the next one is greeted again
   wire_free(&in), wire_free(&out);
   return status;
 }
