@@ -327,7 +327,8 @@ static int start(struct race *r, struct err *e)
   int status = r->w ? OK : gpu_worker_open(&o, &r->w, e);
   if (status == OK) status = run(r, e);
   problem_close(&r->problem);
-  if (!r->o->with) gpu_worker_close(r->w);
+  if (r->o->with) gpu_worker_end(r->w);
+  else gpu_worker_close(r->w);
   return status;
 }
 

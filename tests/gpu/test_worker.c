@@ -254,6 +254,27 @@ static void workers_are_found(void **state)
   free(path);
 }
 
+// Without a device every request says so, and none waits for another answer. (Of a device that does not exist there is none
+// on any machine.)
+static void no_device_is_told_again(void **state)
+{
+  (void)state;
+  setenv("PRETEND_NONE", "1", 1);
+  struct gpu_worker *w;
+  struct err e = {0};
+  const struct gpu_worker_opts o = {.path = "/proc/self/exe", .device = 1000};
+  assert_int_equal(gpu_worker_open(&o, &w, &e), OK);
+  for (int i = 0; i < 3; i++) {
+    struct gpu_worker_facts facts;
+    e = (struct err){0};
+    assert_int_equal(gpu_worker_facts(w, &facts, &e), ENV);
+    assert_int_equal(e.id, ERR_GPU);
+    assert_false(facts.inside);
+  }
+  gpu_worker_close(w);
+  unsetenv("PRETEND_NONE");
+}
+
 // Without an executable the requests are served here, and that is said.
 static void the_library_serves_itself(void **state)
 {
@@ -268,7 +289,7 @@ static void the_library_serves_itself(void **state)
 
 int main(int argc, char **argv)
 {
-  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
+  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(getenv("PRETEND_NONE") ? stage_new() : pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {cmocka_unit_test(runs_tell_what_is_wrong),
                                      cmocka_unit_test(a_process_tells_the_same),
                                      cmocka_unit_test(what_breaks_costs_itself_only),
@@ -277,6 +298,7 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(sets_are_more_than_the_cache),
                                      cmocka_unit_test(what_is_no_worker_is_told),
                                      cmocka_unit_test(workers_are_found),
+                                     cmocka_unit_test(no_device_is_told_again),
                                      cmocka_unit_test(the_library_serves_itself)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
