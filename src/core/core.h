@@ -110,6 +110,7 @@ struct job {
   struct target target;      // with typical rates, so that candidates are ranked alike on every run
   struct target host;        // with measured ones, for the report
   struct gpu_limits gpu;     // of GPU targets
+  const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels
@@ -184,7 +185,7 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
                 struct lowered **out, struct err *e);
 void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
-json_t *device_json(const struct job *j, const struct lowered *d);
+json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
