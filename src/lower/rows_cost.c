@@ -6,10 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-static const double LATENCY = 0.8e-6, STORE = 0.3e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, // s
-    ISSUE = 1.1e11, // instructions of warps a second and multiprocessor, by 32 lanes
-    SECTOR = 32;    // bytes
-enum { BASE_REGS = 26, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255 };
+static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 1e-8, // s
+    CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
+    PORT = 9e10,   // bytes a second into a multiprocessor
+    SECTOR = 32, LINE = 128; // bytes
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
@@ -28,8 +29,31 @@ static double block_bytes(const struct row_plan *p, const struct row_access *x, 
   return n * MAX(1, SECTOR / run);
 }
 
+// Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
+static double lines(const struct row_plan *p, const struct row_access *x, axis_set axes)
+{
+  double n = 1;
+  for (int a = 0; a < p->r->naxes; a++) {
+    if (!(axes >> a & 1) || p->lanes[a] == 1) continue;
+    double step = (double)x->stride[a] * row_vec(p, a) * dtype_bytes(x->type);
+    n *= fmax(1, p->lanes[a] * fmin(step, LINE) / LINE);
+  }
+  return n;
+}
+
+// Line accesses of all blocks for it.
+static double touched(const struct row_plan *p, const struct row_access *x, axis_set axes)
+{
+  double n = (double)p->blocks * p->threads / ROW_LANES * row_regs(p, axes);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (axes & p->rounds & AXIS(a)) n *= (double)p->chunks[a];
+  if (p->role.across >= 0 && axes >> p->role.across & 1) n /= row_width(p, x);
+  return n * lines(p, x, axes);
+}
+
 struct traffic {
   double dram, l2, ahead; // bytes; of a thread before its first use
+  double lines;
 };
 
 static struct traffic traffic(const struct row_plan *p)
@@ -43,12 +67,13 @@ static struct traffic traffic(const struct row_plan *p)
     for (int a = 0; a < r->naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->extent[a];
     t.dram += all, t.l2 += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
+    t.lines += times * touched(p, &v->at, v->axes);
     t.ahead += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type);
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
     double b = block_bytes(p, &s->at, s->axes) * (double)p->blocks;
-    t.dram += b, t.l2 += b;
+    t.dram += b, t.l2 += b, t.lines += touched(p, &s->at, s->axes);
   }
   return t;
 }
@@ -100,7 +125,7 @@ static void work(const struct row_plan *p, double *latency, double *instructions
     double cost = v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1;
     *instructions += n * rounds * cost * (v->axes & p->rounds ? p->passes : 1);
     if (!v->folded) continue;
-    *latency += CHAIN * n / p->vec * rounds + LANE_STEP * log2(lanes) + (warps > 1 ? BARRIER + warps * 1e-9 : 0);
+    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes) + (warps > 1 ? BARRIER + warps * 1e-9 : 0);
     *instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
   }
 }
@@ -115,14 +140,16 @@ double rows_cost(const struct lower_job *j, const struct row_plan *p)
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   latency += (rounds - 1) * LATENCY * p->passes + (p->passes - 1) * LATENCY;
+  latency += instructions * p->threads / ROW_LANES / SCHEDULERS / CLOCK;
   double each = fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8)))));
-  double room = fmax(1, each) * g->processors, resident = fmin(room, (double)p->blocks);
+  double room = fmax(1, each) * g->processors, resident = fmin(room, (double)p->blocks), busy = fmin(g->processors, (double)p->blocks);
   double flight = resident * p->threads * fmax(t.ahead, 1);
-  double memory = fmax(t.dram / g->bandwidth, t.l2 / g->l2_bandwidth);
+  double memory = fmax(fmax(t.dram / g->bandwidth, t.l2 / g->l2_bandwidth), fmax(t.lines / busy / CLOCK, t.l2 / busy / PORT));
   memory = fmax(memory, t.l2 * LATENCY / flight);
-  double issue = (double)p->blocks * p->threads * instructions / 32 / (ISSUE / 32 * fmin(g->processors, (double)p->blocks));
+  double issue = (double)p->blocks * p->threads * instructions / ROW_LANES / SCHEDULERS / CLOCK / busy;
   double waves = ceil((double)p->blocks / room);
-  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency);
+  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) +
+         START * (double)p->blocks / busy + 1e-9 * fmax(0, regs - EASY_REGS);
 }
 
 // ---- choices ----
@@ -155,15 +182,22 @@ static void attempt(struct trying *t, const struct knobs *k)
   t->out[i] = *k, t->cost[i] = cost;
 }
 
-// What registers hold: all of a folded axis, or else a few at a time.
+// What registers hold of an axis: `few` at a time. Is that the same as fewer, or as all, which 0 says?
+static bool repeats(const struct rows *r, int axis, int few, int places)
+{
+  if (axis < 0) return few > 0;
+  bool folded = r->folded >> axis & 1;
+  int64_t need = (r->extent[axis] + places - 1) / places;
+  return folded ? few && few >= need : !few || (few > 1 && few > need);
+}
+
 static void with_registers(struct trying *t, struct knobs k, const struct row_roles *role)
 {
   static const int few[] = {0, 1, 2, 4, 8};
-  bool free_across = role->across >= 0 && !(t->r->folded >> role->across & 1);
   for (size_t i = 0; i < COUNT(few); i++)
     for (size_t d = 0; d < COUNT(few); d++) {
       k.v[KNOB_REGS] = few[i], k.v[KNOB_DEEP] = few[d];
-      if ((free_across && few[i] == 0) || (role->across < 0 && few[i]) || (role->down < 0 && few[d])) continue;
+      if (repeats(t->r, role->across, few[i], k.v[KNOB_VEC] * k.v[KNOB_ACROSS]) || repeats(t->r, role->down, few[d], k.v[KNOB_DOWN])) continue;
       attempt(t, &k);
     }
 }

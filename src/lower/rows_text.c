@@ -99,8 +99,22 @@ static void spread(struct row_text *x, int i, const struct row_value *v)
   text_line(&x->t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%%s)", i, i, in);
 }
 
+// x / y of fewer y than results: a reciprocal of each, and products.
+static void quotient(struct row_text *x, int i, const struct row_value *v)
+{
+  const char *a = row_name(x, v->in[0]), *b = row_name(x, v->in[1]), *type = row_type(x, x->p->r->v[v->in[1]].axes);
+  text_line(&x->t, "%%q%d:%s.RF", i, type);
+  text_line(&x->t, "%%q%d <- UnaryPointwise<rcp><<<#grid, #me>>>(%%%s)", i, b);
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%q%d)", i, a, i);
+}
+
 static void mapped(struct row_text *x, int i, const struct row_value *v)
 {
+  if (v->op == OP_DIV && row_regs(x->p, x->p->r->v[v->in[1]].axes) < row_regs(x->p, v->axes)) {
+    quotient(x, i, v);
+    return;
+  }
   const char *a = row_name(x, v->in[0]), *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
   text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
   emit_pointwise(&x->t, v->op, &v->a, arena_printf(x->mem, "v%d", i), a, b, row_type(x, v->axes));
