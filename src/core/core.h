@@ -19,6 +19,7 @@
 //   device.c       candidates as kernels for GPUs
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_gpu.c     candidates on a GPU
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
@@ -190,6 +191,11 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
+
+// ---- race_gpu.c: candidates on this machine's GPU ----
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_gpu_whole(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
