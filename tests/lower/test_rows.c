@@ -55,6 +55,12 @@ static const struct {
   {"running softmax sums", BLOCK_OF("X: f16[4, 256]", "x=4; i=8",
     "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(max(x, dim=1))\n e = exp(x - m)\n"
     "d = accum_sum_rescale(e, exp(moved), dim=1)\n n = accum_sum_rescale(e * x, exp(moved), dim=1)\n save(n / d, omap={x:0})")},
+  {"loop over rows", BLOCK_OF("X: f16[8, 40]", "x=2; i=4",
+    "x = iter(X, imap={x:0}, fmap={i:0})\n e = exp(x)\n n = accum(e, fmap={i:0})\n d = accum(sum(e, dim=1), fmap={i:0})\n save(n / d, omap={x:0})")},
+  {"rms norm over parts", BLOCK_OF("X: f16[8, 240]", "x=8; i=4",
+    "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})")},
+  {"parts of one axis", "X: f16[8, 48]\n O, P = block(x=2; i=2, j=3) {\n x = iter(X, imap={x:0}, fmap={i:1, j:1})\n s = sum(x, dim=1)\n"
+    "save(accum(x, fmap={i:1}) * accum(s) + sum(accum_sum(x, dim=0), dim=1), omap={x:0})\n save(accum(s * s, fmap={i:1, j:1}), omap={x:0})\n }\n return O, P"},
   {"combine with maxima", BLOCK_OF("N: f32[8, 3, 40]\n D: f32[8, 3, 1]\n M: f32[8, 3, 1]", "x=3",
     "n = iter(N, imap={x:1})\n d = iter(D, imap={x:1})\n m = iter(M, imap={x:1})\n f = exp(m - max(m, dim=0))\n"
     "save(sum(n * f, dim=0) / sum(abs(d) * f + 1, dim=0), omap={x:1})")},
