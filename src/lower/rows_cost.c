@@ -10,6 +10,7 @@ static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIE
     HEAVY = 6e-4,  // of the time for memory, for each register above EASY_REGS: fewer warps hide less
     CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
     PORT = 9e10,   // bytes a second into a multiprocessor
+    PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
 enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
 
@@ -18,16 +19,21 @@ static int64_t covered(const struct row_plan *p, int a)
   return MIN(p->r->extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a));
 }
 
-// Bytes that a block moves for an access, in sectors.
+// How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
+static double waste(const struct row_plan *p, const struct row_access *x, axis_set axes)
+{
+  double run = dtype_bytes(x->type);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (axes >> a & 1 && x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  return fmax(1, SECTOR / run) * (1 + PIECES * fmax(0, log2(LINE / fmax(run, SECTOR))));
+}
+
 static double block_bytes(const struct row_plan *p, const struct row_access *x, axis_set axes)
 {
-  double n = dtype_bytes(x->type), run = n;
-  for (int a = 0; a < p->r->naxes; a++) {
-    if (!(axes >> a & 1)) continue;
-    n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
-    if (x->stride[a] == 1) run *= (double)covered(p, a);
-  }
-  return n * MAX(1, SECTOR / run);
+  double n = dtype_bytes(x->type);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  return n * waste(p, x, axes);
 }
 
 // Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
@@ -64,7 +70,7 @@ static struct traffic traffic(const struct row_plan *p)
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
     if (!v->live || v->kind != ROW_LOAD) continue;
-    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type);
+    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
     for (int a = 0; a < r->naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->extent[a];
     t.dram += all, t.l2 += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;

@@ -195,9 +195,9 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   for (int i = 0; i < b->ngrid; i++) out->extent[grid_axis(i)] = b->grid[i];
   for (int i = 0; i < b->nloop; i++) out->extent[loop_axis(i)] = b->loop[i];
   out->save = NEWS(j->mem, struct row_save, b->nnodes);
-  if (!rows_running(j->mem, n, why)) return NO;
   for (int i = 0; i < b->nnodes; i++)
     if (one_node(&m, &b->nodes[i])) return NO;
+  if (!rows_running(j->mem, n, why)) return NO;
   rows_join_axes(out);
   return OK;
 }
