@@ -12,7 +12,7 @@ static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIE
     PORT = 9e10,   // bytes a second into a multiprocessor
     PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48, WIDEST = 8 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
@@ -33,7 +33,9 @@ static double block_bytes(const struct row_plan *p, const struct row_access *x, 
   double n = dtype_bytes(x->type);
   for (int a = 0; a < p->r->naxes; a++)
     if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
-  return n * waste(p, x, axes);
+  bool pieces = p->role.across >= 0 && axes >> p->role.across & 1 && x->stride[p->role.across] == 1 && row_width(p, x) < p->vec &&
+                row_width(p, x) * dtype_bytes(x->type) < (int)SECTOR;
+  return n * waste(p, x, axes) * (pieces ? 2 : 1); // each access of a vector takes a part of the same sectors
 }
 
 // Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
@@ -241,6 +243,17 @@ static void with_registers(struct trying *t, struct knobs k, const struct row_ro
     }
 }
 
+// The widest access of any.
+static int widest(const struct rows *r, const struct row_roles *role)
+{
+  struct row_plan p = {.r = r, .role = *role, .vec = WIDEST};
+  int w = 1;
+  for (int i = 0; i < r->nvalues; i++)
+    if (r->v[i].live && r->v[i].kind == ROW_LOAD) w = MAX(w, row_width(&p, &r->v[i].at));
+  for (int i = 0; i < r->nsaves; i++) w = MAX(w, row_width(&p, &r->save[i].at));
+  return w;
+}
+
 static bool streams(const struct lower_job *j, const struct rows *r)
 {
   double bytes = 0;
@@ -258,7 +271,7 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
   int64_t join = role.join < 0 ? 1 : r->extent[role.join];
   struct knobs k = {{0}};
   k.v[KNOB_STREAM] = streams(j, r);
-  for (int v = 8; v >= 1; v /= 2)
+  for (int v = widest(r, &role); v >= 1; v /= 2)
     for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
       for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
         for (int b = 1; b <= upper_power(join, 64); b *= 2) {
