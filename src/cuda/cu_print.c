@@ -114,7 +114,7 @@ static int loop(struct printer *w, const struct tile_stmt *st)
   int taken = w->ntaken;
   const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
   cu_var(w, st->var, name);
-  if (st->unroll) cu_line(w, "#pragma unroll");
+  if (st->unroll) cu_line(w, st->unroll == UNROLL_ALL ? "#pragma unroll" : "#pragma unroll 1");
   cu_line(w, "for (%s %s = %s; %s < %s; %s += %s) {", type_name(w, st->var), name, from, name, to, name, step);
   int status = inner_block(w, st->body);
   cu_line(w, "}");

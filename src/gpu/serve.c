@@ -81,18 +81,17 @@ void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
 static void *watch(void *arg)
 {
   struct pollfd p = {.fd = *(const int *)arg, .events = POLLRDHUP};
-  while (poll(&p, 1, -1) < 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR))) continue;
+  while (poll(&p, 1, -1) < 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))) continue;
   _exit(0);
 }
 
-int gpu_worker_main(int fd)
+void stage_serve_all(struct stage *s, int fd)
 {
-  struct stage *s = stage_new();
   struct wire in = {0}, out = {0};
   struct err e = {0};
   pthread_t watcher;
   bool lost = false;
-  if (pthread_create(&watcher, NULL, watch, &fd)) return ENV;
+  if (pthread_create(&watcher, NULL, watch, &fd)) _exit(ENV);
   for (int status = OK; status == OK && !lost;) {
     int64_t kind;
     int carried;
@@ -106,3 +105,5 @@ int gpu_worker_main(int fd)
   }
   _exit(0); // what a lost device would take long to give back, the system does
 }
+
+int gpu_worker_main(int fd) { stage_serve_all(stage_new(), fd); }

@@ -266,7 +266,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   w->inside = o->inside;
   char why[200];
   if (o->inside)
-    w->stage = stage_new(), w->starts = 1;
+    w->stage = o->stage ? o->stage : stage_new(), w->starts = 1;
   else if (!worker_find(o->path, w->path, why))
     go_inside(w, why);
   else if (spawn(w)) {
@@ -375,7 +375,7 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
     wire_put(&in, id), wire_put(&in, repeats);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
   }
-  if (status == OK) a->differs = wire_get(&out);
+  if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
   wire_free(&in), wire_free(&out);
   return status;

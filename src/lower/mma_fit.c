@@ -27,7 +27,7 @@ static int64_t estimate(const struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW) continue;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
     here = fragment_registers(p, p->shape[n->out]);
     if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
       lasting += here;
@@ -54,12 +54,13 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
   p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
   if (!share_columns(p)) return false;
-  p->shared = 0;
+  p->shared = p->registers = 0;
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     p->shared += t->rows * t->stride * 2 * (t->varying ? p->stages : 1);
   }
-  p->registers = estimate(p);
+  if (!mma_side_fit(p)) return false;
+  p->registers = MAX(p->wg ? mma_live(p) + 24 : estimate(p), p->registers);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);

@@ -123,6 +123,11 @@ static int64_t reduced(const struct mma_kernel *k, const struct node *n)
 static void reduce(struct mma_kernel *k, int node)
 {
   const struct node *n = &k->p->n->block->nodes[node];
+  if (mma_sums_parts(k->p, n)) {
+    const char *sum = k->reg[n->out] = mma_load_parts(k, node);
+    if (n->op == OP_MEAN) scale(k, sum, sum, 1.0 / (double)reduced(k, n));
+    return;
+  }
   const char *op = n->op == OP_MAX ? "max" : "+", *x = operand(k, node, 0);
   struct mma_shape in = mma_wanted(k->p, node, 0);
   if (reduced(k, n) == 1) {

@@ -91,7 +91,7 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ma
     for (int i = p->batch.n - 1; i >= 0; i--)
       if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = step, step *= p->n->extent[(int)p->batch.letter[i]];
     str_add(&s, " + 0");
-    mma_walk_list(p, &p->batch, stride, 1, "@b", &s);
+    mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
     first = mma_text(k, &s);
   }
   text_line(k->t, "%%b:[%d].[2, 1].[2, 1].%s.RF", mats / 2, tile_dtype(p->type));

@@ -9,7 +9,7 @@ static const char *store_address(struct mma_kernel *k, const struct access *a, s
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }

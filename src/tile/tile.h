@@ -145,6 +145,8 @@ enum stmt_kind {
   STMT_ALLOC, // %v:[..].fp16.SH
   STMT_FOR, STMT_IF, STMT_SPEC
 };
+// Of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
+enum tile_unroll { UNROLL_ANY, UNROLL_ALL, UNROLL_NONE };
 struct tile_stmt {
   enum stmt_kind kind;
   struct loc at;
@@ -157,7 +159,7 @@ struct tile_stmt {
   int view;                // STMT_VIEW, STMT_ALLOC, value(); else -1
   // STMT_FOR, STMT_IF
   ex var, from, to, step, cond;
-  bool unroll;
+  enum tile_unroll unroll;
   int spec; // STMT_SPEC
 };
 
@@ -243,7 +245,7 @@ int build_reshape(struct builder *b, const char *name, int view, int depth, stru
 int build_peer(struct builder *b, const char *name, int view, ex rank, int *out);
 int build_let(struct builder *b, const char *name, ex value, ex *var);
 int build_value(struct builder *b, const char *name, int view, ex *var); // reads an i32
-int build_for(struct builder *b, const char *name, ex from, ex to, ex step, bool unroll, ex *var);
+int build_for(struct builder *b, const char *name, ex from, ex to, ex step, enum tile_unroll unroll, ex *var);
 int build_if(struct builder *b, ex cond);
 int build_else(struct builder *b);
 int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body: leave it open, build_end closes it

@@ -70,6 +70,16 @@ static const struct held chains[] = {
     {"batches", "Q: f16[4, 8, 32]\n K: f16[4, 32, 64]\n V: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, k) * 0.1)\n"
              "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=1 wn=1 stages=2", NULL},
+    {"parts of an earlier kernel", "P: f32[8, 12, 16]\n X: f16[12, 64]\n W: f16[16, 64]\n O = block(x=2) { p = iter(P)\n x = iter(X, imap={x:1})\n w = iter(W, imap={x:1})\n"
+             "h = relu(sum(p, dim=0))\n save(x + matmul(reshape(h, [12, 16]), w), omap={x:1}) }\n return O", "mma wm=1 wn=2 stages=2", NULL},
+    {"norm of the values", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
+             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n n = v / sqrt(mean(square(v), dim=2) + 0.01)\n e = exp(matmul(q, k) * 0.125)\n"
+             "save(accum(matmul(e, n)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=2", NULL},
+    {"norm of the keys", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
+             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n t = transpose(k)\n n = transpose(t / sqrt(mean(square(t), dim=2)))\n e = exp(matmul(q, n) * 0.125)\n"
+             "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=3", NULL},
+    {"keys that are fixed, scaled", "Q: f16[64, 64]\n K: f16[48, 64]\n S: f16[64]\n O = block(; i=4) { q = iter(Q)\n"
+             "k = iter(K, fmap={})\n s = iter(S)\n r = iter(Q, fmap={i:1})\n save(matmul(q, transpose(k * s)) + accum_sum(r, dim=1)) }\n return O", "mma wm=2 wn=2 stages=2", NULL},
     {"batches of keys", "Q: f16[4, 8, 32]\n K: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0}, fmap={i:2})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n save(accum(matmul(q, transpose(k))), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=2", NULL},
 };
