@@ -25,6 +25,7 @@
 //   layout.c       layouts in include/mica.h and `mica layout` (layout.h)
 //   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h)
 //   against.c      a tile kernel's results against a program in float64 (against.h)
+//   device_host.c  kernels for GPUs of a kernel graph in this machine's memory (device_host.h)
 //   api.c          the rest of include/mica.h; context.h has what a context holds
 #ifndef MICA_CORE_H
 #define MICA_CORE_H

@@ -20,8 +20,11 @@
 //   wrap.c       library operators as block graphs
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
+//   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
-//   program.c    a whole kernel graph: launches, arguments, the workspace between them
+//   product.c    products by the vendor's library
+//   program.c    a whole kernel graph: launches and their arguments
+//   workspace.c  room for what launches leave to later ones
 //   rows.c       scheme: rows in registers, no products
 //   mma*.c       scheme: products by mma.sync, chained in registers
 //   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
@@ -31,6 +34,7 @@
 
 #include "cuda/cuda.h"
 #include "ir/ir.h"
+#include "target/target.h"
 #include "tile/tile.h"
 
 // ---- norm.c ----------------------------------------------------------------------------------------
@@ -96,6 +100,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
 };
+struct gpu_limits gpu_limits(const struct target *t); // limits.c
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -146,6 +151,7 @@ struct place {
 };
 struct launch_arg {
   struct place at;
+  int tensor;     // of the kernel graph, views resolved; or ARG_COUNTERS
   enum tile_type type;
   int64_t elements;
   bool written;
@@ -177,13 +183,45 @@ struct device_program {
   int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
   double cost;            // modelled seconds of all launches
 };
-// Choices of knobs for one node: the k-th best of each kernel where variant[node] is k (0 where variant is NULL). Kernels
-// whose second is a tail become one launch where `tails`.
-struct lower_opts {
-  const int *variant; // by node of g
-  bool tails, dependent;
+// What becomes one launch, and how it may.
+struct lower_unit {
+  const char *name;
+  int first, last;      // nodes of the kernel graph; last differs where there is a tail
+  bool product;
+  struct launch_product mul;
+  struct norm n, tail;  // of what is no product; the tail where last differs
+  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why
+  struct choice *choice;
+  const char *why;
 };
+struct lower_plan {
+  const struct graph *g; // library operators wrapped
+  const enum dtype *store;
+  const struct gpu_limits *gpu;
+  bool dependent;
+  int nunits;
+  struct lower_unit *unit;
+};
+struct lower_opts {
+  const int *variant; // by unit: its k-th best choice; NULL: the best of each
+  bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
+  bool dependent;     // kernels are launched before the one ahead has ended
+};
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *out, struct err *e);
+// pick: by unit; what it says for products is not looked at.
+int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct device_program *out, struct err *e);
+
+// ---- workspace.c -----------------------------------------------------------------------------------
+
+// Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
+int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
+
+// ---- product.c -------------------------------------------------------------------------------------
+
+// The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
+bool product_of(const struct graph *kernels, int node, struct launch_product *out, int root[3]);
 
 #endif

@@ -17,7 +17,7 @@ static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask
 static struct mbar *at(const struct access *x, int lane)
 {
   const struct sim *s = x->w->s;
-  return &x->home[lane]->mbars[s->mbar_of[(s->sh[x->op->buf].offset + x->at[lane]) / 8]];
+  return &access_home(x, lane)->mbars[s->mbar_of[(s->sh[x->op->buf].offset + x->at[lane]) / 8]];
 }
 
 // Initialized, as far as this lane can know; NULL: reported.

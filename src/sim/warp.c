@@ -58,10 +58,7 @@ static void step_loop(struct warp *w, const struct step *t)
     return;
   }
   if (t->kind == STEP_NEXT) {
-    struct vec next = w->vars[var];
-    for (int l = 0; l < LANES; l++) next.v[l] += v->v[l];
-    next.uniform = next.uniform && v->uniform;
-    code_set(w, var, &next);
+    code_add(w, var, v);
     w->pc = t->jump;
     w->s->stopped |= w->s->in->stop && *w->s->in->stop;
     return;
