@@ -16,7 +16,7 @@
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
-//   mma_walk.c   addresses as text
+//   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     the model
@@ -111,6 +111,9 @@ bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have pa
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 double mma_cost(const struct mma_plan *p);
+// ---- mma_live.c ----
+int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
+int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c: sums of (index / d % m) * stride as text ----
 struct mma_walk {
