@@ -9,7 +9,7 @@
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
-//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu
+//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
 //   lower_check.c `mica lower --check`
 //   cmd_*.c     the subcommands
@@ -38,7 +38,7 @@ struct cli {
   const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, check, all, compile;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile;
 };
 
 struct cmd {
@@ -120,6 +120,9 @@ int tile_device_open(struct cli *c, struct tile_device *d);
 void tile_device_close(struct tile_device *d);
 int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host *h);
 int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_host *h); // h: after the interpreter
+// tile_cpu.c: --cpu; `host`: its results, by buffer
+int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
+int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
 
 // ---- cmd_lower.c, lower_check.c: kernel graphs as kernels for GPUs ----
 struct lower_plan;

@@ -2,7 +2,7 @@
 // against a program). Exit status 1: a kernel has a mistake, or computes something else.
 #include "cli/cli.h"
 #include "core/against.h"
-#include "core/device_host.h"
+#include "core/device_proof.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static int run(struct cli *c, const struct lower_plan *p, const struct choice *p
   struct device_program d;
   struct device_host h = {0};
   int status = lower_make(&mem, p, pick, &d, &c->err);
-  if (status == OK) status = device_host_open(&h, &mem, &d, program, c->seed, &c->err);
+  if (status == OK) status = device_host_open(&h, &mem, &d, &(struct device_host_opts){.program = program, .seed = c->seed}, &c->err);
   for (int i = 0; i <= last && status == OK; i++) {
     struct sim_report r;
     bool good = true;
@@ -73,12 +73,46 @@ static int every_choice(struct cli *c, const struct lower_plan *p, const struct 
   return OK;
 }
 
+// One kernel, made in one way, by itself and with few blocks.
+static int small_one(struct cli *c, const struct lower_plan *p, const struct choice *pick, int unit, bool *fine)
+{
+  struct arena mem = {0};
+  struct device_proof proof;
+  const char *why = "";
+  struct str how = {0};
+  scheme_text(&pick[unit], &how);
+  int status = device_prove(&mem, p, pick, unit, c->seed, cli_stop, &proof, &why, &c->err);
+  if (status == NO) *fine = false, status = OK, printf("%s  WRONG\n", why);
+  else if (status == OK && output_wants_text(c))
+    printf("%s (%s): %lld blocks%s, %lld element operations, error %.2g of what is accepted%s%s\n", p->unit[unit].name, str_text(&how),
+           (long long)proof.blocks, proof.full ? ", all" : "", (long long)proof.elements, proof.relative, *proof.note ? "; " : "", proof.note);
+  str_free(&how);
+  arena_close(&mem);
+  return status;
+}
+
+static int small(struct cli *c, const struct lower_plan *p, const struct choice *pick, bool *fine)
+{
+  struct choice *other = arena_copy(&c->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
+  for (int i = 0; i < p->nunits; i++) {
+    const struct lower_unit *u = &p->unit[i];
+    if (u->product || !cli_lower_chosen(c, p, i)) continue;
+    if (!u->nchoices) printf("%s: %s\n", u->name, u->why);
+    for (int k = 0; k < (c->all ? u->nchoices : MIN(u->nchoices, 1)); k++) {
+      if (c->all) other[i] = u->choice[k];
+      TRY(small_one(c, p, other, i, fine));
+    }
+  }
+  return OK;
+}
+
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick)
 {
   struct graph *program = NULL;
   bool fine = true;
   if (c->against) TRY(against_program(&c->mem, c->against, &program, &c->err));
-  if (c->all) TRY(every_choice(c, p, pick, &fine));
+  if (c->small) TRY(small(c, p, pick, &fine));
+  else if (c->all) TRY(every_choice(c, p, pick, &fine));
   else TRY(run(c, p, pick, program, 0, p->nunits - 1, &fine));
   return fine ? OK : NO;
 }

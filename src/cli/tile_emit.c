@@ -1,5 +1,7 @@
-// mica tile emit: a kernel as CUDA C++ and, with --cubin, as machine code. Needs no GPU, and NVRTC only for --cubin.
+// mica tile emit: a kernel as CUDA C++ and, with --cubin, as machine code; with --arch c as C for the CPU. Needs no GPU, and
+// NVRTC only for --cubin.
 #include "cli/cli.h"
+#include "cprint/cprint.h"
 #include "cuda/cuda.h"
 
 #include <stdlib.h>
@@ -19,6 +21,19 @@ int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_ker
                       c->kernel ? c->kernel : "at all");
 }
 
+// As the kernel's own target chooses instructions, since C has every one that needs nobody beside the block.
+static int emit_c(struct cli *c, struct tile_program *p, struct tile_kernel *k)
+{
+  struct str text = {0};
+  if (c->cubin) return err_set(&c->err, ERR_OPTION, NOWHERE, "--cubin is machine code of a GPU, and --arch c prints C");
+  TRY(tile_lower(p, k, k->arch, &c->err));
+  int status = cprint_kernel(p, k, &text, &c->err);
+  if (status == OK && (c->out || output_wants_text(c)))
+    status = output_write(c->out ? c->out : "-", str_text(&text), text.n, &c->err);
+  str_free(&text);
+  return status;
+}
+
 int cli_tile_emit(struct cli *c, int nfiles, const char **files)
 {
   if (nfiles != 1) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica tile emit takes one file");
@@ -27,6 +42,7 @@ int cli_tile_emit(struct cli *c, int nfiles, const char **files)
   TRY(cli_load_tile(c, files[0], &p));
   TRY(cli_tile_kernel(c, p, &k));
   int arch = k->arch;
+  if (c->arch && !strcmp(c->arch, "c")) return emit_c(c, p, k);
   if (c->arch) TRY(cuda_arch_find(c->arch, &arch, &c->err));
   TRY(tile_lower(p, k, arch, &c->err));
   struct str text = {0};

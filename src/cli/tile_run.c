@@ -1,6 +1,7 @@
 // mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and what it costs,
-// with --against how far its results are from a tensor program's in float64, and with --gpu whether a GPU computes the same.
-// Exit status 1: the interpreter found a mistake, or the results are not the program's or the GPU's.
+// with --against how far its results are from a tensor program's in float64, with --gpu whether a GPU computes the same, and
+// with --cpu whether the same kernel printed as C does. Exit status 1: the interpreter found a mistake, or the results are not
+// the program's, the GPU's, or those of C.
 #include "cli/cli.h"
 #include "core/against.h"
 #include "core/tile_host.h"
@@ -100,7 +101,7 @@ static int hold(struct cli *c, const struct against *a, const struct tile_host *
 }
 
 // The program first: where it does not fit the kernel, that is said before the interpreter takes its time.
-// On the GPU before the interpreter, which changes the buffers.
+// On the GPU and the CPU before the interpreter, which changes the buffers.
 static int run(struct cli *c, struct tile_host *h, struct against *a, struct tile_device *d)
 {
   struct sim_report r;
@@ -109,12 +110,15 @@ static int run(struct cli *c, struct tile_host *h, struct against *a, struct til
     TRY(against_program(&c->mem, c->against, &g, &c->err));
     TRY(against_open(a, &c->mem, g, h->p, h->k, h->params, h->data, &c->err));
   }
+  void **processor = NULL;
   if (c->gpu) TRY(tile_device_run(c, d, h));
+  if (c->cpu) TRY(tile_processor_run(c, h, &processor));
   TRY(tile_host_run(h, &r, cli_stop, &c->err));
   show(c, h->k, &r);
   if (c->out) TRY(save(c, h));
   int answer = r.found ? NO : OK;
   if (c->gpu && tile_device_compare(c, d, h)) answer = NO;
+  if (c->cpu && tile_processor_compare(c, h, processor)) answer = NO;
   return c->against && hold(c, a, h) != OK ? NO : answer;
 }
 

@@ -61,15 +61,21 @@ static void add(struct contest *c, const struct found *f)
                                            .note = ""};
 }
 
-// Makes a found graph complete: softmax without overflow, thread graphs.
-static void complete(struct job *j, const struct contest *in, struct candidate *c)
+// The tensors of a GPU's kernels are in registers as it is.
+static int with_threads(const struct job *j, struct graph *g, struct graph **out, struct err *e)
+{
+  if (j->target.kind == TARGET_GPU) return *out = g, OK;
+  return thread_graphs(j->mem, g, out, e);
+}
+
+void candidate_complete(struct job *j, const struct contest *in, struct candidate *c)
 {
   struct graph *stable, *whole;
   struct err e = {0};
   char note[256] = "";
   bool changed;
   if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK ||
-      thread_graphs(j->mem, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
+      with_threads(j, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
     c->dropped = arena_strdup(j->mem, e.text);
     return;
   }
@@ -152,7 +158,7 @@ void candidates_build(struct job *j, struct contest *c, int part, int from)
   struct building b = {j, c, NEWS(j->mem, struct err, n), from};
   job_progress(j, from ? "tune" : "compile", part, 0, &c->stats, 1e6 * c->cand[c->best].timing.median);
   for (int i = from; i < c->ncand; i++)
-    if (!c->cand[i].g) complete(j, c, &c->cand[i]);
+    if (!c->cand[i].g) candidate_complete(j, c, &c->cand[i]);
   pool_run(j->threads, n, build_one, &b);
   for (int i = 0; i < n; i++)
     if (b.errs[i].status != OK) c->cand[from + i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);

@@ -13,6 +13,7 @@
 
 enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
 
+static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate
 static const double bounds[DTYPES] = {[F16] = 4 * 0x1p-11, [BF16] = 4 * 0x1p-8, [F32] = 2e-5};
 static const enum tile_type types[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
 
@@ -24,6 +25,8 @@ static void *room(struct arena *mem, int64_t bytes)
   return (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 }
 
+static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
+
 static int64_t bytes_of(const struct tensor *t) { return shape_size(&t->shape) * dtype_bytes(t->dtype); }
 
 static void *at(const struct device_host *h, const struct place *p)
@@ -31,33 +34,36 @@ static void *at(const struct device_host *h, const struct place *p)
   return p->kind == PLACE_INPUT ? h->in[p->index] : p->kind == PLACE_OUTPUT ? h->out[p->index] : h->work + p->offset;
 }
 
-static void fill(const struct device_host *h, uint64_t seed)
+static void fill(const struct device_host *h)
 {
   const struct graph *g = h->d->g;
   int *ins = NEWS(h->mem, int, graph_inputs(g, NULL) + 1), n = graph_inputs(g, ins);
   for (int i = 0; i < n; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
-    struct rng r = {hash_mix(seed, (uint64_t)i)};
+    struct rng r = {hash_mix(h->o->seed, (uint64_t)i)};
     char *p = h->in[i];
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++, p += dtype_bytes(t->dtype)) num_set(types[t->dtype], h->scale * rng_normal(&r), p);
+    bool positive = h->o->positive && h->o->positive[i];
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++, p += dtype_bytes(t->dtype)) {
+      double x = rng_normal(&r);
+      num_set(types[t->dtype], h->scale * (positive ? fabs(x) + ABOVE_ZERO : x), p);
+    }
   }
 }
 
 static void allocate(struct device_host *h)
 {
   const struct graph *g = h->d->g;
-  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL);
-  int *ins = NEWS(h->mem, int, nin + 1), *outs = NEWS(h->mem, int, nout + 1);
-  graph_inputs(g, ins), graph_outputs(g, outs);
+  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *ins = NEWS(h->mem, int, nin + 1);
+  graph_inputs(g, ins);
   h->in = NEWS(h->mem, void *, nin + 1), h->out = NEWS(h->mem, void *, nout + 1);
   h->in_type = NEWS(h->mem, enum tile_type, nin + 1);
   for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(&g->tensors[ins[i]])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
-  for (int i = 0; i < nout; i++) {
-    h->out[i] = room(h->mem, bytes_of(&g->tensors[outs[i]]));
-    memset(h->out[i], 0xff, (size_t)bytes_of(&g->tensors[outs[i]]));
-  }
-  h->work = room(h->mem, h->d->workspace);
-  memset(h->work, 0xff, (size_t)h->d->workspace);
+  for (int l = 0; l < h->d->nlaunch; l++)
+    for (int k = 0; k < h->d->launch[l].nargs; k++) {
+      const struct launch_arg *a = &h->d->launch[l].arg[k];
+      if (a->at.kind == PLACE_OUTPUT && !h->out[a->at.index]) h->out[a->at.index] = poisoned(h->mem, a->elements * tile_types[a->type].bytes);
+    }
+  h->work = poisoned(h->mem, h->d->workspace);
   memset(h->work, 0, (size_t)h->d->zeroed);
 }
 
@@ -96,7 +102,7 @@ static bool same_inputs(const struct graph *a, const struct graph *b)
   return same;
 }
 
-static int refer(struct device_host *h, const struct graph *program, uint64_t seed, struct err *e)
+static int refer(struct device_host *h, const struct graph *program, struct err *e)
 {
   struct graph *plain;
   if (!program) TRY(own_reference(h, e));
@@ -108,7 +114,7 @@ static int refer(struct device_host *h, const struct graph *program, uint64_t se
   struct reference64_from from = {read_input, h, true};
   h->scale = 1;
   for (int i = 0; i <= SHRINKS; i++, h->scale /= 4) {
-    fill(h, seed);
+    fill(h);
     reference64_close(&h->reference);
     TRY(reference64_run(&h->reference, h->g, &from, e));
     if (!h->reference.overflow) return OK;
@@ -116,12 +122,14 @@ static int refer(struct device_host *h, const struct graph *program, uint64_t se
   return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
 }
 
-int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct graph *program,
-                     uint64_t seed, struct err *e)
+int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o,
+                     struct err *e)
 {
-  *h = (struct device_host){.mem = mem, .d = d};
+  *h = (struct device_host){.mem = mem, .d = d, .o = o, .dtype = o->dtype};
   allocate(h);
-  return refer(h, program, seed, e);
+  int status = refer(h, o->program, e);
+  h->o = NULL;
+  return status;
 }
 
 void device_host_close(struct device_host *h)
@@ -225,7 +233,7 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
     const struct tensor *t = &h->d->g->tensors[a->tensor];
     struct device_answer *r = &out[n++];
     *r = (struct device_answer){.name = t->name ? t->name : arena_printf(h->mem, "t%d", a->tensor), .launch = i, .tensor = a->tensor,
-                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1, .elements = a->elements, .bound = bounds[t->dtype]};
+                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1, .elements = a->elements, .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
     compare(h, a, want, r);
   }
   return n;

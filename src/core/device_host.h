@@ -14,6 +14,8 @@ struct device_host {
   enum tile_type *in_type;
   char *work;
   double scale;     // of the random inputs
+  const struct device_host_opts *o; // while it is opened
+  const enum dtype *dtype;
   const struct graph *g;           // the reference: the kernel graph, what is between kernels an output too; or another program
   bool own;                        // g is that kernel graph
   struct reference64 reference;
@@ -29,10 +31,16 @@ struct device_answer { // a tensor that a launch wrote
   bool fine;
 };
 
-// Random normal inputs, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its dtypes. `program`: the
-// reference, or NULL for the kernel graph itself. To be closed after an error too.
-int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct graph *program,
-                     uint64_t seed, struct err *e);
+struct device_host_opts {
+  const struct graph *program; // the reference, or NULL for the kernel graph itself
+  const bool *positive;        // by input of the program: its values are; or NULL
+  const enum dtype *dtype;     // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
+  uint64_t seed;
+};
+// Random normal inputs, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its dtypes. To be closed
+// after an error too.
+int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o,
+                     struct err *e);
 void device_host_close(struct device_host *h);
 // Launch number i after those before it. The report is empty for products. What it writes and does not read holds
 // not-a-number before.

@@ -114,6 +114,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
     j->program = cast;
   }
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
+  if (j->target.kind == TARGET_GPU) j->gpu = gpu_limits(&j->target);
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;

@@ -1,5 +1,7 @@
 // Candidates run and timed.
 //
+// The first launches of a kernel may load it, so they are no part of a graph.
+//
 // A run begins with outputs and workspace full of not-a-number, so what a candidate leaves out or reads too early shows in
 // the result. It is followed, without a pause, by a run on other inputs that writes to the same workspace: what a kernel of
 // the second overwrites while the first still needs it shows too. Guards around outputs and workspace must stay as they are,
@@ -126,7 +128,9 @@ int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e)
   bool differs = false;
   struct gpu_graph *graph = NULL;
   if (!l || in->bad) return err_set(e, ERR_GPU, NOWHERE, "there is no such candidate");
-  int status = record_run(s, l, &graph, e);
+  int status = stage_launch(s, l, 0, l->code.nlaunch, 0, 0, 0, e);
+  if (status == OK) status = gpu_wait(s->g, e);
+  if (status == OK) status = record_run(s, l, &graph, e);
   for (int r = 0; r < repeats && status == OK; r++) status = one_run(s, l, graph, r, &differs, e);
   gpu_graph_close(graph);
   struct err second = {0}; // counters that were left behind must not meet the next candidate

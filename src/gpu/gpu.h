@@ -124,11 +124,13 @@ int check_repeats(const struct problem *p, void *const *one, void *const *other,
 
 // ---- worker.c --------------------------------------------------------------------------------------
 
+struct stage;
 struct gpu_worker; // a worker process, or this process where none can be started
 struct gpu_worker_opts {
   int device;
   const char *path; // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
   bool inside;      // in this process
+  struct stage *stage; // inside: with a device of a test; owned from now on. Else NULL
   const char *const *more_env; // "NAME=VALUE", NULL at the end; or NULL
 };
 struct gpu_worker_facts {
@@ -141,7 +143,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
 void gpu_worker_close(struct gpu_worker *w);
 const char *gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e);
-// The whole life of a worker process; fd is its end of the socket. Returns its exit status.
+// The whole life of a worker process; fd is its end of the socket. Does not return.
 int gpu_worker_main(int fd);
 
 // Inputs as in b, for all that follows. Copied to the device, `sets` times (0: as many as cold timing needs).

@@ -21,6 +21,14 @@ static int known(const struct stage *s, const struct blas_product *mul)
   return -1;
 }
 
+// Once outside of a graph, as the library loads what it needs then. NO: it does not run.
+static int try_one(struct stage *s, struct loaded *l, int launch, struct err *e)
+{
+  struct err mine = {0};
+  if (stage_launch(s, l, launch, launch + 1, 0, 0, 0, &mine)) return gpu_wait(s->g, e) == OK ? NO : (int)e->status;
+  return gpu_wait(s->g, e);
+}
+
 // An algorithm that does not run is infinitely slow.
 static int time_one(struct stage *s, struct loaded *l, int launch, double *seconds, struct err *e)
 {
@@ -28,8 +36,9 @@ static int time_one(struct stage *s, struct loaded *l, int launch, double *secon
   struct err mine = {0};
   int times = MIN(LAUNCHES, s->nsets);
   *seconds = INFINITY;
+  int status = try_one(s, l, launch, e);
+  if (status != OK) return status == NO ? OK : status;
   if (stage_record(s, l, launch, launch + 1, times, false, &graph, &mine)) return gpu_wait(s->g, e);
-  int status = OK;
   for (int i = 0; i < REPLAYS && status == OK; i++) {
     double t;
     status = gpu_times(s->g, 1, &graph, s->flush, (size_t)s->flush_bytes, &t, e);
@@ -65,5 +74,6 @@ int product_load(struct stage *s, struct loaded *l, int launch, struct err *e)
   if ((best < 0 || best >= n) && choose(s, l, launch, a, n, &best, e)) return e->status;
   if (s->nknown < KNOWN_PRODUCTS && known(s, &c->mul) < 0) s->known[s->nknown++] = (struct known_product){c->mul, best};
   l->how[launch] = a[best], l->algorithm[launch] = best;
-  return OK;
+  int status = try_one(s, l, launch, e);
+  return status == NO ? err_set(e, ERR_GPU, NOWHERE, "cuBLASLt's algorithm %d does not run", best) : status;
 }

@@ -85,14 +85,13 @@ static void *watch(void *arg)
   _exit(0);
 }
 
-int gpu_worker_main(int fd)
+void stage_serve_all(struct stage *s, int fd)
 {
-  struct stage *s = stage_new();
   struct wire in = {0}, out = {0};
   struct err e = {0};
   pthread_t watcher;
   bool lost = false;
-  if (pthread_create(&watcher, NULL, watch, &fd)) return ENV;
+  if (pthread_create(&watcher, NULL, watch, &fd)) _exit(ENV);
   for (int status = OK; status == OK && !lost;) {
     int64_t kind;
     int carried;
@@ -106,3 +105,5 @@ int gpu_worker_main(int fd)
   }
   _exit(0); // what a lost device would take long to give back, the system does
 }
+
+int gpu_worker_main(int fd) { stage_serve_all(stage_new(), fd); }

@@ -65,6 +65,7 @@ struct stage *stage_new(void);
 void stage_free(struct stage *s);
 // `in` is read, the answer written to `out`. `carried`: belongs to the caller.
 void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out);
+_Noreturn void stage_serve_all(struct stage *s, int fd); // until the other side is gone; then the process ends
 
 // ---- find.c ----
 // The path of an executable that is a worker; false: there is none, and why.

@@ -266,7 +266,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   w->inside = o->inside;
   char why[200];
   if (o->inside)
-    w->stage = stage_new(), w->starts = 1;
+    w->stage = o->stage ? o->stage : stage_new(), w->starts = 1;
   else if (!worker_find(o->path, w->path, why))
     go_inside(w, why);
   else if (spawn(w)) {

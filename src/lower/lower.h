@@ -198,7 +198,7 @@ struct lower_plan {
   const struct graph *g; // library operators wrapped
   const enum dtype *store;
   const struct gpu_limits *gpu;
-  bool dependent;
+  bool dependent, tails;
   int nunits;
   struct lower_unit *unit;
 };
@@ -209,6 +209,9 @@ struct lower_opts {
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                struct lower_plan *out, struct err *e);
+// Of a graph that is wrapped already, with these types between its kernels.
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                  const struct lower_opts *o, struct lower_plan *out, struct err *e);
 // pick: by unit; what it says for products is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,

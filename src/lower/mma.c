@@ -38,18 +38,28 @@ static const char **buffer_names(struct arena *mem, const struct graph *g)
   return name;
 }
 
-// ---- sections ----
-
-static void section(struct mma_kernel *k, enum mma_section s)
+struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 {
-  const struct graph *b = k->p->n->block;
-  k->section = s;
-  for (int i = 0; i < b->nnodes; i++)
-    if (k->p->section[i] == s && op_rows[b->nodes[i].op].rule != RULE_CONST) mma_node(k, i);
+  struct arena *mem = p->job->mem;
+  size_t n = (size_t)p->n->block->ntensors;
+  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = buffer_names(mem, p->n->kernels)};
+  k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
+  return k;
 }
 
-// What the loop reads and does not change goes into registers before it.
-static void hoist(struct mma_kernel *k)
+// ---- sections ----
+
+void mma_section(struct mma_kernel *k, enum mma_section s)
+{
+  const struct graph *b = k->p->n->block;
+  if (s != MMA_CONST) k->section = s;
+  for (int i = 0; i < b->nnodes; i++) {
+    bool constant = op_rows[b->nodes[i].op].rule == RULE_CONST;
+    if (s == MMA_CONST ? constant : k->p->section[i] == s && !constant) mma_node(k, i);
+  }
+}
+
+void mma_hoist(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   const struct graph *b = p->n->block;
@@ -102,19 +112,31 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", "@ahead");
   text_close(k->t);
   commit(k);
-  section(k, MMA_LOOP);
+  mma_section(k, MMA_LOOP);
   text_close(k->t);
 }
 
-// Registers that are declared within the loop are not known after it.
+struct mma_known mma_remember(const struct mma_kernel *k)
+{
+  size_t n = (size_t)k->p->n->block->ntensors;
+  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg), arena_copy(k->mem, k->left, n * sizeof *k->left),
+                            arena_copy(k->mem, k->have, n * sizeof *k->have)};
+}
+
+void mma_forget(struct mma_kernel *k, const struct mma_known *known)
+{
+  k->reg = known->reg, k->left = known->left, k->have = known->have;
+}
+
 static void loop(struct mma_kernel *k)
 {
-  const struct mma_plan *p = k->p;
-  size_t n = (size_t)p->n->block->ntensors;
-  const char **reg = arena_copy(k->mem, k->reg, n * sizeof *reg), **left = arena_copy(k->mem, k->left, n * sizeof *left);
-  struct mma_shape *have = arena_copy(k->mem, k->have, n * sizeof *have);
-  if (p->iterations == 1) section(k, MMA_LOOP);
-  else ring(k), k->reg = reg, k->left = left, k->have = have;
+  if (k->p->iterations == 1) {
+    mma_section(k, MMA_LOOP);
+    return;
+  }
+  struct mma_known known = mma_remember(k);
+  ring(k);
+  mma_forget(k, &known);
 }
 
 static void groups(struct mma_kernel *k)
@@ -135,22 +157,20 @@ static void groups(struct mma_kernel *k)
 static void body(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  const struct graph *b = p->n->block;
   bool dependent = p->job->dependent && p->job->gpu->arch >= 90;
   groups(k);
   mma_load_declare(k);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
-  for (int i = 0; i < b->nnodes; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
+  mma_section(k, MMA_CONST);
   begin_ring(k);
-  section(k, MMA_PRE);
-  if (p->iterations > 1) hoist(k);
+  mma_section(k, MMA_PRE);
+  if (p->iterations > 1) mma_hoist(k);
   mma_declare_accumulators(k);
   loop(k);
   k->section = MMA_POST;
   mma_finish_accumulators(k);
-  section(k, MMA_POST);
+  mma_section(k, MMA_POST);
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
 }
 
@@ -158,12 +178,10 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 {
   char why[160];
   struct mma_plan p;
-  size_t n = (size_t)j->n->block->ntensors;
   *out = (struct lower_out){0};
   if (!mma_plan(&p, j, why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text};
-  struct mma_kernel k = {.p = &p, .mem = j->mem, .t = &t, .global = buffer_names(j->mem, j->n->kernels)};
-  k.reg = NEWS(j->mem, const char *, n), k.left = NEWS(j->mem, const char *, n), k.have = NEWS(j->mem, struct mma_shape, n);
+  struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);

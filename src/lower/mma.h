@@ -13,7 +13,7 @@
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
-//   mma_walk.c   addresses as text
+//   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
@@ -48,7 +48,7 @@ struct mma_tile {
   bool turned;        // a left operand whose rows are contiguous
   int reads;          // products that take it for their left operand
 };
-enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST };
+enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
   bool rows;
   int cols; // list, -1: none
@@ -75,6 +75,7 @@ struct mma_plan {
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
   enum dtype type;         // of operands
+  bool wg;                 // products by wgmma (wgmma.h)
   int64_t iterations;
   // of knobs
   int wm, wn, mt, stages, threads;
@@ -88,6 +89,9 @@ int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // 
 bool mma_shapes(struct mma_plan *p);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 double mma_cost(const struct mma_plan *p);
+// ---- mma_live.c ----
+int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
+int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c: sums of (index / d % m) * stride as text ----
 struct mma_walk {
@@ -118,6 +122,18 @@ struct mma_kernel {
   const char **left;      // by tensor: the same rounded to a left operand
   enum mma_section section;
 };
+// ---- mma.c ----
+struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
+void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
+struct mma_known {                    // registers that are declared within a block are not known after it
+  const char **reg, **left;
+  struct mma_shape *have;
+};
+struct mma_known mma_remember(const struct mma_kernel *k);
+void mma_forget(struct mma_kernel *k, const struct mma_known *known);
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+
 const char *mma_it(const struct mma_kernel *k); // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type); // "[2, 4].[2, 1].[1, 2].fp32"

@@ -59,7 +59,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     const struct mma_tile *t = &p->tile[i];
     p->shared += t->rows * t->stride * 2 * (t->varying ? p->stages : 1);
   }
-  p->registers = estimate(p);
+  p->registers = p->wg ? mma_live(p) + 24 : estimate(p);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);

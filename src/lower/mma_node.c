@@ -218,7 +218,7 @@ static void product(struct mma_kernel *k, int node)
   const struct mma_product *x = &k->p->product[k->p->product_of[node]];
   if (x->into >= 0) return; // with its accumulator
   const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
-  set(k, out, 0);
+  if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);
   k->reg[x->out] = out;
 }

@@ -11,6 +11,7 @@ bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
   int64_t registers = 2ll * p->mt * p->cols[x->sum_cols].nt;
   if (left_tile(p, x->a) < 0) return true;
   const struct mma_tile *t = &p->tile[left_tile(p, x->a)];
+  if (p->wg) return p->n->uses[x->a] > t->reads;
   if (p->n->uses[x->a] > t->reads) return true; // others read its fragments too
   if (registers > 64) return false;
   return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->node] == MMA_LOOP);
@@ -129,6 +130,10 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const struct mma_plan *p = k->p;
+  if (p->wg) {
+    wgmma_product(k, x, into);
+    return;
+  }
   bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters, keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
   const char *one = keeps ? arena_printf(k->mem, "%s[m, s]", left) : "a[m, 0]";

@@ -104,15 +104,13 @@ static const char *stem_of(struct arena *mem, const struct graph *g)
   return s;
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *p, struct err *e)
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                  const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
-  struct graph *wrapped;
-  int status = wrap_library(mem, g, &wrapped, e);
-  if (status) return status;
-  *p = (struct lower_plan){.g = wrapped, .store = store_types(mem, wrapped), .gpu = gpu, .dependent = o->dependent,
+  int status = OK;
+  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
-  struct planning w = {mem, p, stem_of(mem, g)};
+  struct planning w = {mem, p, stem_of(mem, wrapped)};
   bool *done = NEWS(mem, bool, wrapped->nnodes + 1); // as a tail
   for (int i = 0; i < wrapped->nnodes && !status; i++) {
     if ((wrapped->nodes[i].op != OP_BLOCK && wrapped->nodes[i].op != OP_MATMUL) || done[i]) continue;
@@ -120,6 +118,14 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
     done[p->unit[p->nunits - 1].last] = true;
   }
   return status;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *p, struct err *e)
+{
+  struct graph *wrapped;
+  int status = wrap_library(mem, g, &wrapped, e);
+  return status ? status : lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, o, p, e);
 }
 
 // ---- programs ----

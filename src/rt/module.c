@@ -136,9 +136,9 @@ static int complain(const struct folder *f, const char *compiler, int status, st
   return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
 }
 
-static int compile(const char *source, const struct folder *f, struct arena *mem, struct err *e)
+static int compile(const char *source, const char *flags, const struct folder *f, struct arena *mem, struct err *e)
 {
-  char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, gen_flags());
+  char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, flags);
   int n = find_compiler(mem, argv);
   const char *cc = getenv("CC");
   if (!n)
@@ -157,11 +157,16 @@ static int compile(const char *source, const struct folder *f, struct arena *mem
 
 int module_build(const char *source, const char *name, struct module **m, struct err *e)
 {
+  return module_build_with(source, gen_flags(), name, m, e);
+}
+
+int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e)
+{
   struct arena mem = {0};
   struct folder f;
   int s = folder_open(&f, e);
   if (s) return s;
-  s = compile(source, &f, &mem, e);
+  s = compile(source, flags, &f, &mem, e);
   char *bytes;
   size_t n;
   if (!s) s = file_read(&mem, f.so, &bytes, &n, e);

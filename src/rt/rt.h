@@ -7,6 +7,7 @@
 // ---- module.c: the system's C compiler and dlopen ----
 struct module;
 int module_build(const char *source, const char *name, struct module **m, struct err *e); // compiles in a private temporary folder
+int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e); // other flags than gen_flags()
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n); // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function

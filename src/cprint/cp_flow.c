@@ -1,0 +1,434 @@
+// Statements: of a block, of a warp, of a lane. Each level takes runs of statements that need no more than the level below
+// and prints one loop around them; a barrier, or something that warps do together, ends a run. Registers of a run that nobody
+// else uses are local to its loop.
+#include "cprint/cp_print.h"
+
+enum { STACK = 1 << 16 }; // bytes of registers that are local to a loop
+
+static const struct tile_stmt *stmt_at(const struct cprint *c, int i) { return &c->w.k->stmts[i]; }
+static const struct tile_spec *atom_at(const struct cprint *c, int i) // NULL: not a spec without a body
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  const struct tile_spec *s = st->kind == STMT_SPEC ? &c->w.k->specs[st->spec] : NULL;
+  return s && !s->decomposed && s->atom ? s : NULL;
+}
+static bool silent(const struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  const struct tile_spec *s = atom_at(c, i);
+  bool allocates = st->kind == STMT_SPEC && c->w.k->specs[st->spec].kind == SPEC_ALLOCATE;
+  bool names = st->kind == STMT_VIEW || st->kind == STMT_GROUP || (st->kind == STMT_LET && st->view < 0);
+  return names || allocates || (s && cp_how(s->atom->row->sem)->silent);
+}
+
+static bool works(const struct cprint *c, int from, int to) // something is done in these statements
+{
+  for (int i = from; i >= 0; i = stmt_at(c, i)->next) {
+    const struct tile_stmt *st = stmt_at(c, i);
+    bool inside = works(c, st->body, -1) || works(c, st->other, -1);
+    if (inside || (atom_at(c, i) && !silent(c, i)) || (st->kind == STMT_LET && st->view >= 0)) return true;
+    if (i == to) break;
+  }
+  return false;
+}
+
+static void spec_comment(struct cprint *c, int i)
+{
+  if (stmt_at(c, i)->kind != STMT_SPEC || c->w.k->specs[stmt_at(c, i)->spec].kind == SPEC_ALLOCATE) return;
+  struct str text = {0};
+  tile_spec_text(c->w.p, c->w.k, stmt_at(c, i)->spec, &text);
+  cu_comment(&c->w, str_text(&text));
+  str_free(&text);
+}
+
+// ---- what statements of all levels have in common ----
+
+static void allocate(struct cprint *c, int i)
+{
+  int buf = c->w.k->views[stmt_at(c, i)->view].buf;
+  const struct tile_buffer *b = &c->w.k->buffers[buf];
+  const char *type = cp_type(b->type);
+  if (c->home[buf] != HOME_NONE) return; // settled by the block already
+  if (b->mem != MEM_RF) return;          // declared at the head of the function
+  long long n = ex_value(b->elements);
+  bool large = b->bytes * c->lanes > STACK;
+  c->home[buf] = c->by == BY_BLOCK || large ? HOME_BLOCK : c->by == BY_WARP ? HOME_WARP : HOME_LANE;
+  const char *own = large && c->by != BY_BLOCK ? arena_printf(c->w.mem, "%s_%d", b->name ? b->name : "t", buf) : b->name;
+  const char *name = c->w.buffers[buf] = cu_name(&c->w, own, "t");
+  if (c->home[buf] == HOME_LANE) cu_line(&c->w, "_Alignas(16) %s %s[%lld];", type, name, n);
+  if (c->home[buf] == HOME_WARP) cu_line(&c->w, "_Alignas(64) %s %s[%lld][32];", type, name, n);
+  if (c->home[buf] == HOME_BLOCK)
+    str_add(&c->fields, "  _Alignas(64) %s %s[%lld][%lld][32];\n", type, name, (long long)c->warps, n);
+}
+
+static int inner(struct cprint *c, int stmt)
+{
+  int taken = c->w.ntaken;
+  cp_open(c);
+  int status = stmt >= 0 ? cp_block(c, stmt) : OK;
+  cp_shut(c);
+  c->w.ntaken = taken;
+  return status;
+}
+
+static int loop(struct cprint *c, const struct tile_stmt *st)
+{
+  const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT), *step = cp_value(c, st->step, L_ANY);
+  enum varies v = cp_varies(c, st->from), w = cp_varies(c, st->step);
+  int taken = c->w.ntaken;
+  const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
+  cu_line(&c->w, "for (int64_t %s = %s; %s < %s; %s += %s) {", name, from, name, to, name, step);
+  cp_open(c);
+  cp_define(c, st->var, name, c->by == BY_LANE ? V_LANE : MAX(v, w));
+  int status = cp_block(c, st->body);
+  cp_shut(c);
+  cp_var(c, st->var)->varies = V_LANE;
+  c->w.ntaken = taken;
+  return status;
+}
+
+static int condition(struct cprint *c, const struct tile_stmt *st)
+{
+  if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
+    int taken = st->cond != EX_C(0) ? st->body : st->other;
+    if (taken < 0) return OK;
+    cu_line(&c->w, "{");
+    return inner(c, taken);
+  }
+  cu_line(&c->w, "if (%s) {", cp_value(c, st->cond, L_ANY));
+  int status = inner(c, st->body);
+  if (status == OK && st->other >= 0) {
+    cu_line(&c->w, "else {");
+    status = inner(c, st->other);
+  }
+  return status;
+}
+
+static int guarded(struct cprint *c, const struct tile_stmt *st, ex cond, int stmt)
+{
+  if (stmt < 0) return OK;
+  if (c->nguards == TILE_NESTING) return err_set(c->w.e, ERR_LIMIT, st->at, "conditions are nested too deep");
+  c->guard[c->nguards++] = cond;
+  cu_line(&c->w, "{");
+  int status = inner(c, stmt);
+  c->nguards--;
+  return status;
+}
+
+static int both_guarded(struct cprint *c, const struct tile_stmt *st)
+{
+  int status = guarded(c, st, st->cond, st->body);
+  return status ? status : guarded(c, st, ex_not(cp_pool(c), st->cond), st->other);
+}
+
+static int divergent(struct cprint *c, const struct tile_stmt *st, const char *what)
+{
+  int s = err_set(c->w.e, ERR_TILE, st->at, "C for the CPU: the bounds of this loop differ between %s, and something in it is done by all of them together", what);
+  err_hint(c->w.e, "let all run the same rounds, with a condition inside");
+  return s;
+}
+
+// ---- values of elements ----
+
+static const char *value_element(struct cprint *c, const struct tile_stmt *st)
+{
+  const struct tile_view *v = &c->w.k->views[st->view];
+  struct tile_operand o = {.view = st->view, .buf = v->buf, .offset = v->offset};
+  return cp_element(c, &o, v->offset);
+}
+
+static enum varies value_varies(struct cprint *c, const struct tile_stmt *st)
+{
+  const struct tile_view *v = &c->w.k->views[st->view];
+  if (c->w.k->buffers[v->buf].mem == MEM_RF || c->nguards) return V_LANE;
+  return cp_varies(c, v->offset);
+}
+
+// One value for all, or one a lane: in memory of the block where the variable is known beyond this loop over warps.
+static int value(struct cprint *c, const struct tile_stmt *st, bool beyond)
+{
+  if (ex_is_const(st->vars[0])) return OK;
+  const char *own = ex_node(cp_pool(c), st->vars[0])->name;
+  enum varies v = value_varies(c, st), here = c->by == BY_BLOCK ? V_BLOCK : c->by == BY_WARP ? V_WARP : V_LANE;
+  if (v <= here && !beyond) {
+    const char *x = value_element(c, st), *name = cu_name(&c->w, own, "v");
+    cu_line(&c->w, "const int64_t %s = %s;", name, x);
+    cp_define(c, st->vars[0], name, c->by == BY_LANE ? V_LANE : v);
+    return OK;
+  }
+  const char *name = arena_strdup(c->w.mem, beyond ? cp_var(c, st->vars[0])->text : cu_name(&c->w, own, "v"));
+  if (!beyond) {
+    cu_line(&c->w, "int64_t %s[32];", name);
+    name = arena_printf(c->w.mem, "%s[%s]", name, c->lx);
+    cp_define(c, st->vars[0], name, V_LANE), cp_var(c, st->vars[0])->array = true;
+  }
+  int opened = cp_lanes_open(c, false);
+  cu_line(&c->w, "%s = %s;", name, value_element(c, st));
+  cp_lanes_close(c, opened);
+  return OK;
+}
+
+// ---- by lane ----
+
+static int lane_one(struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  const struct tile_spec *s = atom_at(c, i);
+  spec_comment(c, i);
+  if (st->kind == STMT_ALLOC) allocate(c, i);
+  if (st->kind == STMT_LET && st->view >= 0) return value(c, st, false);
+  if (st->kind == STMT_FOR) return loop(c, st);
+  if (st->kind == STMT_IF) return condition(c, st);
+  if (s) return silent(c, i) ? OK : cp_atom(c, s);
+  if (st->kind != STMT_SPEC || st->body < 0) return OK;
+  cu_line(&c->w, "{");
+  return inner(c, st->body);
+}
+
+static int lane_list(struct cprint *c, int from, int to)
+{
+  int status = OK;
+  for (int i = from; i >= 0 && status == OK; i = stmt_at(c, i)->next) {
+    status = lane_one(c, i);
+    if (i == to) break;
+  }
+  return status;
+}
+
+int cp_lanes_open(struct cprint *c, bool vectors)
+{
+  if (vectors) cu_line(&c->w, "MICA_LANES");
+  cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->lx, c->lx, (long long)c->lanes, c->lx);
+  cp_open(c);
+  c->by = BY_LANE;
+  if (!ex_is_const(c->lane)) cp_define(c, c->lane, c->lx, V_LANE);
+  if (!c->nguards) return 1;
+  cu_line(&c->w, "if (%s) {", cp_value(c, cp_guards(c), L_ANY));
+  cp_open(c);
+  return 2;
+}
+
+void cp_lanes_close(struct cprint *c, int opened)
+{
+  while (opened-- > 0) cp_shut(c);
+  c->by = BY_WARP;
+}
+
+// ---- by warp ----
+
+static void prepare_run(struct cprint *c, int from, int to)
+{
+  for (int i = from;; i = stmt_at(c, i)->next) {
+    if (atom_at(c, i)) cp_prepare(c, atom_at(c, i)->atom);
+    if (i == to) break;
+  }
+}
+
+static int lane_run(struct cprint *c, int from, int to, bool vectors)
+{
+  if (!works(c, from, to)) {
+    for (int i = from;; i = stmt_at(c, i)->next) {
+      spec_comment(c, i);
+      if (i == to) return OK;
+    }
+  }
+  int taken = c->w.ntaken;
+  prepare_run(c, from, to);
+  int opened = cp_lanes_open(c, vectors), status = lane_list(c, from, to);
+  cp_lanes_close(c, opened);
+  c->w.ntaken = taken;
+  return status;
+}
+
+// The end of the run from i of statements that lanes do alone, with `fits` where given; -1: none.
+static int run_end(struct cprint *c, int i, int to, bool (*fits)(struct cprint *c, int i))
+{
+  int end = -1;
+  for (; i >= 0; i = stmt_at(c, i)->next) {
+    if (cp_reach(c, i) != BY_LANE || (fits && !fits(c, i))) break;
+    end = i;
+    if (i == to) break;
+  }
+  return end;
+}
+
+// What is done lane by lane even where registers of the warp take part.
+static bool scattered(struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  if (silent(c, i)) return true;
+  if (st->kind == STMT_IF) return cp_varies(c, st->cond) == V_LANE;
+  if (st->kind == STMT_FOR)
+    return MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step)) == V_LANE;
+  return atom_at(c, i) && !cp_vector(c, atom_at(c, i)->atom);
+}
+
+// A few registers, computed without a call: several such statements share a loop over lanes.
+static bool small(struct cprint *c, int i)
+{
+  if (silent(c, i)) return true;
+  const struct tile_spec *s = atom_at(c, i);
+  if (!s || !cp_vector(c, s->atom)) return false;
+  int64_t n = s->atom->width > 0 ? s->atom->width : 1;
+  for (int m = 0; m < s->atom->nmodes; m++) n *= s->atom->extent[m];
+  static const bool calls[UN_COUNT] = {[UN_EXP] = true,  [UN_EXP2] = true,    [UN_LOG] = true,  [UN_LOG2] = true,
+                                       [UN_TANH] = true, [UN_SIGMOID] = true, [UN_SILU] = true, [UN_GELU] = true};
+  return n <= 4 && !(s->atom->row->sem == SEM_UNARY && calls[s->atom->op]);
+}
+
+static int warp_one(struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  const struct tile_spec *s = atom_at(c, i);
+  if (st->kind == STMT_ALLOC) allocate(c, i);
+  if (st->kind == STMT_LET && st->view >= 0) return value(c, st, cp_var(c, st->vars[0])->array);
+  if (st->kind == STMT_FOR) {
+    enum varies v = MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step));
+    return v == V_LANE ? divergent(c, st, "the lanes of a warp") : loop(c, st);
+  }
+  if (st->kind == STMT_IF) return cp_varies(c, st->cond) == V_LANE ? both_guarded(c, st) : condition(c, st);
+  if (st->kind != STMT_SPEC) return OK;
+  spec_comment(c, i);
+  if (s && silent(c, i)) return OK;
+  if (s) return cp_how(s->atom->row->sem)->warp ? cp_how(s->atom->row->sem)->warp(c, s) : cp_atom(c, s);
+  if (st->body < 0) return OK;
+  cu_line(&c->w, "{");
+  return inner(c, st->body);
+}
+
+static int warp_list(struct cprint *c, int from, int to)
+{
+  int status = OK;
+  for (int i = from; i >= 0 && status == OK;) {
+    int end = run_end(c, i, to, NULL);
+    if (end < 0 || !cp_private(c, i, end)) end = run_end(c, i, to, scattered);
+    bool vectors = end < 0;
+    if (vectors) end = run_end(c, i, to, small);
+    status = end >= 0 ? lane_run(c, i, end, vectors) : warp_one(c, i);
+    int last = end >= 0 ? end : i;
+    i = last == to ? -1 : stmt_at(c, last)->next;
+  }
+  return status;
+}
+
+// ---- by block ----
+
+static void rows(struct cprint *c) // of registers that this warp uses
+{
+  for (int b = 0; b < c->w.k->nbuffers; b++) {
+    if (!c->touched[b] || c->w.k->buffers[b].mem != MEM_RF) continue;
+    c->touched[b] = false;
+    const char *name = c->w.buffers[b];
+    cu_line(&c->w, "%s (*const %s)[32] = %s->%s[%s];", cp_type(c->w.k->buffers[b].type), name, c->m, name, c->wx);
+  }
+}
+
+// Conditions that warps differ in stand around what a warp does, those that lanes differ in around what a lane does.
+static int warp_guards(struct cprint *c, ex *kept, int *nkept)
+{
+  int n = 0, opened = 0;
+  *nkept = c->nguards;
+  for (int i = 0; i < c->nguards; i++) {
+    kept[i] = c->guard[i];
+    if (cp_varies(c, kept[i]) == V_LANE) {
+      c->guard[n++] = kept[i];
+      continue;
+    }
+    cu_line(&c->w, "if (%s) {", cp_value(c, kept[i], L_ANY));
+    cp_open(c), opened++;
+  }
+  c->nguards = n;
+  return opened;
+}
+
+static int warp_run(struct cprint *c, int from, int to)
+{
+  struct str body = {0}, *out = c->w.out;
+  ex kept[TILE_NESTING];
+  int taken = c->w.ntaken, nkept;
+  c->w.out = &body, c->by = BY_WARP;
+  cp_open(c);
+  if (!ex_is_const(c->warp)) cp_define(c, c->warp, c->wx, V_WARP);
+  int guards = warp_guards(c, kept, &nkept), status = warp_list(c, from, to);
+  while (guards-- > 0) cp_shut(c);
+  for (int i = 0; i < nkept; i++) c->guard[i] = kept[i];
+  c->nguards = nkept;
+  cp_close(c);
+  c->w.out = out, c->by = BY_BLOCK;
+  if (c->warps > 1)
+    cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->wx, c->wx, (long long)c->warps, c->wx);
+  else
+    cu_line(&c->w, "{");
+  c->w.depth++;
+  rows(c);
+  c->w.depth--;
+  str_raw(c->w.out, str_text(&body), body.n);
+  cu_line(&c->w, "}");
+  str_free(&body);
+  c->w.ntaken = taken;
+  return status;
+}
+
+static bool block_value(struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  return st->kind == STMT_LET && st->view >= 0 && value_varies(c, st) == V_BLOCK;
+}
+
+// What the run makes and others use after it lives in the memory of the block.
+static int settle(struct cprint *c, int i, int end)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  bool local = st->kind == STMT_ALLOC && !cp_used_later(c, end, c->w.k->views[st->view].buf);
+  if (st->kind == STMT_ALLOC && !local) allocate(c, i);
+  if (st->kind != STMT_LET || st->view < 0 || ex_is_const(st->vars[0])) return OK;
+  const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->vars[0])->name, "v");
+  str_add(&c->fields, "  int64_t %s[%lld][32];\n", name, (long long)c->warps);
+  cp_define(c, st->vars[0], arena_printf(c->w.mem, "%s->%s[%s][%s]", c->m, name, c->wx, c->lx), V_LANE);
+  cp_var(c, st->vars[0])->array = true;
+  return OK;
+}
+
+static int block_one(struct cprint *c, int i)
+{
+  const struct tile_stmt *st = stmt_at(c, i);
+  if (st->kind == STMT_LET) return value(c, st, false);
+  if (st->kind == STMT_FOR) {
+    enum varies v = MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step));
+    return v != V_BLOCK ? divergent(c, st, "the threads of a block") : loop(c, st);
+  }
+  if (st->kind == STMT_IF && !ex_is_const(st->cond) && cp_varies(c, st->cond) != V_BLOCK) return both_guarded(c, st);
+  if (st->kind == STMT_IF) return condition(c, st);
+  spec_comment(c, i);
+  return st->body >= 0 ? cp_block(c, st->body) : OK;
+}
+
+static int block_list(struct cprint *c, int from)
+{
+  int status = OK;
+  for (int i = from; i >= 0 && status == OK;) {
+    int end = -1;
+    for (int j = i; j >= 0 && cp_reach(c, j) != BY_BLOCK && !block_value(c, j); j = stmt_at(c, j)->next) end = j;
+    for (int j = i; end >= 0; j = stmt_at(c, j)->next) {
+      settle(c, j, end);
+      if (j == end) break;
+    }
+    if (end >= 0 && works(c, i, end))
+      status = warp_run(c, i, end);
+    else if (end >= 0)
+      for (int j = i;; j = stmt_at(c, j)->next) {
+        if (silent(c, j)) spec_comment(c, j);
+        if (j == end) break;
+      }
+    else
+      status = block_one(c, i);
+    i = stmt_at(c, end >= 0 ? end : i)->next;
+  }
+  return status;
+}
+
+int cp_block(struct cprint *c, int stmt)
+{
+  if (c->by == BY_BLOCK) return block_list(c, stmt);
+  return c->by == BY_WARP ? warp_list(c, stmt, -1) : lane_list(c, stmt, -1);
+}
