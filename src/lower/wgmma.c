@@ -17,6 +17,7 @@ struct wg_plan {
   int groups;
   int64_t blocks, items; // launched, and of the block graph: where these are more, blocks walk over them
   bool any_fixed, any_varying;
+  const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
 };
 
 // ---- the plan ----
@@ -60,6 +61,28 @@ static bool adds_only(const struct mma_plan *p)
   return true;
 }
 
+// Two products in the loop, the second of what is computed from the first (attention): then the second one of an iteration runs
+// while the next iteration computes from its first.
+static void find_chain(struct wg_plan *w)
+{
+  const struct mma_plan *p = &w->p;
+  const struct mma_product *first = NULL, *second = NULL;
+  w->first = w->second = NULL;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    if (p->section[x->node] != MMA_LOOP) continue;
+    bool tiles = p->tile_of[x->a] >= 0, adds = x->into >= 0;
+    if (tiles && !adds && !first) first = x;
+    else if (!tiles && adds && !second) second = x;
+    else return;
+  }
+  if (!first || !second || p->iterations < 2 || w->blocks < w->items || mma_keeps_left(p, first)) return;
+  if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && reads_tile(p, &p->tile[i])) return;
+  if (p->n->block->tensors[second->a].phase == VARYING) w->first = first, w->second = second;
+}
+
 static bool fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
@@ -74,13 +97,15 @@ static bool fit(struct wg_plan *w, const struct knobs *k)
   p->job = own;
   if (!fits) return false;
   p->shared += 1024 + 16 * p->stages;
-  if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
-  if (p->registers > computing[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
-  p->threads = 128 * (w->groups + 1);
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   if (w->blocks < w->items && (w->any_fixed || !w->any_varying)) return mma_refuse(p, "tiles that do not change with the loop");
   p->wg_async = adds_only(p);
+  find_chain(w);
+  if (w->first) p->registers += 2ll * p->cols[w->second->sum_cols].nt; // the left operand, while the next one is computed
+  if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
+  if (p->registers > computing[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  p->threads = 128 * (w->groups + 1);
   return true;
 }
 
@@ -219,10 +244,10 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- products ----
 
-static const char *right_view(struct mma_kernel *k, const struct mma_product *x)
+static const char *right_view(struct mma_kernel *k, const struct mma_product *x, const char *of_ring)
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
-  const char *stage = t->varying ? "@stage" : "0";
+  const char *stage = t->varying ? of_ring : "0";
   long long n = k->p->cols[x->out_cols].size;
   if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->tensor, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->tensor, stage, n, n);
@@ -244,13 +269,18 @@ static void wait(struct mma_kernel *k, int left)
   text_line(k->t, "Sync<wgmma.wait, %d><<<#grid, #group>>>()", left);
 }
 
-void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
+static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
-  const char *left = left_view(k, x), *right = right_view(k, x);
-  text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
   text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].size / 16);
   text_line(k->t, "%%%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, x->into >= 0 ? "" : ", s", left, right);
   text_close(k->t);
+}
+
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  const char *left = left_view(k, x), *right = right_view(k, x, "@stage");
+  text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
+  multiply(k, x, left, right, into);
   if (!k->p->wg_async) wait(k, 0);
 }
 
@@ -271,11 +301,102 @@ static void release(struct mma_kernel *k, const char *who, const char *which)
   text_close(k->t);
 }
 
+// ---- chains ----
+
+static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.commit><<<#grid, #group>>>()"); }
+static void wait_only(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wait, %d><<<#grid, #group>>>()", left); }
+
+static const char *begin_first(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
+  multiply(k, w->first, left_view(k, w->first), right_view(k, w->first, "@stage"), into);
+  commit(k);
+  return k->reg[w->first->out] = into;
+}
+
+// What is computed from the first product; then its result rounded for the second.
+static void between(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  k->section = MMA_LOOP;
+  for (int i = 0; i < b->nnodes; i++)
+    if (p->section[i] == MMA_LOOP && op_rows[b->nodes[i].op].rule != RULE_CONST && i != w->first->node && i != w->second->node && i != w->second->into)
+      mma_node(k, i);
+}
+
+static void round_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
+{
+  const struct mma_plan *p = k->p;
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[w->second->sum_cols].nt);
+  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  text_line(k->t, "%%%s[0, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[0, n][h, 0])", left, k->reg[w->second->a]);
+  text_close(k->t), text_close(k->t);
+}
+
+static void rescale(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct node *n = &k->p->n->block->nodes[w->second->into];
+  const char *sum = k->reg[n->out];
+  if (n->nin < 2) return;
+  text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[k->p->n->t[n->in[1]].root]);
+}
+
+static void second_product(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage_text)
+{
+  const char *sum = k->reg[k->p->n->block->nodes[w->second->into].out];
+  multiply(k, w->second, arena_printf(k->mem, "%%%s[0, s]", left), right_view(k, w->second, stage_text), sum);
+  commit(k);
+}
+
+static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }
+
+static void chain(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  long long n = p->iterations;
+  const char *left = arena_printf(k->mem, "a%d", k->t->fresh++);
+  text_line(k->t, "%%%s:[1, %d].[2, 2].[1, 2].%s.RF", left, p->cols[w->second->sum_cols].nt / 2, tile_dtype(p->type));
+  struct mma_known known = mma_remember(k);
+  text_open(k->t, "for (it = 0; it < 1; it += 1)");
+  text_line(k->t, "@stage = 0");
+  text_line(k->t, "Sync<mbar.wait, 0><<<#grid, #me>>>(%%full[0])");
+  fence(k);
+  begin_first(k, w);
+  wait_only(k, 0);
+  between(k, w);
+  round_left(k, w, left);
+  text_close(k->t);
+  mma_forget(k, &known), known = mma_remember(k);
+  text_open(k->t, "for (it = 1; it < %lld; it += 1)", n);
+  text_line(k->t, "@stage = it %% %d", p->stages);
+  text_line(k->t, "@last = (it + %d) %% %d", p->stages - 1, p->stages);
+  text_line(k->t, "Sync<mbar.wait, it / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
+  fence(k);
+  begin_first(k, w);
+  second_product(k, w, left, "@last");
+  wait_only(k, 1);
+  between(k, w);
+  wait_only(k, 0);
+  release(k, "@i == 0", "@last");
+  rescale(k, w);
+  round_left(k, w, left);
+  text_close(k->t);
+  mma_forget(k, &known);
+  fence(k);
+  second_product(k, w, left, arena_printf(k->mem, "%lld", (n - 1) % p->stages));
+  wait_only(k, 0);
+}
+
 static void loop(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
   if (p->iterations == 1) {
     mma_section(k, MMA_LOOP);
+    return;
+  }
+  if (w->first) {
+    chain(k, w);
     return;
   }
   struct mma_known known = mma_remember(k);
