@@ -1,5 +1,5 @@
-// Products by the vendor's library, with a library that multiplies column-major matrices as its descriptions say: whatever
-// the strides, D is A B.
+// Products by the vendor's library, with a library that multiplies column-major matrices as its descriptions say:
+// whatever the strides, D is A B.
 #include "cuda/blas.h"
 
 #include <setjmp.h>
@@ -42,14 +42,18 @@ static int layout_set(blas_object l, int id, const void *p, size_t n)
   if (id == 5 && n == 4) return memcpy(&d->batch, p, n), 0;
   return id == 6 && n == 8 ? memcpy(&d->stride, p, n), 0 : 7;
 }
-static int preference_set(blas_object p, int id, const void *v, size_t n) { return (void)p, (void)v, id == 1 && n == 8 ? 0 : 7; }
+static int preference_set(blas_object p, int id, const void *v, size_t n)
+{
+  return (void)p, (void)v, id == 1 && n == 8 ? 0 : 7;
+}
 
-static int heuristic(blas_object h, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d, blas_object p,
-                     int most, struct blas_heuristic *out, int *n)
+static int heuristic(blas_object h, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d,
+                     blas_object p, int most, struct blas_heuristic *out, int *n)
 {
   (void)h, (void)desc, (void)a, (void)b, (void)c, (void)d, (void)p;
   for (*n = 0; *n < MIN(most, 4); ++*n)
-    out[*n] = (struct blas_heuristic){.algorithm = {(uint64_t)*n}, .workspace = *n == 1 ? 1000 : 0, .state = *n == 2 ? 15 : 0};
+    out[*n] = (struct blas_heuristic){
+        .algorithm = {(uint64_t)*n}, .workspace = *n == 1 ? 1000 : 0, .state = *n == 2 ? 15 : 0};
   return 0;
 }
 
@@ -58,15 +62,17 @@ static double element(const float *x, const struct description *d, int op, int64
   return (double)x[batch * d->stride + (op ? j + i * d->ld : i + j * d->ld)];
 }
 
-static int matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl,
-                  const void *beta, const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm,
-                  void *workspace, size_t bytes, cu_stream s)
+static int matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b,
+                  blas_object bl, const void *beta, const void *c, blas_object cl, void *d, blas_object dl,
+                  const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
 {
   const struct description *p = desc, *x = al, *y = bl, *z = dl;
   (void)h, (void)c, (void)workspace, (void)bytes, (void)s, (void)algorithm;
   if (cl != dl || *(const float *)alpha != 1 || *(const float *)beta != 0) return 7;
   int64_t k = p->op[0] ? x->rows : x->cols;
-  if ((p->op[0] ? x->cols : x->rows) != z->rows || (p->op[1] ? y->cols : y->rows) != k || (p->op[1] ? y->rows : y->cols) != z->cols) return 7;
+  if ((p->op[0] ? x->cols : x->rows) != z->rows || (p->op[1] ? y->cols : y->rows) != k ||
+      (p->op[1] ? y->rows : y->cols) != z->cols)
+    return 7;
   for (int64_t t = 0; t < z->batch; t++)
     for (int64_t i = 0; i < z->rows; i++)
       for (int64_t j = 0; j < z->cols; j++) {
@@ -133,11 +139,16 @@ static void one_product(const struct blas_product *p)
 static void all_strides_multiply(void **state)
 {
   (void)state;
-  static const int64_t sizes[][4] = {{1, 5, 7, 3}, {3, 5, 7, 3}, {2, 1, 7, 3}, {2, 5, 1, 3}, {2, 5, 7, 1}, {1, 1, 1, 1}, {2, 1, 1, 6}, {2, 6, 1, 1}, {2, 1, 6, 1}};
+  static const int64_t sizes[][4] = {{1, 5, 7, 3}, {3, 5, 7, 3}, {2, 1, 7, 3}, {2, 5, 1, 3}, {2, 5, 7, 1},
+                                     {1, 1, 1, 1}, {2, 1, 1, 6}, {2, 6, 1, 1}, {2, 1, 6, 1}};
   for (size_t i = 0; i < COUNT(sizes); i++)
     for (int way = 0; way < 64; way++)
       for (int shared = 0; shared < 2; shared++) {
-        struct blas_product p = {.type = {TT_F32, TT_F32, TT_F32}, .batch = sizes[i][0], .m = sizes[i][1], .n = sizes[i][2], .k = sizes[i][3]};
+        struct blas_product p = {.type = {TT_F32, TT_F32, TT_F32},
+                                 .batch = sizes[i][0],
+                                 .m = sizes[i][1],
+                                 .n = sizes[i][2],
+                                 .k = sizes[i][3]};
         strides(way % 4, p.m, p.k, p.stride[0]);
         strides(way / 4 % 4, p.k, p.n, p.stride[1]);
         strides(way / 16, p.m, p.n, p.stride[2]);
@@ -187,7 +198,8 @@ static void algorithms_that_fit_are_offered(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_strides_multiply), cmocka_unit_test(what_is_not_taken_is_told),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_strides_multiply),
+                                     cmocka_unit_test(what_is_not_taken_is_told),
                                      cmocka_unit_test(algorithms_that_fit_are_offered)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

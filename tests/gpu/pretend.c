@@ -20,7 +20,10 @@ static int p_error_text(int code, const char **text) { return (void)code, say(te
 static int p_init(unsigned flags) { return (int)flags; }
 static int p_device_count(int *n) { return *n = 1, 0; }
 static int p_device_get(int *device, int i) { return *device = i, 0; }
-static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
+static int p_device_name(char *name, int room, int device)
+{
+  return (void)device, snprintf(name, (size_t)room, "none"), 0;
+}
 static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
 static int p_context_release(int device) { return device; }
@@ -45,20 +48,29 @@ static int p_release(gpu_address a)
   memcpy(&p, at(a) - sizeof p, sizeof p);
   return pretend.released++, free(p), 0;
 }
-static int p_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
+static int p_write(gpu_address to, const void *from, size_t n, cu_stream s)
+{
+  return (void)s, memcpy(at(to), from, n), 0;
+}
 static int p_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
 static int p_fill(gpu_address to, unsigned char b, size_t n, cu_stream s)
 {
-  enum { A_CACHE = 60 << 20 };                   // what is larger empties a cache that is not there
+  enum { A_CACHE = 60 << 20 }; // what is larger empties a cache that is not there
   return (void)s, n > A_CACHE ? 0 : (memset(at(to), b, n), 0);
 }
-static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
+static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s)
+{
+  return (void)s, memcpy(at(to), at(from), n), 0;
+}
 static int p_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
 static int p_version(int *version) { return *version = 13000, 0; }
 
 static int p_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = calloc(1, sizeof(double)), 0; }
 static int p_event_destroy(cu_event v) { return free(v), 0; }
-static int p_event_record(cu_event v, cu_stream s) { return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0; }
+static int p_event_record(cu_event v, cu_stream s)
+{
+  return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0;
+}
 static int p_event_wait(cu_event v) { return (void)v, p_stream_wait(NULL); }
 static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
 {
@@ -82,7 +94,10 @@ static int p_module_load(cu_module *m, const void *image)
   return sscanf(image, "%15[a-z]_%d_%d", k->verb, &k->n, &k->nanoseconds) == 3 ? 0 : OUT_OF_MEMORY;
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
-static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
+static int p_module_function(cu_function *f, cu_module m, const char *name)
+{
+  return (void)name, *f = (cu_function)(void *)m, 0;
+}
 static int p_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
@@ -122,7 +137,8 @@ static int execute(const struct done *d)
   if (!strcmp(verb, "fail")) return pretend.lost = true, 0; // is told later, as by a device
   twice(y, x, !strcmp(verb, "half") ? n / 2 : n);
   if (!strcmp(verb, "off")) y[n / 3] += 0.005f;
-  if (!strcmp(verb, "all")) for (int i = 0; i < n; i++) y[i] *= 1.02f;
+  if (!strcmp(verb, "all"))
+    for (int i = 0; i < n; i++) y[i] *= 1.02f;
   if (!strcmp(verb, "past")) y[n] = 1;
   if (!strcmp(verb, "ahead")) y[-1] = 1;
   if (!strcmp(verb, "race") && runs++ / 2 % 3 == 2) y[n / 2] = 100;
@@ -153,7 +169,10 @@ static int p_capture_end(cu_stream s, cu_graph *g)
   recording.on = false, pretend.graphs++;
   return (void)s, *g = (cu_graph)(void *)r, 0;
 }
-static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)flags, *x = (cu_exec)(void *)g, 0; }
+static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags)
+{
+  return (void)flags, *x = (cu_exec)(void *)g, 0;
+}
 static int p_graph_launch(cu_exec x, cu_stream s)
 {
   const struct recorded *r = (const struct recorded *)(const void *)x;
@@ -169,8 +188,9 @@ static int p_graph_destroy(cu_graph g)
   return pretend.graphs--, free(r->node), free(r), 0;
 }
 static int p_exec_destroy(cu_exec x) { return (void)x, 0; }
-static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
-                        const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size,
+                        const uint64_t *stride, const uint32_t *box, const uint32_t *step, int interleave, int swizzle,
+                        int promotion, int fill)
 {
   (void)type, (void)rank, (void)size, (void)stride, (void)box, (void)step;
   (void)interleave, (void)swizzle, (void)promotion, (void)fill;
@@ -180,7 +200,8 @@ static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base
 struct gpu *pretend_gpu(void)
 {
   struct gpu *g = calloc(1, sizeof *g);
-  g->facts = (struct gpu_facts){.name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
+  g->facts = (struct gpu_facts){
+      .name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
 #define FUNCTION(field, symbol, parameters) g->field = p_##field;
   CU_FUNCTIONS
 #undef FUNCTION
@@ -198,8 +219,8 @@ struct stage *pretend_stage(void)
 
 // ---- programs ----
 
-int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
-                    struct err *e)
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
+                    struct cubin *out, struct err *e)
 {
   (void)source, (void)arch;
   if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
@@ -220,12 +241,15 @@ static void one_launch(struct arena *mem, struct launch *l, const char *name, in
       "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
       name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
   *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2};
-  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e)) err_print(stderr, &e);
+  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e))
+    err_print(stderr, &e);
   l->k = l->p->kernels[0];
   l->arg = NEWS(mem, struct launch_arg, 3);
   const int64_t step = 4 * (int64_t)elements, zeroed = 256;
-  l->arg[0] = (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
-  l->arg[1] = (struct launch_arg){{i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
+  l->arg[0] =
+      (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
+  l->arg[1] = (struct launch_arg){
+      {i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
   l->arg[2] = (struct launch_arg){{PLACE_WORK, 0, 0}, TT_F32, 64, true};
 }
 

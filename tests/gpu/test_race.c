@@ -1,5 +1,5 @@
-// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is in
-// the race; results and machine code are remembered.
+// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is
+// in the race; results and machine code are remembered.
 #include "pretend.h"
 #include "folder.h"
 #include "gpu/rank.h"
@@ -46,7 +46,8 @@ static void start(struct fixture *f)
   f->g = program(&f->mem);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
+  f->o = (struct gpu_race_opts){
+      .seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
 }
 
 static int race(struct fixture *f, int n, const char *const *names)
@@ -62,9 +63,9 @@ static void everything_has_its_verdict(void **state)
   static const struct {
     const char *name;
     enum gpu_verdict verdict;
-  } cases[] = {{"right_1000_3000", GPU_FINE},         {"off_1000_10", GPU_WRONG},    {"crash_1000_20", GPU_FAILED},
-               {"right_1000_2000", GPU_FINE},         {"hang_1000_30", GPU_FAILED},  {"syntax_1000_40", GPU_NOT_COMPILED},
-               {"reset_1000_2500", GPU_FINE},         {"fail_1000_50", GPU_FAILED},  {"race_1000_60", GPU_WRONG},
+  } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},   {"crash_1000_20", GPU_FAILED},
+               {"right_1000_2000", GPU_FINE}, {"hang_1000_30", GPU_FAILED}, {"syntax_1000_40", GPU_NOT_COMPILED},
+               {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED}, {"race_1000_60", GPU_WRONG},
                {"jitter_1000_9000", GPU_FINE}};
   const char *names[COUNT(cases)];
   struct fixture f;
@@ -144,7 +145,8 @@ static void results_are_remembered(void **state)
   }
   f.o.db = NULL;
   assert_int_equal(race(&f, 3, names), OK);
-  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"), *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
+  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"),
+             *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
   again.result = NEWS(&f.mem, struct gpu_result, 3);
   assert_false(keep_recall(&f.mem, db, key, 3, &again));
   keep_race(db, key, 3, f.p, &f.r, warning);
@@ -166,7 +168,9 @@ static void results_are_remembered(void **state)
 static void orders_are_sure_or_not(void **state)
 {
   (void)state;
-  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2}, {.median = 11, .low = 10.5, .high = 11.5}, {.median = 12, .low = 11, .high = 13}};
+  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2},
+                          {.median = 11, .low = 10.5, .high = 11.5},
+                          {.median = 12, .low = 11, .high = 13}};
   assert_true(rank_sure(t, 3));
   t[1].low = 10.1;
   assert_false(rank_sure(t, 3));
