@@ -28,6 +28,7 @@
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
 //   race.c       all of it: check, rounds, the fastest
+//   once.c       one program run on given inputs
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
 //   keep.c       results in the database
@@ -224,6 +225,9 @@ struct gpu_race {
 // All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`.
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
              const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
+// One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
+int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
+                    struct err *e);
 const char *gpu_verdict_name(enum gpu_verdict v);
 void gpu_race_text(const struct gpu_race *r, int n, const struct device_program *const *programs, struct str *out);
 

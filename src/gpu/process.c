@@ -40,8 +40,12 @@ bool process_start(char *path, char **env, pid_t *pid, int *fd)
   posix_spawn_file_actions_adddup2(&f, pair[1], CHILD_FD);
   posix_spawn_file_actions_addopen(&f, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&f, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t a;
+  posix_spawnattr_init(&a);
+  posix_spawnattr_setflags(&a, POSIX_SPAWN_SETPGROUP);
   char *argv[] = {path, (char *)"gpu-worker", (char *)"3", NULL};
-  int bad = posix_spawn(pid, path, &f, NULL, argv, env);
+  int bad = posix_spawn(pid, path, &f, &a, argv, env);
+  posix_spawnattr_destroy(&a);
   posix_spawn_file_actions_destroy(&f);
   close(pair[1]);
   if (bad) return close(pair[0]), *pid = 0, false;

@@ -191,12 +191,29 @@ static void orders_are_sure_or_not(void **state)
   assert_false(flush);
 }
 
+static void one_program_is_run(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"right_1000_10", "reset_1000_10"}, *const bad = "syntax_1000_10";
+  struct fixture f;
+  struct buffers *b;
+  start(&f);
+  assert_int_equal(buffers_open(f.g, 9, &b, &f.e), OK);
+  if (gpu_run_program(&f.mem, pretend_program(&f.mem, names, 2, N), b, &f.o, &f.e)) fail_msg("%s", f.e.text);
+  const float *x = b->in[0], *y = b->out[0];
+  for (int i = 0; i < N; i++) assert_true(y[i] == 4 * x[i]);
+  assert_int_equal(gpu_run_program(&f.mem, pretend_program(&f.mem, &bad, 1, N), b, &f.o, &f.e), ENV);
+  assert_int_equal(f.e.id, ERR_COMPILER);
+  buffers_close(b);
+  arena_close(&f.mem);
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
       cmocka_unit_test(nothing_right_is_no_error), cmocka_unit_test(results_are_remembered),
-      cmocka_unit_test(orders_are_sure_or_not)};
+      cmocka_unit_test(one_program_is_run), cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
