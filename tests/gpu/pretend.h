@@ -11,6 +11,7 @@ struct pretend {
   int allocated, released, modules, graphs, launches, replays; // modules, graphs: that are not given back
   double clock;                                                // ns
   bool lost;
+  char trouble[400]; // what the interpreter found
 };
 extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close
@@ -19,6 +20,10 @@ struct stage *pretend_stage(void);
 int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
                     struct cubin *out, struct err *e);
 extern const struct gpu_compiler pretend_compiler;
+// For real device programs, one at a time: kernels run in the interpreter, in this process; products of fp32 matrices
+// in place of the vendor's library.
+struct gpu_compiler pretend_interpreter(const struct device_program *p);
+void pretend_products(struct stage *s);
 
 // A device program of kernels by their names: the first reads input 0, each next one what the one before it wrote to
 // the workspace, the last one writes output 0.

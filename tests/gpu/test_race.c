@@ -213,7 +213,7 @@ int main(int argc, char **argv)
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
-      cmocka_unit_test(nothing_right_is_no_error), cmocka_unit_test(results_are_remembered),
-      cmocka_unit_test(one_program_is_run), cmocka_unit_test(orders_are_sure_or_not)};
+      cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
