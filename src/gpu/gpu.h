@@ -148,11 +148,13 @@ int gpu_worker_main(int fd);
 
 // Inputs as in b, for all that follows. Copied to the device, `sets` times (0: as many as cold timing needs).
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e);
+void gpu_worker_end(struct gpu_worker *w); // of the problem: its candidates may go
 // A candidate for the current problem; its number in *id. The code must live as long as the candidate.
 int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e);
 void gpu_worker_drop(struct gpu_worker *w, int id);
 struct run_answer {
   bool differs;      // some run gave other bits than the first
+  double seconds;    // of one run, by the host's clock: a bound
   void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
 };
 // Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { FINALISTS = 4, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
-static const double SECONDS = 2, LIMIT = 10, FAR = 2, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
@@ -110,6 +110,7 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
   struct run_answer a;
   struct check_answer *c = &r->out->result[k].check;
   int status = gpu_worker_run(r->w, r->id[k], repeats, limit(r), &a, e);
+  r->seconds[k] = a.seconds;
   if (status == OK) status = check_outputs(p, a.first, c, e);
   if (status == OK && a.differs) status = check_repeats(p, a.first, a.other, c, e);
   return status;
@@ -139,6 +140,17 @@ static int check_all(struct race *r, struct err *e)
   }
   r->nwho = n;
   return OK;
+}
+
+// Those that even by the host's clock take many times what the best one takes are not timed.
+static void leave_hopeless(struct race *r)
+{
+  double least = INFINITY;
+  int n = 0;
+  for (int i = 0; i < r->nwho; i++) least = fmin(least, r->seconds[r->who[i]]);
+  for (int i = 0; i < r->nwho; i++)
+    if (r->seconds[r->who[i]] <= HOPELESS * least + COARSE) r->who[n++] = r->who[i];
+  r->nwho = n;
 }
 
 // ---- fast? ----
@@ -181,8 +193,8 @@ static int play_round(struct race *r, double seconds, int replays, struct err *e
     progress(r, "time", from, all);
     for (int i = 0; i < n; i++) {
       bool flush = false;
-      launches[i] = seconds > 0 ? rank_launches(r->seconds[who[i]], seconds, sets, &flush) : MIN(QUICK, sets);
-      q.flush = q.flush || flush || (seconds <= 0 && QUICK < sets);
+      launches[i] = rank_launches(seconds > 0 ? r->seconds[who[i]] : 1, seconds > 0 ? seconds : QUICK, sets, &flush);
+      q.flush = q.flush || flush;
     }
     if (time_some(r, who, &n, &q, launches, samples, e)) return e->status;
     for (int i = 0; i < n; i++) note(r, who[i], samples + i * replays, replays, launches[i]), r->who[kept++] = who[i];
@@ -261,25 +273,27 @@ static int time_final(struct race *r, struct err *e)
 static bool again(struct race *r, int k, const struct problem *p)
 {
   struct err e = {0};
-  if (gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e) == OK && check_candidate(r, k, p, LAST_REPEATS, &e) == OK) return true;
+  int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
+  if (status == OK && check_candidate(r, k, p, LAST_REPEATS, &e) == OK) return true;
   out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
   return false;
+}
+
+static int other_inputs(struct race *r, struct problem *p, struct err *e)
+{
+  if (problem_open(p, r->mem, r->problem.g, hash_mix(r->o->seed, 1), e)) return e->status;
+  for (int i = 0; i < r->n; i++) r->id[i] = -1;
+  return gpu_worker_problem(r->w, p->b, 2, e);
 }
 
 // Other inputs where the reference is cheap, else the same.
 static int choose(struct race *r, struct err *e)
 {
   struct problem other = {0};
-  const struct problem *p = &r->problem;
-  int status = OK;
-  if (reference64_products(r->problem.g) <= CHEAP) {
-    status = problem_open(&other, r->mem, r->problem.g, hash_mix(r->o->seed, 1), e);
-    p = &other;
-  }
-  if (status == OK) status = gpu_worker_problem(r->w, p->b, 2, e);
-  for (int i = 0; i < r->n; i++) r->id[i] = -1;
+  bool cheap = reference64_products(r->problem.g) <= CHEAP && r->problem.seconds < SECONDS;
+  int status = cheap ? other_inputs(r, &other, e) : OK;
   for (int i = 0; i < r->nwho && status == OK && r->out->best < 0; i++)
-    if (again(r, r->who[i], p)) r->out->best = r->who[i];
+    if (again(r, r->who[i], cheap ? &other : &r->problem)) r->out->best = r->who[i];
   problem_close(&other);
   return status;
 }
@@ -297,6 +311,7 @@ static int run(struct race *r, struct err *e)
   r->out->sets = gpu_worker_sets(r->w);
   if (check_all(r, e)) return e->status;
   if (!r->nwho) return OK;
+  leave_hopeless(r);
   if (halve(r, finalists, e) || time_final(r, e)) return e->status;
   return choose(r, e);
 }
@@ -312,7 +327,8 @@ static int start(struct race *r, struct err *e)
   int status = r->w ? OK : gpu_worker_open(&o, &r->w, e);
   if (status == OK) status = run(r, e);
   problem_close(&r->problem);
-  if (!r->o->with) gpu_worker_close(r->w);
+  if (r->o->with) gpu_worker_end(r->w);
+  else gpu_worker_close(r->w);
   return status;
 }
 

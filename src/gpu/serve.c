@@ -81,7 +81,7 @@ void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
 static void *watch(void *arg)
 {
   struct pollfd p = {.fd = *(const int *)arg, .events = POLLRDHUP};
-  while (poll(&p, 1, -1) < 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR))) continue;
+  while (poll(&p, 1, -1) < 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))) continue;
   _exit(0);
 }
 

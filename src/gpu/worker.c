@@ -195,7 +195,7 @@ static int greet(struct gpu_worker *w, struct err *e)
     status = exchange(w, ASK_HELLO, &in, -1, START, &out, &mine);
   }
   if (status == OK) status = take_facts(w, &out, &mine);
-  if (status != OK) *e = mine;
+  if (status != OK) *e = mine, end_process(w); // the next one is greeted again
   wire_free(&in), wire_free(&out);
   return status;
 }
@@ -280,7 +280,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   return OK;
 }
 
-static void end_problem(struct gpu_worker *w)
+void gpu_worker_end(struct gpu_worker *w)
 {
   for (int i = 0; i < w->n; i++) gpu_worker_drop(w, i);
   w->n = 0;
@@ -295,7 +295,7 @@ void gpu_worker_close(struct gpu_worker *w)
 {
   if (!w) return;
   end_process(w);
-  end_problem(w);
+  gpu_worker_end(w);
   stage_free(w->stage);
   free(w->c), free(w->env);
   free(w);
@@ -322,7 +322,7 @@ static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
 
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
 {
-  end_problem(w);
+  gpu_worker_end(w);
   shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout, lengths(&w->mem, b->nout, b->out_bytes),
                 &w->map);
   w->asked = sets;
@@ -375,7 +375,7 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
     wire_put(&in, id), wire_put(&in, repeats);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
   }
-  if (status == OK) a->differs = wire_get(&out);
+  if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
   wire_free(&in), wire_free(&out);
   return status;

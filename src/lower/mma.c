@@ -66,7 +66,7 @@ void mma_hoist(struct mma_kernel *k)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (p->section[i] != MMA_LOOP || n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
-    for (int j = 0; j < n->nin && n->op != OP_MATMUL; j++) {
+    for (int j = 0; j < n->nin && n->op != OP_MATMUL && !mma_sums_parts(p, n); j++) {
       int root = p->n->t[n->in[j]].root;
       if (p->n->iter_of[root] >= 0 && b->tensors[root].phase == FIXED) mma_value(k, root, mma_wanted(p, i, j));
     }
@@ -112,6 +112,7 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", "@ahead");
   text_close(k->t);
   commit(k);
+  mma_sides(k, true);
   mma_section(k, MMA_LOOP);
   text_close(k->t);
 }
@@ -164,6 +165,7 @@ static void body(struct mma_kernel *k)
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
   begin_ring(k);
+  mma_sides(k, false);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
   mma_declare_accumulators(k);
@@ -199,14 +201,17 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
-  int n = 0;
+  char other[160];
+  int n = 0, asked = 0;
   if (!mma_plan(&p, j, why)) return 0;
   int64_t tiles = p.nbatch * p.padded / 16;
   for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
-      for (int stages = p.iterations > 1 ? 4 : 2; stages >= 2 && n < most; stages--) {
-        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_STAGES] = stages}};
-        if (stages - 1 > p.iterations && stages > 2) continue;
+      for (int way = 0; way < 6 && n < most; way++) {
+        int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;
+        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
+        if ((stages > 2 && stages - 1 > p.iterations) || (by && wn == 1) || (p.iterations == 1 && way > 1)) continue;
+        p.why = asked++ ? other : why; // the reason of the first that was asked
         if (mma_fit(&p, &k)) out[n++] = k;
       }
   return n;
@@ -222,7 +227,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "stages"},
+    .knob = {"wm", "wn", "by", "stages"},
     .arch = 80,
     .choices = choices,
     .cost = cost,

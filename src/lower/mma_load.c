@@ -29,8 +29,8 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   char outer[64], inner[64];
   snprintf(outer, sizeof outer, "@c / %lld", row), snprintf(inner, sizeof inner, "@c %% %lld", row);
   mma_walk_base(p, a, w, it, &at);
-  mma_walk_list(p, &t->out, a->stride, w, outer, &at);
-  mma_walk_list(p, &t->in, a->stride, w, inner, &at);
+  mma_walk_list(p, &t->out, a->stride, w, 1, outer, &at);
+  mma_walk_list(p, &t->in, a->stride, w, w, inner, &at);
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + p->threads - 1) / p->threads);
   text_line(k->t, "@c = j * %d + @tid", p->threads);
   if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", pieces);

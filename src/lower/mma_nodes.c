@@ -40,18 +40,29 @@ static struct mma_shape shape_in(struct mma_plan *p, int root)
   return s;
 }
 
+// Of an iterator, indices that are neither rows nor columns of the result: parts that are summed while they are loaded.
+bool mma_sums_parts(const struct mma_plan *p, const struct node *n)
+{
+  uint32_t gone = p->n->t[n->in[0]].has & ~p->n->t[n->out].has, columns = column_letters(p, n->in[0]);
+  return !computed(p, p->n->t[n->in[0]].root) && gone && !(gone & p->row_letters) && gone != columns;
+}
+
 // Over all columns, and never over rows.
 static bool reduce(struct mma_plan *p, const struct node *n)
 {
   int root = p->n->t[n->in[0]].root;
   uint32_t gone = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
-  struct mma_shape in = shape_in(p, root), *s = &p->shape[n->out];
+  struct mma_shape *s = &p->shape[n->out];
+  if (mma_sums_parts(p, n)) {
+    s->rows = (p->n->t[n->out].has & p->row_letters) != 0;
+    return take_cols(p, n->out, s);
+  }
+  struct mma_shape in = shape_in(p, root);
   if (!take_cols(p, root, &in)) return false;
   if (gone & p->row_letters) return mma_refuse(p, "%s sums over rows of products", op_rows[n->op].name);
   if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
   *s = (struct mma_shape){in.rows, gone ? -1 : in.cols};
   if (gone && !in.rows) return mma_refuse(p, "%s sums what has no rows", op_rows[n->op].name);
-  if (gone) p->cols[in.cols].whole = true;
   return true;
 }
 
@@ -63,6 +74,7 @@ static bool accumulate(struct mma_plan *p, const struct node *n)
     int f = p->n->t[n->in[1]].root;
     if (!computed(p, f) || p->shape[f].cols >= 0) return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
   }
+  if (flags & REDUCES && mma_sums_parts(p, n)) return mma_refuse(p, "%s of parts", op_rows[n->op].name);
   if (flags & REDUCES) return reduce(p, n);
   struct mma_shape s = shape_in(p, p->n->t[n->in[0]].root);
   for (int i = 0; i < n->nout; i++) p->shape[n->out + i] = s;
@@ -78,13 +90,14 @@ static bool product(struct mma_plan *p, int node)
   return p->shape[x->a].cols == x->sum_cols || mma_refuse(p, "a left operand has other columns than its product sums");
 }
 
-bool mma_shapes(struct mma_plan *p)
+bool mma_shapes(struct mma_plan *p, const bool *only)
 {
   const struct graph *b = p->n->block;
   for (int i = 0; i < b->ntensors; i++) p->shape[i].cols = -1;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     bool fine = true;
+    if (only ? !only[i] : p->section[i] == MMA_SIDE) continue;
     switch (op_rows[n->op].rule) {
     case RULE_IO: case RULE_CONST: case RULE_VIEW: break;
     case RULE_MAP: fine = map(p, n); break;
@@ -96,7 +109,7 @@ bool mma_shapes(struct mma_plan *p)
     }
     if (!fine) return false;
   }
-  for (int i = 0, s = 0; i < b->nnodes; i++)
+  for (int i = 0, s = 0; i < b->nnodes && !only; i++)
     if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root)) return mma_refuse(p, "saves what it loads");
   return true;
 }

@@ -24,6 +24,7 @@ static void turn(struct mma_product *x)
 static bool collect(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
+  if (p->n->joins) return mma_refuse(p, "an accumulator that joins the parts of the iterations");
   p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
   for (int i = 0; i < b->nnodes; i++) {
     p->product_of[i] = -1;
@@ -88,8 +89,9 @@ int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters)
     if (p->cols[i].has == letters) return i;
   if (p->ncols == MMA_LISTS) return -1;
   struct mma_cols *c = &p->cols[p->ncols];
+  *c = (struct mma_cols){.has = letters};
   push_letters(&c->list, &p->n->t[tensor], letters);
-  c->has = letters, c->size = mma_list_size(p->n, &c->list);
+  c->size = mma_list_size(p->n, &c->list);
   return p->ncols++;
 }
 
@@ -99,7 +101,7 @@ static bool product_columns(struct mma_plan *p)
     struct mma_product *x = &p->product[i];
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
-    p->cols[x->sum_cols].whole = true, p->cols[x->out_cols].product = true;
+    p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
     if (p->cols[x->sum_cols].size % 16) return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
     if (p->cols[x->out_cols].size % 8) return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }
@@ -168,15 +170,19 @@ static bool product_tiles(struct mma_plan *p)
     for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
     const struct mma_list *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
     bool summed_inside = false;
-    if (p->n->iter_of[x->b] < 0) return mma_refuse(p, "the right operand of a product is computed");
+    int b = x->b;
+    if (p->n->iter_of[b] < 0 && !mma_side_add(p, x->b, &b)) return false;
     if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
-    const struct access *a = &p->n->iter[p->n->iter_of[x->b]];
+    const struct access *a = &p->n->iter[p->n->iter_of[b]];
     int64_t elements = mma_elements(p, a->tensor);
     summed_inside = mma_width(p, a, sum, elements, 8) > mma_width(p, a, cols, elements, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
-    if (!add_tile(p, x->b, &right, summed_inside ? sum : cols, false)) return false;
+    if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
+    if (b != x->b) p->tile_of[x->b] = p->tile_of[b];
+    for (int k = 0; k < p->nsides; k++)
+      if (p->side[k].root == x->b) p->side[k].tile = p->tile_of[b];
   }
   return true;
 }
@@ -191,9 +197,9 @@ static void place_nodes(struct mma_plan *p)
   for (int i = b->nnodes - 1; i >= 0; i--) {
     const struct node *n = &b->nodes[i];
     bool inside = op_rows[n->op].rule == RULE_ACCUM;
-    if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
+    if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
     enum phase phase = n->nout ? b->tensors[n->out].phase : AFTER;
-    if (n->op == OP_SAVE) p->section[i] = MMA_POST;
+    if (n->op == OP_SAVE || (phase == AFTER && !inside)) p->section[i] = MMA_POST;
     else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN) p->section[i] = MMA_LOOP;
     else if (phase == FIXED && within[n->out]) p->section[i] = MMA_PRE;
     else p->section[i] = MMA_POST;
@@ -228,6 +234,8 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true))) return mma_refuse(p, "products have no rows in common"), 0;
   list_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
+  for (int i = 0; i < p->nsides; i++)
+    if (!mma_side_plan(p, &p->side[i])) return 0;
   place_nodes(p), join_accumulators(p);
-  return mma_shapes(p);
+  return mma_shapes(p, NULL);
 }

@@ -9,7 +9,7 @@ static const char *store_address(struct mma_kernel *k, const struct access *a, s
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }
@@ -33,7 +33,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   struct str c = {0};
-  bool split = s.cols >= 0 && p->cols[s.cols].nt * 8 < p->cols[s.cols].size;
+  bool split = s.cols >= 0 && p->cols[s.cols].split;
   if (!split && p->wn > 1) str_add(&c, "%s@wn == 0", c.n ? " && " : "");
   if (!s.rows && p->wm > 1) str_add(&c, "%s@wm == 0", c.n ? " && " : "");
   if (s.cols < 0) str_add(&c, "%s@lane %% 4 == 0", c.n ? " && " : "");

@@ -57,14 +57,14 @@ void mma_rows_close(struct mma_kernel *k, bool rows)
 
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out)
 {
-  if (p->nbatch > 1) mma_walk_list(p, &p->batch, stride, unit, "@b", out);
-  mma_walk_list(p, &p->rows, stride, unit, "@r", out);
+  if (p->nbatch > 1) mma_walk_list(p, &p->batch, stride, unit, 1, "@b", out);
+  mma_walk_list(p, &p->rows, stride, unit, 1, "@r", out);
 }
 
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 {
   const struct mma_cols *c = &p->cols[cols];
-  if (c->nt * 8 < c->size) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
+  if (c->split) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
   return arena_printf(p->job->mem, "n * %d + @lane %% 4 * %d", 8 / unit, 2 / unit);
 }
 
@@ -74,10 +74,16 @@ static const char *address(struct mma_kernel *k, const struct access *a, struct 
 {
   struct str at = {0};
   mma_walk_base(k->p, a, unit, mma_it(k), &at);
+  if (k->parts) {
+    struct mma_list l = {0};
+    for (int i = 0; i < k->p->n->nletters; i++)
+      if (k->parts >> i & 1) l.letter[l.n++] = (int8_t)i;
+    mma_walk_list(k->p, &l, a->stride, unit, 1, "p", &at);
+  }
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }
@@ -123,6 +129,24 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
   return to;
 }
 
+const char *mma_load_parts(struct mma_kernel *k, int node)
+{
+  const struct mma_plan *p = k->p;
+  const struct node *n = &p->n->block->nodes[node];
+  const struct access *a = &p->n->iter[p->n->iter_of[p->n->t[n->in[0]].root]];
+  struct mma_shape s = p->shape[n->out];
+  const char *out = mma_declare(k, s, "fp32"), *one;
+  k->parts = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
+  int64_t parts = norm_extent(p->n, k->parts);
+  text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, n->op == OP_MAX ? "-inf" : "0.0");
+  text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
+  one = from_memory(k, a, s);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out, one);
+  text_close(k->t);
+  k->parts = 0;
+  return out;
+}
+
 static const char *from_left(struct mma_kernel *k, int tensor, struct mma_shape s)
 {
   const char *left = mma_left(k, tensor, s.cols), *to = mma_declare(k, s, "fp32");
@@ -150,6 +174,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];
+  if (p->source && p->source->tensor == tensor) return k->have[tensor] = want, k->reg[tensor] = mma_side_value(k, want);
   if (p->tile_of[tensor] >= 0 && is_left(p, tensor, want.cols))
     want.rows = true, k->reg[tensor] = from_left(k, tensor, want);
   else

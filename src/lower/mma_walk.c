@@ -45,16 +45,13 @@ void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out)
   }
 }
 
-void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, const char *index,
-                   struct str *out)
+void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
+                   const char *index, struct str *out)
 {
   struct mma_walk w = {0};
   for (int i = 0; i < l->n; i++) {
-    int letter = l->letter[i];
-    bool fastest = i == l->n - 1;
-    int64_t step = stride[letter];
-    if (unit > 1 && fastest && step == 1) mma_walk_add(&w, p->n->extent[letter] / unit, 1);
-    else mma_walk_add(&w, p->n->extent[letter], step / unit);
+    int letter = l->letter[i], by = i == l->n - 1 ? index_unit : 1;
+    mma_walk_add(&w, p->n->extent[letter] / by, stride[letter] * by / unit);
   }
   mma_walk_text(&w, index, out);
 }

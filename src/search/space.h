@@ -377,6 +377,7 @@ struct term {       // what some work adds to a kernel under some sizes
   double ring;      // of GPUs: bytes of shared memory that each iteration loads
   double registers; // bytes of tiles in registers
   double steps;     // seconds that a block waits for its own results: barriers, products in a row
+  double once;      // of compute and streams what is outside of the loop
 };
 struct cost_rules { // of a kind of target
   struct term (*term)(const struct model *m, const struct work *w, const struct sizes *z);

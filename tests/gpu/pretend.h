@@ -15,6 +15,7 @@ struct pretend {
 extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close
 struct stage *pretend_stage(void);
+// arg: NULL, or an atomic_int that counts the calls.
 int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
                     struct err *e);
 extern const struct gpu_compiler pretend_compiler;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct fixture {
   struct graph *g;
   struct gpu_race_opts o;
   struct gpu_compiler compiler;
-  int compiled;
+  atomic_int compiled;
   const struct device_program *p[MOST];
   struct gpu_race r;
 };

@@ -1,5 +1,6 @@
 // Candidates in a worker: what their runs on poisoned memory show, and that one that breaks, ends or hangs the worker costs
 // itself only. The worker process is this executable with a device that is none.
+#include "folder.h"
 #include "pretend.h"
 
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N = 1000 };
 
@@ -223,15 +225,80 @@ static void what_is_no_worker_is_told(void **state)
   }
 }
 
+// What is given, then what the environment names, then what is in PATH (this executable has no `mica` beside it).
+static void workers_are_found(void **state)
+{
+  (void)state;
+  char *path = strdup(getenv("PATH") ? getenv("PATH") : ""), out[512], why[200], link[300];
+  snprintf(link, sizeof link, "%s/mica", folder);
+  assert_int_equal(symlink("/bin/true", link), 0);
+  unsetenv("MICA_WORKER");
+  setenv("PATH", "/nowhere", 1);
+  assert_false(worker_find(NULL, out, why));
+  assert_non_null(strstr(why, "MICA_WORKER"));
+  struct str both = {0};
+  str_add(&both, "/nowhere:%s", folder);
+  setenv("PATH", str_text(&both), 1);
+  assert_true(worker_find(NULL, out, why));
+  assert_string_equal(out, link);
+  setenv("MICA_WORKER", "/bin/sh", 1);
+  assert_true(worker_find(NULL, out, why));
+  assert_string_equal(out, "/bin/sh");
+  assert_true(worker_find("/bin/true", out, why));
+  assert_string_equal(out, "/bin/true");
+  setenv("MICA_WORKER", "/nowhere/mica", 1);
+  assert_false(worker_find(NULL, out, why));
+  unsetenv("MICA_WORKER");
+  setenv("PATH", path, 1);
+  str_free(&both);
+  free(path);
+}
+
+// Without a device every request says so, and none waits for another answer. (Of a device that does not exist there is none
+// on any machine.)
+static void no_device_is_told_again(void **state)
+{
+  (void)state;
+  setenv("PRETEND_NONE", "1", 1);
+  struct gpu_worker *w;
+  struct err e = {0};
+  const struct gpu_worker_opts o = {.path = "/proc/self/exe", .device = 1000};
+  assert_int_equal(gpu_worker_open(&o, &w, &e), OK);
+  for (int i = 0; i < 3; i++) {
+    struct gpu_worker_facts facts;
+    e = (struct err){0};
+    assert_int_equal(gpu_worker_facts(w, &facts, &e), ENV);
+    assert_int_equal(e.id, ERR_GPU);
+    assert_false(facts.inside);
+  }
+  gpu_worker_close(w);
+  unsetenv("PRETEND_NONE");
+}
+
+// Without an executable the requests are served here, and that is said.
+static void the_library_serves_itself(void **state)
+{
+  (void)state;
+  struct err e = {0};
+  struct gpu_worker *w;
+  const struct gpu_worker_opts o = {.path = "/nowhere/mica"};
+  assert_int_equal(gpu_worker_open(&o, &w, &e), OK);
+  assert_non_null(strstr(gpu_worker_warning(w), "/nowhere/mica cannot be executed"));
+  gpu_worker_close(w);
+}
+
 int main(int argc, char **argv)
 {
-  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
+  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(getenv("PRETEND_NONE") ? stage_new() : pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {cmocka_unit_test(runs_tell_what_is_wrong),
                                      cmocka_unit_test(a_process_tells_the_same),
                                      cmocka_unit_test(what_breaks_costs_itself_only),
                                      cmocka_unit_test(a_culprit_is_found),
                                      cmocka_unit_test(workspaces_hold_what_is_between),
                                      cmocka_unit_test(sets_are_more_than_the_cache),
-                                     cmocka_unit_test(what_is_no_worker_is_told)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+                                     cmocka_unit_test(what_is_no_worker_is_told),
+                                     cmocka_unit_test(workers_are_found),
+                                     cmocka_unit_test(no_device_is_told_again),
+                                     cmocka_unit_test(the_library_serves_itself)};
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
