@@ -131,28 +131,29 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
 }
 
-// Bytes by the memory's rate, if enough are in flight. Blocks that run together have as much of the memory as they have in
-// flight, however they lie on the multiprocessors, up to what one multiprocessor can draw; blocks that come later begin
-// while others end.
+// The memory's bytes by its rate, if enough are in flight: blocks that run together share it, however they lie on the
+// multiprocessors. What a multiprocessor takes in, from memory or the L2 cache, by what it can draw. Blocks that come later
+// begin while others end.
 double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
   const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
-  double weights = 0, flight = 0, again = 2.0 * (double)(p->rows.size * p->k.size / s->split);
+  double wide = 0, each = 2.0 * (double)(p->rows.size * p->k.size / s->split), once = each * s->split, flight = 0; // bytes
   for (int i = 0; i < p->nproducts; i++) {
     double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    *(p->product[i].wide ? &weights : &again) += bytes;
+    if (p->product[i].wide) wide += bytes;
+    else once += bytes * s->split;
+    each += bytes;
     flight += 2.0 * (s->depth - 0.4) * s->take[i].width * s->kv * 4 * s->warps;
   }
   int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
   int64_t fit = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
   fit = MAX(1, MIN(fit, 2048 / s->threads));
   int64_t together = MIN(blocks, fit * gpu->processors), most = (together + gpu->processors - 1) / gpu->processors;
-  double rate = MIN(gpu->bandwidth, (double)together * flight / loaded);
-  rate = MIN(rate, draws * gpu->bandwidth / gpu->processors * (double)together / (double)most);
-  double waves = (double)blocks / (double)together;
-  double steps = (double)s->rounds * ceil(waves) * 0.03e-6; // what a warp does between its loads
-  double reduce = 0.6e-6 + 0.02e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
-  double cluster = s->split > 1 ? 0.6e-6 + 0.05e-6 * s->split : 0, second = p->nseconds ? 0.5e-6 : 0;
-  return gpu->launch + 1e-6 + (double)blocks * (weights / rate + 0.5 * again / gpu->l2_bandwidth) + steps + reduce + cluster + second + 0.5e-6 * (ceil(waves) - 1);
+  double memory = ((double)blocks * wide + once) / MIN(gpu->bandwidth, (double)together * flight / loaded);
+  double draw = MIN(draws * gpu->bandwidth / gpu->processors, (double)most * flight / loaded);
+  double waves = (double)blocks / (double)together, drawn = waves * (double)most * each / draw;
+  double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
+  double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
+  return gpu->launch + MAX(memory, drawn) + reduce + cluster + second + 0.3e-6 * (ceil(waves) - 1);
 }
