@@ -5,7 +5,7 @@
 #include "cprint/cprint.h"
 #include "cuda/cu_print.h"
 
-extern const char cprint_prelude_text[]; // prelude.h
+extern const char cprint_prelude_text[], cprint_warp_text[]; // prelude.h, prelude_warp.h
 
 enum by { BY_LANE, BY_WARP, BY_BLOCK };             // who does it; reach; where the printer stands
 enum varies { V_BLOCK, V_WARP, V_LANE };            // nothing differs in a block; warps do; lanes do
