@@ -70,7 +70,7 @@ const struct how *cp_how(enum sem sem);
 enum by cp_reach(struct cprint *c, int stmt);          // one statement with its bodies
 int cp_refuse(struct cprint *c);                       // what can not be printed at all
 bool cp_vector(struct cprint *c, const struct tile_atom *a); // registers only, at places that are the same for all lanes
-bool cp_private(struct cprint *c, int from, int to);   // do the registers of these statements live in them alone?
+bool cp_private(struct cprint *c, int from, int to);   // do the registers and values of these statements live in them alone?
 bool cp_used_later(struct cprint *c, int stmt, int buf); // in what follows stmt in its block
 
 // ---- cp_flow.c ----
