@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu tsan mpi bench install format clean
+.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race tsan mpi bench install format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -48,6 +48,10 @@ check-gpu: tile_gpu
 
 tile_gpu: build/build.ninja
 	@cmake --build build -j $(JOBS) --target tile_gpu
+
+# Kernel graphs of a program raced on this machine's GPU: docs/gpu.md.
+gpu_race: build/build.ninja
+	@cmake --build build -j $(JOBS) --target gpu_race
 
 # The thread sanitizer on what runs threads: the pool and the search.
 tsan: setup

@@ -11,6 +11,7 @@
 //   crew.c      processes that share a search (MPI)
 //   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
+//   lower_check.c `mica lower --check`
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -34,10 +35,10 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against;
+  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile;
 };
 
 struct cmd {
@@ -122,6 +123,13 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
 // tile_cpu.c: --cpu; `host`: its results, by buffer
 int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
 int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
+
+// ---- cmd_lower.c, lower_check.c: kernel graphs as kernels for GPUs ----
+struct lower_plan;
+struct choice;
+bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // by --kernel
+// Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
+int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);

@@ -1,8 +1,10 @@
 // mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
 #include "cli/cli.h"
 #include "front/parse.h"
+#include "gpu/gpu.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 // The only mutable global: signals have nowhere else to put what they say.
@@ -59,6 +61,7 @@ static int dispatch(struct cli *c, int argc, char **argv)
   const char *name = argc > 1 ? argv[1] : "help";
   if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
   if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
+  if (argc == 3 && !strcmp(name, "gpu-worker")) return gpu_worker_main(atoi(argv[2])); // started by gpu/worker.c alone
   c->cmd = cmd_find(name);
   if (!c->cmd) return unknown_command(c, name);
   for (int i = 2; i < argc; i++)

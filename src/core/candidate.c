@@ -8,6 +8,7 @@
 
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
 enum { MOST_OF_A_STRUCTURE = 3 };
+enum { ON_A_GPU = 3 }; // there, a candidate takes less time
 static const double FAR = 3; // what the model says costs more than this many times the best is not tried
 
 static int of_structure(const struct contest *c, int structure)
@@ -61,15 +62,21 @@ static void add(struct contest *c, const struct found *f)
                                            .note = ""};
 }
 
-// Makes a found graph complete: softmax without overflow, thread graphs.
-static void complete(struct job *j, const struct contest *in, struct candidate *c)
+// The tensors of a GPU's kernels are in registers as it is.
+static int with_threads(const struct job *j, struct graph *g, struct graph **out, struct err *e)
+{
+  if (j->target.kind == TARGET_GPU) return *out = g, OK;
+  return thread_graphs(j->mem, g, out, e);
+}
+
+void candidate_complete(struct job *j, const struct contest *in, struct candidate *c)
 {
   struct graph *stable, *whole;
   struct err e = {0};
   char note[256] = "";
   bool changed;
   if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK ||
-      thread_graphs(j->mem, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
+      with_threads(j, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
     c->dropped = arena_strdup(j->mem, e.text);
     return;
   }
@@ -85,7 +92,8 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
                     struct err *e)
 {
   (void)e;
-  int most = j->opts->measure, extra = kept ? kept->n : 0;
+  bool gpu = j->target.kind == TARGET_GPU;
+  int most = j->opts->measure * (gpu ? ON_A_GPU : 1), extra = kept ? kept->n : 0;
   struct candidate base = c->cand[0];
   c->cand = NEWS(j->mem, struct candidate, 1 + most + extra);
   c->cand[0] = base, c->ncand = 1;
@@ -152,7 +160,7 @@ void candidates_build(struct job *j, struct contest *c, int part, int from)
   struct building b = {j, c, NEWS(j->mem, struct err, n), from};
   job_progress(j, from ? "tune" : "compile", part, 0, &c->stats, 1e6 * c->cand[c->best].timing.median);
   for (int i = from; i < c->ncand; i++)
-    if (!c->cand[i].g) complete(j, c, &c->cand[i]);
+    if (!c->cand[i].g) candidate_complete(j, c, &c->cand[i]);
   pool_run(j->threads, n, build_one, &b);
   for (int i = 0; i < n; i++)
     if (b.errs[i].status != OK) c->cand[from + i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);

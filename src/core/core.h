@@ -16,6 +16,10 @@
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
+//   device.c       candidates as kernels for GPUs
+//   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
+//   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_gpu.c     candidates on a GPU
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
@@ -25,10 +29,12 @@
 //   layout.c       layouts in include/mica.h and `mica layout` (layout.h)
 //   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h)
 //   against.c      a tile kernel's results against a program in float64 (against.h)
+//   device_host.c  kernels for GPUs of a kernel graph in this machine's memory (device_host.h)
 //   api.c          the rest of include/mica.h; context.h has what a context holds
 #ifndef MICA_CORE_H
 #define MICA_CORE_H
 
+#include "core/device_proof.h"
 #include "lax/lax.h"
 #include "mica.h"
 #include "rt/rt.h"
@@ -62,6 +68,16 @@ struct candidate {
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   const char *dropped;       // why it is out of the race, or NULL
   const char *note;          // of plan_stable, or ""
+  struct lowered *lowered;     // what it is on a GPU; NULL for other targets, and where it cannot be lowered
+};
+
+struct lowered { // kernels for a GPU
+  struct lower_plan plan;
+  struct choice *pick;       // by unit of the plan
+  struct device_program program;
+  struct device_proof proof;
+  int *registers, *spilled;  // by launch, of the compiler; -1: not told
+  const char *compiled;      // "NVRTC 13.0", or why not
 };
 
 struct keeper {              // of what a search that is under way has finished
@@ -94,6 +110,8 @@ struct job {
   const struct graph *program, *plain, *stable;
   struct target target;      // with typical rates, so that candidates are ranked alike on every run
   struct target host;        // with measured ones, for the report
+  struct gpu_limits gpu;     // of GPU targets
+  const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels
@@ -148,6 +166,7 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
                     struct err *e);
 void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
+void candidate_complete(struct job *j, const struct contest *in, struct candidate *c); // softmax without overflow, thread graphs
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
 int candidate_base(struct job *j, struct contest *c, struct err *e);
@@ -160,6 +179,23 @@ bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if
 int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e);
 // One call tells that k is far slower than `best`, or cannot run: it is dropped.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);
+
+// ---- device.c: candidates on GPUs ----
+// Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
+int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
+                struct lowered **out, struct err *e);
+void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
+void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
+json_t *lowered_json(const struct job *j, const struct lowered *d);
+
+// ---- race_device.c: candidates on GPUs, ranked by the model ----
+int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_device_whole(struct job *j, struct err *e);
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
+
+// ---- race_gpu.c: candidates on this machine's GPU ----
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_gpu_whole(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);

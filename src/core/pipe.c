@@ -21,6 +21,15 @@ static int search_part(struct job *j, struct contest *c, struct search_result *r
   return status;
 }
 
+static const struct engine { // how candidates become code and are compared
+  void (*build)(struct job *j, struct contest *c, int part, int from);
+  int (*race_part)(struct job *j, struct contest *c, int part, struct err *e);
+  int (*race_whole)(struct job *j, struct err *e);
+} engines[TARGET_KINDS] = {
+    [TARGET_CPU] = {candidates_build, race_part, race_whole},
+    [TARGET_GPU] = {devices_build, race_device_part, race_device_whole},
+};
+
 static int optimize_part(struct job *j, int i, struct err *e)
 {
   struct contest *c = &j->contests[j->part = i];
@@ -36,8 +45,8 @@ static int optimize_part(struct job *j, int i, struct err *e)
   TRY(candidates_pick(j, c, &r, ended ? NULL : &kept, e));
   if (c->searched) part_remember(j, c);
   if (c->searched && c->ended) keeper_drop(&c->keeper);
-  candidates_build(j, c, i, 0);
-  TRY(race_part(j, c, i, e));
+  engines[j->target.kind].build(j, c, i, 0);
+  TRY(engines[j->target.kind].race_part(j, c, i, e));
   if (c->best) part_remember(j, c);
   return OK;
 }
@@ -104,9 +113,10 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   if (*recalled) return OK;
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
-  if (j->stopped && !(j->single && j->contests[0].cand[0].measured)) return stopped_early(j, e);
+  bool something = j->single && (j->contests[0].cand[0].measured || j->contests[0].cand[0].lowered);
+  if (j->stopped && !something) return stopped_early(j, e);
   TRY(join(j, e));                                                    // one kernel graph again
-  TRY(race_whole(j, e));                                              // the figures of the report, in one run
+  TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
   if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));

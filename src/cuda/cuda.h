@@ -20,6 +20,7 @@
 //   bind.c       a tile kernel with sizes and buffers -> a launch
 //   exec.c       run once; results compared
 //   time.c       run often; what a launch takes
+//   cublaslt.c   products of matrices by the vendor's library
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
@@ -60,6 +61,7 @@ struct gpu_facts {
   char name[128];
   int arch, processors; // 90; multiprocessors
   int64_t l2, shared;   // bytes of the L2 cache, of shared memory a block may have
+  int driver;           // the CUDA version that the driver implements: 13000 is 13.0
 };
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
@@ -69,6 +71,8 @@ void gpu_free(struct gpu *g, gpu_address a);
 int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, struct err *e);
 int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err *e); // waits for what came before
 int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e);
+int gpu_copy(struct gpu *g, gpu_address to, gpu_address from, size_t bytes, struct err *e); // on the device
+int gpu_memory(struct gpu *g, size_t *bytes, struct err *e);                               // that can still be taken
 int gpu_wait(struct gpu *g, struct err *e); // also reports what went wrong in kernels launched before
 
 // ---- launch.c
@@ -103,6 +107,11 @@ void gpu_graph_close(struct gpu_graph *r);
 int gpu_replay(struct gpu *g, const struct gpu_graph *r, struct err *e);
 // Seconds of one replay by the device's clock.
 int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct err *e);
+// Seconds of a replay of each of n graphs, one after the other. The first is replayed once before, uncounted, and nothing is
+// waited for in between, so that the device always has work and no time of the host's is counted. `flush`: so many bytes
+// there are written before each; 0: nothing.
+int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds,
+              struct err *e);
 
 struct gpu_map { // CUtensorMap, opaque
   _Alignas(128) uint64_t word[16];
@@ -172,5 +181,32 @@ int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, co
 // A row of CSV without the end of its line, and what is in its columns. `flops` of a launch; 0: not known.
 extern const char cuda_time_columns[];
 void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time *t, double flops, struct str *out);
+
+// ---- cublaslt.c
+// ----------------------------------------------------------------------------------------------------------
+
+struct blas;
+struct blas_product { // D = A B, batched; elements at batch, row and column are strides[.][0..2] apart
+  enum tile_type type[3]; // of a, b, d
+  int64_t batch, m, n, k;
+  int64_t stride[3][3];
+};
+struct blas_algorithm { // how to do it, as the library describes it; the same bytes mean the same in the same version
+  uint64_t words[8];
+  size_t workspace; // bytes that it needs
+};
+struct blas_plan; // a product with what the library wants to know about it
+int blas_open(struct gpu *g, struct blas **out, struct err *e); // ENV where the library is missing
+void blas_close(struct blas *b);
+int blas_version(const struct blas *b); // 130002 is 13.0.2
+// TARGET where the library does not take such strides or types.
+int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **out, struct err *e);
+void blas_plan_close(struct blas_plan *p);
+// Algorithms that the library thinks good with so much workspace, best first; at least one, at most `most`.
+int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n,
+                    struct err *e);
+// In the stream of the device; `workspace` has what the algorithm needs.
+int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, gpu_address a, gpu_address b, gpu_address d,
+             gpu_address workspace, struct err *e);
 
 #endif

@@ -61,6 +61,7 @@ static int read_facts(struct gpu *g, struct err *e)
     if (gpu_check(g, g->device_attribute(wanted[i].to, wanted[i].id, g->device), e, "asking about the device"))
       return e->status;
   f->arch = 10 * major + minor, f->l2 = l2, f->shared = shared;
+  if (gpu_check(g, g->version(&f->driver), e, "asking for the driver's version")) return e->status;
   return gpu_check(g, g->device_name(f->name, (int)sizeof f->name, g->device), e, "asking for the device's name");
 }
 
@@ -120,6 +121,13 @@ void gpu_free(struct gpu *g, gpu_address a)
   if (a) g->release(a);
 }
 
+int gpu_memory(struct gpu *g, size_t *bytes, struct err *e)
+{
+  size_t all;
+  *bytes = 0;
+  return gpu_check(g, g->memory(bytes, &all), e, "asking how much device memory is left");
+}
+
 int gpu_wait(struct gpu *g, struct err *e) { return gpu_check(g, g->stream_wait(g->stream), e, "running on the GPU"); }
 
 int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, struct err *e)
@@ -140,4 +148,10 @@ int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct e
 {
   if (!bytes) return OK;
   return gpu_check(g, g->fill(to, byte, bytes, g->stream), e, "filling %zu bytes on the GPU", bytes);
+}
+
+int gpu_copy(struct gpu *g, gpu_address to, gpu_address from, size_t bytes, struct err *e)
+{
+  if (!bytes) return OK;
+  return gpu_check(g, g->copy(to, from, bytes, g->stream), e, "copying %zu bytes on the GPU", bytes);
 }

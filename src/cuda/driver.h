@@ -58,6 +58,9 @@ enum {
   FUNCTION(release, "cuMemFree_v2", (gpu_address a))                                                                   \
   FUNCTION(write, "cuMemcpyHtoDAsync_v2", (gpu_address to, const void *from, size_t bytes, cu_stream s))               \
   FUNCTION(read, "cuMemcpyDtoHAsync_v2", (void *to, gpu_address from, size_t bytes, cu_stream s))                      \
+  FUNCTION(copy, "cuMemcpyDtoDAsync_v2", (gpu_address to, gpu_address from, size_t bytes, cu_stream s))                 \
+  FUNCTION(memory, "cuMemGetInfo_v2", (size_t * free, size_t * all))                                                   \
+  FUNCTION(version, "cuDriverGetVersion", (int *version))                                                              \
   FUNCTION(fill, "cuMemsetD8Async", (gpu_address to, unsigned char byte, size_t bytes, cu_stream s))                   \
   FUNCTION(stream_create, "cuStreamCreate", (cu_stream * s, unsigned flags))                                           \
   FUNCTION(stream_destroy, "cuStreamDestroy_v2", (cu_stream s))                                                        \

@@ -155,6 +155,38 @@ int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct e
   return OK;
 }
 
+static int queue_replays(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, cu_event *at,
+                         struct err *e)
+{
+  if (n && gpu_replay(g, r[0], e)) return e->status;
+  for (int i = 0; i < n; i++) {
+    for (int k = 0; k < 2; k++)
+      if (gpu_check(g, g->event_create(&at[2 * i + k], 0), e, "making an event")) return e->status;
+    if (gpu_fill(g, flush, 0, bytes, e)) return e->status;
+    if (gpu_check(g, g->event_record(at[2 * i], g->stream), e, "timing")) return e->status;
+    if (gpu_replay(g, r[i], e)) return e->status;
+    if (gpu_check(g, g->event_record(at[2 * i + 1], g->stream), e, "timing")) return e->status;
+  }
+  return gpu_wait(g, e);
+}
+
+int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds,
+              struct err *e)
+{
+  cu_event *at = calloc(2 * (size_t)n + 1, sizeof *at);
+  CHECK(at);
+  int status = queue_replays(g, n, r, flush, bytes, at, e);
+  for (int i = 0; i < n && status == OK; i++) {
+    float ms = 0;
+    status = gpu_check(g, g->event_elapsed(&ms, at[2 * i], at[2 * i + 1]), e, "timing");
+    seconds[i] = 1e-3 * ms;
+  }
+  for (int i = 0; i < 2 * n; i++)
+    if (at[i]) g->event_destroy(at[i]);
+  free(at);
+  return status;
+}
+
 static int map_type(enum tile_type t) // CUtensorMapDataType, -1: none
 {
   static const int types[TT_COUNT] = {[TT_F16] = 6, [TT_BF16] = 9, [TT_F32] = 7, [TT_F64] = 8,

@@ -20,8 +20,11 @@
 //   wrap.c       library operators as block graphs
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
+//   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
-//   program.c    a whole kernel graph: launches, arguments, the workspace between them
+//   product.c    products by the vendor's library
+//   program.c    a whole kernel graph: launches and their arguments
+//   workspace.c  room for what launches leave to later ones
 //   rows.c       scheme: rows in registers, no products
 //   mma*.c       scheme: products by mma.sync, chained in registers
 //   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
@@ -31,6 +34,7 @@
 
 #include "cuda/cuda.h"
 #include "ir/ir.h"
+#include "target/target.h"
 #include "tile/tile.h"
 
 // ---- norm.c ----------------------------------------------------------------------------------------
@@ -64,6 +68,10 @@ struct norm {
   struct access *iter, *save; // in the order of the block graph
   int *iter_of;           // by tensor of block: index into iter of an iterator's tile, else -1
   int *uses;              // by tensor of block: nodes that read it or a view of it, views not counted
+  // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
+  // sum step[k][l] l along axis k. Only schemes that say so take them.
+  bool joins;
+  int64_t step[MAX_LOOPS][MAX_LETTERS];
 };
 // NO with the reason in why where the block graph has no normal form (concatenations; views that cut what a grid or loop axis runs over).
 int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
@@ -96,6 +104,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
 };
+struct gpu_limits gpu_limits(const struct target *t); // limits.c
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -117,23 +126,25 @@ struct scheme {
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail
+  bool joins;              // takes accumulators that join the parts of the iterations
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
   double (*cost)(const struct lower_job *j, const struct knobs *k); // seconds, modelled
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
 };
-extern const struct scheme schemes[];
 int scheme_count(void);
+const struct scheme *scheme_at(int i);
 
 struct choice {
   int scheme;
   struct knobs k;
   double cost;
 };
-// Over all schemes, cheapest first. 0: none takes it; why has the reason of the one that came closest.
-int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[160]);
-void scheme_text(const struct choice *c, struct str *out); // "mma warps=4x1 stages=3"
+// Over all schemes, cheapest first. 0: none takes it; why has the reason of each.
+int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
+bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
 // ---- program.c -------------------------------------------------------------------------------------
 
@@ -145,6 +156,7 @@ struct place {
 };
 struct launch_arg {
   struct place at;
+  int tensor;     // of the kernel graph, views resolved; or ARG_COUNTERS
   enum tile_type type;
   int64_t elements;
   bool written;
@@ -176,13 +188,48 @@ struct device_program {
   int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
   double cost;            // modelled seconds of all launches
 };
-// Choices of knobs for one node: the k-th best of each kernel where variant[node] is k (0 where variant is NULL). Kernels
-// whose second is a tail become one launch where `tails`.
-struct lower_opts {
-  const int *variant; // by node of g
-  bool tails, dependent;
+// What becomes one launch, and how it may.
+struct lower_unit {
+  const char *name;
+  int first, last;      // nodes of the kernel graph; last differs where there is a tail
+  bool product;
+  struct launch_product mul;
+  struct norm n, tail;  // of what is no product; the tail where last differs
+  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why
+  struct choice *choice;
+  const char *why;
 };
+struct lower_plan {
+  const struct graph *g; // library operators wrapped
+  const enum dtype *store;
+  const struct gpu_limits *gpu;
+  bool dependent, tails;
+  int nunits;
+  struct lower_unit *unit;
+};
+struct lower_opts {
+  const int *variant; // by unit: its k-th best choice; NULL: the best of each
+  bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
+  bool dependent;     // kernels are launched before the one ahead has ended
+};
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *out, struct err *e);
+// Of a graph that is wrapped already, with these types between its kernels.
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                  const struct lower_opts *o, struct lower_plan *out, struct err *e);
+// pick: by unit; what it says for products is not looked at.
+int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct device_program *out, struct err *e);
+
+// ---- workspace.c -----------------------------------------------------------------------------------
+
+// Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
+int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
+
+// ---- product.c -------------------------------------------------------------------------------------
+
+// The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
+bool product_of(const struct graph *kernels, int node, struct launch_product *out, int root[3]);
 
 #endif

@@ -6,6 +6,9 @@
 //   sweep.c        drops what a rewrite left unused
 //   resize.c       other sizes for a kernel of a finished graph
 //   memory.c       offsets of a block graph's tiles in scratch
+//   pack.c         pieces of memory with lives, as tight as may be
+//   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c has what operators ask
+//   choose.c       the exact 0-1 optimization under it (choose.h)
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H
 
@@ -28,4 +31,17 @@ int plan_resize(struct arena *mem, const struct graph *g, int node, const struct
 // Those and constants get -1; a reshape shares the room of what it reshapes. *total is the scratch of one thread.
 // elem: bytes of a tile element (4). The best total there is up to 8 tensors, close to it beyond.
 int plan_scratch(struct arena *mem, const struct graph *block, int elem, const bool *skip, int64_t *offset, int64_t *total);
+
+// A piece of memory that is in use at the times from .. to. Offsets are chosen so that pieces whose times meet are disjoint, and
+// the total is returned; bytes are multiples of what offsets must be multiples of.
+struct plan_piece {
+  int64_t bytes;
+  int from, to;
+  int64_t offset;
+};
+// Greedy, the largest piece first: into the lowest gap, the smallest that is large enough, the highest. In random orders into the
+// lowest gap, the best of 64. FIT_EXACT tries all orders, for few pieces.
+enum plan_fit { FIT_FIRST, FIT_BEST, FIT_LAST, FIT_RANDOM, FIT_EXACT };
+int64_t plan_pack_by(struct arena *mem, enum plan_fit how, int n, struct plan_piece *p);
+int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p); // the best of all; exact up to 8 pieces
 #endif

@@ -13,7 +13,9 @@ static const double tolerances[DTYPES] = {[F16] = 5e-3, [BF16] = 4e-2, [F32] = 1
 
 // ---- inputs as the device has them ----
 
-static double read_one(enum dtype t, const void *p, int64_t i)
+double numeric_tolerance(enum dtype t) { return tolerances[t]; }
+
+double numeric_read(enum dtype t, const void *p, int64_t i)
 {
   float f;
   if (t == F32) return ((const float *)p)[i];
@@ -31,7 +33,7 @@ struct device_inputs {
 static void read_inputs(const void *arg, int input, int64_t from, int64_t to, double *out)
 {
   const struct device_inputs *d = arg;
-  for (int64_t i = from; i < to; i++) out[i - from] = read_one(d->g->tensors[d->ins[input]].dtype, d->b->in[input], i);
+  for (int64_t i = from; i < to; i++) out[i - from] = numeric_read(d->g->tensors[d->ins[input]].dtype, d->b->in[input], i);
 }
 
 // ---- one comparison ----
@@ -41,7 +43,7 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
     for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) {
-      float f = (float)read_one(t->dtype, b->in[i], k) * scale;
+      float f = (float)numeric_read(t->dtype, b->in[i], k) * scale;
       if (t->dtype == F32) ((float *)b->in[i])[k] = f;
       else if (t->dtype == F16) ((uint16_t *)b->in[i])[k] = m_f32_to_f16(f);
       else m_store_bf16((uint16_t *)b->in[i] + k, &f, 1);
@@ -54,7 +56,7 @@ static int compare(const struct tensor *t, const double *ref, const void *out, i
   double diff = 0, norm = 0, largest = dtype_largest(t->dtype);
   int64_t n = shape_size(&t->shape);
   for (int64_t i = 0; i < n; i++) {
-    double y = read_one(t->dtype, out, i);
+    double y = numeric_read(t->dtype, out, i);
     if (!isfinite(y) && fabs(ref[i]) <= largest)
       return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)i, y,
                      ref[i]);
@@ -80,28 +82,34 @@ static int call_and_compare(struct module *m, const struct reference64 *r, struc
   return s;
 }
 
-static int check_once(struct module *m, const struct graph *g, uint64_t seed, double *rel, struct err *e)
+int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
 {
-  struct buffers *b;
-  int s = buffers_open(g, seed, &b, e);
-  if (s) return s;
-  struct reference64 r = {0};
-  int *ins = calloc((size_t)b->nin + 1, sizeof *ins);
+  int *ins = calloc((size_t)b->nin + 1, sizeof *ins), s = OK;
   CHECK(ins);
   graph_inputs(g, ins);
   struct device_inputs inputs = {g, ins, b};
   struct reference64_from from = {read_inputs, &inputs, true};
   for (int shrunk = 0; shrunk <= SHRINKS && !s; shrunk++) {
     if (shrunk) shrink_inputs(g, ins, b, 0.25f);
-    reference64_close(&r);
-    s = reference64_run(&r, g, &from, e);
-    if (!r.overflow) break;
+    reference64_close(r);
+    s = reference64_run(r, g, &from, e);
+    if (!r->overflow) break;
   }
-  if (!s)
-    s = r.overflow ? err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes")
-                   : call_and_compare(m, &r, b, rel, e);
-  reference64_close(&r);
+  r->from = NULL;
   free(ins);
+  if (s || !r->overflow) return s;
+  return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
+}
+
+static int check_once(struct module *m, const struct graph *g, uint64_t seed, double *rel, struct err *e)
+{
+  struct buffers *b;
+  int s = buffers_open(g, seed, &b, e);
+  if (s) return s;
+  struct reference64 r = {0};
+  s = numeric_reference(g, b, &r, e);
+  if (!s) s = call_and_compare(m, &r, b, rel, e);
+  reference64_close(&r);
   buffers_close(b);
   return s;
 }

@@ -1,5 +1,6 @@
 // A graph in float64, node by node, so that products, where nearly all the work of a large program is, can be done by
-// a blocked loop on all cores; everything else is the interpreter's.
+// a blocked loop on all cores; everything else is the interpreter's, elementwise operators and reductions by rows on all
+// cores too.
 #include "eval/eval.h"
 #include "rt/rt.h"
 
@@ -75,18 +76,37 @@ static void multiply(struct reference64 *r, const struct node *n)
   }
 }
 
-// ---- everything else: a graph of one node for the interpreter ----
+// ---- everything else: graphs of one node for the interpreter ----
 
-static int one_node(struct arena *mem, const struct graph *g, const struct node *n, struct graph **out, struct err *e)
+// A part of a node's work: `rows` of the output along `dim`, from row `from` on. dim < 0: all of it.
+struct part {
+  int dim;
+  int64_t from, rows;
+};
+
+// The dimension of input t that runs along dimension `dim` of the node's output; -1: none, all of the input is needed.
+static int along(const struct reference64 *r, const struct node *n, int t, int dim)
 {
+  const struct shape *o = &r->g->tensors[n->out].shape, *x = &r->g->tensors[t].shape;
+  int k = dim - (o->n - x->n);
+  return dim >= 0 && k >= 0 && x->d[k] > 1 ? k : -1;
+}
+
+static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct part *part,
+                    struct graph **out, struct err *e)
+{
+  const struct graph *g = r->g;
   struct graph *o = *out = graph_new(mem, KERNEL, "node");
   int *in = NEWS(mem, int, n->nin + 1), t = 0, s = OK;
   for (int i = 0; i < n->nin && !s; i++) {
     const struct node *from = &g->nodes[g->tensors[n->in[i]].node];
+    struct shape shape = g->tensors[n->in[i]].shape;
+    int k = along(r, n, n->in[i], part->dim);
+    if (k >= 0) shape.d[k] = part->rows;
     if (from->op == OP_CONST)
       s = graph_add(o, OP_CONST, 0, NULL, &from->a, NOWHERE, &in[i], e);
     else
-      s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &g->tensors[n->in[i]].shape, NOWHERE, &in[i], e);
+      s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &shape, NOWHERE, &in[i], e);
   }
   if (!s)
     s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
@@ -97,19 +117,76 @@ static int one_node(struct arena *mem, const struct graph *g, const struct node 
   return s;
 }
 
-static int interpret(struct reference64 *r, const struct node *n, struct err *e)
+// Elements of a row of tensor t.
+static int64_t row_size(const struct reference64 *r, int t, int dim)
+{
+  const struct shape *x = &r->g->tensors[t].shape;
+  return dim < 0 ? 0 : shape_size(x) / x->d[dim];
+}
+
+static int interpret(struct reference64 *r, const struct node *n, const struct part *part, struct err *e)
 {
   struct arena mem = {0};
   struct graph *g;
-  int s = one_node(&mem, r->g, n, &g, e), nin = 0;
+  int s = one_node(&mem, r, n, part, &g, e), nin = 0;
   void **in = NEWS(&mem, void *, n->nin + 1), **out = NEWS(&mem, void *, n->nout + 1);
-  for (int i = 0; i < n->nin; i++)
-    if (r->g->nodes[r->g->tensors[n->in[i]].node].op != OP_CONST) in[nin++] = r->value[n->in[i]];
+  for (int i = 0; i < n->nin; i++) {
+    int t = n->in[i];
+    if (r->g->nodes[r->g->tensors[t].node].op == OP_CONST) continue;
+    in[nin++] = r->value[t] + part->from * row_size(r, t, along(r, n, t, part->dim));
+  }
   if (!s) s = eval_run(&mem, g, DOM_F64, NULL, in, out, NULL, e);
-  for (int i = 0; i < n->nout && !s; i++)
-    memcpy(r->value[n->out + i], out[i], (size_t)shape_size(&r->g->tensors[n->out + i].shape) * sizeof(double));
+  for (int i = 0; i < n->nout && !s; i++) {
+    int64_t size = shape_size(&r->g->tensors[n->out + i].shape), row = row_size(r, n->out + i, part->dim);
+    memcpy(r->value[n->out + i] + part->from * row, out[i], (size_t)(part->dim < 0 ? size : part->rows * row) * sizeof(double));
+  }
   arena_close(&mem);
   return s;
+}
+
+// The first dimension of more than one row, where rows of the output depend on the same rows of the inputs only; else -1.
+static int rows_dim(const struct reference64 *r, const struct node *n)
+{
+  enum rule rule = op_rows[n->op].rule;
+  const struct shape *o = &r->g->tensors[n->out].shape;
+  int dim = 0;
+  if ((rule != RULE_MAP && rule != RULE_REDUCE) || n->nout != 1) return -1;
+  while (dim < o->n && o->d[dim] == 1) dim++;
+  if (dim == o->n || (rule == RULE_REDUCE && n->a.dim <= dim)) return -1;
+  return dim;
+}
+
+struct parting {
+  struct reference64 *r;
+  const struct node *n;
+  int dim;
+  int64_t rows, all; // of a part, of the output
+  struct err *e;     // by part
+};
+
+static void interpret_part(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct parting *p = arg;
+  struct part part = {p->dim, i * p->rows, MIN(p->rows, p->all - i * p->rows)};
+  interpret(p->r, p->n, &part, &p->e[i]);
+}
+
+static int interpret_rows(struct reference64 *r, const struct node *n, struct err *e)
+{
+  int dim = rows_dim(r, n), status = OK;
+  const struct part whole = {.dim = -1};
+  if (dim < 0) return interpret(r, n, &whole, e);
+  int64_t all = r->g->tensors[n->out].shape.d[dim], size = shape_size(&r->g->tensors[n->in[0]].shape);
+  struct parting p = {r, n, dim, MAX(1, PIECE * all / MAX(size, 1)), all, NULL};
+  int parts = pieces(all, p.rows);
+  p.e = calloc((size_t)parts, sizeof *p.e);
+  CHECK(p.e);
+  pool_run(pool_cores(), parts, interpret_part, &p);
+  for (int i = 0; i < parts && status == OK; i++)
+    if (p.e[i].status != OK) *e = p.e[i], status = (int)e->status;
+  free(p.e);
+  return status;
 }
 
 static bool fits(const double *x, int64_t n, double largest)
@@ -158,7 +235,7 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
   int s = OK;
   for (int i = 0; i < n->nin && !s; i++) s = fetch(r, n->in[i], e);
   for (int i = 0; i < n->nout && !s; i++) s = hold(r, n->out + i, e);
-  if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret(r, n, e);
+  if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret_rows(r, n, e);
   for (int i = 0; i < n->nout && !s; i++) {
     const struct tensor *t = &r->g->tensors[n->out + i];
     if (r->from->in_range && !fits(r->value[n->out + i], shape_size(&t->shape), dtype_largest(t->dtype)))

@@ -56,6 +56,12 @@ double dtype_largest(enum dtype t);
 // of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
 
+// g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where
+// nothing helps. r is to be closed after an error too.
+int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
+double numeric_tolerance(enum dtype t); // of a relative norm
+double numeric_read(enum dtype t, const void *p, int64_t i); // element i
+
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
 int db_open(const char *path, struct db **db, struct err *e); // NULL path: $MICA_DB, else ~/.cache/mica/mica.db

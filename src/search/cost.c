@@ -1,12 +1,9 @@
-// The cost model of the CPU: what a core computes, what the caches move, what memory moves. Rates are the
-// host's, measured (target.h); the shape of the formulas is what generated code does: matrix products in
-// registers, elementwise chains fused, iterators that read in place.
+// What kernels cost: the rules of the target's kind, and what all kinds share.
 #include "search/space.h"
 
-#include <math.h>
+static const struct cost_rules *const all[TARGET_KINDS] = {[TARGET_CPU] = &cost_cpu, [TARGET_GPU] = &cost_gpu};
 
-static const double SHORT_RUN = 256; // bytes: reading so few in a row takes twice the time of a stream
-static const double START = 2e-8;    // seconds to begin one operator on one tile
+const struct cost_rules *cost_rules(const struct target *t) { return all[t->kind]; }
 
 int64_t size_of(const struct sizes *z, mask m)
 {
@@ -17,74 +14,15 @@ int64_t size_of(const struct sizes *z, mask m)
   return n;
 }
 
-// Bytes in a row that a tile has of a tensor in memory; of what a kernel leaves the order is open, so all of the tile.
-static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
-{
-  if (d->visit < 0) return tile;
-  const struct labels *l = &m->s->visit[d->visit].l;
-  double run = elem;
-  for (int i = l->n - 1; i >= 0; i--)
-    for (int k = l->d[i].n - 1; k >= 0; k--) {
-      const int64_t *ext = z->ext[(int)l->d[i].c[k]];
-      run *= (double)ext[TILE];
-      if (ext[GRID] * ext[LOOP] > 1) return run;
-    }
-  return run;
-}
-
-static double times_of(const struct work *w, const struct sizes *z)
-{
-  return (double)z->blocks * (w->looped ? (double)z->iterations : 1);
-}
-
-static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
-{
-  const struct device *d = &m->dev[w->device];
-  if (!d->has) return (struct term){0};
-  double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
-  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), times = times_of(w, z);
-  return (struct term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
-                       .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)), .again = fmax(0, tile * times - whole)};
-}
-
-static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
-{
-  double k = (double)size_of(z, w->over), batch = (double)size_of(z, w->batch);
-  double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
-  double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
-  double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
-  double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
-  double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
-  return (struct term){.compute = times_of(w, z) * (once + START)};
-}
-
-static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
-{
-  double n = (double)size_of(z, w->rows), times = times_of(w, z);
-  double one_core = m->t->flops / m->t->cores / 2; // one operation, not a fused pair
-  double once = w->ops >= 10 ? n * w->ops / 10 / (m->t->exp_rate / m->t->cores) : n * w->ops / one_core;
-  return (struct term){.compute = times * (once + START), .streams = times * 2 * n};
-}
-
-static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
-{
-  (void)m;
-  return (struct term){.unique = 4 * (double)size_of(z, w->rows)};
-}
-
-static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
-    [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
-
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  struct term x = terms[w->kind](m, w, z);
-  x.tile = w->elem * (double)size_of(z, w->stored);
-  return x;
+  return cost_rules(m->t)->term(m, w, z);
 }
 
 void cost_add(struct term *sum, const struct term *x)
 {
-  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams, sum->tile += x->tile;
+  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
+  sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once;
 }
 
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
@@ -99,35 +37,10 @@ double cost_kernel(const struct model *m, const struct table *t, const struct wo
 
 double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
 {
-  if (sum->tile > (double)m->t->scratch) return INFINITY;
-  double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
-  double streams = sum->streams * (1 + sum->tile / (2 * (double)m->t->l1)) / (3 * m->t->cache_bandwidth / m->t->cores);
-  double compute = (sum->compute + streams) / cores * waves;
-  bool cached = sum->unique < 0.5 * (double)m->t->l3;
-  double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
-  if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
-  return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
+  return cost_rules(m->t)->seconds(m, sum, z);
 }
 
-double cost_library(const struct model *m, const struct node *n)
-{
-  const struct graph *p = m->s->p;
-  double bytes = 0, work = 0;
-  const struct tensor *out = &p->tensors[n->out];
-  for (int i = 0; i < n->nin; i++) bytes += dtype_bytes(p->tensors[n->in[i]].dtype) * (double)shape_size(&p->tensors[n->in[i]].shape);
-  bytes += 2 * dtype_bytes(out->dtype) * (double)shape_size(&out->shape);
-  if (n->op == OP_MATMUL) {
-    const struct shape *x = &p->tensors[n->in[0]].shape;
-    double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
-    work = flops / (0.85 * m->t->flops * rows / (rows + 3) * k / (k + 12));
-    if (rows < 32) bytes *= 1.6; // packing is not amortized
-  } else {
-    double row = op_rows[n->op].cost, elements = (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape));
-    work = row >= 10 ? elements * row / 10 / m->t->exp_rate : elements * row / (m->t->flops / 2);
-  }
-  double rate = bytes < 0.5 * (double)m->t->l3 ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth;
-  return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + m->t->launch;
-}
+double cost_library(const struct model *m, const struct node *n) { return cost_rules(m->t)->library(m, n); }
 
 double cost_op_by_op(const struct model *m)
 {

@@ -131,7 +131,7 @@ static double seconds(const struct model *m, const struct table *t, const struct
   const struct op_row *row = &op_rows[d->op];
   double n = elements(m->s, t->v[d->a].has | (d->b < 0 ? 0 : t->v[d->b].has));
   if (d->op == OP_MATMUL) return 2 * n / m->t->flops;
-  return row->cost >= 10 ? n * row->cost / 10 / m->t->exp_rate : n * row->cost / (m->t->flops / 2);
+  return cost_rules(m->t)->operate(m->t, n, row->cost);
 }
 
 // To each value of t: what the operators on the dearest path to it take.

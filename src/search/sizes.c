@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 24, LATTICE = 64 };
+enum { MOST = 24, LATTICE = 160 };
 
 struct point {         // sizes
   struct sizes z;
@@ -33,8 +33,19 @@ struct ground {
   struct point *lattice[LATTICE];
 };
 
+// Of n divisors those that leave good tiles; all, where there are none.
+static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
+{
+  int good = 0;
+  for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent / all[i], looped);
+  if (!good || good == n) return n;
+  for (int i = 0, to = 0; i < n; i++)
+    if (r->extent(extent / all[i], looped)) all[to++] = all[i];
+  return good;
+}
+
 // Divisors of n from `least` up, at most MOST of them, evenly spread.
-static void divisors(int64_t n, int64_t least, struct axis *a)
+static void divisors(const struct cost_rules *r, int64_t n, int64_t least, struct axis *a)
 {
   int64_t all[256];
   int count = 0;
@@ -50,14 +61,15 @@ static void divisors(int64_t n, int64_t least, struct axis *a)
     }
   int from = 0;
   while (from < count && all[from] < least) from++;
-  int have = count - from;
+  int have = good_ones(r, n, !a->grid, count - from, all + from);
   for (int i = 0; i < MIN(have, MOST); i++) a->extent[a->n++] = all[from + (have <= MOST ? i : i * (have - 1) / (MOST - 1))];
 }
 
 // Every step-th divisor of each axis, so that the lattice stays small.
 static void thin(struct ground *g)
 {
-  for (int64_t points = LATTICE + 1; points > LATTICE;) {
+  int most = MIN(cost_rules(g->m->t)->lattice, (int)LATTICE);
+  for (int64_t points = most + 1; points > most;) {
     points = 1;
     int widest = 0;
     for (int i = 0; i < g->naxis; i++) {
@@ -65,7 +77,7 @@ static void thin(struct ground *g)
       points *= MAX(n, 1);
       if (n > (g->axis[widest].n + g->axis[widest].step - 1) / g->axis[widest].step) widest = i;
     }
-    if (points > LATTICE) g->axis[widest].step++;
+    if (points > most) g->axis[widest].step++;
   }
 }
 
@@ -114,7 +126,7 @@ static void lattice(struct ground *g, int i, int *k)
 static void add_axis(struct ground *g, int c, bool grid)
 {
   g->axis[g->naxis] = (struct axis){.c = c, .grid = grid, .step = 1};
-  divisors(g->m->s->class[c].extent, 2, &g->axis[g->naxis++]);
+  divisors(cost_rules(g->m->t), g->m->s->class[c].extent, 2, &g->axis[g->naxis++]);
 }
 
 struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent)
@@ -149,9 +161,9 @@ static const struct term *price(const struct ground *g, struct point *p, int wor
 // Do the smallest tiles there can be fit?
 static bool fits(const struct ground *g, const struct works *w)
 {
-  double tile = 0;
-  for (int i = 0; i < w->n; i++) tile += price(g, g->least, w->id[i])->tile;
-  return tile <= (double)g->m->t->scratch;
+  struct term sum = {0};
+  for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, g->least, w->id[i]));
+  return cost_rules(g->m->t)->fits(g->m, &sum);
 }
 
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w)

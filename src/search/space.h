@@ -25,7 +25,7 @@
 //   cuts.c      what earlier kernels leave for later ones
 //   extract.c   the graphs that compute given values
 //   work.c      what a structure does, as far as its cost goes
-//   cost.c      seconds of a sized kernel
+//   cost.c      seconds of a sized kernel: by the rules of cost_cpu.c or cost_gpu.c
 //   sizes.c     extents of grid, loop and tile for a structure
 //   build.c     structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
@@ -33,6 +33,7 @@
 //   keep.c      which of those are kept
 //   beam.c      the best unfinished chains of kernels
 //   kernels.c   chains of kernels that end in the program's outputs
+//   spread.c    plans in other sizes, where these are only measured
 //   trial.c     plans -> verified kernel graphs
 //   units.c     units of work: kept for a run after this one, shared with other processes
 //   pack.c      tables and options as bytes
@@ -344,6 +345,7 @@ struct work {          // of one value; no padding, so that bytes compare
   int kind, device;    // device: what LOAD reads
   int looped;          // once an iteration?
   int elem;            // bytes of an element of the tile; 0 where none is filled
+  int feeds, folds;    // where the rules ask: LOAD: some product reads the tile; PASS: elements are summed
 };
 enum { MAX_ROOTS = 6 };
 struct works {         // of a kernel, in the order of its pick
@@ -365,13 +367,31 @@ struct sizes {
   int64_t blocks, iterations;
 };
 int64_t size_of(const struct sizes *z, mask m);
-struct term {      // what some work adds to a kernel under some sizes
-  double compute;  // seconds of one core for all blocks
-  double unique;   // bytes of device memory touched once
-  double again;    // bytes read again by other blocks or iterations
-  double streams;  // bytes that elementwise operators and reductions read and write in tiles
-  double tile;     // bytes of tiles
+struct term {       // what some work adds to a kernel under some sizes
+  double compute;   // seconds of one core for all blocks; of a GPU in products
+  double unique;    // bytes of device memory touched once
+  double again;     // bytes read again by other blocks or iterations; of a GPU all that goes from L2 to multiprocessors
+  double streams;   // bytes that elementwise operators and reductions read and write in tiles; of a GPU seconds of one
+                    // multiprocessor for them, in all blocks
+  double tile;      // bytes of tiles; of a GPU those in shared memory that are loaded once
+  double ring;      // of GPUs: bytes of shared memory that each iteration loads
+  double registers; // bytes of tiles in registers
+  double steps;     // seconds that a block waits for its own results: barriers, products in a row
+  double once;      // of compute and streams what is outside of the loop
 };
+struct cost_rules { // of a kind of target
+  struct term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
+  double (*seconds)(const struct model *m, const struct term *sum, const struct sizes *z);
+  bool (*fits)(const struct model *m, const struct term *least); // may a kernel be that adds at least this?
+  double (*library)(const struct model *m, const struct node *n);
+  double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
+  bool (*extent)(int64_t tile, bool looped); // a good extent of a tile; NULL: all are
+  int lattice;      // sizes that are tried at first
+  bool feeds;       // work tells feeds and folds
+  int spread;       // plans with other sizes that are listed for one
+};
+extern const struct cost_rules cost_cpu, cost_gpu;
+const struct cost_rules *cost_rules(const struct target *t);
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
 void cost_add(struct term *sum, const struct term *x);
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
@@ -539,6 +559,11 @@ void beam_sort(struct beam *b);                                           // bes
 enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
+
+// ---- spread.c: the same plans in other sizes --------------------------------------------------------------------
+
+// Lists plans of plan[0..n) again with other sizes, at most `most` in all, cheapest first. How many there are then.
+int plans_spread(struct planner *pl, struct plan *plan, int n, int most);
 
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
 

@@ -59,8 +59,10 @@ static void add_found(struct arena *mem, const struct trial *t, int i, struct se
 
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r)
 {
-  struct plan *plans = NEWS(pl->mem, struct plan, most);
-  int n = plan_kernels(pl, plans, most), right = 0;
+  int room = most * (1 + cost_rules(pl->m->t)->spread), right = 0;
+  struct plan *plans = NEWS(pl->mem, struct plan, room);
+  int n = plan_kernels(pl, plans, most);
+  if (!pl->few) n = plans_spread(pl, plans, n, room);
   struct trial t = {pl, plans, NEWS(pl->mem, char, n + 1)};
   units_run(pl->units, &(struct batch){UNIT_PLAN, 0, n, false, &t, try_plan, pack_verdict, unpack_verdict});
   for (int i = 0; i < n; i++) right += t.verdict[i] == RIGHT;

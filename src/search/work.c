@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-static struct work load_work(const struct model *m, const struct value *v)
+static struct work load_work(const struct model *m, const struct value *v, bool feeds)
 {
-  return (struct work){.kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0,
+  return (struct work){.feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0,
                        .stored = v->stored};
 }
 
@@ -18,12 +18,23 @@ static struct work product_work(const struct table *t, const struct value *v, co
                        .batch = batch, .rows = a & ~over & ~batch, .cols = b & ~over & ~batch};
 }
 
-static struct work pass_work(const struct table *t, const struct value *v, const struct deriv *d)
+static bool is_product(const struct table *t, int v)
+{
+  for (int k = t->v[v].der; k >= 0; k = t->d[k].next)
+    if (t->d[k].op == OP_MATMUL) return true;
+  return false;
+}
+
+static struct work pass_work(const struct model *m, const struct table *t, const struct value *v, const struct deriv *d)
 {
   const struct op_row *row = &op_rows[d->op];
   bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one a row, and products
-  return (struct work){.kind = WORK_PASS, .looped = row->rule == RULE_ACCUM || v->phase == VARYING, .elem = 4, .stored = v->stored,
-                       .rows = row->rule == RULE_MAP ? v->stored : t->v[d->a].stored, .ops = reciprocal ? 1 : row->cost};
+  struct work w = {.kind = WORK_PASS, .looped = row->rule == RULE_ACCUM || v->phase == VARYING, .elem = 4, .stored = v->stored,
+                   .rows = row->rule == RULE_MAP ? v->stored : t->v[d->a].stored, .ops = reciprocal ? 1 : row->cost};
+  if (!cost_rules(m->t)->feeds) return w;
+  w.folds = row->rule == RULE_REDUCE || (row->flags & REDUCES);
+  if (row->rule == RULE_ACCUM && !w.folds && is_product(t, d->a)) w.ops = 0; // it accumulates itself
+  return w;
 }
 
 struct index { // of all works that were met
@@ -40,6 +51,15 @@ static int intern(struct table *t, struct index *x, struct work w)
   return *at - 1;
 }
 
+// Of each value: does some product read it?
+static const bool *fed(struct arena *mem, const struct model *m, const struct table *t)
+{
+  bool *feeds = NEWS(mem, bool, t->n + 1);
+  for (int k = 0; k < t->nd && cost_rules(m->t)->feeds; k++)
+    if (t->d[k].op == OP_MATMUL) feeds[t->d[k].a] = feeds[t->d[k].b] = true;
+  return feeds;
+}
+
 void work_open(struct arena *mem, const struct model *m, struct table *t)
 {
   struct arena scratch = {0};
@@ -48,13 +68,14 @@ void work_open(struct arena *mem, const struct model *m, struct table *t)
   x.slot = NEWS(&scratch, int, x.n);
   struct work *found = t->work = NEWS(&scratch, struct work, 2 * t->n + t->nd);
   t->load_work = NEWS(mem, int, t->n), t->save_work = NEWS(mem, int, t->n), t->deriv_work = NEWS(mem, int, t->nd);
+  const bool *feeds = fed(&scratch, m, t);
   t->nwork = 0;
   for (int i = 0; i < t->n; i++) {
     const struct value *v = &t->v[i];
-    if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v));
+    if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v, feeds[i]));
     t->save_work[i] = intern(t, &x, (struct work){.kind = WORK_SAVE, .rows = v->has});
     for (int k = v->der; k >= 0; k = t->d[k].next)
-      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(t, v, &t->d[k]) : pass_work(t, v, &t->d[k]));
+      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(t, v, &t->d[k]) : pass_work(m, t, v, &t->d[k]));
   }
   t->work = arena_copy(mem, found, sizeof *found * (size_t)t->nwork);
   arena_close(&scratch);

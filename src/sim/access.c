@@ -6,9 +6,9 @@
 void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int o, int bytes)
 {
   x->w = w, x->a = a, x->op = &a->op[o];
-  x->write = x->atomic = x->async = x->whole = false;
+  x->write = x->atomic = x->async = x->whole = x->near = false;
   x->bytes = bytes;
-  x->mask = w->active, x->one = -1;
+  x->mask = w->active, x->one = -1, x->there = NULL;
   x->agent = w->agent, x->clock = w->clock;
 }
 
@@ -21,30 +21,32 @@ static uint64_t swizzled(struct swizzle s, uint64_t x)
 void access_elements(struct access *x, const struct place *p)
 {
   struct swizzle s = x->op->buffer->swizzle;
+  int64_t bytes = x->op->bytes, apart = 0;
   x->mask = p->mask;
-  EACH
-  {
-    int64_t e = p->at[l];
-    if (s.bits && e > 0) e = (int64_t)swizzled(s, (uint64_t)e);
-    x->at[l] = e * x->op->bytes;
-  }
+  EACH x->at[l] = p->at[l] * bytes;
+  if (s.bits) EACH if (p->at[l] > 0) x->at[l] = (int64_t)swizzled(s, (uint64_t)p->at[l]) * bytes;
+  EACH apart |= x->at[l] ^ (x->at[0] + l * (int64_t)x->bytes);
+  x->row = !apart && x->mask == FULL;
 }
 
 static void homes(struct access *x)
 {
   struct sim *s = x->w->s;
-  const struct vec *peer = x->op->peer < 0 ? NULL : code_eval(x->w, x->op->peer);
+  x->near = x->op->peer < 0 && !x->there;
+  if (x->near) return;
+  const struct vec *peer = x->there ? NULL : code_eval(x->w, x->op->peer);
   EACH
   {
     x->home[l] = x->w->cta;
-    if (!peer || !(x->mask >> l & 1)) continue;
-    bool there = peer->v[l] >= 0 && peer->v[l] < s->cluster;
-    if (there) x->home[l] = &s->ctas[peer->v[l]];
+    if (!(x->mask >> l & 1)) continue;
+    int64_t rank = x->there ? x->there->rank : peer->v[l];
+    bool there = rank >= 0 && rank < s->cluster;
+    if (there) x->home[l] = &s->ctas[rank];
     if (there && x->home[l]->left) continue;
     report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
-           there ? "shared memory of block %lld of the cluster, which has ended"
-                 : "shared memory of block %lld of a cluster of %d",
-           (long long)peer->v[l], s->cluster);
+           there ? "uses shared memory of block %lld of the cluster, which has ended"
+                 : "uses shared memory of block %lld of a cluster of %d",
+           (long long)rank, s->cluster);
     x->mask &= ~(1u << l);
   }
 }
@@ -54,11 +56,12 @@ static const char *verb(const struct access *x) { return x->write ? "writes" : "
 static void bounds(struct access *x, int64_t size)
 {
   uint32_t bad = 0;
+  if (x->row && x->at[0] >= 0 && x->at[LANES - 1] + x->bytes <= size) return;
   EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
   for (bad &= x->mask; bad; bad &= bad - 1) {
     int l = __builtin_ctz(bad);
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x),
-           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes));
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld%s", verb(x),
+           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes), size == x->op->bytes ? " element" : " elements");
     x->mask &= ~(1u << l);
   }
 }

@@ -152,13 +152,10 @@ static void all_lanes(const struct slot *t, const struct vec *const *arg, struct
   out->uniform = t->kind != EX_SUM && t->kind != EX_PROD && same(out);
 }
 
-const struct vec *code_eval(struct warp *w, int slot)
+const struct vec *code_compute(struct warp *w, int slot)
 {
   const struct slot *t = &w->s->slots[slot];
-  if (t->kind == EX_VAR) return &w->vars[t->var];
   struct vec *out = &w->values[slot];
-  uint64_t stamp = t->latest < 0 ? 1 : w->var_stamp[t->latest];
-  if (w->stamp[slot] == stamp) return out;
   if (t->kind == SLOT_CONST) {
     fill(out, t->c);
   } else {
@@ -173,13 +170,21 @@ const struct vec *code_eval(struct warp *w, int slot)
     else
       all_lanes(t, arg, out);
   }
-  w->stamp[slot] = stamp;
+  w->stamp[slot] = t->latest < 0 ? 1 : w->var_stamp[t->latest];
   return out;
 }
 
 void code_set(struct warp *w, int var, const struct vec *value)
 {
   w->vars[var] = *value;
+  w->var_stamp[var] = ++w->s->stamps;
+}
+
+void code_add(struct warp *w, int var, const struct vec *value)
+{
+  struct vec *x = &w->vars[var];
+  EACH x->v[l] += value->v[l];
+  x->uniform &= value->uniform;
   w->var_stamp[var] = ++w->s->stamps;
 }
 

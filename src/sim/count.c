@@ -7,8 +7,23 @@
 
 #define EACH for (int l = 0; l < LANES; l++)
 
+// Each word in a bank of its own, but for neighbours that share one.
+static bool spread(const int64_t *word, int n)
+{
+  uint32_t banks = 0;
+  int64_t last = -1;
+  bool twice = false;
+  for (int i = 0; i < n; i++) {
+    uint32_t bank = 1u << (word[i] & 31);
+    twice |= word[i] != last && banks & bank;
+    banks |= bank, last = word[i];
+  }
+  return !twice;
+}
+
 static int wavefronts(const int64_t *word, int n)
 {
+  if (spread(word, n)) return 1;
   int64_t seen[LANES][LANES];
   int count[LANES] = {0}, most = 0;
   for (int i = 0; i < n; i++) {
@@ -26,6 +41,10 @@ static void shared(const struct access *x)
   struct sim_counts *c = &x->w->s->r->counts;
   int words = MAX(1, x->bytes / 4), lanes = MAX(1, LANES / words);
   int64_t base = x->w->s->sh[x->op->buf].offset;
+  if (x->row && x->mask == FULL) {
+    c->wavefronts += LANES / lanes, c->wavefronts_least += LANES / lanes;
+    return;
+  }
   for (int first = 0; first < LANES; first += lanes) {
     int64_t word[LANES * 2];
     int n = 0;
@@ -40,10 +59,10 @@ static void shared(const struct access *x)
 // Lanes side by side, or all at one place.
 static bool regular(const struct access *x, int64_t *end)
 {
-  int64_t apart = 0, moved = 0;
-  EACH apart |= x->at[l] ^ (x->at[0] + (int64_t)l * x->bytes), moved |= x->at[l] ^ x->at[0];
+  int64_t moved = 0;
+  EACH moved |= x->at[l] ^ x->at[0];
   *end = x->at[0] + (moved ? LANES : 1) * (int64_t)x->bytes;
-  return x->mask == FULL && (!apart || !moved);
+  return x->mask == FULL && (x->row || !moved);
 }
 
 static void global(const struct access *x)

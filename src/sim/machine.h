@@ -240,8 +240,15 @@ struct sim {
 
 // ---- code.c ----
 int code_slot(struct sim *s, ex x);
-const struct vec *code_eval(struct warp *w, int slot);
+const struct vec *code_compute(struct warp *w, int slot);
+static inline const struct vec *code_eval(struct warp *w, int slot)
+{
+  const struct slot *t = &w->s->slots[slot];
+  if (t->kind == EX_VAR) return &w->vars[t->var];
+  return w->stamp[slot] == (t->latest < 0 ? 1 : w->var_stamp[t->latest]) ? &w->values[slot] : code_compute(w, slot);
+}
 void code_set(struct warp *w, int var, const struct vec *value);
+void code_add(struct warp *w, int var, const struct vec *value);
 void code_set_all(struct warp *w, int var, int64_t value);
 void code_reset(struct warp *w); // before a block
 
@@ -275,7 +282,7 @@ void walk_store(const struct walk *it, int operand, int width, const void *value
 bool walk_collective(struct warp *w, const struct sim_atom *a);          // are all threads of the group here? reports
 uint32_t walk_group(struct warp *w, const struct sim_atom *a, int lane); // lanes of the group of this lane
 
-// ---- access.c, shadow.c ----
+// ---- access.c, shadow.c, quick.c ----
 struct access {
   struct warp *w;
   const struct sim_atom *a;
@@ -284,7 +291,10 @@ struct access {
   int bytes;               // a lane
   uint32_t mask;           // lanes; cleared where the access can not be made
   int64_t at[LANES];       // bytes from the start of the buffer
-  struct cta *home[LANES]; // shared memory
+  bool row;                // all lanes, side by side
+  bool near;               // shared memory of the block itself; else:
+  struct cta *home[LANES]; // whose shared memory
+  struct cta *there;       // NULL, or the block of the cluster that a multicast goes to
   int agent;               // who
   uint32_t clock;
   bool async; // through the async proxy
@@ -298,16 +308,28 @@ bool access_reach(struct access *x);                           // peers, alignme
 void access_check(struct access *x);                           // that, the shadow, the counts
 void shadow_shared(struct access *x);
 void shadow_global(struct access *x);
+// quick.c: of the lanes `m`, in their order, those whose access is as nearly every one is, until one is not: what is left.
+bool quick_may(const struct access *x);
+uint32_t quick_reads(const struct access *x, const struct shadow *h, uint32_t *mine, uint32_t m);
+uint32_t quick_writes(const struct access *x, struct shadow *h, uint32_t m);
+uint32_t quick_global(const struct access *x, const struct gbuf *b, uint32_t m);
+int shadow_stamp(const struct access *x, int piece); // lane of an epoch
+uint16_t shadow_site(const struct access *x);
 bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane);
 int shadow_kind(const struct sim *s, int agent); // KIND_..., KINDS for an mbarrier
 void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96]);
 
-static inline uint8_t *access_data(const struct access *x, int piece)
+static inline struct cta *access_home(const struct access *x, int piece)
+{
+  return x->near ? x->w->cta : x->home[piece];
+}
+static inline uint8_t *access_buffer(const struct access *x, int piece) // what `at` counts from
 {
   const struct sim *s = x->w->s;
-  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data + x->at[piece];
-  return x->home[piece]->shared + s->sh[x->op->buf].offset + x->at[piece];
+  if (x->op->mem == MEM_GL) return s->gl[x->op->buf].data;
+  return access_home(x, piece)->shared + s->sh[x->op->buf].offset;
 }
+static inline uint8_t *access_data(const struct access *x, int piece) { return access_buffer(x, piece) + x->at[piece]; }
 
 // ---- regs.c ----
 void *regs_at(struct warp *w, const struct sim_operand *op, int64_t element); // [LANES]; checked by those below
@@ -343,7 +365,8 @@ struct known sync_known(struct sim *s);
 #undef SEMANTIC
 
 // ---- mbar.c ----
-struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane); // initialized; NULL: reported
+// Initialized; NULL: reported. There: NULL, or the block in which it is.
+struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane, struct cta *there);
 bool mbar_ready(const struct mbar *b, uint32_t parity);
 void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes); // a bulk copy that counts on it is done
 

@@ -4,14 +4,13 @@
 enum { ROOM = 32 * LANES };
 #define EACH for (int l = 0; l < LANES; l++)
 
-// Between two memories it is a load and a store.
 enum go sem_move(struct warp *w, const struct sim_atom *a)
 {
-  int width = a->t->width, times = a->op[0].mem != MEM_RF && a->op[1].mem != MEM_RF ? 2 : 1;
+  int width = a->t->width;
   uint8_t buffer[ROOM];
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     walk_store(&it, 0, width, walk_load(&it, 1, width, buffer));
-    w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width * times;
+    w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width;
   }
   return GO_ON;
 }

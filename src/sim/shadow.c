@@ -60,12 +60,12 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
 }
 
 // What all lanes have read together none of them can disturb; what they have stored together none has stored itself.
-static int stamp_lane(const struct access *x, int piece)
+int shadow_stamp(const struct access *x, int piece)
 {
   return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE;
 }
 
-static uint16_t site_of(const struct access *x)
+uint16_t shadow_site(const struct access *x)
 {
   return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
 }
@@ -87,8 +87,8 @@ static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
   char who[96];
   shadow_who(x->w->s, agent, epoch, who);
   report(x->w, x->a, SIM_FENCE, access_lane(x, lane),
-         "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
+         "lets the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
+         x->write ? "write" : "read", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
 }
 
 static bool fenced(const struct access *x, int agent, uint32_t epoch)
@@ -164,9 +164,9 @@ static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int 
   const struct sbuf *b = &s->sh[x->op->buf];
   int64_t from = b->offset + x->at[lane] - b->base;
   int64_t c = b->cell + (from >> b->shift), end = b->cell + ((from + x->bytes - 1) >> b->shift);
-  uint32_t epoch = EPOCH(x->clock, stamp_lane(x, lane));
+  uint32_t epoch = EPOCH(x->clock, shadow_stamp(x, lane));
   bool good = true;
-  uint16_t site = site_of(x);
+  uint16_t site = shadow_site(x);
   for (; c <= end; c++) {
     bool quick = x->write ? h->write[c] <= s->start || plain(x, h->write[c], h->agent[c], epoch & WHOLE)
                           : plain(x, h->write[c], h->agent[c], epoch & WHOLE) && s->site_buf[h->site[c]] == x->op->buf;
@@ -198,12 +198,14 @@ void shadow_shared(struct access *x)
 {
   struct cta *last = NULL;
   uint32_t *mine = NULL;
+  bool quick = x->near && quick_may(x);
   for (uint32_t m = x->mask; m; m &= m - 1) {
-    int l = __builtin_ctz(m);
-    struct cta *c = x->home[l];
+    struct cta *c = access_home(x, __builtin_ctz(m));
     if (c != last) mine = enter(x, &c->shadow);
     last = c;
-    shared_lane(x, &c->shadow, mine, l);
+    if (quick) m = x->write ? quick_writes(x, &c->shadow, m) : quick_reads(x, &c->shadow, mine, m);
+    if (!m) return;
+    shared_lane(x, &c->shadow, mine, __builtin_ctz(m));
   }
 }
 
@@ -285,7 +287,7 @@ static void global_cell(struct access *x, const struct gbuf *b, struct gcell *c,
   }
   if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by)))
     *good = global_reads(x, c, lane);
-  c->write = epoch, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic, c->site = site_of(x);
+  c->write = epoch, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic, c->site = shadow_site(x);
   c->read = 0, c->many = false;
 }
 
@@ -293,9 +295,11 @@ void shadow_global(struct access *x)
 {
   const struct gbuf *b = &x->w->s->gl[x->op->buf];
   if (!b->cells) return;
+  bool quick = quick_may(x);
   for (uint32_t m = x->mask; m; m &= m - 1) {
+    if (quick && !(m = quick_global(x, b, m))) return;
     int l = __builtin_ctz(m);
-    uint32_t epoch = EPOCH(x->clock, stamp_lane(x, l));
+    uint32_t epoch = EPOCH(x->clock, shadow_stamp(x, l));
     bool good = true;
     int64_t i = x->at[l] >> b->shift, end = (x->at[l] + x->bytes - 1) >> b->shift;
     for (; i <= end; i++) global_cell(x, b, &b->cells[i], l, epoch, &good);

@@ -15,6 +15,7 @@
 //   sched.c   warps in turn, deadlocks           sync.c    barriers, fences, groups of copies; clocks
 //   mbar.c    mbarriers                          walk.c    pieces of an atom, addresses, predicates
 //   access.c  one access: bounds, alignment      shadow.c  uninitialized reads, races; shared and global
+//   quick.c   the shadow of nearly every access
 //   regs.c    registers                          count.c   bank conflicts, sectors, the table of counts
 //   number.c  fp16, bf16, fma                    point.c   elementwise instructions
 //   move.c    copies, atomics                    lanes.c   shuffles, reductions over threads
@@ -80,6 +81,7 @@ struct sim_input {
   const struct sim_buffer *buffers; // one for each global buffer of the kernel
   int nbuffers;
   int keep; // errors kept with their text for one spec and class; 0: 3
+  bool slow;       // without the shortcuts of quick.c: nothing but the time may differ
   stop_flag stop;
 };
 

@@ -50,9 +50,14 @@ void walk_place(const struct walk *it, int o, struct place *p)
   p->mask = it->w->active;
   for (int g = 0; g < op->nguards; g++) {
     int64_t value[LANES];
-    affine(it, op->guard[g].value, op->guard[g].stride, value);
+    uint32_t out = 0;
+    bool uniform = affine(it, op->guard[g].value, op->guard[g].stride, value);
     const struct vec *limit = code_eval(it->w, op->guard[g].limit);
-    EACH if (value[l] >= limit->v[l]) p->mask &= ~(1u << l);
+    if (uniform && limit->uniform)
+      out = value[0] >= limit->v[0] ? FULL : 0;
+    else
+      EACH out |= (uint32_t)(value[l] >= limit->v[l]) << l;
+    p->mask &= ~out;
   }
 }
 
@@ -100,38 +105,58 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
 
 // ---- memory ----
 
-// Elements between a lane's own and [element][lane].
+// Elements between a lane's own and [element][lane]; those of lanes side by side, one each, lie the same way in both.
 #define SPREAD(name, type)                                                                                             \
-  static void gather_##name(type *to, const uint8_t *from, int width, int lane)                                        \
+  static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)                \
   {                                                                                                                    \
-    for (int i = 0; i < width; i++) memcpy(&to[i * LANES + lane], from + (size_t)i * sizeof(type), sizeof(type));      \
+    for (; mask; mask &= mask - 1) {                                                                                   \
+      int l = __builtin_ctz(mask);                                                                                     \
+      const uint8_t *p = from + at[l];                                                                                 \
+      for (int i = 0; i < width; i++) memcpy(&to[i * LANES + l], p + (size_t)i * sizeof(type), sizeof(type));          \
+    }                                                                                                                  \
   }                                                                                                                    \
-  static void scatter_##name(uint8_t *to, const type *from, int width, int lane)                                       \
+  static void scatter_##name(uint8_t *to, const int64_t *at, const type *from, int width, uint32_t mask)               \
   {                                                                                                                    \
-    for (int i = 0; i < width; i++) memcpy(to + (size_t)i * sizeof(type), &from[i * LANES + lane], sizeof(type));      \
+    for (; mask; mask &= mask - 1) {                                                                                   \
+      int l = __builtin_ctz(mask);                                                                                     \
+      uint8_t *p = to + at[l];                                                                                         \
+      for (int i = 0; i < width; i++) memcpy(p + (size_t)i * sizeof(type), &from[i * LANES + l], sizeof(type));        \
+    }                                                                                                                  \
   }
 SPREAD(16, uint16_t)
 SPREAD(32, uint32_t)
 SPREAD(64, uint64_t)
 
-static inline void gather(int bytes, void *to, const uint8_t *from, int width, int lane)
+static void gather(const struct access *x, void *to, int width, int first, uint32_t mask)
 {
-  if (bytes == 2)
-    gather_16(to, from, width, lane);
-  else if (bytes == 4)
-    gather_32(to, from, width, lane);
+  const uint8_t *from = access_buffer(x, first);
+  if (x->row && width == 1 && mask == FULL)
+    memcpy(to, from + x->at[0], (size_t)x->bytes * LANES);
+  else if (x->op->bytes == 2)
+    gather_16(to, from, x->at, width, mask);
+  else if (x->op->bytes == 4)
+    gather_32(to, from, x->at, width, mask);
   else
-    gather_64(to, from, width, lane);
+    gather_64(to, from, x->at, width, mask);
 }
 
-static void scatter(int bytes, uint8_t *to, const void *from, int width, int lane)
+static void scatter(const struct access *x, const void *from, int width, int first, uint32_t mask)
 {
-  if (bytes == 2)
-    scatter_16(to, from, width, lane);
-  else if (bytes == 4)
-    scatter_32(to, from, width, lane);
+  uint8_t *to = access_buffer(x, first);
+  if (x->row && width == 1 && mask == FULL)
+    memcpy(to + x->at[0], from, (size_t)x->bytes * LANES);
+  else if (x->op->bytes == 2)
+    scatter_16(to, x->at, from, width, mask);
+  else if (x->op->bytes == 4)
+    scatter_32(to, x->at, from, width, mask);
   else
-    scatter_64(to, from, width, lane);
+    scatter_64(to, x->at, from, width, mask);
+}
+
+// Of the lanes, those whose bytes are in the same buffer as the first one's.
+static uint32_t together(const struct access *x, uint32_t mask)
+{
+  return x->op->mem == MEM_GL || x->near ? mask : mask & -mask;
 }
 
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)
@@ -145,7 +170,10 @@ const void *walk_load(const struct walk *it, int o, int width, void *tmp)
   access_elements(&x, &p);
   access_check(&x);
   if (x.mask != FULL) memset(tmp, 0, (size_t)(width * op->bytes * LANES));
-  EACH if (x.mask >> l & 1) gather(op->bytes, tmp, access_data(&x, l), width, l);
+  for (uint32_t m = x.mask, now; m; m &= ~now) {
+    now = together(&x, m);
+    gather(&x, tmp, width, __builtin_ctz(m), now);
+  }
   return tmp;
 }
 
@@ -163,7 +191,10 @@ void walk_store(const struct walk *it, int o, int width, const void *values)
   x.write = true;
   access_elements(&x, &p);
   access_check(&x);
-  EACH if (x.mask >> l & 1) scatter(op->bytes, access_data(&x, l), values, width, l);
+  for (uint32_t m = x.mask, now; m; m &= ~now) {
+    now = together(&x, m);
+    scatter(&x, values, width, __builtin_ctz(m), now);
+  }
 }
 
 // ---- groups of threads ----
@@ -188,8 +219,8 @@ bool walk_collective(struct warp *w, const struct sim_atom *a)
     uint32_t missing = walk_group(w, a, l) & w->lanes & ~w->active;
     if (!missing) continue;
     report(w, a, SIM_DIVERGENT, l,
-           "only %d of the warp's threads reach it together; thread %d of the same group does not",
-           __builtin_popcount(w->active), w->number * LANES + __builtin_ctz(missing));
+           "reaches it without thread %d of the same group, and with %d of the threads of its warp",
+           w->number * LANES + __builtin_ctz(missing), __builtin_popcount(w->active));
     return false;
   }
   return true;

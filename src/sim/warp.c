@@ -58,10 +58,7 @@ static void step_loop(struct warp *w, const struct step *t)
     return;
   }
   if (t->kind == STEP_NEXT) {
-    struct vec next = w->vars[var];
-    for (int l = 0; l < LANES; l++) next.v[l] += v->v[l];
-    next.uniform = next.uniform && v->uniform;
-    code_set(w, var, &next);
+    code_add(w, var, v);
     w->pc = t->jump;
     w->s->stopped |= w->s->in->stop && *w->s->in->stop;
     return;
@@ -95,7 +92,7 @@ static void step_end(struct warp *w)
     enum sem sem = a->t->row ? a->t->row->sem : SEM_MOVE;
     bool store = sem == SEM_TMA_STORE || sem == SEM_TMA_RED, product = sem == SEM_WGMMA;
     if (!(store && (w->bulk.n || w->bulk.used)) && !(product && w->wgmma.n)) continue;
-    report(w, a, SIM_WAIT, 0, "the kernel ends while a %s of warp %d may still be under way",
+    report(w, a, SIM_WAIT, 0, "ends while a %s of warp %d may still be under way",
            store ? "bulk store" : "wgmma", w->number);
     break;
   }

@@ -1,27 +1,49 @@
-// target: what a machine can do. One row a target (target.def); the host's capacities are asked of the host.
+// target: what a machine can do. One row a target: this host (target.def), whose capacities are asked of it, and GPUs
+// (gpu.def), which need not be there.
+//
+//   target.c   the table
+//   cpu.c      the host's capacities; rates.c its rates
+//   gpu.c      GPUs by their rows, or by the facts of a device
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
 
 #include "base/base.h"
 
+enum target_kind { TARGET_CPU, TARGET_GPU, TARGET_KINDS };
+
 struct target {
-  char name[32];   // "cpu"
-  char device[96]; // model name of the host, part of database keys
-  int cores;
-  int lanes;          // fp32 lanes of a vector
-  int64_t l1, l2, l3; // bytes of data cache a core (l3: shared)
+  enum target_kind kind;
+  char name[32];   // "cpu", "sm_90a"
+  char device[96]; // model name, part of database keys
+  int cores;       // of a GPU: multiprocessors
+  int lanes;          // fp32 lanes of a vector; of a multiprocessor
+  int64_t l1, l2, l3; // bytes of data cache a core (l3: shared); of a GPU l2 is what all share, l3 is 0
   int64_t scratch;    // bytes of block tensors a block may keep ("shared memory"): l2 less what code and streams need
   int64_t memory;     // bytes of device memory usable
   double bandwidth;   // bytes/s of a copy, read and written bytes counted, all cores
   double cache_bandwidth; // bytes/s from l2, all cores
-  double flops;           // fp32 operations/s of fused multiply-adds, all cores
-  double exp_rate;        // elements/s of m_exp, all cores
+  double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
+  double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
+  // of GPUs
+  int arch;                 // compute capability times 10
+  int64_t shared_processor; // bytes of shared memory of a multiprocessor, for all blocks on it
+  int64_t registers;        // of a multiprocessor, 4 bytes each
+  double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
 };
 int target_count(void);
 const char *target_name(int i);
 const char *target_doc(int i);
-// Fills *t for the target of that name on this host; measures the rates once (about 0.2 s) unless quick, where
+// Fills *t for the target of that name; of this host measures the rates once (about 0.2 s) unless quick, where
 // it fills typical ones. Unknown names are ERR_TARGET with the list as hint.
 int target_open(const char *name, int threads, bool quick, struct target *t, struct err *e);
+
+// What a device says of itself; 0 where it is not known.
+struct target_facts {
+  const char *device;
+  int arch, processors;
+  int64_t shared, shared_processor, l2, memory; // bytes, as in struct target
+};
+// The device's capacities in place of the row's, where it is of that architecture; rates go with its multiprocessors.
+bool target_own(struct target *t, const struct target_facts *f);
 #endif

@@ -188,7 +188,7 @@ static int loop(struct reader *r, struct loc at)
   struct tile_token name;
   ex from, to, step, var;
   READ(loop_head(r, &name, &from, &to, &step));
-  bool unroll = read_word(r, "unroll");
+  enum tile_unroll unroll = read_word(r, "unroll") ? UNROLL_ALL : read_word(r, "rolled") ? UNROLL_NONE : UNROLL_ANY;
   READ(TILE_AT(r, at, build_for(&r->b, read_text(r, &name), from, to, step, unroll, &var)));
   int mark = tile_scope_open(&r->scope);
   struct loc opened = r->t.at;

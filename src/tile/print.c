@@ -118,7 +118,7 @@ static void loop(struct tile_printer *o, const struct tile_stmt *s, int deep)
   tile_put_ex(o, s->to);
   str_add(o->out, "; %s += ", name);
   tile_put_ex(o, s->step);
-  str_add(o->out, s->unroll ? ") unroll" : ")");
+  str_add(o->out, s->unroll == UNROLL_ALL ? ") unroll" : s->unroll == UNROLL_NONE ? ") rolled" : ")");
   int mark = tile_scope_open(&o->scope);
   scalar(o, s->var, false);
   braces(o, s->body, deep);

@@ -100,13 +100,13 @@ static int64_t gcd(int64_t a, int64_t b)
   return a < 0 ? -a : a;
 }
 
-int build_for(struct builder *b, const char *name, ex from, ex to, ex step, bool unroll, ex *var)
+int build_for(struct builder *b, const char *name, ex from, ex to, ex step, enum tile_unroll unroll, ex *var)
 {
   if (needs_body(b, "a loop")) return (int)b->e->status;
   struct ex_pool *p = b->p->ex;
   struct ex_range f = ex_range(p, from), t = ex_range(p, to);
   if (ex_range(p, step).lo < 1) return build_error(b, "the step of a loop is at least 1");
-  if (unroll && !(ex_is_const(ex_sub(p, to, from)) && ex_is_const(step)))
+  if (unroll == UNROLL_ALL && !(ex_is_const(ex_sub(p, to, from)) && ex_is_const(step)))
     return build_error(b, "an unrolled loop has a constant number of rounds");
   *var = ex_var(p, name, f.lo, MAX(f.lo, t.hi - 1), gcd(ex_multiple(p, from), ex_multiple(p, step)));
   int s = stmt_add(b, STMT_FOR);

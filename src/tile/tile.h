@@ -145,6 +145,8 @@ enum stmt_kind {
   STMT_ALLOC, // %v:[..].fp16.SH
   STMT_FOR, STMT_IF, STMT_SPEC
 };
+// Of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
+enum tile_unroll { UNROLL_ANY, UNROLL_ALL, UNROLL_NONE };
 struct tile_stmt {
   enum stmt_kind kind;
   struct loc at;
@@ -157,7 +159,7 @@ struct tile_stmt {
   int view;                // STMT_VIEW, STMT_ALLOC, value(); else -1
   // STMT_FOR, STMT_IF
   ex var, from, to, step, cond;
-  bool unroll;
+  enum tile_unroll unroll;
   int spec; // STMT_SPEC
 };
 
@@ -243,7 +245,7 @@ int build_reshape(struct builder *b, const char *name, int view, int depth, stru
 int build_peer(struct builder *b, const char *name, int view, ex rank, int *out);
 int build_let(struct builder *b, const char *name, ex value, ex *var);
 int build_value(struct builder *b, const char *name, int view, ex *var); // reads an i32
-int build_for(struct builder *b, const char *name, ex from, ex to, ex step, bool unroll, ex *var);
+int build_for(struct builder *b, const char *name, ex from, ex to, ex step, enum tile_unroll unroll, ex *var);
 int build_if(struct builder *b, ex cond);
 int build_else(struct builder *b);
 int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body: leave it open, build_end closes it
@@ -281,6 +283,7 @@ enum sem {
   SEM_REDUCE,    // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce
   SEM_RED, SEM_ATOM,               // atomic: add, min, max on memory; ATOM returns the old value
   SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
+  SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
   SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
   SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_WAIT, // of the threads of the group
   SEM_CP_COMMIT, SEM_CP_WAIT, SEM_BULK_COMMIT, SEM_BULK_WAIT, SEM_WGMMA_FENCE, SEM_WGMMA_COMMIT, SEM_WGMMA_WAIT,

@@ -56,6 +56,7 @@ struct system {
   int ntotals, totals_cap;
   int64_t *small; // the solution, by root
   bool failed;
+  int64_t largest;           // extent that a proposal may have
 };
 // Which small values: TINY gives 2 to every class, VARIED 2 and 3 in turn, OTHER 3 and 4: none that TINY has.
 enum shrink_style { VARIED, TINY, OTHER };

@@ -4,6 +4,8 @@
 // accumulators all still do something. An extent of 1 would hide sums and transposes.
 #include "verify/proof.h"
 
+static const int64_t LARGEST = 4096, LARGEST_TILE = 1 << 20;
+
 // The same extents on both sides of every input and output.
 static bool join(struct system *s, const struct frame *a, const struct frame *b, int n, const int *ta, const int *tb)
 {
@@ -29,7 +31,7 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
                  struct graph **sb)
 {
   struct arena scratch = {0};
-  struct system s = {.mem = &scratch};
+  struct system s = {.mem = &scratch, .largest = LARGEST};
   shrink_constant(&s, 1); // the variable ONE
   struct frame *fa = shrink_collect(&s, a), *fb = shrink_collect(&s, b);
   bool good = !s.failed && join_ends(&s, fa, fb, graph_inputs) && join_ends(&s, fa, fb, graph_outputs);
@@ -43,4 +45,28 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
 bool verify_shrink(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **sa, struct graph **sb)
 {
   return shrink_pair(mem, a, b, VARIED, sa, sb);
+}
+
+// ---- tiles as they are ----
+
+static void fix_tiles(struct system *s, const struct frame *f)
+{
+  for (int i = 0; i < f->g->nnodes; i++) {
+    const struct frame *sub = f->sub[i];
+    for (int t = 0; sub && t < sub->g->ntensors; t++)
+      for (int d = 0; d < sub->g->tensors[t].shape.n; d++) s->fixed[shrink_find(s, sub->dims[t] + d)] = true;
+  }
+}
+
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct graph **out)
+{
+  struct arena scratch = {0};
+  struct system s = {.mem = &scratch, .largest = LARGEST_TILE};
+  shrink_constant(&s, 1); // the variable ONE
+  struct frame *f = shrink_collect(&s, g);
+  if (!s.failed) fix_tiles(&s, f);
+  bool good = !s.failed && shrink_solve(&s, OTHER);
+  *out = good ? shrink_build(&s, f, mem) : NULL;
+  arena_close(&scratch);
+  return *out;
 }

@@ -6,8 +6,6 @@
 // shape inference judges the rebuilt graphs.
 #include "verify/proof.h"
 
-static const int64_t LARGEST_EXTENT = 4096;
-
 int shrink_find(struct system *s, int v)
 {
   while (s->parent[v] != v) v = s->parent[v] = s->parent[s->parent[v]];
@@ -136,7 +134,7 @@ static int64_t value_of(struct system *s, const struct product *p, int side)
 {
   int64_t n = 1;
   for (int i = 0; i < p->n[side]; i++)
-    if ((n *= shrink_value(s, p->v[side][i])) > LARGEST_EXTENT) return LARGEST_EXTENT + 1;
+    if ((n *= shrink_value(s, p->v[side][i])) > s->largest) return s->largest + 1;
   return n;
 }
 
@@ -145,7 +143,7 @@ static bool multiply(struct system *s, int v, int64_t factor)
   int r = shrink_find(s, v);
   if (factor == 1) return true;
   if (s->fixed[r]) return false;
-  return (s->small[r] *= factor) <= LARGEST_EXTENT;
+  return (s->small[r] *= factor) <= s->largest;
 }
 
 // Multiplies one side of a product by `factor`: the first variable that may grow, tiles and views before axes.
@@ -166,10 +164,10 @@ static bool balance(struct system *s, const struct product *p, bool from_end, bo
 {
   int64_t l = value_of(s, p, 0), r = value_of(s, p, 1);
   if (l == r) return true;
-  if (l > LARGEST_EXTENT || r > LARGEST_EXTENT) return false;
+  if (l > s->largest || r > s->largest) return false;
   int64_t both = l / gcd(l, r) * r;
   *changed = true;
-  return both <= LARGEST_EXTENT && grow(s, p, 0, both / l, from_end) && grow(s, p, 1, both / r, from_end);
+  return both <= s->largest && grow(s, p, 0, both / l, from_end) && grow(s, p, 1, both / r, from_end);
 }
 
 static bool balance_total(struct system *s, const struct total *t, bool *changed)
@@ -179,7 +177,7 @@ static bool balance_total(struct system *s, const struct total *t, bool *changed
   if (out == sum) return true;
   int64_t both = out / gcd(out, sum) * sum;
   *changed = true;
-  if (both > LARGEST_EXTENT || !multiply(s, t->out, both / out)) return false;
+  if (both > s->largest || !multiply(s, t->out, both / out)) return false;
   for (int i = 0; i < t->n; i++) {
     bool before = false; // a class that occurs twice grows once
     for (int j = 0; j < i; j++) before |= shrink_find(s, t->in[j]) == shrink_find(s, t->in[i]);

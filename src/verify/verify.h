@@ -50,4 +50,8 @@ bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 // The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where
 // it was, different from class to class where possible; false where a reshape fixes the sizes.
 bool verify_shrink(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **sa, struct graph **sb);
+
+// The same kernel graph with fewer blocks and iterations, every tile as it is; false where that cannot be. What its kernels do in
+// one block is what those of g do.
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct graph **out);
 #endif

@@ -47,6 +47,9 @@ int fake_release(gpu_address a) { return fake.released++, free(at(a) - HEAD), 0;
 int fake_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
 int fake_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
 int fake_fill(gpu_address to, unsigned char b, size_t n, cu_stream s) { return (void)s, memset(at(to), b, n), 0; }
+int fake_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
+int fake_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
+int fake_version(int *version) { return *version = 13000, 0; }
 
 int fake_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = NULL, 0; }
 int fake_event_destroy(cu_event v) { return (void)v, 0; }

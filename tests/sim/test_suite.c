@@ -1,6 +1,7 @@
 // Every kernel of tests/sim/good runs without a report; every kernel of tests/sim/broken is reported with the class and
 // the line of its first line, "// expect: CLASS LINE", and with no other class but those of "// also: CLASS ...", which
-// are what follows from the mistake in the order in which warps happen to run. Other comments at the head:
+// are what follows from the mistake in the order in which warps happen to run. Without the interpreter's shortcuts each run says
+// the same. Other comments at the head:
 //   // set: NAME=VALUE,...   sizes      // fresh: A,B   buffers that hold nothing before
 //   // zero: A               holds zeros      // shift: A 4   begins so many bytes after a multiple of 256
 #include "tiles.h"
@@ -41,12 +42,36 @@ static void read_file(struct arena *mem, const char *path, char **text)
   if (file_read(mem, path, text, &n, &e)) fail_msg("%s", e.text);
 }
 
-static void run_text(const char *path, const char *text, struct tile_run *t)
+static void show(const struct tile_run *t, const char *path, const char *what)
+{
+  struct str s = {0};
+  sim_print_errors(&t->r, &s);
+  fprintf(stderr, "%s: %s\n%s", path, what, str_text(&s));
+  str_free(&s);
+  failures++;
+}
+
+static void run_once(const char *path, const char *text, bool slow, struct tile_run *t, struct str *said)
 {
   char set[128];
   tile_open(t, path, text, head(text, "set", set));
   prepare(t, text);
+  t->slow = slow;
   if (tile_go(t)) fail_msg("%s:%d: %s", path, t->e.at.line, t->e.text);
+  sim_print_errors(&t->r, said), sim_print_counts(&t->r, said);
+  str_add(said, "%lld found, %lld element operations\n", (long long)t->r.found, (long long)t->r.counts.elements);
+}
+
+// Runs it, and again without shortcuts, which must say the same word by word.
+static void run_text(const char *path, const char *text, struct tile_run *t)
+{
+  struct tile_run slow;
+  struct str said = {0}, slowly = {0};
+  run_once(path, text, true, &slow, &slowly);
+  run_once(path, text, false, t, &said);
+  if (strcmp(str_text(&said), str_text(&slowly)) != 0) show(&slow, path, "differs without shortcuts"), show(t, path, "from this");
+  str_free(&said), str_free(&slowly);
+  tile_close(&slow);
 }
 
 static void run(const char *path, struct tile_run *t, char expect[128], char also[128])
@@ -57,15 +82,6 @@ static void run(const char *path, struct tile_run *t, char expect[128], char als
   run_text(path, text, t);
   head(text, "expect", expect), head(text, "also", also);
   arena_close(&mem);
-}
-
-static void show(const struct tile_run *t, const char *path, const char *what)
-{
-  struct str s = {0};
-  sim_print_errors(&t->r, &s);
-  fprintf(stderr, "%s: %s\n%s", path, what, str_text(&s));
-  str_free(&s);
-  failures++;
 }
 
 static void good(const char *path)

@@ -99,7 +99,7 @@ double tile_get(struct tile_run *t, const char *name, int64_t element)
 
 int tile_go(struct tile_run *t)
 {
-  struct sim_input in = {.params = t->params, .buffers = t->buffers, .nbuffers = t->nbuffers};
+  struct sim_input in = {.params = t->params, .buffers = t->buffers, .nbuffers = t->nbuffers, .slow = t->slow};
   return sim_run(&t->mem, t->p, t->k, &in, &t->r, &t->e);
 }
 

@@ -21,6 +21,7 @@ struct tile_run {
   int64_t params[16];
   struct sim_report r;
   struct err e;
+  bool slow; // without shortcuts
 };
 
 // Parses, checks and lowers; fails the test where that fails. `set`: "NAME=VALUE,..." of constants and parameters.

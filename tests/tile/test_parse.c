@@ -202,7 +202,7 @@ static const char everything[] =
     "    %r <- Init<-inf><<<#b, #me>>>()\n"
     "    @n = value(%i[0])\n"
     "    @m = @warp * 2 + @n\n"
-    "    for (k = 0; k < N / 8; k += 1) {\n"
+    "    for (k = 0; k < N / 8; k += 1) rolled {\n"
     "      Sync<mbar.wait, k % 2><<<#b, #me>>>(%bar)\n"
     "      for (j = 0; j < 2; j += 1) unroll {\n"
     "        if (@m < k) {\n"

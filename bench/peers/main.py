@@ -1,0 +1,103 @@
+"""Command line."""
+import argparse
+import gc
+import json
+import os
+import re
+import sys
+
+from .child import Child
+from .env import ROLE, TMP, Sizes, torch
+from .every import define_workloads
+from .mica import add_mica
+from .supervise import supervise
+from .table import full_table, list_table, mica_table, summarize, table
+from .workload import WORKLOADS
+
+
+def main(about):
+    ap = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--dtype", choices=["fp16", "bf16", "fp32"], default="fp16")
+    ap.add_argument("--bf16", action="store_true", help="same as --dtype bf16")
+    ap.add_argument("--only", default="", help="regex on workload names")
+    ap.add_argument("--skip", default="", help="regex on workload names to leave out")
+    ap.add_argument("--baselines", default="", help="regex on baseline names")
+    ap.add_argument("--max-prio", type=int, default=9,
+                    help="0 eager+SDPA+cuBLAS, 1 Triton, 2 torch.compile and flex, 3 and 4 more compiled forms")
+    ap.add_argument("--budget-s", type=float, default=515.0,
+                    help="seconds from the start; the command ends at most about 13 s later")
+    ap.add_argument("--autotune-limit-s", type=float, default=20.0,
+                    help="past this, the family's next members are compiled in default mode")
+    ap.add_argument("--tune-s", type=float, default=12.0, help="time to tune one Triton baseline")
+    ap.add_argument("--reps", type=int, default=20, help="graph replays per number (at least 20)")
+    ap.add_argument("--target-ms", type=float, default=1.5, help="length of one replay")
+    ap.add_argument("--threads", type=int, default=16)
+    ap.add_argument("--restarts", type=int, default=6)
+    ap.add_argument("--tag", default="")
+    ap.add_argument("--out", default="")
+    ap.add_argument("--resume", action="store_true", help="keep what the JSON already holds")
+    ap.add_argument("--list", action="store_true")
+    ap.add_argument("--merge", nargs="+", metavar="JSON", help="print one table of several JSON files")
+    ap.add_argument("--full", action="store_true", help="with --merge: every baseline")
+    ap.add_argument("--mica", default="", metavar="DIR", help="folders that `mica optimize --out` saved, one a workload (bench/mica_peers.sh)")
+    ap.add_argument("--dry-run", action="store_true", help="CPU, tiny shapes: every runnable baseline against the reference")
+    args = ap.parse_args()
+    if args.bf16:
+        args.dtype = "bf16"
+    if not args.out:
+        base = os.environ.get("OUT", os.path.join(TMP, "peers_out"))
+        nm = "peers" + ("" if args.dtype == "fp16" else "_" + args.dtype) + ("_" + args.tag if args.tag else "")
+        args.out = os.path.join(base, nm + ".json")
+
+    if args.merge:
+        doc = {"meta": {}, "workloads": {}}
+        for p in args.merge:
+            with open(p) as f:
+                d = json.load(f)
+            doc["meta"] = {**d["meta"], **{k: v for k, v in doc["meta"].items() if k != "finished"}}
+            for w, v in d["workloads"].items():
+                if w not in doc["workloads"]:
+                    doc["workloads"][w] = v
+                else:
+                    doc["workloads"][w]["baselines"].update(v["baselines"])
+                    summarize(doc["workloads"][w])
+        print(table(doc, 1 << 30))
+        print(mica_table(doc))
+        if args.full:
+            print(full_table(doc))
+        return 0
+    if args.dry_run and ROLE != "dry":
+        os.environ["PEERS_ROLE"] = "dry"
+        os.execv(sys.executable, [sys.executable, os.path.abspath(sys.argv[0])] + sys.argv[1:])
+    Sizes.tiny = args.dry_run
+    define_workloads()
+    if args.mica:
+        add_mica(WORKLOADS, args.mica)
+    todo = [w for w in WORKLOADS if re.search(args.only, w.name) and not (args.skip and re.search(args.skip, w.name))]
+    if args.list:
+        WORKLOADS[:] = todo
+        print(list_table())
+        return 0
+    if ROLE == "":
+        argv = [a for a in sys.argv[1:] if a != "--resume"]
+        return supervise(args, argv)
+    if ROLE == "dry":
+        os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
+        if os.path.exists(args.out):
+            os.remove(args.out)
+    child = Child(args)
+    if child.cuda:
+        torch.set_grad_enabled(False)
+        torch.cuda.set_stream(torch.cuda.Stream())
+        gc.disable()
+        child.beat("", "start", 90)
+    elif ROLE == "child":
+        print("no CUDA device", flush=True)
+        return 3
+    child.calibrate()
+    child.run(todo)
+    if ROLE == "dry":
+        print(full_table(child.doc))
+        return 0
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,120 @@
+"""What `mica optimize --target ... --out DIR` saved, launched on torch's stream: DIR/program.json says which kernels of which
+cubins, with which arguments. Through the driver's interface alone, as any user of the exported files would."""
+import ctypes
+import json
+import os
+
+from .env import torch
+from .programs import folder, programs
+from .workload import Baseline
+
+TYPES = {"fp16": 6, "bf16": 9, "fp32": 7}  # CU_TENSOR_MAP_DATA_TYPE_*
+CLUSTER, DEPENDENT, SHARED = 4, 6, 8  # launch attributes; a function's attribute
+
+
+class Attribute(ctypes.Structure):  # CUlaunchAttribute
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+class Config(ctypes.Structure):  # CUlaunchConfig
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint)]
+
+
+def driver():
+    lib = ctypes.CDLL("libcuda.so.1")
+    lib.cuModuleGetFunction.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p]
+    return lib
+
+
+def check(code, what):
+    if code:
+        raise RuntimeError("%s: CUDA driver error %d" % (what, code))
+
+
+class Launch:
+    """One kernel with its arguments."""
+
+    def __init__(self, cu, where, spec):
+        self.cu, self.spec = cu, spec
+        with open(os.path.join(where, spec["cubin"]), "rb") as f:
+            image = f.read()
+        self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        check(cu.cuModuleLoadData(ctypes.byref(self.module), image), spec["cubin"])
+        check(cu.cuModuleGetFunction(ctypes.byref(self.function), self.module, spec["kernel"].encode()), spec["kernel"])
+        if spec["shared"] > 48 << 10:
+            check(cu.cuFuncSetAttribute(self.function, SHARED, spec["shared"]), "shared memory")
+        if spec.get("cluster", 1) > 8:
+            check(cu.cuFuncSetAttribute(self.function, 14, 1), "clusters of more than 8 blocks")
+        self.attributes = (Attribute * 2)()
+        count = 0
+        if spec.get("cluster", 1) > 1:
+            self.attributes[count].id = CLUSTER
+            self.attributes[count].value[0:3] = [spec["cluster"], 1, 1]
+            count += 1
+        if spec.get("dependent"):
+            self.attributes[count].id = DEPENDENT
+            self.attributes[count].value[0] = 1
+            count += 1
+        self.config = Config((spec["grid"], 1, 1), (spec["block"], 1, 1), spec["shared"], None, self.attributes, count)
+
+    def tensor_map(self, m, address):
+        room = ctypes.create_string_buffer(256)
+        at = (ctypes.addressof(room) + 63) & ~63
+        rank = len(m["size"])
+        u64, u32 = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[m["swizzle"]]
+        check(self.cu.cuTensorMapEncodeTiled(
+            ctypes.c_void_p(at), TYPES[m["type"]], rank, ctypes.c_void_p(address), u64(*m["size"]), u64(*(m["stride"][1:] + [0])),
+            u32(*m["box"]), u32(*([1] * rank)), 0, swizzle, 2, 0), "tensor map")
+        return room, at
+
+    def run(self, addresses, stream):
+        args = [a["index"] for a in self.spec["args"]]
+        held, pointers = [], []
+        for i in range(len(args)):
+            held.append(ctypes.c_uint64(addresses[i]))
+            pointers.append(ctypes.addressof(held[-1]))
+        for m in self.spec.get("maps", []):
+            room, at = self.tensor_map(m, addresses[m["arg"]])
+            held.append(room)
+            pointers.append(at)
+        self.config.stream = stream
+        check(self.cu.cuLaunchKernelEx(ctypes.byref(self.config), self.function, (ctypes.c_void_p * len(pointers))(*pointers), None),
+              self.spec["kernel"])
+
+
+class Saved:
+    """A program that Mica made, as a function of torch tensors."""
+
+    def __init__(self, where):
+        with open(os.path.join(where, "program.json")) as f:
+            self.doc = json.load(f)
+        cu = driver()
+        torch.cuda.current_stream()  # torch's context is the current one
+        self.launches = [Launch(cu, where, x) for x in self.doc["launches"]]
+        self.work = torch.zeros(max(16, self.doc["workspace"]), dtype=torch.uint8, device="cuda")
+        self.dtypes = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+
+    def __call__(self, *inputs):
+        outs = [torch.empty(x["shape"], dtype=self.dtypes[x["dtype"]], device="cuda") for x in self.doc["outputs"]]
+        base = {"input": [t.data_ptr() for t in inputs], "output": [t.data_ptr() for t in outs], "workspace": [self.work.data_ptr()]}
+        stream = torch.cuda.current_stream().cuda_stream
+        for launch in self.launches:
+            launch.run([base[a["place"]][a["index"]] + a.get("offset", 0) for a in launch.spec["args"]], stream)
+        return outs[0]
+
+
+def add_mica(workloads, where):
+    """One more way to compute each workload that Mica has made a program for."""
+    known = programs()
+    for w in workloads:
+        path = os.path.join(where, folder(w.name))
+        if w.name not in known or not os.path.exists(os.path.join(path, "program.json")):
+            continue
+
+        def build(ctx, path=path, turn=known[w.name].inputs):
+            saved = Saved(path)
+            return lambda *ins: saved(*turn(*ins))
+
+        w.baselines.append(Baseline("mica", 0, build))

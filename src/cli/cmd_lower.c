@@ -1,0 +1,203 @@
+// mica lower: the kernels of a kernel graph for a GPU, in the tile language. Operators that are no block graphs yet become one
+// kernel each; exponentials are stabilized first, as they are where candidates are built.
+#include "cli/cli.h"
+#include "core/device_host.h"
+#include "cuda/cuda.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
+{
+  return !c->kernel || !strcmp(c->kernel, p->unit[unit].name);
+}
+
+// ---- what is asked ----
+
+static int limits(struct cli *c, struct gpu_limits *gpu)
+{
+  struct target t;
+  TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, &t, &c->err));
+  if (t.kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
+  return *gpu = gpu_limits(&t), OK;
+}
+
+static int load(struct cli *c, struct graph **g)
+{
+  char note[256] = "";
+  bool changed;
+  TRY(cli_load(c, c->args[0], g));
+  TRY(graph_check(*g, &c->err));
+  TRY(graph_expand(&c->mem, *g, true, g, &c->err));
+  TRY(plan_stable(&c->mem, *g, g, &changed, note, &c->err));
+  if (*note) fprintf(stderr, "note: %s\n", note);
+  return graph_check(*g, &c->err);
+}
+
+// The cheapest that has what --knobs says; where none of the list has, what --knobs says alone.
+static void by_knobs(const struct lower_unit *u, const struct choice *want, struct choice *pick)
+{
+  *pick = *want;
+  for (int i = u->nchoices - 1; i >= 0; i--) {
+    bool fits = u->choice[i].scheme == want->scheme;
+    for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
+    if (fits) *pick = u->choice[i];
+  }
+}
+
+static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick)
+{
+  struct choice want;
+  *pick = NEWS(&c->mem, struct choice, p->nunits + 1);
+  if (c->knobs && !scheme_parse(c->knobs, &want)) {
+    struct str all = {0};
+    for (int i = 0; i < scheme_count(); i++) {
+      str_add(&all, "%s%s", i ? "; " : "", scheme_at(i)->name);
+      for (int k = 0; k < KNOBS && scheme_at(i)->knob[k]; k++) str_add(&all, " %s=N", scheme_at(i)->knob[k]);
+    }
+    err_set(&c->err, ERR_OPTION, NOWHERE, "--knobs %.80s: there is no such scheme or knob", c->knobs);
+    err_hint(&c->err, "there are %s", str_text(&all));
+    return str_free(&all), USER;
+  }
+  bool any = false;
+  for (int i = 0; i < p->nunits; i++) {
+    const struct lower_unit *u = &p->unit[i];
+    if (u->nchoices) (*pick)[i] = u->choice[0];
+    any |= cli_lower_chosen(c, p, i);
+    if (c->knobs && !u->product && u->nchoices && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
+  }
+  return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
+}
+
+// ---- --dump ----
+
+static void choices_text(const struct lower_unit *u, struct str *out)
+{
+  str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
+  if (!u->nchoices || !u->product) str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
+  for (int i = 0; i < u->nchoices; i++) {
+    str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
+    if (u->product) str_add(out, "cublaslt");
+    else scheme_text(&u->choice[i], out);
+    str_add(out, "%s\n", u->last != u->first ? " (with the kernel that follows)" : "");
+  }
+}
+
+static void norm_dump(const struct lower_unit *u, struct str *out)
+{
+  str_add(out, "%s\n", u->name);
+  if (u->product)
+    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)u->mul.batch, (long long)u->mul.m, (long long)u->mul.n, (long long)u->mul.k);
+  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
+  else norm_text(&u->n, out);
+  if (u->last != u->first) norm_text(&u->tail, out);
+}
+
+static int dump(struct cli *c, const struct lower_plan *p)
+{
+  struct str text = {0};
+  bool norm = !strcmp(c->dump, "norm");
+  if (!norm && strcmp(c->dump, "choices") != 0) return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm or choices, not %.40s", c->dump);
+  for (int i = 0; i < p->nunits; i++)
+    if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}
+
+// ---- printing, compiling, saving ----
+
+static void arg_text(const struct device_program *d, const struct launch_arg *a, struct str *out)
+{
+  static const char *const kinds[] = {[PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output", [PLACE_WORK] = "workspace"};
+  const char *name = a->tensor == ARG_COUNTERS ? "counters" : d->g->tensors[a->tensor].name;
+  if (name) str_add(out, "%s: ", name);
+  else str_add(out, "t%d: ", a->tensor);
+  str_add(out, "%s%s %lld", a->written ? "writes " : "", kinds[a->at.kind], (long long)(a->at.kind == PLACE_WORK ? a->at.offset : a->at.index));
+}
+
+static void launch_text(const struct device_program *d, const struct launch *l, struct str *out)
+{
+  str_add(out, "// %s: %s, %.2f us modelled; ", l->name, l->how, 1e6 * l->cost);
+  for (int i = 0; i < l->nargs; i++) str_add(out, i ? ", " : ""), arg_text(d, &l->arg[i], out);
+  str_add(out, "\n");
+  if (l->product)
+    str_add(out, "// product, %lld times %lld x %lld x %lld\n\n", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
+  else str_add(out, "%s\n", l->text);
+}
+
+static int save(struct cli *c, const struct launch *l, const char *suffix, const void *text, size_t n)
+{
+  if (!c->out) return OK;
+  TRY(output_folder(c->out, &c->err));
+  return output_write(arena_printf(&c->mem, "%s/%s.%s", c->out, l->name, suffix), text, n, &c->err);
+}
+
+static int compile(struct cli *c, const struct nvrtc *r, const struct launch *l, const struct str *source, int arch)
+{
+  struct cubin cubin;
+  TRY(nvrtc_compile(r, &c->mem, l->name, str_text(source), arch, &cubin, &c->err));
+  if (output_wants_text(c))
+    printf("%s for %s, %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", l->name, cuda_arch_name(arch), l->how,
+           cubin.registers, cubin.spilled, (long long)l->k->shared_bytes);
+  return save(c, l, "cubin", cubin.bytes, cubin.n);
+}
+
+static int finish_one(struct cli *c, const struct nvrtc *r, const struct device_program *d, const struct launch *l)
+{
+  struct str text = {0}, source = {0};
+  launch_text(d, l, &text);
+  if (output_wants_text(c) && !c->check && !c->out && !c->compile) fputs(str_text(&text), stdout);
+  int status = save(c, l, "tile", str_text(&text), text.n);
+  if (!l->product && (c->out || c->compile) && status == OK) status = cuda_print(l->p, l->k, d->gpu->arch, &source, &c->err);
+  if (!l->product && status == OK) status = save(c, l, "cu", str_text(&source), source.n);
+  if (r && !l->product && status == OK) status = compile(c, r, l, &source, d->gpu->arch);
+  str_free(&text);
+  str_free(&source);
+  return status;
+}
+
+static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, const struct choice *pick)
+{
+  struct device_program d;
+  TRY(lower_make(&c->mem, p, pick, &d, &c->err));
+  for (int i = 0; i < d.nlaunch; i++)
+    if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
+  return OK;
+}
+
+// With --all: every choice of every kernel that is asked for, the others as they are best.
+static int finish_all(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, struct choice *pick)
+{
+  if (!c->all || c->out) return finish(c, p, r, pick);
+  const char *kernel = c->kernel;
+  for (int i = 0; i < p->nunits; i++) {
+    struct choice kept = pick[i];
+    if (!cli_lower_chosen(c, p, i)) continue;
+    c->kernel = p->unit[i].name;
+    for (int k = 0; k < p->unit[i].nchoices; k++) {
+      pick[i] = p->unit[i].choice[k];
+      TRY(finish(c, p, r, pick));
+    }
+    pick[i] = kept, c->kernel = kernel;
+  }
+  return OK;
+}
+
+int cmd_lower(struct cli *c)
+{
+  struct gpu_limits gpu;
+  struct graph *g;
+  struct lower_plan p;
+  struct choice *pick;
+  struct nvrtc *r = NULL;
+  TRY(limits(c, &gpu));
+  TRY(load(c, &g));
+  TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
+  if (c->dump) return dump(c, &p);
+  TRY(picks(c, &p, &pick));
+  if (c->compile) TRY(nvrtc_open(&r, &c->err));
+  int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);
+  nvrtc_close(r);
+  return status == OK && c->check ? cli_lower_check(c, &p, pick) : status;
+}

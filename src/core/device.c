@@ -1,0 +1,106 @@
+// Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
+// parts takes over the ways of its parts. What goes wrong costs the candidate, with its reason.
+#include "core/core.h"
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+// ---- choices ----
+
+static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
+{
+  if (x->product || y->product || (x->first == x->last) != (y->first == y->last)) return false;
+  return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
+}
+
+static struct choice pick(const struct lower_plan *p, const struct lower_unit *u, int nlike, const struct lowered *const *like)
+{
+  for (int i = 0; i < nlike; i++)
+    for (int k = 0; k < like[i]->plan.nunits; k++)
+      if (same_kernel(p, u, &like[i]->plan, &like[i]->plan.unit[k])) return like[i]->pick[k];
+  return u->nchoices ? u->choice[0] : (struct choice){0};
+}
+
+int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
+                struct lowered **out, struct err *e)
+{
+  struct lowered *d = *out = NEW(j->mem, struct lowered);
+  struct graph *named = graph_copy(j->mem, g);
+  named->name = name;
+  TRY(lower_plan(j->mem, named, &j->gpu, &(struct lower_opts){.tails = true, .dependent = true}, &d->plan, e));
+  d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
+  for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], nlike, like);
+  TRY(lower_make(j->mem, &d->plan, d->pick, &d->program, e));
+  d->registers = NEWS(j->mem, int, d->program.nlaunch + 1), d->spilled = NEWS(j->mem, int, d->program.nlaunch + 1);
+  for (int i = 0; i < d->program.nlaunch; i++) d->registers[i] = d->spilled[i] = -1;
+  d->compiled = "", d->proof.note = "";
+  return OK;
+}
+
+void devices_build(struct job *j, struct contest *c, int part, int from)
+{
+  const char *name = j->program->name ? j->program->name : "program";
+  for (int i = from; i < c->ncand && !job_stopping(j); i++) {
+    struct candidate *x = &c->cand[i];
+    struct err e = {0};
+    job_progress(j, "lower", part, (double)i / c->ncand, &c->stats, 0);
+    if (!x->g && !x->dropped) candidate_complete(j, c, x);
+    if (x->dropped || device_make(j, x->g, name, 0, NULL, &x->lowered, &e) == OK) continue;
+    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
+  }
+  for (int i = from; i < c->ncand; i++)
+    if (c->cand[i].lowered) c->cand[i].kernels = c->cand[i].lowered->program.nlaunch, c->cand[i].cost = c->cand[i].lowered->program.cost;
+}
+
+// ---- compiling ----
+
+static int compile_one(const struct job *j, const struct nvrtc *r, struct lowered *d, int i, struct err *e)
+{
+  const struct launch *l = &d->program.launch[i];
+  struct str source = {0};
+  struct cubin cubin;
+  if (l->product) return OK;
+  int status = cuda_print(l->p, l->k, j->gpu.arch, &source, e);
+  if (status == OK) status = nvrtc_compile(r, j->mem, l->name, str_text(&source), j->gpu.arch, &cubin, e);
+  if (status == OK) d->registers[i] = cubin.registers, d->spilled[i] = cubin.spilled;
+  return str_free(&source), status;
+}
+
+void device_compile(const struct job *j, struct lowered *d, struct err *e)
+{
+  struct nvrtc *r;
+  struct err missing = {0};
+  int major, minor;
+  if (nvrtc_open(&r, &missing) != OK) {
+    d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
+    return;
+  }
+  nvrtc_version(r, &major, &minor);
+  d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
+  for (int i = 0; i < d->program.nlaunch && e->status == OK; i++) compile_one(j, r, d, i, e);
+  nvrtc_close(r);
+}
+
+// ---- for the report ----
+
+static json_t *launch_json(const struct lowered *d, int i)
+{
+  const struct launch *l = &d->program.launch[i];
+  json_t *v = json_pack("{s:s, s:s, s:f, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product);
+  if (!l->product) json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
+  if (d->registers[i] >= 0) json_object_set_new(v, "registers", json_integer(d->registers[i]));
+  if (d->spilled[i] >= 0) json_object_set_new(v, "spilled", json_integer(d->spilled[i]));
+  return v;
+}
+
+json_t *lowered_json(const struct job *j, const struct lowered *d)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < d->program.nlaunch; i++) json_array_append_new(list, launch_json(d, i));
+  const struct device_proof *p = &d->proof;
+  json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
+                            (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,
+                            "note", p->note);
+  return json_pack("{s:s, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "workspace", (json_int_t)d->program.workspace, "zeroed",
+                   (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter", proof, "launches", list);
+}

@@ -1,0 +1,224 @@
+// Candidates run and timed.
+//
+// The first launches of a kernel may load it, so they are no part of a graph.
+//
+// A run begins with outputs and workspace full of not-a-number, so what a candidate leaves out or reads too early shows in
+// the result. It is followed, without a pause, by a run on other inputs that writes to the same workspace: what a kernel of
+// the second overwrites while the first still needs it shows too. Guards around outputs and workspace must stay as they are,
+// and what was zero must be zero again.
+//
+// Times are those of a graph of many launches, by the device's clock; candidates take turns, replay by replay.
+#include "gpu/stage.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
+
+static int end_record(struct stage *s, int status, struct gpu_graph **out, struct err *e)
+{
+  struct err second = {0}; // a recording ends in any case; the first error is the one to tell
+  int end = gpu_record_end(s->g, out, status == OK ? e : &second);
+  if (status == OK) return end;
+  gpu_graph_close(*out);
+  *out = NULL;
+  return status;
+}
+
+int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out,
+                 struct err *e)
+{
+  int status = gpu_record(s->g, e);
+  *out = NULL;
+  if (status != OK) return status;
+  for (int i = 0; i < times && status == OK; i++) {
+    int at = hot ? 0 : i;
+    status = stage_launch(s, l, first, end, at % s->nsets, at % s->nring, at % s->nwork, e);
+  }
+  return end_record(s, status, out, e);
+}
+
+// ---- a run ----
+
+static bool all(const char *p, int64_t n, unsigned char byte)
+{
+  const unsigned char *q = (const unsigned char *)p;
+  for (int64_t i = 0; i < n; i++)
+    if (q[i] != byte) return false;
+  return true;
+}
+
+static int record_run(struct stage *s, const struct loaded *l, struct gpu_graph **graph, struct err *e)
+{
+  int n = l->code.nlaunch, status = gpu_record(s->g, e);
+  if (status != OK) return status;
+  status = stage_launch(s, l, 0, n, 0, 0, 0, e);
+  if (s->nsets > 1 && s->nring > 1 && status == OK) status = stage_launch(s, l, 0, n, 1, 1, 0, e);
+  return end_record(s, status, graph, e);
+}
+
+static int poison(struct stage *s, struct err *e)
+{
+  if (gpu_fill(s->g, s->out, POISON, (size_t)(MIN(s->nring, 2) * s->out_bytes), e)) return e->status;
+  return gpu_fill(s->g, s->work, POISON, (size_t)s->work_bytes, e);
+}
+
+static int trespassed(struct err *e, const char *what)
+{
+  return err_set(e, ERR_WRONG, NOWHERE, "a kernel writes to memory %s", what);
+}
+
+static int look_at_outputs(const struct stage *s, struct err *e)
+{
+  for (int i = 0; i <= s->map.nout; i++) {
+    int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0, to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
+    if (!all(s->back + from, to - from, POISON)) return trespassed(e, i ? "after an output" : "before an output");
+  }
+  return OK;
+}
+
+// The guards of the workspace, and what is to be zero.
+static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
+{
+  char guard[GUARD];
+  int64_t from, bytes;
+  stage_work(&l->code, &from, &bytes);
+  const int64_t at[2] = {from - GUARD, from + bytes};
+  for (int i = 0; i < 2; i++) {
+    if (gpu_read(s->g, guard, s->work + (uint64_t)at[i], GUARD, e)) return e->status;
+    if (!all(guard, GUARD, POISON)) return trespassed(e, i ? "after its workspace" : "before its workspace");
+  }
+  for (int64_t k = 0; k < s->zero_bytes; k += GUARD) {
+    if (gpu_read(s->g, guard, s->zero + (uint64_t)k, GUARD, e)) return e->status;
+    if (!all(guard, GUARD, 0))
+      return err_set(e, ERR_WRONG, NOWHERE, "counters in the workspace, which a program leaves as zeros, are not zero after it");
+  }
+  return OK;
+}
+
+static void take_outputs(const struct stage *s, const int64_t *to)
+{
+  for (int i = 0; i < s->map.nout; i++) memcpy(s->shared + to[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i]);
+}
+
+static bool same_outputs(const struct stage *s)
+{
+  for (int i = 0; i < s->map.nout; i++)
+    if (memcmp(s->shared + s->map.first[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i])) return false;
+  return true;
+}
+
+struct running {
+  const struct loaded *l;
+  struct gpu_graph *graph;
+  bool differs;
+  double seconds; // the least of a graph
+};
+
+static int replay_timed(struct stage *s, struct running *run, struct err *e)
+{
+  if (gpu_wait(s->g, e)) return e->status;
+  double start = now_seconds();
+  if (gpu_replay(s->g, run->graph, e) || gpu_wait(s->g, e)) return e->status;
+  run->seconds = fmin(run->seconds, now_seconds() - start);
+  return OK;
+}
+
+static int one_run(struct stage *s, struct running *run, int r, struct err *e)
+{
+  int status = poison(s, e);
+  if (status == OK) status = replay_timed(s, run, e);
+  if (status == OK) status = gpu_read(s->g, s->back, s->out, (size_t)s->out_bytes, e);
+  if (status == OK) status = look_at_outputs(s, e);
+  if (status == OK) status = look_at_work(s, run->l, e);
+  if (status != OK) return status;
+  if (!r) return take_outputs(s, s->map.first), OK;
+  if (!run->differs && !same_outputs(s)) take_outputs(s, s->map.other), run->differs = true;
+  return OK;
+}
+
+int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+{
+  struct running run = {.l = stage_find(s, wire_get(in)), .seconds = INFINITY};
+  int repeats = (int)wire_get(in), both = s->nsets > 1 && s->nring > 1 ? 2 : 1;
+  if (!run.l || in->bad) return err_set(e, ERR_GPU, NOWHERE, "there is no such candidate");
+  int status = stage_launch(s, run.l, 0, run.l->code.nlaunch, 0, 0, 0, e);
+  if (status == OK) status = gpu_wait(s->g, e);
+  if (status == OK) status = record_run(s, run.l, &run.graph, e);
+  for (int r = 0; r < repeats && status == OK; r++) status = one_run(s, &run, r, e);
+  gpu_graph_close(run.graph);
+  struct err second = {0}; // counters that were left behind must not meet the next candidate
+  if (status != OK) gpu_fill(s->g, s->zero, 0, (size_t)(s->nwork * s->zero_bytes), &second);
+  wire_put(out, run.differs);
+  wire_put_real(out, run.seconds / both);
+  return status;
+}
+
+// ---- times ----
+
+struct timing_job {
+  bool hot, flush;
+  int replays, n;
+  double warm_up;
+  const struct loaded *l[MOST_TIMED];
+  int launches[MOST_TIMED];
+  struct gpu_graph *graph[MOST_TIMED];
+};
+
+static int read_times(struct stage *s, struct wire *in, struct timing_job *t, struct err *e)
+{
+  t->hot = wire_get(in), t->flush = wire_get(in), t->replays = (int)wire_get(in), t->warm_up = wire_get_real(in);
+  t->n = (int)wire_get_count(in, 2 * sizeof(int64_t));
+  if (in->bad || t->n > MOST_TIMED || t->replays < 1 || t->replays > MOST_REPLAYS)
+    return err_set(e, ERR_GPU, NOWHERE, "what is to be timed cannot be read");
+  for (int i = 0; i < t->n; i++) {
+    t->l[i] = stage_find(s, wire_get(in));
+    t->launches[i] = (int)wire_get(in);
+    if (!t->l[i] || t->launches[i] < 1) return err_set(e, ERR_GPU, NOWHERE, "there is no such candidate");
+  }
+  return OK;
+}
+
+// The clocks sink while the host compiles, and rise again under load.
+static int warm_up(struct stage *s, const struct timing_job *t, struct err *e)
+{
+  double until = now_seconds() + t->warm_up;
+  do
+    for (int i = 0; i < t->n; i++)
+      if (gpu_replay(s->g, t->graph[i], e) || gpu_wait(s->g, e)) return e->status;
+  while (now_seconds() < until);
+  return OK;
+}
+
+// In each replay another candidate is the first one.
+static int replay_all(struct stage *s, const struct timing_job *t, double *seconds, struct err *e)
+{
+  struct gpu_graph *turn[MOST_TIMED];
+  double got[MOST_TIMED];
+  for (int r = 0; r < t->replays; r++) {
+    for (int i = 0; i < t->n; i++) turn[i] = t->graph[(i + r) % t->n];
+    if (gpu_times(s->g, t->n, turn, s->flush, t->flush ? (size_t)s->flush_bytes : 0, got, e)) return e->status;
+    for (int i = 0; i < t->n; i++) {
+      int k = (i + r) % t->n;
+      seconds[k * t->replays + r] = got[i] / t->launches[k];
+    }
+  }
+  return OK;
+}
+
+int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+{
+  struct timing_job t = {0};
+  int status = read_times(s, in, &t, e);
+  double *seconds = calloc((size_t)(t.n * t.replays) + 1, sizeof *seconds);
+  CHECK(seconds);
+  for (int i = 0; i < t.n && status == OK; i++)
+    status = stage_record(s, t.l[i], 0, t.l[i]->code.nlaunch, t.launches[i], t.hot, &t.graph[i], e);
+  if (status == OK) status = warm_up(s, &t, e);
+  if (status == OK) status = replay_all(s, &t, seconds, e);
+  for (int i = 0; i < t.n; i++) gpu_graph_close(t.graph[i]);
+  for (int i = 0; i < t.n * t.replays && status == OK; i++) wire_put_real(out, seconds[i]);
+  free(seconds);
+  return status;
+}

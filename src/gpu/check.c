@@ -1,0 +1,123 @@
+// Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element by
+// itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the norm,
+// relative to itself and to the root mean square of all.
+#include "gpu/gpu.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 15, ELEMENT = 8 };
+
+struct sums {
+  double difference, norm, worst; // squares; the largest difference over |value| + typical
+  int64_t bad, at;                // the first element that is not finite and ought to be, and the worst; -1: none
+};
+struct comparison {
+  enum dtype t;
+  int64_t n;
+  const void *x, *y;  // y: values of the dtype, or NULL
+  const double *ref;  // else these
+  double typical;
+  struct sums *piece;
+};
+
+static double expected(const struct comparison *c, int64_t i) { return c->y ? numeric_read(c->t, c->y, i) : c->ref[i]; }
+
+static void norm_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  const struct comparison *c = arg;
+  double norm = 0, largest = dtype_largest(c->t);
+  for (int64_t i = (int64_t)piece * PIECE; i < MIN((int64_t)(piece + 1) * PIECE, c->n); i++) {
+    double y = expected(c, i);
+    if (fabs(y) <= largest) norm += y * y;
+  }
+  c->piece[piece].norm = norm;
+}
+
+static void compare_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  const struct comparison *c = arg;
+  struct sums *s = &c->piece[piece];
+  double largest = dtype_largest(c->t);
+  s->bad = s->at = -1, s->difference = 0, s->worst = 0;
+  for (int64_t i = (int64_t)piece * PIECE; i < MIN((int64_t)(piece + 1) * PIECE, c->n); i++) {
+    double x = numeric_read(c->t, c->x, i), y = expected(c, i);
+    if (!(fabs(y) <= largest)) continue; // no value of the dtype is right
+    if (!isfinite(x)) {
+      if (s->bad < 0) s->bad = i;
+      continue;
+    }
+    double d = fabs(x - y), part = d > 0 ? d / (fabs(y) + c->typical) : 0;
+    s->difference += d * d;
+    if (part > s->worst) s->worst = part, s->at = i;
+  }
+}
+
+static struct sums compare(struct comparison *c)
+{
+  int pieces = (int)((c->n + PIECE - 1) / PIECE);
+  struct sums all = {.bad = -1, .at = -1};
+  c->piece = calloc((size_t)pieces + 1, sizeof *c->piece);
+  CHECK(c->piece);
+  pool_run(pool_cores(), pieces, norm_piece, c);
+  for (int i = 0; i < pieces; i++) all.norm += c->piece[i].norm;
+  c->typical = sqrt(all.norm / (double)MAX(c->n, 1));
+  pool_run(pool_cores(), pieces, compare_piece, c);
+  for (int i = 0; i < pieces; i++) {
+    const struct sums *s = &c->piece[i];
+    all.difference += s->difference;
+    if (all.bad < 0) all.bad = s->bad;
+    if (s->worst > all.worst) all.worst = s->worst, all.at = s->at;
+  }
+  free(c->piece);
+  return all;
+}
+
+static double relative(const struct sums *s) { return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference); }
+
+static int check_one(const struct tensor *t, int which, const double *ref, const void *out, struct check_answer *a,
+                     struct err *e)
+{
+  struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref};
+  struct sums s = compare(&c);
+  double bound = numeric_tolerance(t->dtype), r = relative(&s);
+  a->relative = fmax(a->relative, r), a->worst = fmax(a->worst, s.worst / (ELEMENT * bound));
+  if (s.bad >= 0)
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad,
+                   numeric_read(t->dtype, out, s.bad), ref[s.bad]);
+  if (r > bound)
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
+                   dtype_name(t->dtype), bound);
+  if (s.worst > ELEMENT * bound)
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g", which,
+                   (long long)s.at, numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
+  return OK;
+}
+
+int check_outputs(const struct problem *p, void *const *outputs, struct check_answer *a, struct err *e)
+{
+  int status = OK;
+  *a = (struct check_answer){0};
+  for (int i = 0; i < p->b->nout && status == OK; i++)
+    status = check_one(&p->g->tensors[p->outs[i]], i, p->r.value[p->outs[i]], outputs[i], a, e);
+  return status;
+}
+
+// What rounding in another order makes of a result is well below what the result may be off.
+int check_repeats(const struct problem *p, void *const *one, void *const *other, struct check_answer *a, struct err *e)
+{
+  for (int i = 0; i < p->b->nout; i++) {
+    const struct tensor *t = &p->g->tensors[p->outs[i]];
+    struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = other[i], .y = one[i]};
+    struct sums s = compare(&c);
+    double bound = numeric_tolerance(t->dtype);
+    a->repeats = fmax(a->repeats, relative(&s));
+    if (s.bad < 0 && relative(&s) <= bound && s.worst <= ELEMENT * bound) continue;
+    return err_set(e, ERR_WRONG, NOWHERE,
+                   "output %d: two runs on the same inputs differ by %.3g: kernels race, or one reads too early", i,
+                   relative(&s));
+  }
+  return OK;
+}

@@ -1,0 +1,128 @@
+// Device programs as code: what a launch needs, with all sizes evaluated, and the source of each kernel. Kernels with the
+// same source are one.
+#include "gpu/gpu.h"
+
+#include <string.h>
+
+static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, int *out, struct err *e)
+{
+  struct str s = {0};
+  int status = cuda_print(l->p, l->k, arch, &s, e);
+  for (*out = 0; status == OK && *out < c->nkernel; ++*out)
+    if (!strcmp(c->kernel[*out].source, str_text(&s))) break;
+  if (status == OK && *out == c->nkernel)
+    c->kernel[c->nkernel++] = (struct code_kernel){.name = cuda_kernel_name(mem, l->k),
+                                                   .source = arena_strdup(mem, str_text(&s)),
+                                                   .shared = l->k->shared_bytes,
+                                                   .cluster = MAX(1, l->k->cluster),
+                                                   .registers = -1,
+                                                   .spilled = -1};
+  str_free(&s);
+  return status;
+}
+
+static int check_args(const struct launch *l, struct err *e)
+{
+  int buffers = 0;
+  for (int i = 0; i < l->k->nbuffers; i++) buffers += l->k->buffers[i].mem == MEM_GL;
+  if (buffers != l->nargs)
+    return err_set(e, ERR_TILE, l->k->at, "the kernel %s has %d buffers, and is given %d", l->name, buffers, l->nargs);
+  for (int i = 0; i < l->k->nparams; i++)
+    if (!ex_is_const(l->k->params[i]))
+      return err_set(e, ERR_TILE, l->k->at, "the kernel %s has a size that is not a constant", l->name);
+  for (int i = 0; i < l->nargs; i++)
+    if (l->arg[i].written && l->arg[i].at.kind == PLACE_INPUT)
+      return err_set(e, ERR_TILE, l->k->at, "the kernel %s writes to input %d of the program", l->name, l->arg[i].at.index);
+  return OK;
+}
+
+static int map_of(const struct launch *l, const int64_t *zeros, const struct tile_map *m, struct gpu_map_shape *s,
+                  struct err *e)
+{
+  const struct tile_buffer *b = &l->k->buffers[m->buf];
+  int bytes = tile_types[b->type].bytes;
+  *s = (struct gpu_map_shape){.type = b->type, .rank = m->rank, .swizzle_bytes = m->swizzle_bytes};
+  for (int i = 0; i < m->rank; i++) {
+    s->size[i] = (uint64_t)ex_eval(l->p->ex, m->size[i], zeros);
+    s->stride[i] = (uint64_t)(ex_eval(l->p->ex, m->stride[i], zeros) * bytes);
+    s->box[i] = (uint32_t)m->box[i];
+    if (i && s->stride[i] % 16)
+      return err_set(e, ERR_TILE, l->k->at, "rows of %s are %llu bytes apart; TMA needs a multiple of 16", b->name,
+                     (unsigned long long)s->stride[i]);
+  }
+  return OK;
+}
+
+static bool waits(const struct tile_kernel *k)
+{
+  for (int i = 0; i < k->nspecs; i++)
+    if (k->specs[i].atom && k->specs[i].atom->row->sem == SEM_GRID_WAIT) return true;
+  return false;
+}
+
+// Arguments in the order of the kernel's parameters: buffers, then tensor maps.
+static int kernel_launch(struct arena *mem, const struct launch *l, struct code_launch *out, struct err *e)
+{
+  const struct tile_kernel *k = l->k;
+  if (check_args(l, e)) return e->status;
+  const int64_t *zeros = NEWS(mem, int64_t, ex_vars(l->p->ex) + 1);
+  int *arg_of = NEWS(mem, int, k->nbuffers + 1);
+  out->arg = NEWS(mem, struct code_arg, l->nargs + k->nmaps + 1);
+  for (int i = 0; i < k->nbuffers; i++)
+    if (k->buffers[i].mem == MEM_GL) arg_of[i] = out->narg, out->arg[out->narg].at = l->arg[out->narg].at, out->narg++;
+  for (int i = 0; i < k->nmaps; i++) {
+    struct code_arg *a = &out->arg[out->narg++];
+    a->is_map = true, a->at = out->arg[arg_of[k->maps[i].buf]].at;
+    if (map_of(l, zeros, &k->maps[i], &a->map, e)) return e->status;
+  }
+  out->blocks = ex_eval(l->p->ex, k->groups[k->grid].size, zeros);
+  out->threads = (int)ex_eval(l->p->ex, k->groups[k->threads].size, zeros);
+  out->dependent = l->dependent && waits(k);
+  if (out->blocks % MAX(1, k->cluster))
+    return err_set(e, ERR_TILE, k->at, "%lld blocks do not make clusters of %d", (long long)out->blocks, k->cluster);
+  return OK;
+}
+
+static int product_launch(struct arena *mem, const struct launch *l, struct code_launch *out, struct err *e)
+{
+  if (l->nargs != 3) return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
+  out->narg = 3, out->arg = NEWS(mem, struct code_arg, 3);
+  out->mul = (struct blas_product){.batch = l->mul.batch, .m = l->mul.m, .n = l->mul.n, .k = l->mul.k};
+  memcpy(out->mul.stride, l->mul.stride, sizeof out->mul.stride);
+  for (int i = 0; i < 3; i++) out->arg[i].at = l->arg[i].at, out->mul.type[i] = l->arg[i].type;
+  return OK;
+}
+
+int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e)
+{
+  *out = (struct code){.kernel = NEWS(mem, struct code_kernel, p->nlaunch + 1),
+                       .launch = NEWS(mem, struct code_launch, p->nlaunch + 1),
+                       .workspace = p->workspace,
+                       .zeroed = p->zeroed};
+  for (int i = 0; i < p->nlaunch; i++) {
+    const struct launch *l = &p->launch[i];
+    struct code_launch *c = &out->launch[out->nlaunch++];
+    *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
+    int status = l->product ? product_launch(mem, l, c, e) : kernel_launch(mem, l, c, e);
+    if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
+    if (status != OK) return status;
+  }
+  return OK;
+}
+
+uint64_t program_hash(const struct device_program *p, uint64_t seed)
+{
+  uint64_t h = hash_mix(hash_mix(hash_mix(seed, (uint64_t)p->workspace), (uint64_t)p->zeroed), (uint64_t)p->gpu->arch);
+  for (int i = 0; i < p->nlaunch; i++) {
+    const struct launch *l = &p->launch[i];
+    const struct launch_product *m = &l->mul;
+    const int64_t extents[] = {l->product, l->dependent, l->nargs, m->batch, m->m, m->n, m->k};
+    h = hash_bytes(extents, sizeof extents, h);
+    h = l->product ? hash_bytes(m->stride, sizeof m->stride, h) : hash_bytes(l->text, strlen(l->text), h);
+    for (int k = 0; k < l->nargs; k++) {
+      const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type, l->arg[k].elements};
+      h = hash_bytes(arg, sizeof arg, h);
+    }
+  }
+  return h;
+}

@@ -1,0 +1,122 @@
+// Kernels to machine code. The sources of all candidates are compiled together, each different one once, on all cores;
+// machine code is remembered in the database under its source, the architecture and the compiler's version. The database
+// is asked and told by one thread.
+#include "gpu/gpu.h"
+
+#include <jansson.h>
+#include <string.h>
+
+struct unit { // a source
+  const char *name, *source, *key;
+  struct arena mem; // of the thread that compiles it
+  struct cubin cubin;
+  int status;
+  bool recalled;
+  struct err err;
+};
+struct compilation {
+  const struct gpu_compiler *c;
+  int arch, nunits;
+  struct unit *units;
+  int *todo, ntodo; // that the database does not have
+};
+
+static int nvrtc(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
+                 struct err *e)
+{
+  return nvrtc_compile(arg, mem, name, source, arch, out, e);
+}
+
+struct gpu_compiler gpu_compiler_nvrtc(const struct nvrtc *r)
+{
+  struct gpu_compiler c = {.compile = nvrtc, .arg = r};
+  nvrtc_version(r, &c.major, &c.minor);
+  return c;
+}
+
+// ---- the database ----
+
+static const char *key_of(struct arena *mem, const struct compilation *w, const char *source)
+{
+  size_t n = strlen(source);
+  return arena_printf(mem, "cubin %d, compiler %d.%d, %016llx%016llx %zu", w->arch, w->c->major, w->c->minor,
+                      (unsigned long long)hash_bytes(source, n, 1), (unsigned long long)hash_bytes(source, n, 2), n);
+}
+
+static bool recall(struct arena *mem, struct db *db, struct unit *u)
+{
+  char *json;
+  void *bytes;
+  size_t n;
+  struct err e = {0};
+  if (!db || db_get(db, u->key, mem, &json, &bytes, &n, &e) != OK || !n) return false;
+  json_t *root = json_loads(json, 0, NULL);
+  const json_t *registers = json_object_get(root, "registers"), *spilled = json_object_get(root, "spilled");
+  bool good = json_is_integer(registers) && json_is_integer(spilled);
+  u->cubin = (struct cubin){.bytes = bytes, .n = n, .ptx = "", .log = ""};
+  u->cubin.registers = (int)json_integer_value(registers), u->cubin.spilled = (int)json_integer_value(spilled);
+  json_decref(root);
+  return u->recalled = good;
+}
+
+// A database that cannot be written costs the next run time, and nothing else.
+static void remember(struct db *db, const struct unit *u)
+{
+  struct err e = {0};
+  char json[80];
+  if (!db || u->recalled || u->status != OK) return;
+  snprintf(json, sizeof json, "{\"registers\": %d, \"spilled\": %d}", u->cubin.registers, u->cubin.spilled);
+  db_put(db, u->key, json, u->cubin.bytes, u->cubin.n, &e);
+}
+
+// ---- compiling ----
+
+static void compile_one(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct compilation *w = arg;
+  struct unit *u = &w->units[w->todo[i]];
+  u->status = w->c->compile(w->c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
+}
+
+static int unit_of(struct arena *mem, struct compilation *w, struct code_kernel *k)
+{
+  for (int i = 0; i < w->nunits; i++)
+    if (!strcmp(w->units[i].source, k->source)) return i;
+  w->units[w->nunits] = (struct unit){.name = k->name, .source = k->source, .key = key_of(mem, w, k->source)};
+  return w->nunits++;
+}
+
+static void take(struct arena *mem, struct code_kernel *k, const struct unit *u, struct compile_result *r)
+{
+  if (u->status != OK && r->status == OK) r->status = u->status, r->err = u->err;
+  if (u->status != OK) return;
+  k->cubin = arena_copy(mem, u->cubin.bytes, u->cubin.n), k->bytes = (int64_t)u->cubin.n;
+  k->registers = u->cubin.registers, k->spilled = u->cubin.spilled;
+}
+
+int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
+                  struct compile_result *results, struct compile_stats *stats, struct err *e)
+{
+  struct compilation w = {.c = c, .arch = arch};
+  double start = now_seconds();
+  int all = 0, at = 0;
+  if (!cuda_arch_name(arch)) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
+  for (int i = 0; i < n; i++) all += codes[i].nkernel;
+  w.units = NEWS(mem, struct unit, all + 1), w.todo = NEWS(mem, int, all + 1);
+  int *unit = NEWS(mem, int, all + 1);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < codes[i].nkernel; k++) unit[at++] = unit_of(mem, &w, &codes[i].kernel[k]);
+  for (int i = 0; i < w.nunits; i++)
+    if (!recall(mem, db, &w.units[i])) w.todo[w.ntodo++] = i;
+  pool_run(pool_cores(), w.ntodo, compile_one, &w);
+  for (int i = 0; i < w.nunits; i++) remember(db, &w.units[i]);
+  at = 0;
+  for (int i = 0; i < n; i++) {
+    results[i] = (struct compile_result){0};
+    for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w.units[unit[at++]], &results[i]);
+  }
+  for (int i = 0; i < w.nunits; i++) arena_close(&w.units[i].mem);
+  *stats = (struct compile_stats){all, w.nunits, w.nunits - w.ntodo, now_seconds() - start};
+  return OK;
+}

@@ -1,0 +1,225 @@
+// gpu: device programs (lower/lower.h) compiled, run, checked and timed on a GPU.
+//
+// Candidates run in a process of their own, the worker, so that one that fails, writes where it must not, or hangs costs
+// itself only: the worker is ended and another started. Every candidate is held against the program in float64 before it
+// is timed.
+//
+// Glossary
+//   code     a device program as it runs: machine code, launches, where their arguments are. It needs no graph, no tile
+//            kernel and no compiler, so it can be sent to a worker or kept in the database
+//   problem  sizes of the inputs and outputs that all candidates share, and the values of the inputs
+//   set      a copy of the inputs on the device. Launches take turns on sets that together are more than twice the L2
+//            cache: cold. On one set: hot
+//   ring     copies of the outputs and of the workspace, which rotate with the sets
+//   round    candidates timed in turns; the faster half goes on to the next one
+//
+//   code.c       device programs -> code, but for the machine code
+//   compile.c    kernels -> machine code, in parallel; each source once, remembered in the database
+//   wire.c       what goes between the processes, as bytes
+//   code_wire.c  code as bytes
+//   stage.c      in the worker: the problem on the device
+//   load.c       in the worker: code -> modules and launches
+//   product.c    in the worker: algorithms of products, chosen by timing them
+//   act.c        in the worker: a candidate run on poisoned memory; candidates timed
+//   serve.c      in the worker: requests and answers
+//   worker.c     the other side: starts workers, asks, ends those that take too long
+//   find.c       which executable is a worker
+//   problem.c    inputs and the float64 reference
+//   check.c      outputs against the reference
+//   race.c       all of it: check, rounds, the fastest
+//   rank.c       which candidates go on, which orders are sure
+//   identity.c   the GPU and its driver by name, without opening them
+//   keep.c       results in the database
+//   race_text.c  results for people
+#ifndef MICA_GPU_GPU_H
+#define MICA_GPU_GPU_H
+
+#include "lower/lower.h"
+#include "rt/rt.h"
+
+// ---- code.c ----------------------------------------------------------------------------------------
+
+struct code_arg { // a buffer, or a tensor map of one
+  struct place at;
+  bool is_map;
+  struct gpu_map_shape map;
+};
+struct code_kernel {
+  const char *name, *source; // of the function; its CUDA C++, NULL once it came over the wire
+  const void *cubin;
+  int64_t bytes, shared;
+  int cluster, registers, spilled; // what the compiler said; -1: nothing
+};
+struct code_launch {
+  const char *name, *how;
+  int kernel; // of the code; -1: a product
+  bool dependent;
+  int64_t blocks;
+  int threads, narg;
+  struct code_arg *arg;       // of a product: a, b, d
+  struct blas_product mul;
+  int algorithm;              // of the product: of those that the library proposes; -1: what is fastest
+};
+struct code {
+  int nkernel, nlaunch;
+  struct code_kernel *kernel;
+  struct code_launch *launch;
+  int64_t workspace, zeroed;
+};
+// Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.
+int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
+uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products
+
+// ---- compile.c -------------------------------------------------------------------------------------
+
+// What compiles one source; of gpu_compiler_nvrtc unless a test has another. Called by several threads.
+struct gpu_compiler {
+  int (*compile)(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
+                 struct err *e);
+  const void *arg;
+  int major, minor; // version
+};
+struct gpu_compiler gpu_compiler_nvrtc(const struct nvrtc *r);
+struct compile_result {
+  int status; // of this code
+  struct err err;
+};
+struct compile_stats {
+  int kernels, sources, recalled; // all; different ones; of these in the database
+  double seconds;
+};
+// Fills in the machine code of n codes; lives in mem. db may be NULL. What is wrong with one code is in its result.
+int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
+                  struct compile_result *results, struct compile_stats *stats, struct err *e);
+
+// ---- identity.c ------------------------------------------------------------------------------------
+
+// "NVIDIA H200, driver 570.86.15": what results depend on, told without starting the driver where the system says it.
+int gpu_identity(int device, char out[160], struct err *e);
+
+// ---- problem.c -------------------------------------------------------------------------------------
+
+struct problem {
+  const struct graph *g;  // composites expanded, stable
+  uint64_t seed;
+  struct buffers *b;      // inputs, made smaller until the reference stays in the range of its dtypes
+  struct reference64 r;
+  const int *outs;        // tensors
+  double seconds;         // of the reference
+};
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);
+void problem_close(struct problem *p); // after an error too
+
+// ---- check.c ---------------------------------------------------------------------------------------
+
+struct check_answer {
+  double relative; // the largest relative norm over the outputs
+  double worst;    // the largest difference of an element, as a part of what an element may differ
+  double repeats;  // relative norm of the difference between two runs on the same inputs; 0: the same bits
+};
+// outputs[i] holds output i. ERR_WRONG with the numbers.
+int check_outputs(const struct problem *p, void *const *outputs, struct check_answer *a, struct err *e);
+// Two runs on the same inputs: WRONG where they differ by more than rounding.
+int check_repeats(const struct problem *p, void *const *one, void *const *other, struct check_answer *a, struct err *e);
+
+// ---- worker.c --------------------------------------------------------------------------------------
+
+struct stage;
+struct gpu_worker; // a worker process, or this process where none can be started
+struct gpu_worker_opts {
+  int device;
+  const char *path; // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
+  bool inside;      // in this process
+  struct stage *stage; // inside: with a device of a test; owned from now on. Else NULL
+  const char *const *more_env; // "NAME=VALUE", NULL at the end; or NULL
+};
+struct gpu_worker_facts {
+  struct gpu_facts gpu;
+  bool inside;
+  int starts; // processes started so far
+};
+// The worker starts, and the device is opened while the caller goes on; what is wrong with it is told by gpu_worker_facts.
+int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, struct err *e);
+void gpu_worker_close(struct gpu_worker *w);
+const char *gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
+int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e);
+// The whole life of a worker process; fd is its end of the socket. Does not return.
+int gpu_worker_main(int fd);
+
+// Inputs as in b, for all that follows. Copied to the device, `sets` times (0: as many as cold timing needs).
+int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e);
+void gpu_worker_end(struct gpu_worker *w); // of the problem: its candidates may go
+// A candidate for the current problem; its number in *id. The code must live as long as the candidate.
+int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e);
+void gpu_worker_drop(struct gpu_worker *w, int id);
+struct run_answer {
+  bool differs;      // some run gave other bits than the first
+  double seconds;    // of one run, by the host's clock: a bound
+  void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
+};
+// Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same
+// workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero after.
+int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);
+struct time_request {
+  bool hot, flush;   // on one set; the cache is emptied before each replay
+  int replays, n;
+  const int *id;     // of candidates, timed in turns
+  const int *launches; // of each in one graph
+  double warm_up;    // seconds before
+};
+// seconds[k * replays + r]: of one launch of candidate k in replay r. Where one candidate breaks the worker, *culprit is its
+// place in id, else -1.
+int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit,
+                    struct err *e);
+int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
+// What a kernel of the candidate takes, by kernel of the code; what was chosen for a product, by launch.
+const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id);
+const int *gpu_worker_algorithms(const struct gpu_worker *w, int id);
+
+// ---- race.c ----------------------------------------------------------------------------------------
+
+struct gpu_time { // seconds of a run of the program, over replays
+  double median, least, p90, low, high; // low, high: between them the median is with 95 %
+  int replays, launches;
+};
+enum gpu_verdict { GPU_FINE, GPU_WRONG, GPU_FAILED, GPU_NOT_COMPILED };
+struct gpu_result {
+  enum gpu_verdict verdict;
+  struct err err;            // of what is not fine
+  struct check_answer check;
+  struct gpu_time cold, hot; // replays is 0 where it was not timed
+  int round;                 // the last in which it was timed; -1: none
+  int registers, spilled;    // the most of a kernel
+  const int *algorithm;      // chosen, by launch; -1 for kernels
+};
+struct gpu_race_opts {
+  uint64_t seed;
+  int device, finalists;     // 0: 4
+  double seconds;            // for the last rounds; 0: 2
+  double limit;              // seconds that one candidate may take to run; 0: 10
+  const char *worker;        // path, or NULL
+  struct gpu_worker *with;   // an open worker to use, or NULL
+  const struct gpu_compiler *compiler; // NULL: NVRTC
+  struct db *db;             // NULL: nothing is remembered
+  stop_flag stop;
+  void (*progress)(void *arg, const char *stage, int done, int all);
+  void *progress_arg;
+};
+struct gpu_race {
+  int best;                  // fastest right one; -1: none
+  bool sure;                 // no other is likely to be as fast, or they differ by less than 1 %
+  bool recalled;
+  char machine[160];         // identity, and how it was timed
+  char warning[256];         // "" where there is none
+  struct compile_stats compile;
+  double reference_seconds, seconds;
+  int sets;
+  struct gpu_result *result; // by program; lives in mem
+};
+// All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`.
+int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
+             const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
+const char *gpu_verdict_name(enum gpu_verdict v);
+void gpu_race_text(const struct gpu_race *r, int n, const struct device_program *const *programs, struct str *out);
+
+#endif

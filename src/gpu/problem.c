@@ -1,0 +1,25 @@
+// What candidates are held against: random inputs, and the program on them in float64.
+#include "gpu/gpu.h"
+
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e)
+{
+  struct graph *stable;
+  *p = (struct problem){.seed = seed};
+  if (graph_expand(mem, g, true, &stable, e)) return e->status;
+  p->g = stable;
+  int *outs = NEWS(mem, int, graph_outputs(stable, NULL) + 1);
+  graph_outputs(stable, outs);
+  p->outs = outs;
+  double start = now_seconds();
+  int status = buffers_open(stable, seed, &p->b, e);
+  if (status == OK) status = numeric_reference(stable, p->b, &p->r, e);
+  p->seconds = now_seconds() - start;
+  return status;
+}
+
+void problem_close(struct problem *p)
+{
+  if (p->r.g) reference64_close(&p->r);
+  buffers_close(p->b);
+  *p = (struct problem){0};
+}

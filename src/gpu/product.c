@@ -1,0 +1,79 @@
+// Products by the vendor's library. It proposes several algorithms, best first by a model of its own; the one that is taken
+// is the fastest here, on the candidate's own buffers. What was chosen for a product holds for all candidates that have it.
+#include "gpu/stage.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LAUNCHES = 16, REPLAYS = 3 };
+static const size_t WORKSPACE = 32 << 20; // bytes that algorithms may use
+
+static bool same(const struct blas_product *a, const struct blas_product *b)
+{
+  return a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && !memcmp(a->type, b->type, sizeof a->type) &&
+         !memcmp(a->stride, b->stride, sizeof a->stride);
+}
+
+static int known(const struct stage *s, const struct blas_product *mul)
+{
+  for (int i = 0; i < s->nknown; i++)
+    if (same(&s->known[i].mul, mul)) return s->known[i].algorithm;
+  return -1;
+}
+
+// Once outside of a graph, as the library loads what it needs then. NO: it does not run.
+static int try_one(struct stage *s, struct loaded *l, int launch, struct err *e)
+{
+  struct err mine = {0};
+  if (stage_launch(s, l, launch, launch + 1, 0, 0, 0, &mine)) return gpu_wait(s->g, e) == OK ? NO : (int)e->status;
+  return gpu_wait(s->g, e);
+}
+
+// An algorithm that does not run is infinitely slow.
+static int time_one(struct stage *s, struct loaded *l, int launch, double *seconds, struct err *e)
+{
+  struct gpu_graph *graph;
+  struct err mine = {0};
+  int times = MIN(LAUNCHES, s->nsets);
+  *seconds = INFINITY;
+  int status = try_one(s, l, launch, e);
+  if (status != OK) return status == NO ? OK : status;
+  if (stage_record(s, l, launch, launch + 1, times, false, &graph, &mine)) return gpu_wait(s->g, e);
+  for (int i = 0; i < REPLAYS && status == OK; i++) {
+    double t;
+    status = gpu_times(s->g, 1, &graph, s->flush, (size_t)s->flush_bytes, &t, e);
+    *seconds = fmin(*seconds, t);
+  }
+  gpu_graph_close(graph);
+  return status;
+}
+
+static int choose(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, int n, int *best,
+                  struct err *e)
+{
+  double least = INFINITY;
+  *best = 0;
+  for (int i = 0; i < n && n > 1; i++) {
+    double t;
+    l->how[launch] = a[i];
+    if (time_one(s, l, launch, &t, e)) return e->status;
+    if (t < least) least = t, *best = i;
+  }
+  return OK;
+}
+
+int product_load(struct stage *s, struct loaded *l, int launch, struct err *e)
+{
+  const struct code_launch *c = &l->code.launch[launch];
+  struct blas_algorithm a[PROPOSED];
+  int n, best = c->algorithm >= 0 ? c->algorithm : known(s, &c->mul);
+  if (!s->blas && blas_open(s->g, &s->blas, e)) return e->status;
+  if (!s->blas_work && gpu_alloc(s->g, WORKSPACE, &s->blas_work, e)) return e->status;
+  if (blas_plan(s->blas, &c->mul, &l->plan[launch], e)) return e->status;
+  if (blas_algorithms(l->plan[launch], WORKSPACE, PROPOSED, a, &n, e)) return e->status;
+  if ((best < 0 || best >= n) && choose(s, l, launch, a, n, &best, e)) return e->status;
+  if (s->nknown < KNOWN_PRODUCTS && known(s, &c->mul) < 0) s->known[s->nknown++] = (struct known_product){c->mul, best};
+  l->how[launch] = a[best], l->algorithm[launch] = best;
+  int status = try_one(s, l, launch, e);
+  return status == NO ? err_set(e, ERR_GPU, NOWHERE, "cuBLASLt's algorithm %d does not run", best) : status;
+}

@@ -1,0 +1,354 @@
+// Candidates on a GPU: compiled, held against float64, timed in rounds, the fastest right one last held against float64 on
+// other inputs.
+//
+// Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so on;
+// the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure or the
+// time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
+#include "gpu/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINALISTS = 4, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
+static const double CHEAP = 1e9, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
+
+struct race {
+  struct arena *mem;
+  int n;
+  const struct device_program *const *programs;
+  const struct gpu_race_opts *o;
+  struct gpu_race *out;
+  struct gpu_worker *w;
+  struct problem problem;
+  struct code *codes;
+  struct compile_result *compiled;
+  int *id;         // in the worker, -1: none
+  int *who, nwho;  // candidates still in the race
+  double *seconds; // by candidate: of its last round
+  int round;
+};
+
+static bool stopping(const struct race *r) { return r->o->stop && *r->o->stop; }
+
+static void progress(const struct race *r, const char *stage, int done, int all)
+{
+  if (r->o->progress) r->o->progress(r->o->progress_arg, stage, done, all);
+}
+
+static int stopped(struct err *e) { return err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring on the GPU"); }
+static double limit(const struct race *r) { return r->o->limit > 0 ? r->o->limit : LIMIT; }
+
+static void out_of_race(struct race *r, int k, enum gpu_verdict v, const struct err *why)
+{
+  r->out->result[k].verdict = v, r->out->result[k].err = *why;
+  if (r->id[k] >= 0) gpu_worker_drop(r->w, r->id[k]);
+  r->id[k] = -1;
+}
+
+// ---- before the race ----
+
+static int compile_with(struct race *r, const struct gpu_compiler *c, int arch, struct err *e)
+{
+  struct code *good = NEWS(r->mem, struct code, r->n + 1);
+  int *which = NEWS(r->mem, int, r->n + 1), n = 0;
+  for (int i = 0; i < r->n; i++) {
+    struct err mine = {0};
+    if (code_make(r->mem, r->programs[i], &r->codes[i], &mine) == OK)
+      good[n] = r->codes[i], which[n++] = i;
+    else
+      out_of_race(r, i, GPU_NOT_COMPILED, &mine);
+  }
+  progress(r, "compile", 0, n);
+  if (compile_codes(r->mem, c, r->o->db, arch, n, good, r->compiled, &r->out->compile, e)) return e->status;
+  for (int j = 0; j < n; j++) {
+    struct gpu_result *x = &r->out->result[which[j]];
+    r->codes[which[j]] = good[j];
+    if (r->compiled[j].status != OK) {
+      out_of_race(r, which[j], GPU_NOT_COMPILED, &r->compiled[j].err);
+      continue;
+    }
+    for (int k = 0; k < good[j].nkernel; k++) {
+      x->registers = MAX(x->registers, good[j].kernel[k].registers);
+      x->spilled = MAX(x->spilled, good[j].kernel[k].spilled);
+    }
+    r->who[r->nwho++] = which[j];
+  }
+  return OK;
+}
+
+static int compile(struct race *r, struct err *e)
+{
+  struct nvrtc *nvrtc;
+  int arch = r->programs[0]->gpu->arch;
+  if (r->o->compiler) return compile_with(r, r->o->compiler, arch, e);
+  if (nvrtc_open(&nvrtc, e)) return e->status;
+  struct gpu_compiler c = gpu_compiler_nvrtc(nvrtc);
+  int status = compile_with(r, &c, arch, e);
+  nvrtc_close(nvrtc);
+  return status;
+}
+
+static int check_device(struct race *r, struct err *e)
+{
+  struct gpu_worker_facts f;
+  if (gpu_worker_facts(r->w, &f, e)) return e->status;
+  snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000,
+           f.gpu.driver % 1000 / 10);
+  snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
+  int arch = r->programs[0]->gpu->arch;
+  if (f.gpu.arch == arch) return OK;
+  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10, arch % 10,
+                 f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
+}
+
+// ---- right? ----
+
+static int check_candidate(struct race *r, int k, const struct problem *p, int repeats, struct err *e)
+{
+  struct run_answer a;
+  struct check_answer *c = &r->out->result[k].check;
+  int status = gpu_worker_run(r->w, r->id[k], repeats, limit(r), &a, e);
+  r->seconds[k] = a.seconds;
+  if (status == OK) status = check_outputs(p, a.first, c, e);
+  if (status == OK && a.differs) status = check_repeats(p, a.first, a.other, c, e);
+  return status;
+}
+
+static void load_and_check(struct race *r, int k)
+{
+  struct err e = {0};
+  struct gpu_result *x = &r->out->result[k];
+  if (gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e)) {
+    out_of_race(r, k, GPU_FAILED, &e);
+    return;
+  }
+  x->algorithm = arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
+  if (check_candidate(r, k, &r->problem, REPEATS, &e)) out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+}
+
+// What cannot run at all, with memory that is too small for one, says so for each candidate.
+static int check_all(struct race *r, struct err *e)
+{
+  int n = 0;
+  for (int i = 0; i < r->nwho; i++) {
+    progress(r, "check", i, r->nwho);
+    if (stopping(r)) return stopped(e);
+    load_and_check(r, r->who[i]);
+    if (r->id[r->who[i]] >= 0) r->who[n++] = r->who[i];
+  }
+  r->nwho = n;
+  return OK;
+}
+
+// Those that even by the host's clock take many times what the best one takes are not timed.
+static void leave_hopeless(struct race *r)
+{
+  double least = INFINITY;
+  int n = 0;
+  for (int i = 0; i < r->nwho; i++) least = fmin(least, r->seconds[r->who[i]]);
+  for (int i = 0; i < r->nwho; i++)
+    if (r->seconds[r->who[i]] <= HOPELESS * least + COARSE) r->who[n++] = r->who[i];
+  r->nwho = n;
+}
+
+// ---- fast? ----
+
+// Candidates who[0..n) in turns; those that break are out. samples: of who[i] from samples[i] on, q->replays of them.
+static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples, struct err *e)
+{
+  int *id = NEWS(r->mem, int, *n + 1);
+  while (*n) {
+    int culprit;
+    struct err mine = {0};
+    for (int i = 0; i < *n; i++) id[i] = r->id[who[i]];
+    q->id = id, q->launches = launches, q->n = *n;
+    if (stopping(r)) return stopped(e);
+    int status = gpu_worker_time(r->w, q, 10 * limit(r), samples, &culprit, &mine);
+    if (status == OK) return OK;
+    if (culprit < 0) return *e = mine, status;
+    out_of_race(r, who[culprit], GPU_FAILED, &mine);
+    --*n;
+    memmove(who + culprit, who + culprit + 1, sizeof *who * (size_t)(*n - culprit));
+    memmove(launches + culprit, launches + culprit + 1, sizeof *launches * (size_t)(*n - culprit));
+  }
+  return OK;
+}
+
+static void note(struct race *r, int k, double *samples, int n, int launches)
+{
+  rank_time(samples, n, launches, &r->out->result[k].cold);
+  r->seconds[k] = r->out->result[k].cold.median, r->out->result[k].round = r->round;
+}
+
+// A round on r->who: `replays` graphs of about `seconds` each, or in the first round, where nothing is known, of QUICK launches.
+static int play_round(struct race *r, double seconds, int replays, struct err *e)
+{
+  double samples[CHUNK * REPLAYS];
+  int launches[CHUNK], kept = 0, sets = gpu_worker_sets(r->w);
+  for (int from = 0, all = r->nwho; from < all; from += CHUNK) {
+    int n = MIN(CHUNK, all - from), *who = r->who + from;
+    struct time_request q = {.replays = replays, .warm_up = WARM_UP};
+    progress(r, "time", from, all);
+    for (int i = 0; i < n; i++) {
+      bool flush = false;
+      launches[i] = rank_launches(seconds > 0 ? r->seconds[who[i]] : 1, seconds > 0 ? seconds : QUICK, sets, &flush);
+      q.flush = q.flush || flush;
+    }
+    if (time_some(r, who, &n, &q, launches, samples, e)) return e->status;
+    for (int i = 0; i < n; i++) note(r, who[i], samples + i * replays, replays, launches[i]), r->who[kept++] = who[i];
+  }
+  r->nwho = kept, r->round++;
+  return OK;
+}
+
+static int halve(struct race *r, int finalists, struct err *e)
+{
+  if (play_round(r, 0, 3, e)) return e->status;
+  for (;;) {
+    r->nwho = rank_keep(r->who, r->nwho, r->seconds, finalists, FAR);
+    if (r->nwho <= finalists) return OK;
+    if (play_round(r, SHORT_REPLAY, 7, e)) return e->status;
+  }
+}
+
+// Launches in a graph as those that other programs on the same GPU are timed by: whole turns over all sets, of about 1.5 ms,
+// and of no more than 8.
+static int cold_launches(double hot, int sets)
+{
+  double each = fmax(hot, 1e-7), n = sets * fmax(1, ceil(REPLAY / each / sets));
+  return (int)fmax(2, fmin(n, ceil(LONGEST_REPLAY / each)));
+}
+
+static int time_hot(struct race *r, struct err *e)
+{
+  double *samples = NEWS(r->mem, double, r->nwho * REPLAYS + 1);
+  int *launches = NEWS(r->mem, int, r->nwho + 1);
+  struct time_request q = {.hot = true, .replays = REPLAYS, .warm_up = WARM_UP};
+  for (int i = 0; i < r->nwho; i++)
+    launches[i] = (int)fmax(2, fmin(400, ceil(REPLAY / fmax(r->seconds[r->who[i]], 5e-7))));
+  if (time_some(r, r->who, &r->nwho, &q, launches, samples, e)) return e->status;
+  for (int i = 0; i < r->nwho; i++)
+    rank_time(samples + i * REPLAYS, REPLAYS, launches[i], &r->out->result[r->who[i]].hot);
+  return OK;
+}
+
+static bool order(struct race *r)
+{
+  struct gpu_time t[64];
+  rank_keep(r->who, r->nwho, r->seconds, r->nwho, INFINITY);
+  for (int i = 0; i < r->nwho; i++) t[i] = r->out->result[r->who[i]].cold;
+  return rank_sure(t, r->nwho);
+}
+
+// Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out.
+static int time_final(struct race *r, struct err *e)
+{
+  double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS, *got = NEWS(r->mem, double, r->nwho * REPLAYS + 1);
+  double **all = NEWS(r->mem, double *, r->n + 1), *sorted = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
+  int *launches = NEWS(r->mem, int, r->nwho + 1), n = 0;
+  if (time_hot(r, e)) return e->status;
+  for (int i = 0; i < r->nwho; i++) all[r->who[i]] = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
+  do {
+    struct time_request q = {.replays = REPLAYS, .warm_up = n ? 0 : WARM_UP};
+    for (int i = 0; i < r->nwho; i++)
+      launches[i] = cold_launches(r->out->result[r->who[i]].hot.median, gpu_worker_sets(r->w));
+    progress(r, "final", n, MOST_SAMPLES);
+    if (time_some(r, r->who, &r->nwho, &q, launches, got, e)) return e->status;
+    for (int i = 0; i < r->nwho; i++) {
+      int k = r->who[i];
+      memcpy(all[k] + n, got + i * REPLAYS, sizeof *got * REPLAYS);
+      memcpy(sorted, all[k], sizeof *sorted * (size_t)(n + REPLAYS));
+      note(r, k, sorted, n + REPLAYS, launches[i]);
+    }
+    n += REPLAYS;
+    r->out->sure = order(r);
+  } while (!r->out->sure && n < MOST_SAMPLES && now_seconds() - start < budget);
+  return OK;
+}
+
+// ---- the fastest, once more ----
+
+static bool again(struct race *r, int k, const struct problem *p)
+{
+  struct err e = {0};
+  int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
+  if (status == OK && check_candidate(r, k, p, LAST_REPEATS, &e) == OK) return true;
+  out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  return false;
+}
+
+static int other_inputs(struct race *r, struct problem *p, struct err *e)
+{
+  if (problem_open(p, r->mem, r->problem.g, hash_mix(r->o->seed, 1), e)) return e->status;
+  for (int i = 0; i < r->n; i++) r->id[i] = -1;
+  return gpu_worker_problem(r->w, p->b, 2, e);
+}
+
+// Other inputs where the reference is cheap, else the same.
+static int choose(struct race *r, struct err *e)
+{
+  struct problem other = {0};
+  bool cheap = reference64_products(r->problem.g) <= CHEAP && r->problem.seconds < SECONDS;
+  int status = cheap ? other_inputs(r, &other, e) : OK;
+  for (int i = 0; i < r->nwho && status == OK && r->out->best < 0; i++)
+    if (again(r, r->who[i], cheap ? &other : &r->problem)) r->out->best = r->who[i];
+  problem_close(&other);
+  return status;
+}
+
+// ---- all of it ----
+
+static int run(struct race *r, struct err *e)
+{
+  int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, 64));
+  if (compile(r, e)) return e->status;
+  progress(r, "reference", 0, 1);
+  if (problem_open(&r->problem, r->mem, r->problem.g, r->o->seed, e)) return e->status;
+  r->out->reference_seconds = r->problem.seconds;
+  if (check_device(r, e) || gpu_worker_problem(r->w, r->problem.b, 0, e)) return e->status;
+  r->out->sets = gpu_worker_sets(r->w);
+  if (check_all(r, e)) return e->status;
+  if (!r->nwho) return OK;
+  leave_hopeless(r);
+  if (halve(r, finalists, e) || time_final(r, e)) return e->status;
+  return choose(r, e);
+}
+
+static int start(struct race *r, struct err *e)
+{
+  int n = r->n;
+  r->codes = NEWS(r->mem, struct code, n + 1), r->compiled = NEWS(r->mem, struct compile_result, n + 1);
+  r->id = NEWS(r->mem, int, n + 1), r->who = NEWS(r->mem, int, n + 1), r->seconds = NEWS(r->mem, double, n + 1);
+  for (int i = 0; i < n; i++) r->id[i] = -1;
+  const struct gpu_worker_opts o = {.device = r->o->device, .path = r->o->worker};
+  r->w = r->o->with;
+  int status = r->w ? OK : gpu_worker_open(&o, &r->w, e);
+  if (status == OK) status = run(r, e);
+  problem_close(&r->problem);
+  if (r->o->with) gpu_worker_end(r->w);
+  else gpu_worker_close(r->w);
+  return status;
+}
+
+int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
+             const struct gpu_race_opts *o, struct gpu_race *out, struct err *e)
+{
+  struct race r = {.mem = mem, .n = n, .programs = programs, .o = o, .out = out, .problem = {.g = reference}};
+  double start_at = now_seconds();
+  char identity[160] = "";
+  const char *key = NULL;
+  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, n + 1)};
+  if (n < 1) return OK;
+  for (int i = 0; i < n; i++) out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
+  if (o->db) {
+    if (gpu_identity(o->device, identity, e)) return e->status;
+    key = keep_key(mem, n, programs, reference, o, identity);
+    if (keep_recall(mem, o->db, key, n, out)) return OK;
+  }
+  if (start(&r, e)) return e->status;
+  out->seconds = now_seconds() - start_at;
+  if (key) keep_race(o->db, key, n, programs, out, out->warning);
+  return OK;
+}

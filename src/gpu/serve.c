@@ -1,0 +1,109 @@
+// The worker's side: requests in, answers out, until the other side is gone. A thread watches for that, because the one
+// that serves may be waiting for a kernel that never ends.
+//
+// An answer says first whether the device is lost: after an error it is asked to wait, and where it cannot, nothing will
+// work in this process any more.
+#include "gpu/stage.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct stage *stage_new(void)
+{
+  struct stage *s = calloc(1, sizeof *s);
+  CHECK(s);
+  return s;
+}
+
+void stage_free(struct stage *s)
+{
+  if (!s) return;
+  if (s->g) {
+    stage_end(s);
+    gpu_free(s->g, s->blas_work);
+    blas_close(s->blas);
+    gpu_close(s->g);
+  }
+  free(s->p);
+  free(s);
+}
+
+// ---- requests ----
+
+static int hello(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+{
+  struct arena mem = {0};
+  bool same = !strcmp(wire_get_text(&mem, in), build_fingerprint);
+  int device = (int)wire_get(in);
+  arena_close(&mem);
+  if (!same || in->bad) return err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
+  if (!s->g && gpu_open(device, &s->g, e)) return e->status;
+  wire_put_bytes(out, gpu_facts(s->g), sizeof *gpu_facts(s->g));
+  return OK;
+}
+
+static int drop(struct stage *s, struct wire *in)
+{
+  stage_drop(s, (int)wire_get(in));
+  return OK;
+}
+
+static int serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out, struct err *e)
+{
+  if (kind == ASK_HELLO) return hello(s, in, out, e);
+  if (!s->g) return err_set(e, ERR_GPU, NOWHERE, "the worker has no device");
+  if (kind == ASK_PROBLEM) return stage_problem(s, in, carried, out, e);
+  if (kind == ASK_DROP) return drop(s, in);
+  if (!s->shared) return err_set(e, ERR_GPU, NOWHERE, "the worker has no problem");
+  if (kind == ASK_LOAD) return stage_load(s, in, out, e);
+  if (kind == ASK_RUN) return stage_run(s, in, out, e);
+  if (kind == ASK_TIME) return stage_time(s, in, out, e);
+  return err_set(e, ERR_GPU, NOWHERE, "the worker does not know the request %lld", (long long)kind);
+}
+
+void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out)
+{
+  struct err e = {0}, waiting = {0};
+  struct wire answer = {0};
+  int status = serve(s, kind, in, carried, &answer, &e);
+  bool lost = status != OK && s->g && gpu_wait(s->g, &waiting) != OK;
+  wire_put(out, lost);
+  wire_put_error(out, &e);
+  if (status == OK) str_raw(&out->s, str_text(&answer.s), answer.s.n);
+  wire_free(&answer);
+}
+
+// ---- the process ----
+
+static void *watch(void *arg)
+{
+  struct pollfd p = {.fd = *(const int *)arg, .events = POLLRDHUP};
+  while (poll(&p, 1, -1) < 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))) continue;
+  _exit(0);
+}
+
+void stage_serve_all(struct stage *s, int fd)
+{
+  struct wire in = {0}, out = {0};
+  struct err e = {0};
+  pthread_t watcher;
+  bool lost = false;
+  if (pthread_create(&watcher, NULL, watch, &fd)) _exit(ENV);
+  for (int status = OK; status == OK && !lost;) {
+    int64_t kind;
+    int carried;
+    status = wire_receive(fd, &kind, &in, &carried, -1, &e);
+    if (status != OK) break;
+    out.s.n = 0;
+    stage_serve(s, kind, &in, carried, &out);
+    if (carried >= 0) close(carried);
+    lost = str_text(&out.s)[0];
+    status = wire_send(fd, kind, &out, -1, &e);
+  }
+  _exit(0); // what a lost device would take long to give back, the system does
+}
+
+int gpu_worker_main(int fd) { stage_serve_all(stage_new(), fd); }

@@ -1,0 +1,415 @@
+// The side that asks. A worker is started when it is needed: at first, and after a candidate has broken it or was ended for
+// taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it again.
+// Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks the device
+// then is everybody's; that is told.
+#include "gpu/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+enum { CHILD_FD = 3 };
+static const double START = 120, LOAD = 60; // seconds for a device to open; for a candidate or a problem to load
+
+struct candidate_there {
+  const struct code *code; // NULL: dropped
+  int start;               // of the worker that has it; 0: none
+  int nuse, nlaunch;
+  struct gpu_use *use;
+  int *algorithm;
+};
+struct gpu_worker {
+  char path[512], why[200];
+  bool inside;
+  int device;
+  char **env;            // of the process; owned, its strings are not
+  pid_t pid;             // 0: none runs
+  int fd, starts;
+  bool greeted;          // the answer to HELLO has come
+  struct stage *stage;   // inside
+  struct gpu_facts facts;
+  bool have_facts;
+  struct arena mem;      // of the problem
+  struct shared_map map;
+  int shared_fd, asked, sets;
+  char *shared;          // NULL: no problem
+  int told;              // start of the worker that knows the problem
+  void **first, **other; // by output
+  struct candidate_there *c;
+  int n, cap;
+};
+
+// ---- the process ----
+
+static char **environment(const char *const *more)
+{
+  int n = 0, m = 0, k = 0;
+  while (environ[n]) n++;
+  while (more && more[m]) m++;
+  char **all = calloc((size_t)(n + m) + 1, sizeof *all);
+  CHECK(all);
+  for (int i = 0; i < m; i++) all[k++] = (char *)(uintptr_t)more[i];
+  for (int i = 0; i < n; i++) {
+    bool replaced = false;
+    for (int j = 0; j < m && !replaced; j++) replaced = !strncmp(environ[i], more[j], strcspn(more[j], "=") + 1);
+    if (!replaced) all[k++] = environ[i];
+  }
+  return all;
+}
+
+static bool spawn(struct gpu_worker *w)
+{
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return false;
+  posix_spawn_file_actions_t f;
+  posix_spawn_file_actions_init(&f);
+  posix_spawn_file_actions_adddup2(&f, pair[1], CHILD_FD);
+  posix_spawn_file_actions_addopen(&f, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&f, 1, "/dev/null", O_WRONLY, 0);
+  char *argv[] = {w->path, (char *)"gpu-worker", (char *)"3", NULL};
+  int bad = posix_spawn(&w->pid, w->path, &f, NULL, argv, w->env);
+  posix_spawn_file_actions_destroy(&f);
+  close(pair[1]);
+  if (bad) return close(pair[0]), w->pid = 0, false;
+  w->fd = pair[0], w->starts++, w->greeted = false;
+  return true;
+}
+
+static void end_process(struct gpu_worker *w)
+{
+  if (!w->pid) return;
+  close(w->fd);
+  kill(w->pid, SIGKILL);
+  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
+  w->pid = 0, w->fd = -1;
+}
+
+static void go_inside(struct gpu_worker *w, const char *why)
+{
+  end_process(w);
+  if (!w->inside) snprintf(w->why, sizeof w->why, "%.198s", why);
+  w->inside = true;
+  if (!w->stage) w->stage = stage_new(), w->starts++;
+}
+
+// ---- a request and its answer ----
+
+static int over(struct gpu_worker *w, double seconds, struct err *e)
+{
+  end_process(w);
+  err_set(e, ERR_GPU, NOWHERE, "it took more than %g seconds and was ended", seconds);
+  err_hint(e, "a kernel that waits for what never comes, or a program that is very slow");
+  return e->status;
+}
+
+// What is in `out` is the answer behind the error.
+static int read_answer(struct gpu_worker *w, struct wire *out, struct err *e)
+{
+  struct err said;
+  bool lost = wire_get(out);
+  wire_get_error(out, &said);
+  if (lost && !w->inside) end_process(w);
+  if (said.status != OK) return *e = said, (int)said.status;
+  return OK;
+}
+
+static int receive(struct gpu_worker *w, struct wire *out, double seconds, struct err *e)
+{
+  int64_t kind;
+  int carried;
+  int status = wire_receive(w->fd, &kind, out, &carried, seconds, e);
+  if (carried >= 0) close(carried);
+  if (status == NO) return over(w, seconds, e);
+  if (status != OK) {
+    end_process(w);
+    *e = (struct err){0};
+    return err_set(e, ERR_GPU, NOWHERE, "the worker process ended unexpectedly");
+  }
+  return read_answer(w, out, e);
+}
+
+static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, int carry, double seconds, struct wire *out,
+                    struct err *e)
+{
+  if (w->inside) {
+    out->s.n = 0, out->at = 0, out->bad = false, in->at = 0, in->bad = false;
+    stage_serve(w->stage, kind, in, carry, out);
+    return read_answer(w, out, e);
+  }
+  if (wire_send(w->fd, kind, in, carry, e)) {
+    end_process(w);
+    return e->status;
+  }
+  return receive(w, out, seconds, e);
+}
+
+// ---- made ready again after a start ----
+
+static void put_hello(const struct gpu_worker *w, struct wire *in)
+{
+  wire_put_text(in, build_fingerprint);
+  wire_put(in, w->device);
+}
+
+static int take_facts(struct gpu_worker *w, struct wire *out, struct err *e)
+{
+  size_t n;
+  const void *facts = wire_get_bytes(out, &n);
+  if (n != sizeof w->facts) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
+  memcpy(&w->facts, facts, n);
+  w->have_facts = w->greeted = true;
+  return OK;
+}
+
+// A process that is no worker, or of another build, is no error: the requests are served here.
+static int greet(struct gpu_worker *w, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  struct err mine = {0};
+  double start = now_seconds();
+  int status = OK;
+  if (!w->inside && !w->pid && spawn(w)) {
+    put_hello(w, &in);
+    status = wire_send(w->fd, ASK_HELLO, &in, -1, &mine);
+  }
+  if (!w->inside && !w->pid) go_inside(w, "no process could be started to run candidates in");
+  if (!w->inside && status == OK) status = receive(w, &out, START, &mine);
+  bool hangs = now_seconds() - start >= START;
+  if (!w->inside && status != OK && !hangs && (mine.id == ERR_LIBRARY || (!w->have_facts && !w->pid))) {
+    char why[256];
+    snprintf(why, sizeof why, "%.120s: %.120s", w->path, mine.text);
+    go_inside(w, why);
+    mine = (struct err){0}, status = OK;
+  }
+  if (w->inside && status == OK) {
+    wire_free(&in);
+    put_hello(w, &in);
+    status = exchange(w, ASK_HELLO, &in, -1, START, &out, &mine);
+  }
+  if (status == OK) status = take_facts(w, &out, &mine);
+  if (status != OK) *e = mine, end_process(w); // the next one is greeted again
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+static int tell_problem(struct gpu_worker *w, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  wire_put(&in, w->map.nin);
+  for (int i = 0; i < w->map.nin; i++) wire_put(&in, w->map.in_bytes[i]);
+  wire_put(&in, w->map.nout);
+  for (int i = 0; i < w->map.nout; i++) wire_put(&in, w->map.out_bytes[i]);
+  wire_put(&in, w->asked);
+  int status = exchange(w, ASK_PROBLEM, &in, w->shared_fd, LOAD + 1e-8 * (double)w->map.bytes, &out, e);
+  if (status == OK) w->sets = (int)wire_get(&out), w->told = w->starts;
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+static int ready(struct gpu_worker *w, struct err *e)
+{
+  int status = OK;
+  if (!w->greeted || (!w->inside && !w->pid)) status = greet(w, e);
+  if (status == OK && w->shared && w->told != w->starts) status = tell_problem(w, e);
+  return status;
+}
+
+static int take_loaded(struct gpu_worker *w, struct candidate_there *c, struct wire *out, struct err *e)
+{
+  int nuse = (int)wire_get_count(out, 3 * sizeof(int64_t));
+  if (nuse > c->nuse) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
+  for (int i = 0; i < nuse; i++) {
+    c->use[i].registers = (int)wire_get(out), c->use[i].local_bytes = (int)wire_get(out);
+    c->use[i].threads_most = (int)wire_get(out);
+  }
+  int n = (int)wire_get_count(out, sizeof(int64_t));
+  for (int i = 0; i < n; i++) {
+    int algorithm = (int)wire_get(out);
+    if (i < c->nlaunch) c->algorithm[i] = algorithm;
+  }
+  if (out->bad) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
+  return c->start = w->starts, OK;
+}
+
+static int need(struct gpu_worker *w, int id, struct err *e)
+{
+  if (id < 0 || id >= w->n || !w->c[id].code) return err_set(e, ERR_GPU, NOWHERE, "there is no candidate %d", id);
+  int status = ready(w, e);
+  struct candidate_there *c = &w->c[id];
+  if (status != OK || c->start == w->starts) return status;
+  struct wire in = {0}, out = {0};
+  wire_put(&in, id);
+  wire_put_code(&in, c->code);
+  status = exchange(w, ASK_LOAD, &in, -1, LOAD, &out, e);
+  if (status == OK) status = take_loaded(w, c, &out, e);
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+// ---- what callers do ----
+
+int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, struct err *e)
+{
+  struct gpu_worker *w = calloc(1, sizeof *w);
+  CHECK(w);
+  (void)e;
+  w->device = o->device, w->fd = w->shared_fd = -1;
+  w->env = environment(o->more_env);
+  w->inside = o->inside;
+  char why[200];
+  if (o->inside)
+    w->stage = o->stage ? o->stage : stage_new(), w->starts = 1;
+  else if (!worker_find(o->path, w->path, why))
+    go_inside(w, why);
+  else if (spawn(w)) {
+    struct wire in = {0};
+    struct err later = {0}; // told by the first request
+    put_hello(w, &in);
+    wire_send(w->fd, ASK_HELLO, &in, -1, &later);
+    wire_free(&in);
+  }
+  *out = w;
+  return OK;
+}
+
+void gpu_worker_end(struct gpu_worker *w)
+{
+  for (int i = 0; i < w->n; i++) gpu_worker_drop(w, i);
+  w->n = 0;
+  if (w->shared) munmap(w->shared, (size_t)w->map.bytes);
+  if (w->shared_fd >= 0) close(w->shared_fd);
+  w->shared = NULL, w->shared_fd = -1, w->told = 0;
+  arena_close(&w->mem);
+  w->mem = (struct arena){0};
+}
+
+void gpu_worker_close(struct gpu_worker *w)
+{
+  if (!w) return;
+  end_process(w);
+  gpu_worker_end(w);
+  stage_free(w->stage);
+  free(w->c), free(w->env);
+  free(w);
+}
+
+const char *gpu_worker_warning(const struct gpu_worker *w) { return w->why; }
+int gpu_worker_sets(const struct gpu_worker *w) { return w->sets; }
+const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id) { return w->c[id].use; }
+const int *gpu_worker_algorithms(const struct gpu_worker *w, int id) { return w->c[id].algorithm; }
+
+int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e)
+{
+  int status = w->have_facts ? OK : ready(w, e);
+  *out = (struct gpu_worker_facts){w->facts, w->inside, w->starts};
+  return status;
+}
+
+static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
+{
+  int64_t *x = NEWS(mem, int64_t, n + 1);
+  for (int i = 0; i < n; i++) x[i] = (int64_t)bytes[i];
+  return x;
+}
+
+int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
+{
+  gpu_worker_end(w);
+  shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout, lengths(&w->mem, b->nout, b->out_bytes),
+                &w->map);
+  w->asked = sets;
+  w->shared_fd = memfd_create("mica", MFD_CLOEXEC);
+  if (w->shared_fd < 0 || ftruncate(w->shared_fd, w->map.bytes))
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
+  void *p = mmap(NULL, (size_t)w->map.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->shared_fd, 0);
+  if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
+  w->shared = p;
+  w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
+  for (int i = 0; i < b->nin; i++) memcpy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
+  for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
+  return ready(w, e);
+}
+
+int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e)
+{
+  if (w->n == w->cap) {
+    w->cap = w->cap ? 2 * w->cap : 16;
+    w->c = realloc(w->c, sizeof *w->c * (size_t)w->cap);
+    CHECK(w->c);
+  }
+  *id = w->n++;
+  w->c[*id] = (struct candidate_there){.code = c, .nuse = c->nkernel, .nlaunch = c->nlaunch};
+  w->c[*id].use = NEWS(&w->mem, struct gpu_use, c->nkernel + 1);
+  w->c[*id].algorithm = NEWS(&w->mem, int, c->nlaunch + 1);
+  int status = need(w, *id, e);
+  if (status != OK) w->c[*id].code = NULL;
+  return status;
+}
+
+void gpu_worker_drop(struct gpu_worker *w, int id)
+{
+  struct candidate_there *c = &w->c[id];
+  struct wire in = {0}, out = {0};
+  struct err e = {0};
+  bool there = c->code && c->start == w->starts && (w->inside || w->pid);
+  wire_put(&in, id);
+  if (there) exchange(w, ASK_DROP, &in, -1, LOAD, &out, &e);
+  c->code = NULL;
+  wire_free(&in), wire_free(&out);
+}
+
+int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *a, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  *a = (struct run_answer){.first = w->first};
+  int status = need(w, id, e);
+  if (status == OK) {
+    wire_put(&in, id), wire_put(&in, repeats);
+    status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
+  }
+  if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
+  if (a->differs) a->other = w->other;
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit, double *seconds,
+                     struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  int status = OK;
+  for (int i = first; i < end && status == OK; i++) status = need(w, q->id[i], e);
+  // A worker that was started anew on the way has lost those before.
+  for (int i = first; i < end && status == OK; i++) status = need(w, q->id[i], e);
+  wire_put(&in, q->hot), wire_put(&in, q->flush), wire_put(&in, q->replays), wire_put_real(&in, q->warm_up);
+  wire_put(&in, end - first);
+  for (int i = first; i < end; i++) wire_put(&in, q->id[i]), wire_put(&in, q->launches[i]);
+  if (status == OK) status = exchange(w, ASK_TIME, &in, -1, limit, &out, e);
+  for (int i = first * q->replays; i < end * q->replays && status == OK; i++) seconds[i] = wire_get_real(&out);
+  if (out.bad) status = err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+// Where timing several fails, each is timed alone to learn which one it is.
+int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit,
+                    struct err *e)
+{
+  *culprit = -1;
+  int status = time_them(w, q, 0, q->n, limit, seconds, e);
+  for (int i = 0; i < q->n && status != OK && *culprit < 0; i++) {
+    struct err mine = {0};
+    if (time_them(w, q, i, i + 1, limit, seconds, &mine) == OK) continue;
+    return *culprit = i, *e = mine, (int)mine.status;
+  }
+  if (status != OK) *e = (struct err){0};
+  return OK;
+}

@@ -1,0 +1,235 @@
+// The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change into
+// shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
+#include "lower/mma.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- arguments ----
+
+static void add_arg(struct lower_out *out, int tensor)
+{
+  for (int i = 0; i < out->nargs; i++)
+    if (out->arg[i] == tensor) return;
+  out->arg[out->nargs++] = tensor;
+}
+
+static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *reads, struct str *writes)
+{
+  const struct mma_plan *p = k->p;
+  out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
+  for (int i = 0; i < p->n->niter; i++) add_arg(out, p->n->iter[i].tensor);
+  int inputs = out->nargs;
+  for (int i = 0; i < p->n->nsave; i++) add_arg(out, p->n->save[i].tensor);
+  for (int i = 0; i < out->nargs; i++) {
+    int t = out->arg[i];
+    struct str *list = i < inputs ? reads : writes;
+    text_line(k->t, "%%%s:[%lld].%s.GL", k->global[t], (long long)mma_elements(p, t), tile_dtype(p->job->store[t]));
+    str_add(list, "%s%%%s", list->n ? ", " : "", k->global[t]);
+  }
+}
+
+// Names of buffers that no name of this scheme hides.
+static const char **buffer_names(struct arena *mem, const struct graph *g)
+{
+  const char **name = text_names(mem, g);
+  for (int i = 0; i < g->ntensors; i++)
+    if (strchr("abvsop", name[i][0])) name[i] = arena_printf(mem, "g_%s", name[i]);
+  return name;
+}
+
+struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
+{
+  struct arena *mem = p->job->mem;
+  size_t n = (size_t)p->n->block->ntensors;
+  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = buffer_names(mem, p->n->kernels)};
+  k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
+  return k;
+}
+
+// ---- sections ----
+
+void mma_section(struct mma_kernel *k, enum mma_section s)
+{
+  const struct graph *b = k->p->n->block;
+  if (s != MMA_CONST) k->section = s;
+  for (int i = 0; i < b->nnodes; i++) {
+    bool constant = op_rows[b->nodes[i].op].rule == RULE_CONST;
+    if (s == MMA_CONST ? constant : k->p->section[i] == s && !constant) mma_node(k, i);
+  }
+}
+
+void mma_hoist(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (p->section[i] != MMA_LOOP || n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
+    for (int j = 0; j < n->nin && n->op != OP_MATMUL && !mma_sums_parts(p, n); j++) {
+      int root = p->n->t[n->in[j]].root;
+      if (p->n->iter_of[root] >= 0 && b->tensors[root].phase == FIXED) mma_value(k, root, mma_wanted(p, i, j));
+    }
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if (x && b->tensors[x->a].phase == FIXED && mma_keeps_left(p, x)) mma_left(k, x->a, x->sum_cols);
+  }
+}
+
+static void wait(struct mma_kernel *k, int left)
+{
+  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
+  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()"); }
+
+static void begin_ring(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  int ahead = p->stages - 1;
+  mma_load(k, false, "0", "0");
+  if (p->iterations == 1) mma_load(k, true, "0", "0");
+  commit(k);
+  for (int s = 0; s < ahead; s++) {
+    char stage[12];
+    snprintf(stage, sizeof stage, "%d", s);
+    if (s < p->iterations) mma_load(k, true, stage, stage);
+    commit(k);
+  }
+  wait(k, ahead);
+}
+
+static void ring(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  long long n = p->iterations;
+  text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
+  wait(k, p->stages - 2);
+  text_line(k->t, "@ahead = it + %d", p->stages - 1);
+  text_line(k->t, "@next = @ahead %% %d", p->stages);
+  text_line(k->t, "@stage = it %% %d", p->stages);
+  text_open(k->t, "if (@ahead < %lld)", n);
+  mma_load(k, true, "@next", "@ahead");
+  text_close(k->t);
+  commit(k);
+  mma_sides(k, true);
+  mma_section(k, MMA_LOOP);
+  text_close(k->t);
+}
+
+struct mma_known mma_remember(const struct mma_kernel *k)
+{
+  size_t n = (size_t)k->p->n->block->ntensors;
+  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg), arena_copy(k->mem, k->left, n * sizeof *k->left),
+                            arena_copy(k->mem, k->have, n * sizeof *k->have)};
+}
+
+void mma_forget(struct mma_kernel *k, const struct mma_known *known)
+{
+  k->reg = known->reg, k->left = known->left, k->have = known->have;
+}
+
+static void loop(struct mma_kernel *k)
+{
+  if (k->p->iterations == 1) {
+    mma_section(k, MMA_LOOP);
+    return;
+  }
+  struct mma_known known = mma_remember(k);
+  ring(k);
+  mma_forget(k, &known);
+}
+
+static void groups(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  struct text *t = k->t;
+  text_line(t, "@bid = #grid.indices()");
+  text_line(t, "@tid = #t.indices()");
+  text_line(t, "#me = #t.scalar()");
+  text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
+  text_line(t, "(@wm, @wn), @lane = #warps.indices()");
+  text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", p->threads / 4);
+  text_line(t, "@q, _ = #quads.indices()");
+  text_line(t, "#quad:[4].thread = #quads[@q]");
+}
+
+static void body(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  bool dependent = p->job->dependent && p->job->gpu->arch >= 90;
+  groups(k);
+  mma_load_declare(k);
+  if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
+  mma_section(k, MMA_CONST);
+  begin_ring(k);
+  mma_sides(k, false);
+  mma_section(k, MMA_PRE);
+  if (p->iterations > 1) mma_hoist(k);
+  mma_declare_accumulators(k);
+  loop(k);
+  k->section = MMA_POST;
+  mma_finish_accumulators(k);
+  mma_section(k, MMA_POST);
+  for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+}
+
+static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
+{
+  char why[160];
+  struct mma_plan p;
+  *out = (struct lower_out){0};
+  if (!mma_plan(&p, j, why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  struct text t = {.out = &out->text};
+  struct mma_kernel k = mma_kernel_new(&p, &t);
+  struct str reads = {0}, writes = {0};
+  text_kernel(&t, j->name, NULL, j->gpu->arch);
+  arguments(&k, out, &reads, &writes);
+  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(j->n->block));
+  text_line(&t, "#t:[%d].thread", p.threads);
+  text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
+  body(&k);
+  text_close(&t), text_close(&t);
+  str_free(&reads), str_free(&writes);
+  return OK;
+}
+
+// ---- knobs ----
+
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct mma_plan p;
+  char other[160];
+  int n = 0, asked = 0;
+  if (!mma_plan(&p, j, why)) return 0;
+  int64_t tiles = p.nbatch * p.padded / 16;
+  for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
+    for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
+      for (int way = 0; way < 6 && n < most; way++) {
+        int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;
+        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
+        if ((stages > 2 && stages - 1 > p.iterations) || (by && wn == 1) || (p.iterations == 1 && way > 1)) continue;
+        p.why = asked++ ? other : why; // the reason of the first that was asked
+        if (mma_fit(&p, &k)) out[n++] = k;
+      }
+  return n;
+}
+
+static double cost(const struct lower_job *j, const struct knobs *k)
+{
+  char why[160];
+  struct mma_plan p;
+  return mma_plan(&p, j, why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+}
+
+const struct scheme scheme_mma = {
+    .name = "mma",
+    .doc = "products by mma.sync, chained in registers",
+    .knob = {"wm", "wn", "by", "stages"},
+    .arch = 80,
+    .choices = choices,
+    .cost = cost,
+    .emit = emit,
+};

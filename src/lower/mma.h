@@ -1,0 +1,191 @@
+// mma: inside mma*.c, the scheme of products by mma.sync.
+//
+// Every block graph with products that agree on their rows. Glossary
+//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16 rows
+//                stays within one of the batch: rows are padded to a multiple of 16 for each of the batch
+//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the columns of
+//                its left operand
+//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT
+//                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
+//   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
+//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose
+//                columns are what is reduced, from shared memory and back
+//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so
+//                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
+//
+//   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
+//   mma_nodes.c  which nodes the scheme does, columns of each tensor
+//   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
+//   mma_live.c   registers                          mma_walk.c     addresses as text
+//   mma_load.c   copies into shared memory          mma_product.c  operands, products
+//   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
+//   mma_combine.c  parts that warps have            mma_cost.c     the model
+//   mma_side.c   right operands that are computed
+//   mma_save.c   savers                             mma.c          the kernel around them; the scheme
+#ifndef MICA_LOWER_MMA_H
+#define MICA_LOWER_MMA_H
+
+#include "lower/emit.h"
+
+enum { MMA_LISTS = 24, MMA_TILES = 16, MMA_STREAM = 64 };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
+enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
+
+struct mma_list { // slowest first
+  int n;
+  int8_t letter[MAX_LETTERS];
+};
+struct mma_cols {
+  struct mma_list list;
+  uint32_t has;
+  int64_t size;
+  bool product, summed; // some product makes these columns; sums over them
+  // of knobs
+  bool split;
+  int nt;               // tiles of 8 columns that a warp has
+  bool split_after;     // split after the loop, where parts of sums are combined
+};
+struct mma_tile {
+  int tensor, iter;
+  struct mma_list out, in;
+  int64_t rows, cols; // extents of out and in
+  int64_t stride;     // elements between rows
+  int swizzle[3];     // 0 bits: none
+  int width;          // elements that are copied at once
+  bool varying;       // a stage of the ring each iteration
+  bool turned;        // a left operand whose rows are contiguous
+  int reads;          // products that take it for their left operand
+};
+enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_SIDE, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
+struct mma_shape { // of a tensor in registers
+  bool rows;
+  int cols; // list, -1: none
+};
+struct mma_product {
+  int node, out, a, b; // tensors; oriented: turned where the product's rows are columns of others
+  uint32_t rows, cols, sum, batch;
+  int sum_cols, out_cols; // lists
+  int into;               // node of the accumulator that it adds to directly, -1: none
+};
+struct mma_side {
+  int root, tile; // what the product reads, and the tile that it replaces
+  bool *node;     // by node: does it belong to it
+  struct mma_plan *plan; // its fragments: all warps share the rows
+};
+struct mma_plan {
+  const struct lower_job *job;
+  const struct norm *n;
+  char *why;
+  uint32_t row_letters, batch_letters;
+  struct mma_list batch, rows;
+  int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
+  int ncols, ntiles, nproducts;
+  struct mma_cols cols[MMA_LISTS];
+  struct mma_tile tile[MMA_TILES];
+  struct mma_product *product;
+  int *product_of;         // by node, -1
+  int *tile_of;            // by tensor, -1
+  struct mma_shape *shape; // by tensor
+  enum mma_section *section; // by node
+  enum dtype type;         // of operands
+  bool wg;                 // products by wgmma (wgmma.h)
+  int64_t iterations;
+  int nsides;
+  struct mma_side side[MMA_TILES];
+  const struct mma_tile *source; // in the plan of a side: the tile
+  // of knobs
+  int wm, wn, mt, stages, threads;
+  int64_t shared, registers; // bytes a block, estimate a thread
+};
+
+// ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why
+bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);      // false
+int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // the list, made where there is none; -1: no room
+bool mma_shapes(struct mma_plan *p, const bool *only);                     // of these nodes; NULL: of all but sides
+bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
+bool mma_side_add(struct mma_plan *p, int root, int *source); // the iterator that has all of the operand's elements
+bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
+bool mma_side_fit(struct mma_plan *p);
+bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
+int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
+bool mma_fit(struct mma_plan *p, const struct knobs *k);
+double mma_cost(const struct mma_plan *p);
+// ---- mma_live.c ----
+int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
+int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
+
+// ---- mma_walk.c: sums of (index / d % m) * stride as text ----
+struct mma_walk {
+  int n;
+  int64_t extent[MAX_LETTERS], stride[MAX_LETTERS]; // slowest first
+};
+void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride);
+void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out); // " + ..." for each term
+// Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements of the
+// fastest letter at once.
+void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
+                   const char *index, struct str *out);
+// offset, grid and loop of an access at iteration `it`.
+void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
+// The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
+bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
+uint32_t mma_list_has(const struct mma_list *l);
+
+// ---- the kernel while it is written ----
+struct mma_kernel {
+  const struct mma_plan *p; // after the loop another, where more columns are split then
+  struct arena *mem;
+  struct text *t;
+  const char **global;    // by tensor of the kernel graph
+  const char **reg;       // by tensor: its registers, NULL: none yet
+  struct mma_shape *have; // by tensor: the shape of these
+  const char **left;      // by tensor: the same rounded to a left operand
+  enum mma_section section;
+  uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
+};
+// ---- mma.c ----
+struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
+void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
+struct mma_known {                    // registers that are declared within a block are not known after it
+  const char **reg, **left;
+  struct mma_shape *have;
+};
+struct mma_known mma_remember(const struct mma_kernel *k);
+void mma_forget(struct mma_kernel *k, const struct mma_known *known);
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+
+const char *mma_it(const struct mma_kernel *k); // the iteration, as text
+int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
+const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type); // "[2, 4].[2, 1].[1, 2].fp32"
+const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type);        // fresh registers
+// Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
+void mma_rows_open(struct mma_kernel *k, bool rows);
+void mma_rows_close(struct mma_kernel *k, bool rows);
+void mma_row_names(struct mma_kernel *k, const char *padded); // @pr = padded, and @b and @r
+void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
+const char *mma_cols_index(const struct mma_plan *p, int cols, int unit); // of this thread's first column of tile n
+struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i); // shape in which a node reads its operand i
+const char *mma_text(struct mma_kernel *k, struct str *s);              // in the arena; frees s
+
+void mma_load_declare(struct mma_kernel *k);
+void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then split, in new
+// registers of their own.
+const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
+void mma_sides(struct mma_kernel *k, bool varying);
+const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
+void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
+bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
+const char *mma_left(struct mma_kernel *k, int tensor, int cols); // fragments of a left operand
+const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want); // registers of an operand
+const char *mma_load_parts(struct mma_kernel *k, int node); // sum or maximum over the parts of an iterator
+void mma_node(struct mma_kernel *k, int node);
+void mma_declare_accumulators(struct mma_kernel *k);
+void mma_finish_accumulators(struct mma_kernel *k);
+void mma_save(struct mma_kernel *k, int save);
+
+#endif

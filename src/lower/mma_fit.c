@@ -1,0 +1,134 @@
+// The plan at some knobs: how many tiles a warp has, what warps share, whether registers and shared memory suffice.
+#include "lower/mma.h"
+
+static int64_t fragment_registers(const struct mma_plan *p, struct mma_shape s)
+{
+  return (s.rows ? 2 * p->mt : 1) * (s.cols >= 0 ? 2 * p->cols[s.cols].nt : 1);
+}
+
+// ---- columns among warps ----
+
+// Warps have either parts of a product's sum or parts of its columns.
+static bool may_split(const struct mma_plan *p, int c)
+{
+  if (p->cols[c].size % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split)) return false;
+  }
+  return true;
+}
+
+static void split(struct mma_plan *p, bool product, bool summed)
+{
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].product == product && p->cols[c].summed == summed && may_split(p, c)) p->cols[c].split = true;
+}
+
+// The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them whole.
+static void split_after(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM && mma_partial(p, i)) {
+      int c = p->shape[b->nodes[i].out].cols;
+      if (c >= 0 && !p->cols[c].split && p->cols[c].size % (8 * p->wn) == 0) p->cols[c].split_after = true;
+    }
+  for (int i = 0; i < b->nnodes; i++) {
+    if (p->section[i] != MMA_POST) continue;
+    if (p->product_of[i] >= 0) p->cols[p->product[p->product_of[i]].sum_cols].split_after = false;
+    for (int k = 0; k < b->nodes[i].nin; k++) {
+      int root = p->n->t[b->nodes[i].in[k]].root, c = p->shape[root].cols, from = b->tensors[root].node;
+      bool part = op_rows[b->nodes[from].op].rule == RULE_ACCUM && mma_partial(p, from);
+      if (c >= 0 && p->n->iter_of[root] < 0 && p->section[from] != MMA_POST && !part) p->cols[c].split_after = false;
+    }
+  }
+}
+
+bool mma_partial(const struct mma_plan *p, int accumulator)
+{
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].into == accumulator) return p->cols[p->product[i].sum_cols].split;
+  return false;
+}
+
+static bool share_columns(struct mma_plan *p, int by)
+{
+  bool any = p->wn == 1;
+  for (int c = 0; c < p->ncols; c++) p->cols[c].split = p->cols[c].split_after = false;
+  if (p->wn > 1 && by == MMA_BY_COLUMNS) split(p, true, false);
+  if (p->wn > 1 && by == MMA_BY_SUMS) split(p, true, true), split(p, false, true);
+  for (int c = 0; c < p->ncols; c++) {
+    p->cols[c].nt = (int)(p->cols[c].size / 8 / (p->cols[c].split ? p->wn : 1));
+    any |= p->cols[c].split;
+  }
+  if (p->wn > 1) split_after(p);
+  return any || mma_refuse(p, "%d warps share no columns", p->wn);
+}
+
+// Registers of a thread: what lives through the loop, and the most that one product or operator needs besides.
+static int64_t estimate(const struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  int64_t lasting = 0, most = 0;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    int64_t here = 0;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
+    here = fragment_registers(p, p->shape[n->out]);
+    if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
+      lasting += here;
+      continue;
+    }
+    for (int k = 0; k < n->nin; k++)
+      if (n->op != OP_MATMUL) here += fragment_registers(p, mma_wanted(p, i, k)) / 2;
+    if (p->product_of[i] >= 0) {
+      const struct mma_product *x = &p->product[p->product_of[i]];
+      if (x->into >= 0) here = 0;
+      here += mma_keeps_left(p, x) ? 2 * p->mt * p->cols[x->sum_cols].nt / 2 : 4 * p->mt;
+    }
+    most = MAX(most, here);
+  }
+  return lasting + most + 40;
+}
+
+// Shared memory that parts of sums and maxima pass through.
+static int64_t combined(const struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  int64_t bytes = 0;
+  if (p->wn == 1) return 0;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    bool reduces = op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
+    if (p->section[i] == MMA_SIDE || !n->nout) continue;
+    struct mma_shape in = reduces ? mma_wanted(p, i, 0) : (struct mma_shape){false, -1};
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) || (x && x->into < 0 && p->cols[x->sum_cols].split))
+      bytes += mma_combine_bytes(p, p->shape[n->out]);
+  }
+  return bytes;
+}
+
+bool mma_fit(struct mma_plan *p, const struct knobs *k)
+{
+  int64_t tiles = p->nbatch * p->padded / 16;
+  p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = p->iterations > 1 ? k->v[MMA_STAGES] : 1;
+  if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || (p->iterations > 1 && (p->stages < 2 || p->stages > 8)))
+    return mma_refuse(p, "knobs out of range");
+  if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
+  p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
+  if (!share_columns(p, k->v[MMA_BY])) return false;
+  p->shared = p->registers = 0;
+  for (int i = 0; i < p->ntiles; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    p->shared += t->rows * t->stride * 2 * (t->varying ? p->stages : 1);
+  }
+  p->shared += combined(p);
+  if (!mma_side_fit(p)) return false;
+  p->registers = MAX(p->wg ? mma_live(p) + 24 : estimate(p), p->registers);
+  if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
+  if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
+    return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  return true;
+}

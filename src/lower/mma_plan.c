@@ -1,0 +1,241 @@
+// What a block graph needs to become products by mma.sync, whatever the knobs: which letters are rows, in which orientation
+// each product is done, which lists of columns there are, what lies in shared memory, and what is done before, in and after
+// the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it stands.
+#include "lower/mma.h"
+
+#include <string.h>
+
+bool mma_refuse(struct mma_plan *p, const char *fmt, ...)
+{
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(p->why, 160, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+// ---- products and their rows ----
+
+static void turn(struct mma_product *x)
+{
+  *x = (struct mma_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch};
+}
+
+static bool collect(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  if (p->n->joins) return mma_refuse(p, "an accumulator that joins the parts of the iterations");
+  p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
+  for (int i = 0; i < b->nnodes; i++) {
+    p->product_of[i] = -1;
+    if (b->nodes[i].op == OP_CONCAT_MATMUL) return mma_refuse(p, "a concat_matmul");
+    if (b->nodes[i].op != OP_MATMUL) continue;
+    struct norm_product x = norm_product(p->n, i);
+    p->product_of[i] = p->nproducts;
+    p->product[p->nproducts++] = (struct mma_product){i, x.out, x.a, x.b, x.rows, x.cols, x.sum, x.batch};
+  }
+  return p->nproducts || mma_refuse(p, "no products");
+}
+
+// Turns products so that all have the same letters for rows, the first one as it stands or turned.
+static bool orient(struct mma_plan *p, bool first_turned)
+{
+  uint32_t rows = 0, others = 0;
+  for (int i = 0; i < p->nproducts; i++) {
+    struct mma_product *x = &p->product[i];
+    bool fits = false;
+    if (!i && first_turned) turn(x);
+    for (int k = 0; k < 2 && !fits; k++) {
+      if (k) turn(x);
+      fits = !((x->rows | x->batch) & others) && !((x->cols | x->sum) & rows);
+      if (!i) break;
+    }
+    if (!fits) return false;
+    rows |= x->rows | x->batch, others |= x->cols | x->sum;
+  }
+  p->row_letters = rows;
+  return !(rows & others);
+}
+
+static void push_letters(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted)
+{
+  for (int d = 0; d < t->ndims; d++)
+    for (int i = 0; i < t->dim[d].n; i++) {
+      int8_t letter = t->dim[d].letter[i];
+      if (!(wanted >> letter & 1) || mma_list_has(l) >> letter & 1) continue;
+      l->letter[l->n++] = letter;
+    }
+}
+
+// A batch letter of a right operand keeps its rows apart; others are rows like any.
+static void list_rows(struct mma_plan *p)
+{
+  p->batch_letters = 0;
+  for (int i = 0; i < p->nproducts; i++) p->batch_letters |= p->product[i].batch & p->n->t[p->product[i].b].has;
+  for (int i = 0; i < p->nproducts; i++) {
+    push_letters(&p->batch, &p->n->t[p->product[i].out], p->batch_letters);
+    push_letters(&p->rows, &p->n->t[p->product[i].a], p->row_letters & ~p->batch_letters);
+    push_letters(&p->rows, &p->n->t[p->product[i].out], p->row_letters & ~p->batch_letters);
+  }
+  p->nbatch = mma_list_size(p->n, &p->batch), p->nrows = mma_list_size(p->n, &p->rows);
+  p->padded = (p->nrows + 15) / 16 * 16;
+}
+
+// ---- columns ----
+
+int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters)
+{
+  for (int i = 0; i < p->ncols; i++)
+    if (p->cols[i].has == letters) return i;
+  if (p->ncols == MMA_LISTS) return -1;
+  struct mma_cols *c = &p->cols[p->ncols];
+  *c = (struct mma_cols){.has = letters};
+  push_letters(&c->list, &p->n->t[tensor], letters);
+  c->size = mma_list_size(p->n, &c->list);
+  return p->ncols++;
+}
+
+static bool product_columns(struct mma_plan *p)
+{
+  for (int i = 0; i < p->nproducts; i++) {
+    struct mma_product *x = &p->product[i];
+    x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
+    if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
+    p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
+    if (p->cols[x->sum_cols].size % 16) return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
+    if (p->cols[x->out_cols].size % 8) return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
+  }
+  return true;
+}
+
+// ---- operands in shared memory ----
+
+static void choose_swizzle(struct mma_tile *t)
+{
+  int64_t n = t->cols;
+  int log = 63 - __builtin_clzll((uint64_t)n);
+  t->stride = n;
+  if (n & (n - 1)) t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
+  else if (n >= 64) t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
+  else if (n >= 16) t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
+}
+
+static bool operand_type(struct mma_plan *p, const struct access *a)
+{
+  enum dtype t = p->job->store[a->tensor];
+  if (t == F32) return mma_refuse(p, "an operand of a product is kept in fp32");
+  if (p->type != DTYPES && p->type != t) return mma_refuse(p, "operands of products have different types");
+  p->type = t;
+  return true;
+}
+
+static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner, bool left)
+{
+  const struct access *a = &p->n->iter[p->n->iter_of[tensor]];
+  uint32_t has = p->n->t[tensor].has;
+  struct mma_list rows = {0};
+  for (int i = 0; i < outer->n; i++)
+    if (has >> outer->letter[i] & 1) rows.letter[rows.n++] = outer->letter[i];
+  if (!operand_type(p, a)) return false;
+  if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
+  int64_t elements = mma_elements(p, a->tensor);
+  // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
+  bool swap = mma_width(p, a, inner, elements, 8) < mma_width(p, a, &rows, elements, 8);
+  uint32_t batch = has & p->batch_letters;
+  struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
+  if (swap && batch) swap = false, in = *inner, out = rows;
+  if (swap && left && (mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
+  if (mma_list_size(p->n, &in) % 8) return mma_refuse(p, "an operand's rows in shared memory are no multiple of 8");
+  if (p->tile_of[tensor] >= 0) {
+    struct mma_tile *t = &p->tile[p->tile_of[tensor]];
+    t->reads += left;
+    return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) || mma_refuse(p, "two products read a tensor in different ways");
+  }
+  if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
+  struct mma_tile *t = &p->tile[p->ntiles];
+  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left};
+  t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
+  t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
+  t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
+  choose_swizzle(t);
+  p->tile_of[tensor] = p->ntiles++;
+  return true;
+}
+
+static bool product_tiles(struct mma_plan *p)
+{
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    struct mma_list left = p->batch, right = p->batch;
+    for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
+    const struct mma_list *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
+    bool summed_inside = false;
+    int b = x->b;
+    if (p->n->iter_of[b] < 0 && !mma_side_add(p, x->b, &b)) return false;
+    if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
+    // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
+    const struct access *a = &p->n->iter[p->n->iter_of[b]];
+    int64_t elements = mma_elements(p, a->tensor);
+    summed_inside = mma_width(p, a, sum, elements, 8) > mma_width(p, a, cols, elements, 8);
+    const struct mma_list *outer = summed_inside ? cols : sum;
+    for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
+    if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
+    if (b != x->b) p->tile_of[x->b] = p->tile_of[b];
+    for (int k = 0; k < p->nsides; k++)
+      if (p->side[k].root == x->b) p->side[k].tile = p->tile_of[b];
+  }
+  return true;
+}
+
+// ---- sections ----
+
+// A node that does the same in all iterations is done before the loop if something within reads it, else after.
+static void place_nodes(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  bool *within = NEWS(p->job->mem, bool, b->ntensors);
+  for (int i = b->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &b->nodes[i];
+    bool inside = op_rows[n->op].rule == RULE_ACCUM;
+    if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
+    enum phase phase = n->nout ? b->tensors[n->out].phase : AFTER;
+    if (n->op == OP_SAVE || (phase == AFTER && !inside)) p->section[i] = MMA_POST;
+    else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN) p->section[i] = MMA_LOOP;
+    else if (phase == FIXED && within[n->out]) p->section[i] = MMA_PRE;
+    else p->section[i] = MMA_POST;
+    for (int k = 0; k < n->nin && p->section[i] != MMA_POST; k++) within[p->n->t[n->in[k]].root] = true;
+  }
+}
+
+// Products whose only reader is an accumulator over the loop add to it.
+static void join_accumulators(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < p->nproducts; i++) {
+    struct mma_product *x = &p->product[i];
+    x->into = -1;
+    for (int k = 0; k < b->nnodes; k++) {
+      const struct node *n = &b->nodes[k];
+      if ((n->op == OP_ACCUM || n->op == OP_ACCUM_RESCALE) && p->n->t[n->in[0]].root == x->out && p->n->uses[x->out] == 1) x->into = k;
+    }
+  }
+}
+
+int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
+
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
+{
+  const struct graph *b = j->n->block;
+  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
+  p->product_of = NEWS(j->mem, int, b->nnodes), p->section = NEWS(j->mem, enum mma_section, b->nnodes);
+  p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
+  for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
+  if (!collect(p)) return 0;
+  if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true))) return mma_refuse(p, "products have no rows in common"), 0;
+  list_rows(p);
+  if (!product_columns(p) || !product_tiles(p)) return 0;
+  for (int i = 0; i < p->nsides; i++)
+    if (!mma_side_plan(p, &p->side[i])) return 0;
+  place_nodes(p), join_accumulators(p);
+  return mma_shapes(p, NULL);
+}

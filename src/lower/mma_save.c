@@ -1,0 +1,83 @@
+// Savers: fragments to device memory, two elements at once where they lie together. Of what several warps or lanes have the
+// same, one stores.
+#include "lower/mma.h"
+
+static const char *store_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
+{
+  struct str at = {0};
+  mma_walk_base(k->p, a, unit, "0", &at);
+  if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
+  if (s.cols >= 0) {
+    const char *col = mma_cols_index(k->p, s.cols, unit);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+  }
+  return mma_text(k, &at);
+}
+
+static void store(struct mma_kernel *k, const struct access *a, const char *from, struct mma_shape s, int width, int e)
+{
+  enum dtype t = k->p->job->store[a->tensor];
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *at = store_address(k, a, s, width, e);
+  const char *value = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
+  const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at) : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
+  if (t != F32) {
+    text_line(k->t, width == 2 ? "%%out%d:[1, 2].%s.RF" : "%%out%d:[].%s.RF", e, tile_dtype(t));
+    text_line(k->t, "%%out%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, value);
+    value = arena_printf(k->mem, "out%d", e);
+  }
+  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", to, value);
+}
+
+// Who stores: conditions on the warp and the lane, and on rows that exist; joined by &&.
+static const char *once(struct mma_kernel *k, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  struct str c = {0};
+  bool split = s.cols >= 0 && p->cols[s.cols].split;
+  if (!split && p->wn > 1) str_add(&c, "%s@wn == 0", c.n ? " && " : "");
+  if (!s.rows && p->wm > 1) str_add(&c, "%s@wm == 0", c.n ? " && " : "");
+  if (s.cols < 0) str_add(&c, "%s@lane %% 4 == 0", c.n ? " && " : "");
+  if (!s.rows) str_add(&c, "%s@lane / 4 == 0", c.n ? " && " : "");
+  return mma_text(k, &c);
+}
+
+// Of rows that have a letter which the tensor has not, the first stores.
+static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index, struct str *c)
+{
+  int64_t below = 1;
+  for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->letter[i--]])
+    if (!(has >> l->letter[i] & 1))
+      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->letter[i]]);
+}
+
+static const char *row_exists(struct mma_kernel *k, uint32_t has)
+{
+  const struct mma_plan *p = k->p;
+  struct str c = {0};
+  if (p->nrows < p->padded) str_add(&c, "@pr %% %lld < %lld", (long long)p->padded, (long long)p->nrows);
+  if (p->wm * p->mt * 16 > p->nbatch * p->padded) str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
+  missing_letters(p, has, &p->batch, "@b", &c);
+  missing_letters(p, has, &p->rows, "@r", &c);
+  return mma_text(k, &c);
+}
+
+void mma_save(struct mma_kernel *k, int save)
+{
+  const struct mma_plan *p = k->p;
+  const struct access *a = &p->n->save[save];
+  int root = p->n->t[a->tile].root;
+  struct mma_shape s = p->shape[root];
+  const char *who = once(k, s), *exists = s.rows ? row_exists(k, p->n->t[root].has) : "";
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
+  if (*who) text_open(k->t, "if (%s)", who);
+  mma_rows_open(k, s.rows);
+  if (*exists) text_open(k->t, "if (%s)", exists);
+  if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
+  if (width == 2) store(k, a, k->reg[root], s, 2, 0);
+  else
+    for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) store(k, a, k->reg[root], s, 1, e);
+  if (s.cols >= 0) text_close(k->t);
+  if (*exists) text_close(k->t);
+  mma_rows_close(k, s.rows);
+  if (*who) text_close(k->t);
+}

@@ -1,0 +1,87 @@
+// Addresses as text. An index counts letters, the fastest last; a tensor has a stride for each. Neighbours whose strides are
+// those of one longer letter are taken together, so that most addresses are a product and no division.
+#include "lower/mma.h"
+
+#include <string.h>
+
+int64_t mma_list_size(const struct norm *n, const struct mma_list *l)
+{
+  int64_t x = 1;
+  for (int i = 0; i < l->n; i++) x *= n->extent[(int)l->letter[i]];
+  return x;
+}
+
+bool mma_list_same(const struct mma_list *a, const struct mma_list *b)
+{
+  return a->n == b->n && !memcmp(a->letter, b->letter, (size_t)a->n);
+}
+
+uint32_t mma_list_has(const struct mma_list *l)
+{
+  uint32_t x = 0;
+  for (int i = 0; i < l->n; i++) x |= 1u << l->letter[i];
+  return x;
+}
+
+void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride)
+{
+  if (extent == 1) return;
+  if (w->n && w->stride[w->n - 1] == extent * stride) { // one stride serves both
+    w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
+    return;
+  }
+  w->extent[w->n] = extent, w->stride[w->n++] = stride;
+}
+
+void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out)
+{
+  int64_t below = 1;
+  for (int i = w->n - 1; i >= 0; below *= w->extent[i--]) {
+    if (!w->stride[i]) continue;
+    str_add(out, " + (%s)", index);
+    if (below > 1) str_add(out, " / %lld", (long long)below);
+    if (i > 0) str_add(out, " %% %lld", (long long)w->extent[i]);
+    if (w->stride[i] != 1) str_add(out, " * %lld", (long long)w->stride[i]);
+  }
+}
+
+void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
+                   const char *index, struct str *out)
+{
+  struct mma_walk w = {0};
+  for (int i = 0; i < l->n; i++) {
+    int letter = l->letter[i], by = i == l->n - 1 ? index_unit : 1;
+    mma_walk_add(&w, p->n->extent[letter] / by, stride[letter] * by / unit);
+  }
+  mma_walk_text(&w, index, out);
+}
+
+void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out)
+{
+  const struct graph *b = p->n->block;
+  struct mma_walk grid = {0}, loop = {0};
+  str_add(out, "%lld", (long long)(a->offset / unit));
+  for (int i = b->ngrid - 1; i >= 0; i--) mma_walk_add(&grid, b->grid[i], a->grid[i] / unit);
+  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, b->loop[i], a->loop[i] / unit);
+  mma_walk_text(&grid, "@bid", out);
+  mma_walk_text(&loop, it, out);
+}
+
+static bool all_divide(const struct mma_plan *p, const struct access *a, int fastest, int w)
+{
+  const struct graph *b = p->n->block;
+  bool fine = a->offset % w == 0;
+  for (int i = 0; i < b->ngrid; i++) fine &= a->grid[i] % w == 0;
+  for (int i = 0; i < b->nloop; i++) fine &= a->loop[i] % w == 0;
+  for (int i = 0; i < p->n->nletters; i++) fine &= i == fastest || a->stride[i] % w == 0;
+  return fine;
+}
+
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most)
+{
+  int fastest = l->n ? l->letter[l->n - 1] : -1;
+  if (fastest < 0 || a->stride[fastest] != 1) return 1;
+  for (int w = most; w > 1; w /= 2)
+    if (elements % w == 0 && p->n->extent[fastest] % w == 0 && all_divide(p, a, fastest, w)) return w;
+  return 1;
+}

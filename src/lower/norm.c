@@ -1,0 +1,373 @@
+// Block graphs in normal form. Each iterator's dimensions begin as letters of their own; walking the operators, letters that
+// one operator walks together become one, and a reshape cuts letters in two. What is left has no views: a tensor is its
+// root's elements under another order of the same letters. Requires a checked kernel graph without composites; provides
+// what every scheme asks: which letters a tensor has, and where in device memory its elements are.
+#include "lower/letters.h"
+
+#include <string.h>
+
+struct making {
+  struct norm *n;
+  struct raw_letters raw;
+  struct raw_list (*dim)[MAX_DIMS]; // by tensor, then dimension
+  int *ndims;
+  struct raw_stride {               // by iterator: letters of its tile with their strides
+    int n, id[RAW_LIST];
+    int64_t stride[RAW_LIST];
+  } *from;
+  int8_t compact[RAW_LETTERS];      // the letter's number in the norm, -1: none yet
+  int joined[MAX_LOOPS];            // the letter that a loop axis is in what joins its parts, -1: nothing does
+  char *why;
+};
+
+static int cannot(struct making *m, const struct node *n, const char *what)
+{
+  return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO;
+}
+
+static const struct graph *block_of(const struct making *m) { return m->n->block; }
+
+// ---- iterators ----
+
+static int iterator(struct making *m, const struct node *n, int input)
+{
+  const struct graph *b = block_of(m);
+  struct kview v;
+  struct access *a = &m->n->iter[m->n->niter];
+  struct raw_stride *from = &m->from[m->n->niter];
+  if (!kview_of(m->n->kernels, input, &v)) return cannot(m, n, "what it reads is a view without strides");
+  *a = (struct access){.tile = n->out, .tensor = v.root};
+  for (int i = 0; i < b->ngrid; i++)
+    if (n->a.imap[i] != REPLICA && !kview_take(&v.dim[n->a.imap[i]], b->grid[i], &a->grid[i]))
+      return cannot(m, n, "a grid axis cuts a view where it has no stride");
+  for (int i = 0; i < b->nloop; i++)
+    if (n->a.fmap[i] != REPLICA && !kview_take(&v.dim[n->a.fmap[i]], b->loop[i], &a->loop[i]))
+      return cannot(m, n, "a loop axis cuts a view where it has no stride");
+  for (int d = 0; d < v.ndims; d++)
+    for (int k = 0; k < v.dim[d].n; k++) {
+      int id = raw_fresh(&m->raw, v.dim[d].extent[k]);
+      raw_push(&m->raw, &m->dim[n->out][d], id);
+      if (from->n == RAW_LIST) return cannot(m, n, "too many factors");
+      from->id[from->n] = id, from->stride[from->n++] = v.dim[d].stride[k];
+    }
+  m->ndims[n->out] = v.ndims;
+  m->n->iter_of[n->out] = m->n->niter++;
+  return OK;
+}
+
+// ---- operators ----
+
+static void same_dims(struct making *m, int to, int from)
+{
+  memcpy(m->dim[to], m->dim[from], sizeof m->dim[to]);
+  m->ndims[to] = m->ndims[from];
+}
+
+// Dimension d of tensor t, counted from the last; empty where there is none.
+static const struct raw_list *from_last(const struct making *m, int t, int d)
+{
+  static const struct raw_list none;
+  return d < m->ndims[t] ? &m->dim[t][m->ndims[t] - 1 - d] : &none;
+}
+
+// Dimension d, counted from the last, of out: that of x and of y, where they have one.
+static bool join(struct making *m, int out, int d, int x, int y)
+{
+  struct raw_list a = raw_resolve(&m->raw, from_last(m, x, d)), b = raw_resolve(&m->raw, from_last(m, y, d));
+  if (a.n && b.n && !raw_unify(&m->raw, &a, &b)) return false;
+  m->dim[out][m->ndims[out] - 1 - d] = a.n ? a : b;
+  return true;
+}
+
+static int map(struct making *m, const struct node *n)
+{
+  int x = n->in[0], y = n->in[n->nin - 1];
+  m->ndims[n->out] = MAX(m->ndims[x], m->ndims[y]);
+  for (int d = 0; d < m->ndims[n->out]; d++)
+    if (!join(m, n->out, d, x, y)) return cannot(m, n, "extents of the operands do not divide each other");
+  return OK;
+}
+
+static int contract(struct making *m, const struct node *n)
+{
+  int pairs = n->op == OP_CONCAT_MATMUL ? 2 : 1, a = n->in[0], b = n->in[pairs];
+  m->ndims[n->out] = MAX(m->ndims[a], m->ndims[b]);
+  for (int i = 0; i < pairs; i++)
+    if (!raw_unify(&m->raw, from_last(m, n->in[i], 0), from_last(m, n->in[pairs + i], 1)))
+      return cannot(m, n, "what is summed is cut differently in its operands");
+  if (pairs == 2 && (!raw_unify(&m->raw, from_last(m, n->in[0], 1), from_last(m, n->in[1], 1)) ||
+                     !raw_unify(&m->raw, from_last(m, n->in[2], 0), from_last(m, n->in[3], 0))))
+    return cannot(m, n, "rows or columns are cut differently in its operands");
+  for (int d = 2; d < m->ndims[n->out]; d++)
+    if (!join(m, n->out, d, a, b)) return cannot(m, n, "batches are cut differently in its operands");
+  m->dim[n->out][m->ndims[n->out] - 1] = *from_last(m, b, 0);
+  m->dim[n->out][m->ndims[n->out] - 2] = *from_last(m, a, 1);
+  return OK;
+}
+
+// Of the dimension that is reduced, what stays: nothing, groups, or the parts of sum_to.
+static int reduce(struct making *m, const struct node *n)
+{
+  struct raw_list slow, fast, *dim = &m->dim[n->out][n->a.dim];
+  bool parts = n->op == OP_SUM_TO || n->op == OP_ACCUM_SUM_TO, groups = n->op == OP_SUM && n->a.group;
+  same_dims(m, n->out, n->in[0]);
+  if (!parts && !groups) return *dim = (struct raw_list){0}, OK;
+  if (!raw_cut(&m->raw, dim, parts ? n->a.extent : n->a.group, &slow, &fast)) return cannot(m, n, "its groups cut a dimension unevenly");
+  *dim = parts ? fast : slow;
+  return OK;
+}
+
+// Dimension d of what joins the parts of the iterations: the loop axes that it names, then the part's.
+static void join_parts(struct making *m, const struct node *n, int d)
+{
+  struct raw_list part = m->dim[n->in[0]][d], *out = &m->dim[n->out][d];
+  *out = (struct raw_list){0};
+  for (int i = 0; i < block_of(m)->nloop; i++) {
+    if (n->a.fmap[i] != d) continue;
+    if (m->joined[i] < 0) m->joined[i] = raw_fresh(&m->raw, block_of(m)->loop[i]);
+    raw_push(&m->raw, out, m->joined[i]);
+  }
+  for (int k = 0; k < part.n; k++) raw_push(&m->raw, out, part.id[k]);
+}
+
+static int accumulate(struct making *m, const struct node *n)
+{
+  unsigned flags = op_rows[n->op].flags;
+  if (flags & RESCALES)
+    for (int d = 0; d < m->ndims[n->in[1]]; d++) {
+      struct raw_list x = raw_resolve(&m->raw, from_last(m, n->in[0], d)), f = raw_resolve(&m->raw, from_last(m, n->in[1], d));
+      if (x.n && f.n && !raw_unify(&m->raw, &x, &f)) return cannot(m, n, "the factor's extents do not divide those of what is added");
+    }
+  if (flags & REDUCES) return reduce(m, n);
+  for (int i = 0; i < n->nout; i++) same_dims(m, n->out + i, n->in[0]);
+  for (int d = 0; n->op == OP_ACCUM && d < m->ndims[n->out]; d++) join_parts(m, n, d);
+  return OK;
+}
+
+static int reshape(struct making *m, const struct node *n)
+{
+  const struct shape *s = &block_of(m)->tensors[n->out].shape;
+  struct raw_list rest = {0}, slow;
+  for (int d = 0; d < m->ndims[n->in[0]]; d++)
+    for (int k = 0; k < m->dim[n->in[0]][d].n; k++) raw_push(&m->raw, &rest, m->dim[n->in[0]][d].id[k]);
+  m->ndims[n->out] = s->n;
+  for (int d = s->n - 1; d >= 0; d--, rest = slow)
+    if (!raw_cut(&m->raw, &rest, s->d[d], &slow, &m->dim[n->out][d])) return cannot(m, n, "cuts a dimension unevenly");
+  return OK;
+}
+
+static int view(struct making *m, const struct node *n)
+{
+  int x = n->in[0], rank = m->ndims[x];
+  if (n->op == OP_RESHAPE) return reshape(m, n);
+  same_dims(m, n->out, x);
+  if (n->op == OP_REPEAT) raw_push(&m->raw, &m->dim[n->out][n->a.dim], raw_fresh(&m->raw, n->a.times));
+  if (n->op != OP_TRANSPOSE) return OK;
+  for (int i = 0; i < rank; i++)
+    m->dim[n->out][i] = m->dim[x][n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i];
+  return OK;
+}
+
+static int one_node(struct making *m, const struct node *n, int *iterators)
+{
+  const struct node *above = &m->n->kernels->nodes[m->n->node];
+  switch (op_rows[n->op].rule) {
+  case RULE_IO: return n->op == OP_ITER ? iterator(m, n, above->in[(*iterators)++]) : OK;
+  case RULE_CONST: return m->ndims[n->out] = block_of(m)->tensors[n->out].shape.n, OK;
+  case RULE_MAP: return map(m, n);
+  case RULE_CONTRACT: return contract(m, n);
+  case RULE_REDUCE: return reduce(m, n);
+  case RULE_ACCUM: return accumulate(m, n);
+  case RULE_VIEW: return view(m, n);
+  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
+  }
+  return cannot(m, n, "has no normal form");
+}
+
+// ---- what was found, in final letters ----
+
+static int letter_of(struct making *m, int id)
+{
+  struct norm *n = m->n;
+  if (m->compact[id] < 0) {
+    if (n->nletters == MAX_LETTERS) return m->raw.full = true, 0;
+    n->extent[n->nletters] = m->raw.extent[id];
+    m->compact[id] = (int8_t)n->nletters++;
+  }
+  return m->compact[id];
+}
+
+static int settle_tensor(struct making *m, int t)
+{
+  struct norm_tensor *x = &m->n->t[t];
+  x->ndims = m->ndims[t];
+  for (int d = 0; d < x->ndims; d++) {
+    struct raw_list l = raw_resolve(&m->raw, &m->dim[t][d]);
+    if (l.n > MAX_FACTORS) return m->raw.full = true, NO;
+    x->dim[d].n = l.n;
+    for (int k = 0; k < l.n; k++) {
+      int letter = letter_of(m, l.id[k]);
+      if (x->has >> letter & 1) return snprintf(m->why, 160, "a tensor has the same index twice"), NO;
+      x->dim[d].letter[k] = (int8_t)letter, x->has |= 1u << letter;
+    }
+  }
+  return OK;
+}
+
+struct settling {
+  struct making *m;
+  struct access *a;
+  int64_t *step;
+};
+
+static void settle_stride(void *arg, int id, int64_t stride)
+{
+  struct settling *s = arg;
+  s->a->stride[letter_of(s->m, id)] = stride;
+}
+
+static void settle_step(void *arg, int id, int64_t step)
+{
+  struct settling *s = arg;
+  s->m->n->joins = true;
+  s->step[letter_of(s->m, id)] = step;
+}
+
+// Where a saver's tile goes: what it leaves is row-major in a buffer of its own.
+static void saver(struct making *m, const struct node *n, int out)
+{
+  const struct graph *b = block_of(m);
+  const struct shape *whole = &m->n->kernels->tensors[out].shape, *tile = &b->tensors[n->in[0]].shape;
+  const struct norm_tensor *x = &m->n->t[n->in[0]];
+  struct access *a = &m->n->save[m->n->nsave++];
+  *a = (struct access){.tile = n->in[0], .tensor = out};
+  int64_t dim_stride = 1;
+  for (int d = whole->n - 1; d >= 0; dim_stride *= whole->d[d--]) {
+    int64_t stride = dim_stride;
+    for (int k = x->dim[d].n - 1; k >= 0; stride *= m->n->extent[(int)x->dim[d].letter[k--]]) a->stride[(int)x->dim[d].letter[k]] = stride;
+    stride = dim_stride * tile->d[d];
+    for (int i = b->ngrid - 1; i >= 0; i--)
+      if (n->a.omap[i] == d) a->grid[i] = stride, stride *= b->grid[i];
+  }
+}
+
+static int settle(struct making *m)
+{
+  struct norm *n = m->n;
+  const struct graph *b = n->block;
+  memset(m->compact, -1, sizeof m->compact);
+  for (int t = 0; t < b->ntensors; t++)
+    if (settle_tensor(m, t) != OK) return NO;
+  for (int i = 0; i < n->niter; i++)
+    for (int k = 0; k < m->from[i].n; k++)
+      raw_strides(&m->raw, m->from[i].id[k], m->from[i].stride[k], &(struct settling){m, &n->iter[i], NULL}, settle_stride);
+  for (int i = 0; i < b->nloop; i++)
+    if (m->joined[i] >= 0) raw_strides(&m->raw, m->joined[i], 1, &(struct settling){m, NULL, n->step[i]}, settle_step);
+  for (int i = 0, saves = 0; i < b->nnodes; i++)
+    if (b->nodes[i].op == OP_SAVE) saver(m, &b->nodes[i], n->kernels->nodes[n->node].out + saves++);
+  return m->raw.full ? NO : OK;
+}
+
+static void count_uses(struct norm *n)
+{
+  for (int i = 0; i < n->block->nnodes; i++) {
+    const struct node *x = &n->block->nodes[i];
+    bool is_view = op_rows[x->op].rule == RULE_VIEW;
+    for (int k = 0; k < x->nin && x->op != OP_ITER; k++)
+      if (!is_view) n->uses[n->t[x->in[k]].root]++;
+    for (int k = 0; k < x->nout; k++) n->t[x->out + k].root = is_view ? n->t[x->in[0]].root : x->out + k;
+  }
+}
+
+int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160])
+{
+  const struct graph *b = kernels->nodes[node].sub;
+  int nt = b->ntensors, iterators = 0;
+  *out = (struct norm){.kernels = kernels, .block = b, .node = node};
+  out->t = NEWS(mem, struct norm_tensor, nt), out->iter_of = NEWS(mem, int, nt), out->uses = NEWS(mem, int, nt);
+  out->iter = NEWS(mem, struct access, b->nnodes), out->save = NEWS(mem, struct access, b->nnodes);
+  struct making *m = NEW(mem, struct making);
+  m->n = out, m->why = why;
+  m->dim = arena_alloc(mem, sizeof *m->dim * (size_t)nt), m->ndims = NEWS(mem, int, nt), m->from = NEWS(mem, struct raw_stride, b->nnodes);
+  snprintf(why, 160, "more than %d letters", MAX_LETTERS);
+  for (int t = 0; t < nt; t++) out->iter_of[t] = -1;
+  for (int i = 0; i < MAX_LOOPS; i++) m->joined[i] = -1;
+  for (int i = 0; i < b->nnodes; i++)
+    if (one_node(m, &b->nodes[i], &iterators) != OK || m->raw.full) return NO;
+  count_uses(out);
+  if (settle(m) != OK) return NO;
+  *why = 0;
+  return OK;
+}
+
+int64_t norm_extent(const struct norm *n, uint32_t letters)
+{
+  int64_t x = 1;
+  for (; letters; letters &= letters - 1) x *= n->extent[__builtin_ctz(letters)];
+  return x;
+}
+
+uint32_t norm_dim_letters(const struct norm_dim *d)
+{
+  uint32_t m = 0;
+  for (int i = 0; i < d->n; i++) m |= 1u << d->letter[i];
+  return m;
+}
+
+struct norm_product norm_product(const struct norm *n, int node)
+{
+  const struct node *x = &n->block->nodes[node];
+  const struct norm_tensor *a = &n->t[x->in[0]], *b = &n->t[x->in[1]], *o = &n->t[x->out];
+  struct norm_product p = {.out = x->out, .a = a->root, .b = b->root};
+  p.sum = norm_dim_letters(&a->dim[a->ndims - 1]);
+  p.rows = norm_dim_letters(&o->dim[o->ndims - 2]), p.cols = norm_dim_letters(&o->dim[o->ndims - 1]);
+  for (int d = 0; d < o->ndims - 2; d++) p.batch |= norm_dim_letters(&o->dim[d]);
+  return p;
+}
+
+// ---- for people ----
+
+static void letters_text(const struct norm *n, const struct norm_tensor *t, struct str *out)
+{
+  str_add(out, "[");
+  for (int d = 0; d < t->ndims; d++) {
+    str_add(out, d ? ", " : "");
+    for (int k = 0; k < t->dim[d].n; k++) str_add(out, "%s%c:%lld", k ? " " : "", 'a' + t->dim[d].letter[k], (long long)n->extent[(int)t->dim[d].letter[k]]);
+    if (!t->dim[d].n) str_add(out, "1");
+  }
+  str_add(out, "]");
+}
+
+static void access_text(const struct norm *n, const struct access *a, struct str *out)
+{
+  const char *name = n->kernels->tensors[a->tensor].name;
+  if (name) str_add(out, " %s + ", name);
+  else str_add(out, " tensor %d + ", a->tensor);
+  str_add(out, "%lld", (long long)a->offset);
+  for (int i = 0; i < n->block->ngrid; i++)
+    if (a->grid[i]) str_add(out, " + %lld %c", (long long)a->grid[i], "xyz"[i]);
+  for (int i = 0; i < n->block->nloop; i++)
+    if (a->loop[i]) str_add(out, " + %lld %c", (long long)a->loop[i], "ijkl"[i]);
+  for (int i = 0; i < n->nletters; i++)
+    if (a->stride[i]) str_add(out, " + %lld %c", (long long)a->stride[i], 'a' + i);
+}
+
+void norm_text(const struct norm *n, struct str *out)
+{
+  const struct graph *b = n->block;
+  for (int i = 0, iter = 0, save = 0; i < b->nnodes; i++) {
+    const struct node *x = &b->nodes[i];
+    bool is_view = op_rows[x->op].rule == RULE_VIEW;
+    int shown = x->op == OP_SAVE ? x->in[0] : x->out;
+    str_add(out, "%-18s", op_rows[x->op].name);
+    if (x->op != OP_SAVE) {
+      str_add(out, " t%d = ", x->out);
+      letters_text(n, &n->t[shown], out);
+    }
+    for (int k = 0; k < x->nin && x->op != OP_ITER; k++) str_add(out, " t%d", n->t[x->in[k]].root);
+    if (is_view) str_add(out, " (view)");
+    if (x->op == OP_ITER) access_text(n, &n->iter[iter++], out);
+    if (x->op == OP_SAVE) str_add(out, " ->"), access_text(n, &n->save[save++], out);
+    str_add(out, "\n");
+  }
+}

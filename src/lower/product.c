@@ -1,0 +1,97 @@
+// Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. Where neighbouring
+// batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
+// batch of vectors times one matrix.
+#include "lower/letters.h"
+
+struct side {
+  int root, n;                 // factors of the batches, slowest first, as the other side has them
+  int64_t extent[2 * MAX_FACTORS], stride[2 * MAX_FACTORS];
+  int64_t rows, cols;          // strides
+};
+
+static bool push(struct side *s, int64_t extent, int64_t stride)
+{
+  if (extent == 1) return true;
+  if (s->n == 2 * MAX_FACTORS) return false;
+  s->extent[s->n] = extent, s->stride[s->n++] = stride;
+  return true;
+}
+
+// The stride of a dimension that has one; of a dimension of extent 1 that is not known, and -1.
+static bool one_stride(const struct kview_dim *d, int64_t *stride)
+{
+  *stride = d->n ? d->stride[d->n - 1] : -1;
+  for (int k = 0; k + 1 < d->n; k++)
+    if (d->stride[k] != d->extent[k + 1] * d->stride[k + 1]) return false;
+  return true;
+}
+
+static bool side_of(const struct graph *g, int tensor, const struct shape *out, struct side *s)
+{
+  struct kview v;
+  *s = (struct side){0};
+  if (!kview_of(g, tensor, &v)) return false;
+  s->root = v.root;
+  for (int d = 0; d < out->n - 2; d++) {
+    int own = d - (out->n - v.ndims);
+    bool has = own >= 0 && v.dim[own].n;
+    for (int k = 0; has && k < v.dim[own].n; k++)
+      if (!push(s, v.dim[own].extent[k], v.dim[own].stride[k])) return false;
+    if (!has && !push(s, out->d[d], 0)) return false;
+  }
+  const struct shape *x = &g->tensors[tensor].shape;
+  if (!one_stride(&v.dim[v.ndims - 2], &s->rows) || !one_stride(&v.dim[v.ndims - 1], &s->cols)) return false;
+  if (s->cols < 0) s->cols = s->rows == 1 ? x->d[x->n - 2] : 1;
+  if (s->rows < 0) s->rows = s->cols == 1 ? x->d[x->n - 1] : 1;
+  return s->rows == 1 || s->cols == 1;
+}
+
+static bool split(struct side *s, int i, int64_t fast)
+{
+  if (s->extent[i] % fast || s->n == 2 * MAX_FACTORS) return false;
+  for (int k = s->n++; k > i; k--) s->extent[k] = s->extent[k - 1], s->stride[k] = s->stride[k - 1];
+  s->extent[i] /= fast, s->extent[i + 1] = fast, s->stride[i] *= fast;
+  return true;
+}
+
+// Both sides in the same factors.
+static bool align(struct side *a, struct side *b)
+{
+  for (int back = 1; back <= a->n && back <= b->n; back++) {
+    int64_t x = a->extent[a->n - back], y = b->extent[b->n - back];
+    if (x > y && !split(a, a->n - back, y)) return false;
+    if (y > x && !split(b, b->n - back, x)) return false;
+  }
+  return a->n == b->n;
+}
+
+static void fold_rows(struct launch_product *p, struct side *a, struct side *b)
+{
+  while (a->n && !b->stride[b->n - 1] && a->cols == 1 && (p->m == 1 || a->stride[a->n - 1] == p->m * a->rows)) {
+    if (p->m == 1) a->rows = a->stride[a->n - 1];
+    p->m *= a->extent[--a->n], b->n--;
+  }
+}
+
+static bool batch_stride(const struct side *s, int64_t *stride)
+{
+  *stride = s->n ? s->stride[s->n - 1] : 0;
+  for (int i = 0; i + 1 < s->n; i++)
+    if (s->stride[i] != s->extent[i + 1] * s->stride[i + 1]) return false;
+  return true;
+}
+
+bool product_of(const struct graph *g, int node, struct launch_product *p, int root[3])
+{
+  const struct node *n = &g->nodes[node];
+  const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
+  struct side a, b;
+  if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, n->in[0], o, &a) || !side_of(g, n->in[1], o, &b) || !align(&a, &b)) return false;
+  *p = (struct launch_product){.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
+  fold_rows(p, &a, &b);
+  for (int i = 0; i < a.n; i++) p->batch *= a.extent[i];
+  p->stride[0][1] = a.rows, p->stride[0][2] = a.cols, p->stride[1][1] = b.rows, p->stride[1][2] = b.cols;
+  p->stride[2][0] = p->batch > 1 ? p->m * p->n : 0, p->stride[2][1] = p->n, p->stride[2][2] = 1;
+  root[0] = a.root, root[1] = b.root, root[2] = n->out;
+  return batch_stride(&a, &p->stride[0][0]) && batch_stride(&b, &p->stride[1][0]);
+}

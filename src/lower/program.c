@@ -1,0 +1,250 @@
+// A whole kernel graph as a device program: what is launched, by which scheme, with which arguments. Two steps, because many
+// programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
+// each, as text, lowered.
+#include "lower/letters.h"
+
+#include <string.h>
+
+// ---- plan: units ----
+
+struct planning {
+  struct arena *mem;
+  struct lower_plan *p;
+  const char *stem; // of names
+};
+
+static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u)
+{
+  return (struct lower_job){.mem = mem, .n = &u->n, .tail = u->last != u->first ? &u->tail : NULL, .store = p->store,
+                            .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
+}
+
+static void choose(struct planning *w, struct lower_unit *u)
+{
+  struct choice found[CHOICES];
+  char why[256] = "";
+  struct lower_job j = job_of(w->mem, w->p, u);
+  u->nchoices = scheme_choices(&j, CHOICES, found, why);
+  u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
+  u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
+}
+
+// The next kernel, where it reads nothing but what this one saves, and nothing else reads that.
+static int tail_of(const struct graph *g, int node)
+{
+  const struct node *n = &g->nodes[node];
+  int found = -1;
+  for (int i = node + 1; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++) {
+      struct kview v;
+      int t = g->nodes[i].in[k];
+      bool ours = kview_of(g, t, &v) && v.root >= n->out && v.root < n->out + n->nout;
+      if (!ours || op_rows[g->nodes[i].op].rule == RULE_VIEW) continue;
+      if (g->nodes[i].op != OP_BLOCK || (found >= 0 && found != i)) return -1;
+      found = i;
+    }
+  for (int k = 0; found >= 0 && k < g->nodes[found].nin; k++) {
+    struct kview v;
+    if (!kview_of(g, g->nodes[found].in[k], &v) || v.root < n->out || v.root >= n->out + n->nout) return -1;
+  }
+  return found;
+}
+
+static bool with_tail(struct planning *w, struct lower_unit *u)
+{
+  int tail = tail_of(w->p->g, u->first);
+  char why[160];
+  if (tail < 0 || norm_make(w->mem, w->p->g, tail, &u->tail, why) != OK) return false;
+  u->last = tail;
+  choose(w, u);
+  if (!u->nchoices) u->last = u->first;
+  return u->nchoices > 0;
+}
+
+static double product_cost(const struct lower_plan *p, const struct lower_unit *u, const int root[3])
+{
+  const struct launch_product *m = &u->mul;
+  double bytes = 0;
+  for (int i = 0; i < 3; i++)
+    bytes += (double)shape_size(&p->g->tensors[root[i]].shape) * dtype_bytes(p->store[root[i]]);
+  return p->gpu->launch + MAX(bytes / p->gpu->bandwidth, 2.0 * (double)m->batch * (double)m->m * (double)m->n * (double)m->k / p->gpu->flops);
+}
+
+static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
+{
+  const struct graph *g = w->p->g;
+  const struct node *n = &g->nodes[u->first];
+  int root[3];
+  u->product = true;
+  u->choice = NEW(w->mem, struct choice), u->why = "";
+  if (!product_of(g, u->first, &u->mul, root)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
+  if (w->p->store[root[0]] != w->p->store[root[1]])
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[root[0]]), dtype_name(w->p->store[root[1]]));
+  u->choice->cost = product_cost(w->p, u, root), u->nchoices = 1;
+  return OK;
+}
+
+static int plan_unit(struct planning *w, int node, bool tails, struct err *e)
+{
+  struct lower_unit *u = &w->p->unit[w->p->nunits++];
+  char why[160] = "";
+  *u = (struct lower_unit){.first = node, .last = node, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
+  if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
+  if (norm_make(w->mem, w->p->g, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
+  if (!tails || !with_tail(w, u)) choose(w, u);
+  return OK;
+}
+
+static const char *stem_of(struct arena *mem, const struct graph *g)
+{
+  char *s = arena_strdup(mem, g->name ? g->name : "kernel");
+  for (char *p = s; *p; p++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *p)) *p = '_';
+  if (*s >= '0' && *s <= '9') return arena_printf(mem, "k%s", s);
+  return s;
+}
+
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                  const struct lower_opts *o, struct lower_plan *p, struct err *e)
+{
+  int status = OK;
+  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent, .tails = o->tails,
+                           .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
+  struct planning w = {mem, p, stem_of(mem, wrapped)};
+  bool *done = NEWS(mem, bool, wrapped->nnodes + 1); // as a tail
+  for (int i = 0; i < wrapped->nnodes && !status; i++) {
+    if ((wrapped->nodes[i].op != OP_BLOCK && wrapped->nodes[i].op != OP_MATMUL) || done[i]) continue;
+    status = plan_unit(&w, i, o->tails, e);
+    done[p->unit[p->nunits - 1].last] = true;
+  }
+  return status;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *p, struct err *e)
+{
+  struct graph *wrapped;
+  int status = wrap_library(mem, g, &wrapped, e);
+  return status ? status : lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, o, p, e);
+}
+
+// ---- programs ----
+
+struct building {
+  struct arena *mem;
+  const struct lower_plan *p;
+  struct device_program *d;
+  struct place *place; // by tensor of the kernel graph
+  struct err *e;
+};
+
+static const enum tile_type stored[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
+
+static void find_places(struct building *b)
+{
+  const struct graph *g = b->p->g;
+  int ins = 0, outs = 0;
+  for (int t = 0; t < g->ntensors; t++) b->place[t].kind = PLACE_WORK;
+  for (int i = 0; i < g->nnodes; i++) {
+    struct kview v;
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_INPUT) b->place[n->out] = (struct place){PLACE_INPUT, ins++, 0};
+    if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct place){PLACE_OUTPUT, outs++, 0};
+  }
+}
+
+static struct launch_arg arg_of(const struct building *b, int t, bool written)
+{
+  return (struct launch_arg){b->place[t], t, stored[b->p->store[t]], shape_size(&b->p->g->tensors[t].shape), written};
+}
+
+static int add_product(struct building *b, const struct lower_unit *u, struct launch *l)
+{
+  int root[3];
+  l->product = true, l->how = "cublaslt", l->nargs = 3, l->mul = u->mul, l->dependent = false;
+  l->arg = NEWS(b->mem, struct launch_arg, 3);
+  CHECK(product_of(b->p->g, u->first, &l->mul, root));
+  for (int i = 0; i < 3; i++) l->arg[i] = arg_of(b, root[i], i == 2);
+  return OK;
+}
+
+// What a scheme wrote is held against what it said: arguments in order, of the right types and sizes.
+static int check_args(const struct building *b, const struct launch *l)
+{
+  int n = 0;
+  for (int i = 0; i < l->k->nbuffers; i++) {
+    const struct tile_buffer *x = &l->k->buffers[i];
+    if (x->mem != MEM_GL) continue;
+    if (n == l->nargs) return err_set(b->e, ERR_TILE, x->at, "%s has more arguments than were said", l->name);
+    const struct launch_arg *a = &l->arg[n];
+    bool sized = ex_is_const(x->elements) && ex_value(x->elements) == a->elements;
+    if (a->tensor != ARG_COUNTERS && (x->type != a->type || !sized))
+      return err_set(b->e, ERR_TILE, x->at, "argument %%%s of %s has not the type or size of its tensor", x->name, l->name);
+    l->arg[n].written = x->written;
+    n++;
+  }
+  if (n != l->nargs) return err_set(b->e, ERR_TILE, l->k->at, "%s has %d arguments, not %d", l->name, n, l->nargs);
+  if (l->k->shared_bytes > b->p->gpu->shared)
+    return err_set(b->e, ERR_LIMIT, l->k->at, "%s needs %lld bytes of shared memory, and a block may have %lld", l->name,
+                   (long long)l->k->shared_bytes, (long long)b->p->gpu->shared);
+  return OK;
+}
+
+static int add_kernel(struct building *b, const struct lower_unit *u, const struct choice *c, struct launch *l)
+{
+  struct str how = {0};
+  struct lower_out out = {0};
+  struct lower_job j = job_of(b->mem, b->p, u);
+  scheme_text(c, &how);
+  l->how = arena_strdup(b->mem, str_text(&how));
+  str_free(&how);
+  int status = scheme_at(c->scheme)->emit(&j, &c->k, &out, b->e);
+  l->text = arena_strdup(b->mem, str_text(&out.text));
+  str_free(&out.text);
+  if (status) return status;
+  l->nargs = out.nargs, l->arg = NEWS(b->mem, struct launch_arg, out.nargs + 1);
+  for (int i = 0; i < out.nargs; i++)
+    if (out.arg[i] == ARG_COUNTERS) l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_COUNTERS, TT_I32, (out.counters + 3) / 4, true};
+    else l->arg[i] = arg_of(b, out.arg[i], false);
+  status = tile_parse(b->mem, arena_printf(b->mem, "%s.tile", l->name), l->text, &l->p, b->e);
+  if (status) return status;
+  l->k = l->p->kernels[0];
+  status = tile_lower(l->p, l->k, b->p->gpu->arch, b->e);
+  return status ? status : check_args(b, l);
+}
+
+static int add_launch(struct building *b, const struct lower_unit *u, const struct choice *c)
+{
+  struct launch *l = &b->d->launch[b->d->nlaunch];
+  if (!u->nchoices) {
+    err_set(b->e, ERR_TARGET, b->p->g->nodes[u->first].at, "no GPU kernel can be made of %s: %s", u->name, u->why);
+    return err_hint(b->e, "`mica lower FILE --dump norm` shows what the kernels are made from"), (int)USER;
+  }
+  *l = (struct launch){.name = u->name, .first = u->first, .last = u->last, .dependent = b->p->dependent,
+                       .cost = u->product ? u->choice->cost : c->cost};
+  int status = u->product ? add_product(b, u, l) : add_kernel(b, u, c, l);
+  b->d->nlaunch++, b->d->cost += l->cost;
+  return status;
+}
+
+int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *d, struct err *e)
+{
+  *d = (struct device_program){.g = p->g, .gpu = p->gpu, .launch = NEWS(mem, struct launch, p->nunits + 1)};
+  struct building b = {mem, p, d, NEWS(mem, struct place, p->g->ntensors + 1), e};
+  int status = OK;
+  find_places(&b);
+  for (int i = 0; i < p->nunits && !status; i++) status = add_launch(&b, &p->unit[i], &pick[i]);
+  return status ? status : workspace_plan(mem, d, e);
+}
+
+int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                  struct device_program *d, struct err *e)
+{
+  struct lower_plan p;
+  int status = lower_plan(mem, g, gpu, o, &p, e);
+  if (status) return status;
+  struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);
+  for (int i = 0; i < p.nunits; i++)
+    if (p.unit[i].nchoices) pick[i] = p.unit[i].choice[MIN(o->variant ? o->variant[i] : 0, p.unit[i].nchoices - 1)];
+  return lower_make(mem, &p, pick, d, e);
+}

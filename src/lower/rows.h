@@ -1,0 +1,133 @@
+// rows: inside the scheme of that name. A block graph without products as values over axes: letters, grid axes and loop axes
+// are all axes, each with an extent; a value depends on some of them, and sums and maxima fold some. What is a loop in the
+// block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop
+// runs over chunks of a folded axis, once for each pass that needs them.
+//
+// Glossary
+//   fold     a sum or maximum over axes
+//   free     an axis that nothing folds; its parts are work of different blocks
+//   place    an axis is cut into chunks (blocks of a free axis, rounds of a folded one), registers, threads, and a vector,
+//            in this order, slowest first: element ((chunk * regs + reg) * threads + thread) * vector + v
+//   varying  a value that depends on an axis of several rounds
+//   pass     how many folds of varying values a value has before it
+//   stage    within a pass, how many folds a value has before it
+//
+//   rows_values.c    normal form -> values
+//   rows_running.c   may running maxima be the final ones?
+//   rows_axes.c      axes that go together become one; axes that never meet too
+//   rows_plan.c      knobs -> places, passes, widths of accesses
+//   rows_cost.c      the model; choices
+//   rows_text.c      kernel, coordinates, passes
+//   rows_move.c      loads and stores
+//   rows_fold.c      folds: registers, lanes, warps
+#ifndef MICA_LOWER_ROWS_H
+#define MICA_LOWER_ROWS_H
+
+#include "lower/emit.h"
+
+enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32 };
+typedef uint64_t axis_set;
+#define AXIS(a) ((axis_set)1 << (a))
+
+struct row_access {
+  int tensor; // of the kernel graph
+  enum dtype type;
+  int64_t elements; // of its buffer
+  int64_t offset, stride[ROW_AXES];
+};
+enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX };
+struct row_value {
+  enum row_kind kind;
+  enum op op;            // of ROW_MAP
+  struct attrs a;        // constants of op; scalar of ROW_CONST
+  int nin, in[2];
+  axis_set axes, folded; // that it depends on; that it folds
+  struct row_access at;  // of ROW_LOAD
+  bool live;
+};
+struct row_save {
+  int value;
+  axis_set axes; // that the place in memory depends on
+  struct row_access at;
+};
+struct rows {
+  int naxes;
+  int64_t extent[ROW_AXES]; // 1: not there
+  axis_set folded;          // by any fold
+  int nvalues, nsaves;
+  struct row_value *v;      // each after those that it needs
+  struct row_save *save;
+};
+
+// NO with the reason in why.
+int rows_make(const struct lower_job *j, struct rows *out, char why[160]);                 // rows_values.c
+bool rows_running(struct arena *mem, const struct norm *n, char why[160]);                  // rows_running.c
+void rows_join_axes(struct rows *r);                                                        // rows_axes.c
+void rows_live(struct rows *r);                                                             // and the set of folded axes
+static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_SUM || v->kind == ROW_MAX; }
+
+// ---- rows_plan.c ----
+
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM };
+struct row_roles { // the axes that knobs speak of; -1: there is none
+  int across;      // along which most of the memory is contiguous
+  int down;        // the largest other folded axis
+  int join;        // the largest other free axis
+};
+struct row_plan {
+  const struct rows *r;
+  struct row_roles role;
+  int vec, stream;
+  int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
+  int64_t chunks[ROW_AXES];
+  int threads;
+  int64_t blocks;
+  axis_set rounds; // folded axes of several chunks
+  int *pass;       // by value
+  int passes;
+};
+struct row_roles rows_roles(const struct rows *r);
+bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p);
+int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
+bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
+int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
+int row_stages(const struct row_plan *p, int *stage);                // by value; the number of them
+static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
+static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
+
+// ---- rows_cost.c ----
+
+int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
+double rows_cost(const struct lower_job *j, const struct row_plan *p);
+
+// ---- rows_text.c, rows_move.c, rows_fold.c ----
+
+struct row_text {
+  struct text t;
+  struct arena *mem;
+  const struct lower_job *j;
+  const struct row_plan *p;
+  const char **buffer;  // by tensor of the kernel graph; NULL: no argument
+  const char *in, *outs; // lists of them
+  const char *threads, *coordinate, *block; // extents and names of coordinates
+  bool *have;           // by value: computed where the text stands
+  bool *wide;           // by value: loads whose fp32 registers are there
+  int fresh;            // shared tensors so far
+};
+void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
+const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // extents of a register tensor, "4,1,8"
+bool row_has_vec(const struct row_text *x, axis_set axes);
+const char *row_type(const struct row_text *x, axis_set axes);   // "[4,1,8].fp32"
+const char *row_name(struct row_text *x, int value);             // "v3", which is fp32 and there
+const char *row_place(const struct row_text *x, int axis);       // of the executing thread, in vectors
+const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
+void row_each_open(struct row_text *x, axis_set axes);           // loops over the registers of axes
+void row_each_close(struct row_text *x, axis_set axes);
+const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
+void row_load(struct row_text *x, int value);
+void row_store(struct row_text *x, int save);
+void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
+void row_fold_across(struct row_text *x, int n, const int *values, bool again); // over lanes and warps; again: in a loop
+const char *row_neutral(enum row_kind kind);
+
+#endif

@@ -1,0 +1,111 @@
+// Loads and stores of rows.h: a vector of each register, in as many accesses as its alignment asks for. Places past an
+// extent are left out, and hold 0 where something was loaded. What does not depend on an axis is stored by the first of the
+// threads and blocks along it.
+#include "lower/rows.h"
+
+#include <string.h>
+
+enum { STREAMED = 16 }; // bytes of an access that hints are for
+
+// Number of the access along the buffer, in accesses of `width`.
+static const char *number(const struct row_text *x, const struct row_access *a, int width)
+{
+  const struct row_plan *p = x->p;
+  const char *s = "";
+  for (int i = 0; i < p->r->naxes; i++) {
+    if (!a->stride[i]) continue;
+    int64_t step = a->stride[i] * row_vec(p, i) / width;
+    s = arena_printf(x->mem, step == 1 ? "%s%s%s" : "%s%s%s * %lld", s, *s ? " + " : "", row_place(x, i), (long long)step);
+    if (i != p->role.across || width == p->vec) continue;
+    s = arena_printf(x->mem, width > 1 || a->stride[i] == 1 ? "%s + q" : "%s + q * %lld", s, (long long)a->stride[i]);
+  }
+  if (a->offset) s = arena_printf(x->mem, "%s%s%lld", s, *s ? " + " : "", (long long)a->offset / width);
+  return *s ? s : "0";
+}
+
+static const char *memory(const struct row_text *x, const struct row_access *a, int width)
+{
+  const char *buffer = x->buffer[a->tensor], *at = number(x, a, width);
+  return width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", buffer, width, at) : arena_printf(x->mem, "%%%s[%s]", buffer, at);
+}
+
+static bool along_vector(const struct row_plan *p, axis_set axes) { return p->vec > 1 && axes >> p->role.across & 1; }
+
+static int pieces_open(struct row_text *x, axis_set axes, const struct row_access *a)
+{
+  int width = along_vector(x->p, axes) ? row_width(x->p, a) : 1, n = along_vector(x->p, axes) ? x->p->vec / width : 1;
+  if (n > 1) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
+  return width;
+}
+
+static void pieces_close(struct row_text *x, axis_set axes, int width)
+{
+  if (along_vector(x->p, axes) && x->p->vec > width) text_close(&x->t);
+}
+
+static const char *piece(const struct row_text *x, int width) { return width < x->p->vec ? "q" : "0"; }
+
+// Is every element read by one block, once?
+static bool read_once(const struct row_plan *p, axis_set axes)
+{
+  for (int a = 0; a < p->r->naxes; a++)
+    if (p->chunks[a] > 1 && !(p->rounds >> a & 1) && !(axes >> a & 1)) return false;
+  return p->passes == 1;
+}
+
+void row_load(struct row_text *x, int value)
+{
+  const struct row_value *v = &x->p->r->v[value];
+  const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
+  text_line(&x->t, "%%%s:[%s].%s.RF", name, row_dims(x, v->axes, row_has_vec(x, v->axes)), tile_dtype(v->at.type));
+  if (*inside) text_line(&x->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", name);
+  row_each_open(x, v->axes);
+  if (*inside) text_open(&x->t, "if (%s)", inside);
+  int width = pieces_open(x, v->axes, &v->at);
+  bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
+  text_line(&x->t, "%%%s%s <- Move%s<<<#grid, #me>>>(%s)", name, row_at(x, v->axes, width, piece(x, width)),
+            stream ? "<ld.global.stream>" : "", memory(x, &v->at, width));
+  pieces_close(x, v->axes, width);
+  if (*inside) text_close(&x->t);
+  row_each_close(x, v->axes);
+}
+
+static const char *also(const struct row_text *x, const char *s, const char *what, int a)
+{
+  return arena_printf(x->mem, "%s%s@%s%d == 0", s, *s ? " && " : "", what, a);
+}
+
+// The condition under which the executing thread stores: within all extents, and first along all other axes.
+static const char *stores(const struct row_text *x, axis_set axes)
+{
+  const struct row_plan *p = x->p;
+  const char *s = row_inside(x, axes);
+  for (int a = 0; a < p->r->naxes; a++) {
+    if (axes >> a & 1) continue;
+    if (p->lanes[a] > 1) s = also(x, s, "l", a);
+    if (p->warps[a] > 1) s = also(x, s, "w", a);
+    if (p->chunks[a] > 1 && !(p->rounds >> a & 1)) s = also(x, s, "c", a);
+  }
+  return s;
+}
+
+void row_store(struct row_text *x, int save)
+{
+  const struct row_save *s = &x->p->r->save[save];
+  const char *name = row_name(x, s->value), *condition = stores(x, s->axes);
+  if (s->at.type != F32) {
+    const char *narrow = arena_printf(x->mem, "o%d", save);
+    text_line(&x->t, "%%%s:[%s].%s.RF", narrow, row_dims(x, s->axes, row_has_vec(x, s->axes)), tile_dtype(s->at.type));
+    text_line(&x->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", narrow, name);
+    name = narrow;
+  }
+  row_each_open(x, s->axes);
+  if (*condition) text_open(&x->t, "if (%s)", condition);
+  int width = pieces_open(x, s->axes, &s->at);
+  bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;
+  text_line(&x->t, "%s <- Move%s<<<#grid, #me>>>(%%%s%s)", memory(x, &s->at, width), stream ? "<st.global.cs>" : "", name,
+            row_at(x, s->axes, width, piece(x, width)));
+  pieces_close(x, s->axes, width);
+  if (*condition) text_close(&x->t);
+  row_each_close(x, s->axes);
+}

@@ -1,0 +1,166 @@
+// Knobs -> where every element is (rows.h). Threads: the axis that memory is contiguous along gets neighbouring lanes, then a
+// folded axis, then rows that share a block. Registers: what is left of folded axes; what does not fit there either is done in
+// rounds. Numbers of threads of an axis are powers of two, so that lanes of one fold are a power of two apart.
+#include "lower/rows.h"
+
+enum { MOST_REGS = 224 };
+
+static double weight(const struct rows *r, const struct row_access *a, axis_set axes, int axis)
+{
+  double n = (double)dtype_bytes(a->type);
+  for (int i = 0; i < r->naxes; i++)
+    if (axes >> i & 1) n *= (double)r->extent[i];
+  return a->stride[axis] == 1 ? n : 0;
+}
+
+// Bytes of accesses that are contiguous along the axis.
+static double contiguous(const struct rows *r, int axis)
+{
+  double n = 0;
+  for (int i = 0; i < r->nvalues; i++)
+    if (r->v[i].live && r->v[i].kind == ROW_LOAD) n += weight(r, &r->v[i].at, r->v[i].axes, axis);
+  for (int i = 0; i < r->nsaves; i++) n += weight(r, &r->save[i].at, r->save[i].axes, axis);
+  return n;
+}
+
+static int largest(const struct rows *r, int except, bool folded)
+{
+  int best = -1;
+  for (int i = 0; i < r->naxes; i++)
+    if (i != except && r->extent[i] > 1 && (r->folded >> i & 1) == folded && (best < 0 || r->extent[i] > r->extent[best])) best = i;
+  return best;
+}
+
+struct row_roles rows_roles(const struct rows *r)
+{
+  struct row_roles x = {-1, -1, -1};
+  double most = 0;
+  for (int i = 0; i < r->naxes; i++)
+    if (r->extent[i] > 1 && contiguous(r, i) > most) most = contiguous(r, i), x.across = i;
+  if (x.across < 0) x.across = largest(r, -1, false);
+  if (x.across < 0) x.across = largest(r, -1, true);
+  x.down = largest(r, x.across, true), x.join = largest(r, x.across, false);
+  return x;
+}
+
+bool row_overhangs(const struct row_plan *p, int a)
+{
+  return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->extent[a];
+}
+
+int row_width(const struct row_plan *p, const struct row_access *a)
+{
+  int across = p->role.across, w = p->vec;
+  if (across < 0 || a->stride[across] != 1) return 1;
+  while (w * dtype_bytes(a->type) > 16) w /= 2;
+  for (int i = 0; i < p->r->naxes; i++)
+    while (i != across && a->stride[i] % w) w /= 2;
+  while (a->offset % w || a->elements % w) w /= 2;
+  return w;
+}
+
+int row_regs(const struct row_plan *p, axis_set axes)
+{
+  int n = 1;
+  for (int i = 0; i < p->r->naxes; i++)
+    if (axes >> i & 1) n = MIN(n * p->regs[i] * row_vec(p, i), 1 << 20);
+  return n;
+}
+
+static int64_t pieces(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+// Registers and chunks of one axis: a folded one has as many registers as it needs, at most `regs` where that is given.
+static void cut(struct row_plan *p, int a, int regs)
+{
+  int64_t rest = pieces(p->r->extent[a], (int64_t)row_vec(p, a) * row_threads(p, a));
+  int64_t n = regs ? MIN(regs, rest) : p->r->folded >> a & 1 ? MIN(rest, 1 << 16) : 1;
+  p->regs[a] = (int)n, p->chunks[a] = pieces(rest, n);
+}
+
+// Lanes go to the axes of knobs in their order, until there are 32.
+static bool threads(struct row_plan *p, const struct knobs *k)
+{
+  const struct { int axis, n; } want[3] = {{p->role.across, k->v[KNOB_ACROSS]}, {p->role.down, k->v[KNOB_DOWN]}, {p->role.join, k->v[KNOB_JOIN]}};
+  int lanes = 1;
+  p->threads = 1;
+  for (int i = 0; i < 3; i++) {
+    int n = MAX(want[i].n, 1);
+    if (n & (n - 1) || (want[i].axis < 0 && n > 1)) return false;
+    if (want[i].axis < 0) continue;
+    p->lanes[want[i].axis] = MIN(n, ROW_LANES / lanes);
+    p->warps[want[i].axis] = n / p->lanes[want[i].axis];
+    lanes *= p->lanes[want[i].axis], p->threads *= n;
+  }
+  return p->threads <= TILE_THREADS;
+}
+
+// Passes over rounds. A fold of a varying value must leave nothing varying.
+static bool passes(struct row_plan *p)
+{
+  const struct rows *r = p->r;
+  for (int i = 0; i < r->nvalues; i++) {
+    const struct row_value *v = &r->v[i];
+    if (!v->live) continue;
+    for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
+    if (!(v->folded & p->rounds)) continue;
+    if (v->axes & p->rounds) return false;
+    p->pass[i]++;
+  }
+  for (int i = 0; i < r->nsaves; i++) p->passes = MAX(p->passes, p->pass[r->save[i].value] + 1);
+  return true;
+}
+
+static bool fits(const struct row_plan *p)
+{
+  int64_t grid = 1;
+  for (int i = 0; i < p->r->naxes; i++)
+    if (!(p->r->folded >> i & 1) && (grid *= p->chunks[i]) > INT32_MAX) return false;
+  for (int i = 0; i < p->r->nvalues; i++)
+    if (p->r->v[i].live && row_regs(p, p->r->v[i].axes) > MOST_REGS) return false;
+  return true;
+}
+
+// How many stages a thread's shared memory may take is small: a fold leaves little. Bytes of all folds over warps.
+static int64_t shared(const struct row_plan *p)
+{
+  int64_t sum = 0;
+  for (int i = 0; i < p->r->nvalues; i++) {
+    const struct row_value *v = &p->r->v[i];
+    int64_t n = p->threads * 4, warps = 1;
+    if (!v->live || !v->folded) continue;
+    for (int a = 0; a < p->r->naxes; a++)
+      if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
+    if (warps > 1) sum += n * row_regs(p, v->axes) + 16;
+  }
+  return sum;
+}
+
+bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
+{
+  *p = (struct row_plan){.r = r, .role = rows_roles(r), .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
+  p->pass = NEWS(mem, int, r->nvalues + 1);
+  for (int i = 0; i < r->naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
+  if (p->vec & (p->vec - 1) || p->vec > 16 || (p->role.across < 0 && p->vec > 1)) return false;
+  if (p->role.across >= 0 && r->extent[p->role.across] % p->vec) return false;
+  if (!threads(p, k)) return false;
+  for (int i = 0; i < r->naxes; i++) {
+    cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);
+    if (p->chunks[i] > 1 && r->folded >> i & 1) p->rounds |= AXIS(i);
+    else p->blocks *= p->chunks[i];
+  }
+  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p);
+}
+
+int row_stages(const struct row_plan *p, int *stage)
+{
+  int most = 0;
+  for (int i = 0; i < p->r->nvalues; i++) {
+    const struct row_value *v = &p->r->v[i];
+    stage[i] = 0;
+    if (!v->live) continue;
+    for (int k = 0; k < v->nin; k++) stage[i] = MAX(stage[i], stage[v->in[k]]);
+    if (row_folds(v)) stage[i]++;
+    most = MAX(most, stage[i]);
+  }
+  return most + 1;
+}

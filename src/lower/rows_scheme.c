@@ -1,0 +1,47 @@
+// The scheme of block graphs without products: sums, maxima and elementwise operators over tiles that stay in registers. See
+// rows.h for how, and kernels/softmax.tile and layernorm.tile for what comes out.
+#include "lower/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct rows r;
+  if (rows_make(j, &r, why)) return 0;
+  int n = rows_choices(j, &r, most, out);
+  if (!n) snprintf(why, 160, "no places for its elements: folds over several axes that do not fit into registers");
+  return n;
+}
+
+static double cost(const struct lower_job *j, const struct knobs *k)
+{
+  struct rows r;
+  struct row_plan p;
+  char why[160];
+  if (rows_make(j, &r, why) || !rows_plan(j->mem, &r, k, &p)) return INFINITY;
+  return rows_cost(j, &p);
+}
+
+static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e)
+{
+  struct rows r;
+  struct row_plan p;
+  char why[160];
+  memset(out, 0, sizeof *out);
+  if (rows_make(j, &r, why)) return err_set(e, ERR_TARGET, NOWHERE, "rows: %s", why);
+  if (!rows_plan(j->mem, &r, k, &p)) return err_set(e, ERR_OPTION, NOWHERE, "rows: these settings do not go with the kernel");
+  rows_text(j, &p, out);
+  return OK;
+}
+
+const struct scheme scheme_rows = {
+    .name = "rows",
+    .doc = "sums, maxima and elementwise operators, tiles in registers",
+    .knob = {"vec", "across", "down", "join", "regs", "deep", "stream"},
+    .arch = 80,
+    .joins = true,
+    .choices = choices,
+    .cost = cost,
+    .emit = emit,
+};

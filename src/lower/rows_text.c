@@ -1,0 +1,374 @@
+// The tile program of a plan (rows.h): buffers, coordinates, then pass by pass what does not vary and loops over what does.
+// Loads of a scope come first, so that all are under way before the first is used; then stage by stage, so that the folds of
+// one stage share their barrier.
+#include "lower/rows.h"
+
+#include <string.h>
+
+// ---- shapes and names ----
+
+// A register tensor has a dimension for each axis of several registers, 1 where it does not depend on it, and one for the
+// vector. `regs`: the axes; the vector where `vec`.
+const char *row_dims(const struct row_text *x, axis_set regs, bool vec)
+{
+  const struct row_plan *p = x->p;
+  const char *s = NULL;
+  for (int a = 0; a < p->r->naxes; a++)
+    if (p->regs[a] > 1) s = arena_printf(x->mem, "%s%s%d", s ? s : "", s ? "," : "", regs >> a & 1 ? p->regs[a] : 1);
+  if (p->vec > 1) s = arena_printf(x->mem, "%s%s%d", s ? s : "", s ? "," : "", vec ? p->vec : 1);
+  return s ? s : "1";
+}
+
+bool row_has_vec(const struct row_text *x, axis_set axes) { return x->p->role.across >= 0 && axes >> x->p->role.across & 1; }
+
+const char *row_type(const struct row_text *x, axis_set axes)
+{
+  return arena_printf(x->mem, "[%s].fp32", row_dims(x, axes, row_has_vec(x, axes)));
+}
+
+const char *row_name(struct row_text *x, int value)
+{
+  const struct row_value *v = &x->p->r->v[value];
+  const char *name = arena_printf(x->mem, "v%d", value);
+  if (v->kind == ROW_LOAD && v->at.type != F32 && !x->wide[value]) {
+    text_line(&x->t, "%%%s:%s.RF", name, row_type(x, v->axes));
+    text_line(&x->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%h%d)", name, value);
+    x->wide[value] = true;
+  }
+  return name;
+}
+
+// The place of the executing thread along an axis, in vectors.
+const char *row_place(const struct row_text *x, int a)
+{
+  const struct row_plan *p = x->p;
+  return p->regs[a] > 1 ? arena_printf(x->mem, "(@p%d + r%d * %d)", a, a, row_threads(p, a)) : arena_printf(x->mem, "@p%d", a);
+}
+
+const char *row_inside(const struct row_text *x, axis_set axes)
+{
+  const char *s = "";
+  for (int a = 0; a < x->p->r->naxes; a++)
+    if (axes >> a & 1 && row_overhangs(x->p, a))
+      s = arena_printf(x->mem, "%s%s%s < %lld", s, *s ? " && " : "", row_place(x, a), (long long)x->p->r->extent[a] / row_vec(x->p, a));
+  return s;
+}
+
+void row_each_open(struct row_text *x, axis_set axes)
+{
+  for (int a = 0; a < x->p->r->naxes; a++)
+    if (axes >> a & 1 && x->p->regs[a] > 1) text_open(&x->t, "for (r%d = 0; r%d < %d; r%d += 1) unroll", a, a, x->p->regs[a], a);
+}
+
+void row_each_close(struct row_text *x, axis_set axes)
+{
+  for (int a = 0; a < x->p->r->naxes; a++)
+    if (axes >> a & 1 && x->p->regs[a] > 1) text_close(&x->t);
+}
+
+const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece)
+{
+  const struct row_plan *p = x->p;
+  const char *tile = "", *at = "";
+  for (int a = 0; a < p->r->naxes; a++)
+    if (p->regs[a] > 1) {
+      tile = arena_printf(x->mem, "%s%s1", tile, *tile ? ", " : "");
+      at = axes >> a & 1 ? arena_printf(x->mem, "%s%sr%d", at, *at ? ", " : "", a) : arena_printf(x->mem, "%s%s0", at, *at ? ", " : "");
+    }
+  if (p->vec > 1) {
+    tile = arena_printf(x->mem, "%s%s%d", tile, *tile ? ", " : "", width);
+    at = arena_printf(x->mem, "%s%s%s", at, *at ? ", " : "", row_has_vec(x, axes) ? piece : "0");
+  }
+  if (!*at) at = "0";
+  return width > 1 ? arena_printf(x->mem, ".tile([%s])[%s]", tile, at) : arena_printf(x->mem, "[%s]", at);
+}
+
+// ---- values ----
+
+static void constant(struct row_text *x, int i, double c)
+{
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, 0));
+  text_line(&x->t, "%%v%d <- Init<%#.17g><<<#grid, #me>>>()", i, c);
+}
+
+static void spread(struct row_text *x, int i, const struct row_value *v)
+{
+  const char *in = row_name(x, v->in[0]);
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  text_line(&x->t, "%%v%d <- Init<0.0><<<#grid, #me>>>()", i);
+  text_line(&x->t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%%s)", i, i, in);
+}
+
+// x / y of fewer y than results: a reciprocal of each, and products.
+static void quotient(struct row_text *x, int i, const struct row_value *v)
+{
+  const char *a = row_name(x, v->in[0]), *b = row_name(x, v->in[1]), *type = row_type(x, x->p->r->v[v->in[1]].axes);
+  text_line(&x->t, "%%q%d:%s.RF", i, type);
+  text_line(&x->t, "%%q%d <- UnaryPointwise<rcp><<<#grid, #me>>>(%%%s)", i, b);
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%q%d)", i, a, i);
+}
+
+// The hardware's power of 2, without the detour that keeps denormal results.
+static void exponential(struct row_text *x, int i, const struct row_value *v)
+{
+  const char *in = row_name(x, v->in[0]);
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  text_line(&x->t, "%%e%d:[].fp32.RF", i);
+  text_line(&x->t, "%%e%d <- Init<1.4426950408889634><<<#grid, #me>>>()", i);
+  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%e%d)", i, in, i);
+  text_line(&x->t, "%%v%d <- UnaryPointwise<exp2.approx><<<#grid, #me>>>(%%v%d)", i, i);
+}
+
+static void mapped(struct row_text *x, int i, const struct row_value *v)
+{
+  if (v->op == OP_EXP) {
+    exponential(x, i, v);
+    return;
+  }
+  if (v->op == OP_DIV && row_regs(x->p, x->p->r->v[v->in[1]].axes) < row_regs(x->p, v->axes)) {
+    quotient(x, i, v);
+    return;
+  }
+  const char *a = row_name(x, v->in[0]), *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  emit_pointwise(&x->t, v->op, &v->a, arena_printf(x->mem, "v%d", i), a, b, row_type(x, v->axes));
+}
+
+static void one_value(struct row_text *x, int i)
+{
+  const struct row_value *v = &x->p->r->v[i];
+  if (v->kind == ROW_CONST) constant(x, i, v->a.scalar);
+  else if (v->kind == ROW_SPREAD) spread(x, i, v);
+  else if (v->kind == ROW_MAP) mapped(x, i, v);
+  x->have[i] = true;
+}
+
+static void folds(struct row_text *x, const bool *want, const int *stage, int s, bool again)
+{
+  const struct rows *r = x->p->r;
+  int n = 0, *batch = NEWS(x->mem, int, r->nvalues);
+  for (int i = 0; i < r->nvalues; i++) {
+    if (!want[i] || x->have[i] || !row_folds(&r->v[i]) || stage[i] != s) continue;
+    text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, r->v[i].axes));
+    row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
+    x->have[batch[n++] = i] = true;
+  }
+  row_fold_across(x, n, batch, again);
+}
+
+// What is wanted and not there yet.
+static void values(struct row_text *x, const bool *want, bool again)
+{
+  const struct rows *r = x->p->r;
+  int *stage = NEWS(x->mem, int, r->nvalues + 1), n = row_stages(x->p, stage);
+  for (int i = 0; i < r->nvalues; i++)
+    if (want[i] && !x->have[i] && r->v[i].kind == ROW_LOAD) row_load(x, i), x->have[i] = true;
+  for (int s = 0; s < n; s++) {
+    if (s) folds(x, want, stage, s, again);
+    for (int i = 0; i < r->nvalues; i++)
+      if (want[i] && !x->have[i] && !row_folds(&r->v[i]) && stage[i] == s) one_value(x, i);
+  }
+}
+
+// ---- passes ----
+
+static axis_set varies(const struct row_text *x, int value) { return x->p->r->v[value].axes & x->p->rounds; }
+static bool folds_rounds(const struct row_text *x, int value) { return x->p->r->v[value].folded & x->p->rounds; }
+
+// Does value i end a loop over the axes `over` in pass n? Its input varies with just these.
+static bool ends_loop(const struct row_text *x, int i, axis_set over, int n)
+{
+  const struct row_value *v = &x->p->r->v[i];
+  return v->live && folds_rounds(x, i) && varies(x, v->in[0]) == over && x->p->pass[v->in[0]] == n;
+}
+
+static bool saves_in_loop(const struct row_text *x, int i, axis_set over, int n)
+{
+  const struct row_save *s = &x->p->r->save[i];
+  return (s->axes & x->p->rounds) == over && x->p->pass[s->value] == n;
+}
+
+static bool any_in_loop(const struct row_text *x, axis_set over, int n)
+{
+  for (int i = 0; i < x->p->r->nvalues; i++)
+    if (ends_loop(x, i, over, n)) return true;
+  for (int i = 0; i < x->p->r->nsaves; i++)
+    if (saves_in_loop(x, i, over, n)) return true;
+  return false;
+}
+
+static void want_inputs(const struct row_text *x, int value, bool *want)
+{
+  const struct row_value *v = &x->p->r->v[value];
+  if (want[value] || x->have[value]) return;
+  want[value] = true;
+  for (int k = 0; k < v->nin; k++) want_inputs(x, v->in[k], want);
+}
+
+static void place_line(struct row_text *x, int a, const char *chunk)
+{
+  const struct row_plan *p = x->p;
+  const char *s = "0";
+  if (p->lanes[a] > 1) s = arena_printf(x->mem, "@l%d", a);
+  if (p->warps[a] > 1) s = arena_printf(x->mem, "%s + @w%d * %d", s, a, p->lanes[a]);
+  if (p->chunks[a] > 1) s = arena_printf(x->mem, "%s + %s * %d", s, chunk, p->regs[a] * row_threads(p, a));
+  text_line(&x->t, "@p%d = %s", a, s);
+}
+
+static const char *binary(const struct row_value *v) { return v->kind == ROW_SUM ? "+" : "max"; }
+
+static void loop_body(struct row_text *x, axis_set over, int n)
+{
+  const struct rows *r = x->p->r;
+  bool *want = NEWS(x->mem, bool, r->nvalues + 1);
+  for (int i = 0; i < r->nvalues; i++)
+    if (ends_loop(x, i, over, n)) want_inputs(x, r->v[i].in[0], want);
+  for (int i = 0; i < r->nsaves; i++)
+    if (saves_in_loop(x, i, over, n)) want_inputs(x, r->save[i].value, want);
+  values(x, want, true);
+  for (int i = 0; i < r->nvalues; i++) {
+    if (!ends_loop(x, i, over, n)) continue;
+    const struct row_value *v = &r->v[i];
+    text_line(&x->t, "%%f%d:[%s].fp32.RF", i, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded)));
+    row_fold_threads(x, i, arena_printf(x->mem, "f%d", i), true);
+    text_line(&x->t, "%%a%d <- BinaryPointwise<%s><<<#grid, #me>>>(%%a%d, %%f%d)", i, binary(v), i, i);
+  }
+  for (int i = 0; i < r->nsaves; i++)
+    if (saves_in_loop(x, i, over, n)) row_store(x, i);
+}
+
+static void loop_ends(struct row_text *x, axis_set over, int n)
+{
+  const struct rows *r = x->p->r;
+  int count = 0, *batch = NEWS(x->mem, int, r->nvalues + 1);
+  for (int i = 0; i < r->nvalues; i++) {
+    if (!ends_loop(x, i, over, n)) continue;
+    const struct row_value *v = &r->v[i];
+    bool vec = row_has_vec(x, v->folded) && x->p->vec > 1;
+    text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+    if (vec) text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, binary(v), i);
+    else text_line(&x->t, "%%v%d <- Move<<<#grid, #me>>>(%%a%d)", i, i);
+    x->have[batch[count++] = i] = true;
+  }
+  row_fold_across(x, count, batch, false);
+}
+
+static void loop(struct row_text *x, axis_set over, int n)
+{
+  const struct rows *r = x->p->r;
+  size_t bytes = sizeof(bool) * (size_t)r->nvalues;
+  bool *have = arena_copy(x->mem, x->have, bytes), *wide = arena_copy(x->mem, x->wide, bytes);
+  for (int i = 0; i < r->nvalues; i++)
+    if (ends_loop(x, i, over, n)) {
+      const struct row_value *v = &r->v[i];
+      text_line(&x->t, "%%a%d:[%s].fp32.RF", i, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded)));
+      text_line(&x->t, "%%a%d <- Init<%s><<<#grid, #me>>>()", i, row_neutral(v->kind));
+    }
+  for (int a = 0; a < r->naxes; a++)
+    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)", a, a, (long long)x->p->chunks[a], a);
+  for (int a = 0; a < r->naxes; a++)
+    if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
+  loop_body(x, over, n);
+  for (int a = 0; a < r->naxes; a++)
+    if (over >> a & 1) text_close(&x->t);
+  memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
+  loop_ends(x, over, n);
+}
+
+static void pass(struct row_text *x, int n)
+{
+  const struct rows *r = x->p->r;
+  bool *want = NEWS(x->mem, bool, r->nvalues + 1);
+  for (int i = 0; i < r->nvalues; i++) want[i] = r->v[i].live && !varies(x, i) && x->p->pass[i] == n && !folds_rounds(x, i);
+  values(x, want, false);
+  for (int i = 0; i < r->nsaves; i++)
+    if (saves_in_loop(x, i, 0, n)) row_store(x, i);
+  for (axis_set over = x->p->rounds; over; over = (over - 1) & x->p->rounds)
+    if (any_in_loop(x, over, n)) loop(x, over, n);
+}
+
+// ---- the kernel around it ----
+
+static void buffers(struct row_text *x, struct lower_out *out)
+{
+  const struct rows *r = x->p->r;
+  const struct graph *g = x->j->n->kernels;
+  const char **names = text_names(x->mem, g), *in = "", *outs = "";
+  out->arg = NEWS(x->mem, int, r->nvalues + r->nsaves + 1);
+  for (int i = 0; i < r->nvalues + r->nsaves; i++) {
+    bool save = i >= r->nvalues;
+    const struct row_access *a = save ? &r->save[i - r->nvalues].at : &r->v[i].at;
+    if (!save && (!r->v[i].live || r->v[i].kind != ROW_LOAD)) continue;
+    const char *name = names[a->tensor], **list = save ? &outs : &in;
+    if (x->buffer[a->tensor]) continue;
+    x->buffer[a->tensor] = name, out->arg[out->nargs++] = a->tensor;
+    text_line(&x->t, "%%%s:[%lld].%s.GL", name, (long long)a->elements, tile_dtype(a->type));
+    *list = arena_printf(x->mem, "%s%s%%%s", *list, **list ? ", " : "", name);
+  }
+  x->in = in, x->outs = outs;
+}
+
+// Dimensions of the threads: warps of each axis, then lanes; what lies along memory is fastest.
+static void coordinates(struct row_text *x)
+{
+  const struct row_plan *p = x->p;
+  const int order[3] = {p->role.join, p->role.down, p->role.across};
+  const char *extents = "", *names = "";
+  for (int i = 0; i < 6; i++) {
+    int a = order[i % 3], n = a < 0 ? 1 : i < 3 ? p->warps[a] : p->lanes[a];
+    if (n == 1) continue;
+    extents = arena_printf(x->mem, "%s%s%d", extents, *extents ? ", " : "", n);
+    names = arena_printf(x->mem, "%s%s@%c%d", names, *names ? ", " : "", i < 3 ? 'w' : 'l', a);
+  }
+  x->threads = *extents ? extents : "1", x->coordinate = *names ? names : "@t";
+  extents = names = "";
+  for (int i = 0; i < p->r->naxes; i++) {
+    int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->naxes; // the contiguous axis last
+    if (p->chunks[a] == 1 || p->rounds >> a & 1) continue;
+    extents = arena_printf(x->mem, "%s%s%lld", extents, *extents ? ", " : "", (long long)p->chunks[a]);
+    names = arena_printf(x->mem, "%s%s@c%d", names, *names ? ", " : "", a);
+  }
+  text_line(&x->t, "#grid:[%s].block", *extents ? extents : "1");
+  text_line(&x->t, "#t:[%s].thread", x->threads);
+  x->block = *names ? names : "@b";
+}
+
+// Lanes that fold an axis together: neighbours along its dimension of the threads.
+static void lane_groups(struct row_text *x)
+{
+  const struct row_plan *p = x->p;
+  const int order[3] = {p->role.join, p->role.down, p->role.across};
+  for (int k = 0; k < 3; k++) {
+    const char *tile = "", *at = "";
+    if (order[k] < 0 || !(p->r->folded >> order[k] & 1) || p->lanes[order[k]] == 1) continue;
+    for (int i = 0; i < 6; i++) {
+      int a = order[i % 3], n = a < 0 ? 1 : i < 3 ? p->warps[a] : p->lanes[a];
+      if (n == 1) continue;
+      bool own = i == k + 3;
+      tile = arena_printf(x->mem, "%s%s%d", tile, *tile ? ", " : "", own ? n : 1);
+      at = own ? arena_printf(x->mem, "%s%s0", at, *at ? ", " : "") : arena_printf(x->mem, "%s%s@%c%d", at, *at ? ", " : "", i < 3 ? 'w' : 'l', a);
+    }
+    text_line(&x->t, "#lanes%d = #t.tile([%s])[%s]", order[k], tile, at);
+  }
+}
+
+void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
+{
+  struct row_text x = {.t = {.out = &out->text}, .mem = j->mem, .j = j, .p = p, .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
+  x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
+  text_kernel(&x.t, j->name, NULL, j->gpu->arch);
+  buffers(&x, out);
+  coordinates(&x);
+  text_open(&x.t, "%s <- Spec<<<#grid, #t>>>(%s)", x.outs, x.in);
+  text_line(&x.t, "%s = #grid.indices()", x.block);
+  text_line(&x.t, "%s = #t.indices()", x.coordinate);
+  text_line(&x.t, "#me = #t.scalar()");
+  lane_groups(&x);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (p->r->extent[a] > 1 && !(p->rounds >> a & 1)) place_line(&x, a, arena_printf(j->mem, "@c%d", a));
+  if (j->dependent) text_line(&x.t, "Sync<grid.trigger><<<#grid, #me>>>()"), text_line(&x.t, "Sync<grid.wait><<<#grid, #me>>>()");
+  for (int n = 0; n < p->passes; n++) pass(&x, n);
+  text_close(&x.t);
+  text_close(&x.t);
+}

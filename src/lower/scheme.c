@@ -1,0 +1,93 @@
+// The table of schemes, and choices over all of them.
+#include "lower/lower.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEME(id) extern const struct scheme scheme_##id;
+#include "lower/scheme.def"
+#undef SCHEME
+
+static const struct scheme *const table[] = {
+#define SCHEME(id) &scheme_##id,
+#include "lower/scheme.def"
+#undef SCHEME
+    NULL};
+
+int scheme_count(void) { return COUNT(table) - 1; }
+const struct scheme *scheme_at(int i) { return table[i]; }
+
+// Of the reasons that schemes give for not taking a kernel, all are kept, since which came closest nobody knows.
+static void add_reason(char why[256], const char *scheme, const char *reason)
+{
+  size_t n = strlen(why);
+  snprintf(why + n, 256 - n, "%s%s: %s", n ? "; " : "", scheme, reason);
+}
+
+// Insertion keeps the order in which schemes list what costs the same.
+static int insert(struct choice *out, int n, int most, const struct choice *c)
+{
+  int i = n < most ? n++ : n;
+  if (i == most && out[--i].cost <= c->cost) return n;
+  for (; i > 0 && out[i - 1].cost > c->cost; i--) out[i] = out[i - 1];
+  out[i] = *c;
+  return n;
+}
+
+int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
+{
+  struct knobs k[CHOICES];
+  int n = 0;
+  *why = 0;
+  for (int s = 0; s < scheme_count(); s++) {
+    const struct scheme *x = scheme_at(s);
+    char reason[160] = "";
+    memset(k, 0, sizeof k);
+    if (x->arch > j->gpu->arch || (j->tail && !x->tails)) {
+      add_reason(why, x->name, j->tail ? "takes no tail" : "needs a later architecture");
+      continue;
+    }
+    if (j->n->joins && !x->joins) {
+      add_reason(why, x->name, "joins no parts of iterations");
+      continue;
+    }
+    int got = x->choices(j, CHOICES, k, reason);
+    if (!got) add_reason(why, x->name, reason);
+    for (int i = 0; i < got; i++) {
+      struct choice c = {s, k[i], x->cost(j, &k[i])};
+      if (isfinite(c.cost)) n = insert(out, n, most, &c);
+    }
+  }
+  return n;
+}
+
+void scheme_text(const struct choice *c, struct str *out)
+{
+  const struct scheme *s = scheme_at(c->scheme);
+  str_add(out, "%s", s->name);
+  for (int i = 0; i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
+}
+
+// "mma warps=4 stages=3"; knobs that are left out stay 0.
+bool scheme_parse(const char *text, struct choice *out)
+{
+  size_t n = strcspn(text, " ");
+  *out = (struct choice){.scheme = -1};
+  for (int i = 0; i < scheme_count(); i++)
+    if (strlen(scheme_at(i)->name) == n && !memcmp(scheme_at(i)->name, text, n)) out->scheme = i;
+  if (out->scheme < 0) return false;
+  for (text += n; *text; text += n) {
+    text += strspn(text, " ");
+    n = strcspn(text, " ");
+    const char *equals = memchr(text, '=', n);
+    int k = 0;
+    if (!n) break;
+    if (!equals) return false;
+    const struct scheme *s = scheme_at(out->scheme);
+    while (k < KNOBS && s->knob[k] && (strlen(s->knob[k]) != (size_t)(equals - text) || memcmp(s->knob[k], text, (size_t)(equals - text)))) k++;
+    if (k == KNOBS || !s->knob[k]) return false;
+    out->k.v[k] = atoi(equals + 1);
+  }
+  return true;
+}

@@ -1,0 +1,122 @@
+// The scheme: settings of its knobs, and the frame of the kernel.
+#include "lower/skinny.h"
+
+#include <math.h>
+#include <string.h>
+
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  static const int warps[] = {8, 4, 16, 2, 1}, cols[] = {64, 128, 32, 256, 16}, depth[] = {2, 1, 4}, split[] = {1, 2, 4, 8};
+  struct sk_plan *p = NEW(j->mem, struct sk_plan);
+  struct sk_shape s;
+  int n = 0;
+  if (sk_plan_make(j, p, why) != OK) return 0;
+  for (size_t c = 0; c < COUNT(cols); c++)
+    for (size_t w = 0; w < COUNT(warps); w++)
+      for (size_t sp = 0; sp < COUNT(split); sp++)
+        for (size_t d = 0; d < COUNT(depth) && n < most; d++) {
+          struct knobs k = {.v = {[KNOB_WARPS] = warps[w], [KNOB_COLS] = cols[c], [KNOB_DEPTH] = depth[d], [KNOB_SPLIT] = split[sp]}};
+          if (sk_shape_make(p, &k, &s)) out[n++] = k;
+        }
+  if (!n) snprintf(why, 160, "rows, columns or strides that do not divide into fragments");
+  return n;
+}
+
+static double cost(const struct lower_job *j, const struct knobs *k)
+{
+  struct sk_plan *p = NEW(j->mem, struct sk_plan);
+  struct sk_shape s;
+  char why[160];
+  return sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? sk_cost(p, &s) : INFINITY;
+}
+
+// ---- text ----
+
+static void add_arg(struct lower_out *out, int tensor)
+{
+  for (int i = 0; i < out->nargs; i++)
+    if (out->arg[i] == tensor) return;
+  out->arg[out->nargs++] = tensor;
+}
+
+static void buffers(struct sk_emit *e, struct lower_out *out)
+{
+  const struct norm *n = e->p->n;
+  out->arg = NEWS(e->p->j->mem, int, n->niter + n->nsave);
+  for (int i = 0; i < n->niter; i++) add_arg(out, n->iter[i].tensor);
+  for (int i = 0; i < n->nsave; i++) add_arg(out, n->save[i].tensor);
+  for (int i = 0; i < out->nargs; i++)
+    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)shape_size(&n->kernels->tensors[out->arg[i]].shape),
+              tile_dtype(e->p->j->store[out->arg[i]]));
+}
+
+static void spec(struct sk_emit *e, const struct lower_out *out)
+{
+  struct str line = {0};
+  const struct norm *n = e->p->n;
+  for (int i = 0; i < n->nsave; i++) str_add(&line, "%s%%g_%s", i ? ", " : "", e->name[n->save[i].tensor]);
+  str_add(&line, " <- Spec<<<#grid, #t>>>(");
+  int shown = 0;
+  for (int i = 0; i < out->nargs; i++) {
+    bool saved = false;
+    for (int k = 0; k < n->nsave; k++) saved |= n->save[k].tensor == out->arg[i];
+    if (!saved) str_add(&line, "%s%%g_%s", shown++ ? ", " : "", e->name[out->arg[i]]);
+  }
+  text_open(&e->t, "%s)", str_text(&line));
+  str_free(&line);
+}
+
+// Blocks: the rank in the cluster fastest, then the part of the columns, then x, y, z.
+static void frame(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct graph *b = e->p->n->block;
+  int64_t inner = e->s->split;
+  text_line(t, "@block = #grid.indices()");
+  text_line(t, "@tid = #t.indices()");
+  text_line(t, "#me = #t.scalar()");
+  text_line(t, "#warps:[%d].[32].thread = #t.tile([32])", e->s->warps);
+  text_line(t, "#lanes:[32].thread = #warps[@tid / 32]");
+  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", e->s->threads / 4);
+  text_line(t, "#quad:[4].thread = #quads[@tid / 4]");
+  text_line(t, "@warp = @tid / 32");
+  text_line(t, "@g = @tid %% 32 / 4");
+  text_line(t, "@q = @tid %% 4");
+  if (e->s->split > 1) text_line(t, "@rank = @block %% %d", e->s->split);
+  if (e->s->subs > 1) text_line(t, "@sub = @block / %lld %% %lld", (long long)inner, (long long)e->s->subs);
+  inner *= e->s->subs;
+  for (int i = 0; i < b->ngrid; inner *= b->grid[i++])
+    if (b->grid[i] > 1) text_line(t, "@%c = @block / %lld %% %lld", "xyz"[i], (long long)inner, (long long)b->grid[i]);
+  if (e->p->j->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()"); // waited for before the first write to another block
+  if (e->p->j->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
+}
+
+static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
+{
+  struct sk_plan *p = NEW(j->mem, struct sk_plan);
+  struct sk_shape s;
+  char why[160] = "";
+  memset(out, 0, sizeof *out);
+  if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
+    return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
+  struct sk_emit e = {.t = {.out = &out->text}, .p = p, .s = &s, .name = text_names(j->mem, p->n->kernels)};
+  int64_t blocks = graph_blocks(p->n->block) * s.subs * s.split;
+  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || j->dependent ? 90 : 80);
+  if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
+  buffers(&e, out);
+  text_line(&e.t, "#grid:[%lld].block", (long long)blocks);
+  text_line(&e.t, "#t:[%d].thread", s.threads);
+  spec(&e, out);
+  frame(&e);
+  sk_emit_stage(&e);
+  sk_emit_loop(&e);
+  sk_emit_reduce(&e);
+  text_close(&e.t);
+  text_close(&e.t);
+  return OK;
+}
+
+const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
+                                     .knob = {"warps", "cols", "depth", "split"}, .arch = 80,
+                                     .choices = choices, .cost = cost, .emit = emit};

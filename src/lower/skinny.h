@@ -1,0 +1,144 @@
+// skinny: inside skinny*.c. Products of few rows are bound by the memory of their weights, so these go from global memory
+// straight into tensor-core fragments: no shared memory, no barrier in the loop, many loads of 16 bytes in flight.
+//
+//   D^T = W^T X^T by mma.m16n8k16: 16 columns of W are the rows of the instruction, 8 rows of X its columns. What a fragment
+//   has where is free as long as both operands agree: lane (g, q) of a warp takes k = KV q .. KV q + KV - 1 of a step of
+//   4 KV, of X's row g with one load, and of W either V neighbouring columns V g .. of each k (W is contiguous along its
+//   columns; pairs along k are made by byte permutations), or its KV values of column g (contiguous along k).
+//   The warps of a block, and the blocks of a cluster, take turns along k; what each has summed meets in shared memory.
+//
+// Glossary
+//   space    axes counted together by one index, slowest first: rows, columns, what is summed
+//   value    what a tensor of the block graph becomes: loads, operators, products and statistics, second products
+//   product  of X by weights over the whole of k; `wide` where its columns are those of the savers, of which a block takes
+//            `cols`; else it is needed whole (the A of X A B)
+//   statistic  a sum over k of elements of X
+//   second   a product after the loop, of a value of few columns
+//   item     V columns of one row, finished by one thread
+//
+//   skinny_walk.c    spaces, walks, addresses          skinny_plan.c   values of a block graph
+//   skinny_shape.c   what knobs come to; cost          skinny_loop.c   text of the loop
+//   skinny_reduce.c  text of what sums over warps      skinny_value.c  text of values
+//   skinny.c         the scheme
+#ifndef MICA_LOWER_SKINNY_H
+#define MICA_LOWER_SKINNY_H
+
+#include "lower/emit.h"
+
+enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_AXES = 24, SK_ROWS = 32, SK_SAVES = 4 };
+
+struct sk_space {
+  int n;
+  int64_t size;
+  struct sk_axis {
+    bool loop; // of the loop; else a letter
+    int index;
+    int64_t extent;
+  } axis[SK_AXES];
+};
+
+enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers, the second product SK_INNER + i
+enum sk_kind { SK_CONST, SK_LOAD, SK_OP, SK_PRODUCT, SK_STAT, SK_SECOND };
+struct sk_value {
+  enum sk_kind kind;
+  enum op op;       // SK_OP
+  struct attrs a;
+  int x, y;         // values; -1: none. SK_SECOND: x by the iterator `index`
+  int index;        // iterator, product, statistic
+  int number;       // SK_SECOND: which
+  uint32_t has;     // letters
+  bool runs;        // changes with k
+  unsigned reached; // bits: what needs it
+};
+struct sk_product {
+  int x;            // value
+  int iter;         // the weights
+  struct sk_space cols;
+  bool wide;
+};
+struct sk_plan {
+  const struct lower_job *j;
+  const struct norm *n;
+  char *why;
+  int nvalues;
+  struct sk_value v[SK_VALUES];
+  int nproducts, nstats, nseconds, nsaves;
+  struct sk_product product[SK_PRODUCTS];
+  int stat[SK_STATS];      // values that are summed
+  struct {
+    int value;             // the left operand
+    struct sk_space cols;  // its columns, which are summed
+  } second[SK_SECONDS];
+  int save[SK_SAVES];      // values
+  struct sk_space rows, cols, k;
+  uint32_t sum;            // letters of k
+};
+
+// What the knobs come to.
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT };
+struct sk_shape {
+  int warps, cols, depth, split;
+  int threads, tiles;  // tiles of 8 rows
+  int kv;              // values of k a lane has of a step
+  int64_t steps, rounds; // steps in all; of each warp
+  bool uneven;         // the last round is not everyone's
+  int64_t subs;        // blocks that share the columns of a block of the graph
+  int item;            // columns of an item
+  bool by_columns;     // the blocks of a cluster finish different columns; else different rows
+  int64_t items, share; // of a block's columns; of those, finished by each block of the cluster
+  struct sk_take {     // by product
+    bool along;        // contiguous along k
+    int vector;        // columns of a lane; 1 where along
+    int chunk, chunks; // columns of a warp's fragments, how many of them
+    int width;         // columns in all
+  } take[SK_PRODUCTS];
+  int64_t shared;      // bytes
+  int registers;       // of a thread, roughly
+};
+
+// ---- skinny_walk.c ----
+void sk_space_push(struct sk_space *s, bool loop, int index, int64_t extent);
+struct sk_space sk_space_of(const struct norm *n, const struct norm_dim *d);
+uint32_t sk_space_letters(const struct sk_space *s);
+struct sk_coord {
+  const struct sk_space *space;
+  const char *index; // text, without operators that bind less than *; NULL: only looking
+  bool along;        // vectors lie along this space, and the index counts them
+};
+// Number of a vector of `unit` elements of the access's buffer. False where elements do not lie
+// so: a stride that is not one of vectors, vectors that are not contiguous, an index that no coordinate gives.
+bool sk_address(const struct sk_plan *p, const struct access *a, int unit, int n, const struct sk_coord *at, struct str *out);
+
+// ---- skinny_plan.c ----
+int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
+
+// ---- skinny_shape.c ----
+bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *out); // false: does not fit
+double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
+
+int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
+
+// ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
+struct sk_emit {
+  struct text t;
+  const struct sk_plan *p;
+  const struct sk_shape *s;
+  const char **name; // of buffers, by tensor of the kernel graph
+};
+const char *sk_element(const struct sk_emit *e, const struct access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
+void sk_emit_loop(struct sk_emit *e);
+void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
+void sk_emit_reduce(struct sk_emit *e); // after it: everything
+
+// Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
+// value, whether its text stands already.
+struct sk_place {
+  int from;   // SK_WIDE, SK_INNER + i
+  int width;
+  bool done[SK_VALUES];
+};
+void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v);
+// %out = the sum of what the warps, or the blocks of the cluster, have of a product or a statistic.
+void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element);
+
+#endif

@@ -1,0 +1,265 @@
+// Text of the loop over k: loads of the round that comes `depth` rounds later stand between the fragments that a round
+// makes of its registers and its products, so that registers are free again when the loads are issued. The loop is
+// `rolled`: compilers that unroll all of it move each load down to its use, and nothing is in flight.
+//
+//   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
+//   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
+//   %acc0[n, c][j] sums of product 0: columns V g + 2 j, + 1 of chunk c, rows 8 n + 2 q, + 1
+//   %sum0[n]      statistic 0 of row 8 n + g
+#include "lower/skinny.h"
+
+static const char *type_of(const struct sk_emit *e, const struct sk_value *v)
+{
+  return tile_dtype(e->p->j->store[e->p->n->iter[v->index].tensor]);
+}
+
+static const char *weights_type(const struct sk_emit *e, int product)
+{
+  return tile_dtype(e->p->j->store[e->p->n->iter[e->p->product[product].iter].tensor]);
+}
+
+static bool in_loop(const struct sk_emit *e, int v) { return e->p->v[v].reached >> SK_LOOP & 1; }
+static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].runs || e->p->v[v].has & e->p->sum; }
+static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_letters(&e->p->rows); }
+static int tiles_of(const struct sk_emit *e, int v) { return of_rows(e, v) ? e->s->tiles : 1; }
+
+static const char *row_index(const struct sk_emit *e)
+{
+  if (e->p->rows.size % 8 == 0) return "(n * 8 + @g)";
+  return arena_printf(e->p->j->mem, "min(n * 8 + @g, %lld)", (long long)e->p->rows.size - 1); // those that are not there are not kept
+}
+
+// ---- registers ----
+
+static void declare(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct sk_shape *s = e->s;
+  for (int i = 0; i < e->p->nproducts; i++) {
+    const struct sk_take *k = &s->take[i];
+    text_line(t, "%%w%d:[%d].[%d].[%d].[%d].%s.RF", i, s->depth, k->chunks, k->along ? 2 : s->kv, k->along ? s->kv : k->vector, weights_type(e, i));
+    text_line(t, "%%acc%d:[%d, %d].[%d].[2, 1].[1, 2].fp32.RF", i, s->tiles, k->chunks, k->along ? 1 : k->vector / 2);
+    text_line(t, "%%acc%d <- Init<0.0><<<#grid, #me>>>()", i);
+  }
+  for (int i = 0; i < e->p->nstats; i++) {
+    text_line(t, "%%sum%d:[%d].fp32.RF", i, s->tiles);
+    text_line(t, "%%sum%d <- Init<0.0><<<#grid, #me>>>()", i);
+  }
+  for (int v = 0; v < e->p->nvalues; v++)
+    if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v))
+      text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, s->depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
+}
+
+// What the loop needs and does not change with k.
+static void load_fixed(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  for (int v = 0; v < e->p->nvalues; v++) {
+    const struct sk_value *x = &e->p->v[v];
+    const struct sk_coord at[] = {{&e->p->rows, row_index(e), false}};
+    if (!in_loop(e, v)) continue;
+    if (x->kind == SK_CONST) {
+      text_line(t, "%%f%d:[1].[1].fp32.RF", v);
+      text_line(t, "%%f%d <- Init<%#.17g><<<#grid, #me>>>()", v, x->a.scalar);
+    }
+    if (x->kind != SK_LOAD || runs(e, v)) continue;
+    text_line(t, "%%f%d:[%d].[1].fp32.RF", v, tiles_of(e, v));
+    text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
+    text_line(t, "%%o:[1].%s.RF", type_of(e, x));
+    text_line(t, "%%o <- Move<<<#grid, #me>>>(%s)", sk_element(e, &e->p->n->iter[x->index], 1, 1, at));
+    text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, e->p->j->store[e->p->n->iter[x->index].tensor] == F32 ? "Move" : "UnaryPointwise<cast>");
+    text_close(t);
+  }
+}
+
+// ---- loads ----
+
+static void load_weights(struct sk_emit *e, int i, const char *d)
+{
+  struct text *t = &e->t;
+  struct arena *mem = e->p->j->mem;
+  const struct sk_product *x = &e->p->product[i];
+  const struct sk_take *k = &e->s->take[i];
+  int unit = k->along ? e->s->kv : k->vector;
+  const char *sub = x->wide && e->s->subs > 1 ? arena_printf(mem, "@sub * %d + ", k->width / (k->along ? 1 : unit)) : "";
+  const char *col = k->along ? arena_printf(mem, "(%sc * 16 + i * 8 + @g)", sub) : arena_printf(mem, "(%sc * 8 + @g)", sub);
+  const struct sk_coord along[] = {{&x->cols, col, false}, {&e->p->k, "@kv", true}};
+  const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
+  text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
+  text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
+  text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, sk_element(e, &e->p->n->iter[x->iter], unit, 2, k->along ? along : across));
+  text_close(t);
+  text_close(t);
+}
+
+static void load_elements(struct sk_emit *e, int v, const char *d)
+{
+  struct text *t = &e->t;
+  const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
+  text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
+  text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, sk_element(e, &e->p->n->iter[e->p->v[v].index], e->s->kv, 2, at));
+  text_close(t);
+}
+
+// Step `step` into stage d. `last`: perhaps not everyone's.
+static void load_step(struct sk_emit *e, const char *step, const char *d, bool last)
+{
+  struct text *t = &e->t;
+  if (last) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
+  text_line(t, "@kv = (%s) * 4 + @q", step);
+  for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
+  for (int v = 0; v < e->p->nvalues; v++)
+    if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v)) load_elements(e, v, d);
+  if (last) text_close(t);
+}
+
+// ---- a round ----
+
+// Pairs along k of the right rows: byte permutes, or nothing where the lane's values lie along k.
+static void fragment(struct sk_emit *e, int i, const char *d)
+{
+  struct text *t = &e->t;
+  const struct sk_take *k = &e->s->take[i];
+  int products = k->along ? 1 : k->vector / 2;
+  text_line(t, "%%a%d:[%d, %d].[%d].[2, 2].[1, 2].%s.RF", i, e->s->kv / 4, k->chunks, products, weights_type(e, i));
+  text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
+  text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
+  text_open(t, "for (h = 0; h < 2; h += 1) unroll");
+  text_open(t, "for (m = 0; m < 2; m += 1) unroll");
+  if (k->along) {
+    text_line(t, "%%a%d[s, c][0][m, h] <- Move<<<#grid, #me>>>(%%w%d[%s][c][m].tile([2])[s * 2 + h])", i, i, d);
+  } else {
+    text_open(t, "for (j = 0; j < %d; j += 1) unroll", products);
+    text_line(t, "%%a%d[s, c][j][m, h][0, 0] <- Move<<<#grid, #me>>>(%%w%d[%s][c][s * 4 + h * 2][j * 2 + m])", i, i, d);
+    text_line(t, "%%a%d[s, c][j][m, h][0, 1] <- Move<<<#grid, #me>>>(%%w%d[%s][c][s * 4 + h * 2 + 1][j * 2 + m])", i, i, d);
+    text_close(t);
+  }
+  for (int n = 0; n < 4; n++) text_close(t);
+}
+
+static const char *operand(struct sk_emit *e, int v)
+{
+  bool many = tiles_of(e, v) > 1, fixed = !runs(e, v);
+  return arena_printf(e->p->j->mem, "%c%d[%s]", fixed ? 'f' : 'e', v, many ? "n" : "0");
+}
+
+// Elements in fp32, as far as something besides a plain product needs them.
+static void elements(struct sk_emit *e, int v, const char *d, bool *made)
+{
+  struct text *t = &e->t;
+  const struct sk_value *x = &e->p->v[v];
+  if (made[v] || (x->kind != SK_OP && !runs(e, v))) return;
+  made[v] = true;
+  if (x->kind == SK_OP) elements(e, x->x, d, made);
+  if (x->kind == SK_OP && x->y >= 0) elements(e, x->y, d, made);
+  int wide = runs(e, v) ? e->s->kv : 1;
+  text_line(t, "%%%c%d:[%d].[%d].fp32.RF", runs(e, v) ? 'e' : 'f', v, tiles_of(e, v), wide);
+  text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
+  const char *out = operand(e, v), *to = tiles_of(e, v) > 1 ? out : arena_printf(e->p->j->mem, "%c%d[n]", runs(e, v) ? 'e' : 'f', v);
+  bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->n->iter[x->index].tensor] == F32;
+  if (x->kind == SK_LOAD) text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
+  else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL, arena_printf(e->p->j->mem, "[%d].fp32", wide));
+  text_close(t);
+}
+
+// x * x where x is loaded: multiplied and added without a copy in fp32.
+static int squared(const struct sk_emit *e, int v)
+{
+  const struct sk_value *x = &e->p->v[v];
+  bool square = x->kind == SK_OP && (x->op == OP_SQUARE || (x->op == OP_MUL && x->x == x->y));
+  return square && e->p->v[x->x].kind == SK_LOAD && runs(e, x->x) && tiles_of(e, x->x) == e->s->tiles ? x->x : -1;
+}
+
+static void statistic(struct sk_emit *e, int i, const char *d, bool *made)
+{
+  struct text *t = &e->t;
+  int v = e->p->stat[i], of = squared(e, v);
+  if (of < 0) elements(e, v, d, made);
+  text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
+  text_open(t, "for (i = 0; i < %d; i += 1) unroll", e->s->kv);
+  if (of >= 0) text_line(t, "%%sum%d[n] <- MatMul<<<#grid, #me>>>(%%x%d[%s][n][i], %%x%d[%s][n][i])", i, of, d, of, d);
+  else text_line(t, "%%sum%d[n] <- BinaryPointwise<+><<<#grid, #me>>>(%%sum%d[n], %%%s[%s])", i, i, operand(e, v), runs(e, v) ? "i" : "0");
+  text_close(t);
+  text_close(t);
+}
+
+// X as the right operand; made once for all products that share it.
+static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
+{
+  struct text *t = &e->t;
+  int v = e->p->product[i].x;
+  const struct sk_value *x = &e->p->v[v];
+  const char *type = weights_type(e, i), *from = arena_printf(e->p->j->mem, "x%d[%s]", v, d);
+  bool plain = x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->n->iter[x->index].tensor] == e->p->j->store[e->p->n->iter[e->p->product[i].iter].tensor];
+  for (int k = 0; k < i; k++)
+    if (e->p->product[k].x == v && weights_type(e, k) == type) return;
+  if (!plain) {
+    elements(e, v, d, made);
+    from = arena_printf(e->p->j->mem, "r%d", i);
+    text_line(t, "%%%s:[%d].[%d].%s.RF", from, e->s->tiles, e->s->kv, type);
+    text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
+    text_line(t, "%%%s[n] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", from, operand(e, v));
+    text_close(t);
+  }
+  text_line(t, "%%b%d:[%d].[%d].[2, 1].[2, 1].%s.RF", i, e->s->tiles, e->s->kv / 4, type);
+  text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
+  text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
+  text_open(t, "for (h = 0; h < 2; h += 1) unroll");
+  text_line(t, "%%b%d[n][s][h, 0] <- Move<<<#grid, #me>>>(%%%s.tile([2])[%s][s * 2 + h])", i, from, plain && tiles_of(e, v) == 1 ? "0" : "n");
+  for (int n = 0; n < 3; n++) text_close(t);
+}
+
+static int right_of(const struct sk_emit *e, int i)
+{
+  for (int k = 0; k < i; k++)
+    if (e->p->product[k].x == e->p->product[i].x && weights_type(e, k) == weights_type(e, i)) return k;
+  return i;
+}
+
+static void multiply(struct sk_emit *e, int i)
+{
+  struct text *t = &e->t;
+  const struct sk_take *k = &e->s->take[i];
+  text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
+  text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
+  text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
+  text_open(t, "for (j = 0; j < %d; j += 1) unroll", k->along ? 1 : k->vector / 2);
+  text_line(t, "%%acc%d[n, c][j] <- MatMul<<<#grid, #lanes>>>(%%a%d[s, c][j], %%b%d[n][s])", i, i, right_of(e, i));
+  for (int n = 0; n < 4; n++) text_close(t);
+}
+
+// `next`: the step that is loaded into the stage, or NULL.
+static void round_text(struct sk_emit *e, const char *d, const char *next)
+{
+  bool made[SK_VALUES] = {0};
+  for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
+  for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
+  if (next) load_step(e, next, d, e->s->uneven);
+  for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
+}
+
+void sk_emit_loop(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct sk_shape *s = e->s;
+  struct arena *mem = e->p->j->mem;
+  int turn = s->warps * s->split;
+  declare(e);
+  load_fixed(e);
+  text_line(t, s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", s->warps);
+  text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
+  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->uneven && s->rounds == s->depth);
+  text_close(t);
+  if (s->rounds > s->depth) {
+    text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
+    text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
+    round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
+    text_close(t);
+    text_close(t);
+  }
+  text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
+  if (s->uneven) text_open(t, "if (@first + (d + %lld) * %d < %lld)", (long long)(s->rounds - s->depth), turn, (long long)s->steps);
+  round_text(e, "d", NULL);
+  if (s->uneven) text_close(t);
+  text_close(t);
+}

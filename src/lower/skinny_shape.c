@@ -1,0 +1,158 @@
+// What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
+#include "lower/skinny.h"
+
+#include <math.h>
+
+static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
+{
+  const struct access *a = &p->n->iter[x->iter];
+  for (int vector = 8; vector >= 2; vector /= 2) {
+    const struct sk_coord at[] = {{&x->cols, NULL, true}, {&p->k, NULL, false}};
+    if (t->width % (8 * vector) || !sk_address(p, a, vector, 2, at, NULL)) continue;
+    t->vector = vector, t->chunk = 8 * vector, t->chunks = t->width / t->chunk;
+    return true;
+  }
+  const struct sk_coord at[] = {{&p->k, NULL, true}, {&x->cols, NULL, false}};
+  if (t->width % 16 || !sk_address(p, a, s->kv, 2, at, NULL)) return false;
+  t->along = true, t->vector = 1, t->chunk = 16, t->chunks = t->width / 16;
+  return true;
+}
+
+static bool take_products(const struct sk_plan *p, struct sk_shape *s)
+{
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct sk_product *x = &p->product[i];
+    enum dtype t = p->j->store[p->n->iter[x->iter].tensor];
+    if (t != F16 && t != BF16) return false;
+    if (!x->wide && x->cols.size > 64) return false;
+    s->take[i].width = x->wide ? s->cols : (int)x->cols.size;
+    if (!take_columns(p, x, s, &s->take[i])) return false;
+  }
+  return true;
+}
+
+// What is loaded in the loop: vectors along k, or what does not change.
+static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
+{
+  const struct sk_coord running[] = {{&p->k, NULL, true}, {&p->rows, NULL, false}}, fixed[] = {{&p->rows, NULL, false}};
+  for (int i = 0; i < p->nvalues; i++) {
+    const struct sk_value *v = &p->v[i];
+    if (v->kind != SK_LOAD || !(v->reached >> SK_LOOP & 1)) continue;
+    bool runs = v->has & p->sum || v->runs;
+    if (!sk_address(p, &p->n->iter[v->index], runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
+  }
+  return true;
+}
+
+static bool items_lie(const struct sk_plan *p, int item)
+{
+  uint32_t cols = sk_space_letters(&p->cols);
+  for (int i = 0; i < p->nsaves; i++) {
+    const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->cols, NULL, true}};
+    bool has = p->v[p->save[i]].has & cols;
+    if (!sk_address(p, &p->n->save[i], has ? item : 1, has ? 2 : 1, at, NULL)) return false;
+  }
+  for (int i = 0; i < p->nvalues; i++) {
+    const struct sk_value *v = &p->v[i];
+    if (!(v->reached >> SK_WIDE & 1) || (v->kind != SK_LOAD && v->kind != SK_SECOND)) continue;
+    const struct sk_coord wide[] = {{v->kind == SK_SECOND ? &p->second[v->number].cols : &p->rows, NULL, false}, {&p->cols, NULL, true}};
+    bool has = v->kind == SK_SECOND || v->has & cols;
+    if (!sk_address(p, &p->n->iter[v->index], has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
+  }
+  return true;
+}
+
+static bool items_of_seconds(const struct sk_plan *p)
+{
+  for (int i = 0; i < p->nvalues; i++)
+    for (int k = 0; k < p->nseconds; k++) {
+      const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->second[k].cols, NULL, true}};
+      if (!(p->v[i].reached >> (SK_INNER + k) & 1)) continue;
+      if (p->v[i].kind == SK_SECOND) return false; // a third product
+      if (p->v[i].kind == SK_LOAD && !sk_address(p, &p->n->iter[p->v[i].index], 1, 2, at, NULL)) return false;
+    }
+  return true;
+}
+
+static bool items(const struct sk_plan *p, struct sk_shape *s)
+{
+  for (s->item = 4; s->item > 1; s->item /= 2)
+    if (s->cols % s->item == 0 && p->rows.size * s->cols / s->item >= s->threads / 2 && items_lie(p, s->item)) break;
+  s->items = p->rows.size * s->cols / s->item;
+  s->share = (s->items + s->split - 1) / s->split;
+  s->by_columns = p->nseconds && s->split > 1 && s->cols / s->item % s->split == 0;
+  return items_lie(p, s->item) && items_of_seconds(p);
+}
+
+int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
+{
+  const struct sk_value *v = &p->v[value];
+  const struct access *a = &p->n->iter[v->index];
+  int own = s->by_columns ? s->cols / s->split : s->cols;
+  const struct sk_coord at[] = {{&p->second[v->number].cols, NULL, false}, {&p->cols, NULL, true}};
+  if (dtype_bytes(p->j->store[a->tensor]) != 2 || own % 8 || p->second[v->number].cols.size * own > 16384) return 0;
+  return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
+}
+
+static void room(const struct sk_plan *p, struct sk_shape *s)
+{
+  int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
+  s->registers = 40;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct sk_take *t = &s->take[i];
+    s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
+    s->registers += t->width / 4 * s->tiles + s->depth * t->width * s->kv / 16 + 8;
+  }
+  s->shared += 4 * rows * p->nstats * (s->warps + in);
+  for (int i = 0; i < p->nvalues; i++)
+    if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
+      s->registers += s->depth * (p->v[i].has & sk_space_letters(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->n->iter[p->v[i].index].tensor]) / 4;
+  for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
+  for (int i = 0; i < p->nvalues; i++)
+    if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
+  s->registers += p->nstats * s->tiles;
+}
+
+bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
+{
+  const struct gpu_limits *gpu = p->j->gpu;
+  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT]};
+  if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
+  if (s->split > 1 && gpu->arch < 90) return false;
+  s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
+  s->kv = p->k.size % 32 ? 4 : 8;
+  if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;
+  s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
+  int64_t turn = (int64_t)s->warps * s->split;
+  s->rounds = (s->steps + turn - 1) / turn, s->uneven = s->steps % turn;
+  if (s->steps < turn || s->rounds % s->depth) return false;
+  if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
+  room(p, s);
+  return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
+}
+
+// Bytes by the memory's rate, if enough are in flight. Blocks that run together have as much of the memory as they have in
+// flight, however they lie on the multiprocessors, up to what one multiprocessor can draw; blocks that come later begin
+// while others end.
+double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
+{
+  const struct gpu_limits *gpu = p->j->gpu;
+  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
+  double weights = 0, flight = 0, again = 2.0 * (double)(p->rows.size * p->k.size / s->split);
+  for (int i = 0; i < p->nproducts; i++) {
+    double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
+    *(p->product[i].wide ? &weights : &again) += bytes;
+    flight += 2.0 * (s->depth - 0.4) * s->take[i].width * s->kv * 4 * s->warps;
+  }
+  int64_t blocks = graph_blocks(p->n->block) * s->subs * s->split;
+  int64_t fit = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
+  fit = MAX(1, MIN(fit, 2048 / s->threads));
+  int64_t together = MIN(blocks, fit * gpu->processors), most = (together + gpu->processors - 1) / gpu->processors;
+  double rate = MIN(gpu->bandwidth, (double)together * flight / loaded);
+  rate = MIN(rate, draws * gpu->bandwidth / gpu->processors * (double)together / (double)most);
+  double waves = (double)blocks / (double)together;
+  double steps = (double)s->rounds * ceil(waves) * 0.03e-6; // what a warp does between its loads
+  double reduce = 0.6e-6 + 0.02e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
+  double cluster = s->split > 1 ? 0.6e-6 + 0.05e-6 * s->split : 0, second = p->nseconds ? 0.5e-6 : 0;
+  return gpu->launch + 1e-6 + (double)blocks * (weights / rate + 0.5 * again / gpu->l2_bandwidth) + steps + reduce + cluster + second + 0.5e-6 * (ceil(waves) - 1);
+}

@@ -1,0 +1,109 @@
+// Text of values after the loop, for the executing thread: some columns of one row in fp32 registers. What is of rows only is
+// one element, and is broadcast where an operator needs it.
+#include "lower/skinny.h"
+
+const char *sk_element(const struct sk_emit *e, const struct access *a, int unit, int n, const struct sk_coord *at)
+{
+  struct str s = {0};
+  bool fits = sk_address(e->p, a, unit, n, at, &s);
+  const char *out = arena_printf(e->p->j->mem, "%%g_%s.tile([%d])[%s]", e->name[a->tensor], unit, str_text(&s));
+  str_free(&s);
+  CHECK(fits); // sk_shape_make has looked
+  return out;
+}
+
+static const struct sk_space *columns(const struct sk_emit *e, const struct sk_place *at)
+{
+  return at->from == SK_WIDE ? &e->p->cols : &e->p->second[at->from - SK_INNER].cols;
+}
+
+static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
+{
+  return e->p->v[v].kind == SK_SECOND || e->p->v[v].has & sk_space_letters(columns(e, at)) ? at->width : 1;
+}
+
+// Columns of the whole block of the graph, in units of `width`.
+static const char *column_index(const struct sk_emit *e, const struct sk_place *at)
+{
+  if (at->from != SK_WIDE || e->s->subs == 1) return "@col";
+  return arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
+}
+
+static enum dtype stored(const struct sk_emit *e, const struct sk_value *v) { return e->p->j->store[e->p->n->iter[v->index].tensor]; }
+
+static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
+{
+  if (t == F32) {
+    text_line(&e->t, "%%%s <- Move<<<#grid, #me>>>(%s)", out, from);
+    return;
+  }
+  int fresh = e->t.fresh++;
+  text_line(&e->t, "%%l%d:[%d].%s.RF", fresh, width, tile_dtype(t));
+  text_line(&e->t, "%%l%d <- Move<<<#grid, #me>>>(%s)", fresh, from);
+  text_line(&e->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%l%d)", out, fresh);
+}
+
+static void load(struct sk_emit *e, const struct sk_place *at, int v, int width)
+{
+  const struct sk_value *x = &e->p->v[v];
+  bool has = x->has & sk_space_letters(columns(e, at));
+  const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
+  const char *from = sk_element(e, &e->p->n->iter[x->index], has ? width : 1, has ? 2 : 1, to);
+  to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), from);
+}
+
+void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element)
+{
+  struct text *t = &e->t;
+  int fresh = t->fresh++;
+  text_line(t, "%%%s <- Move<<<#grid, #me>>>(%%%s%d[0]%s)", out, of, number, element);
+  text_open(t, "for (p = 1; p < %d; p += 1) unroll", parts);
+  text_line(t, "%%l%d:[%d].fp32.RF", fresh, width);
+  text_line(t, "%%l%d <- Move<<<#grid, #me>>>(%%%s%d[p]%s)", fresh, of, number, element);
+  text_line(t, "%%%s <- BinaryPointwise<+><<<#grid, #me>>>(%%%s, %%l%d)", out, out, fresh);
+  text_close(t);
+}
+
+// Row @row of %hN by the second's weights.
+static void second(struct sk_emit *e, const struct sk_place *at, int v, int width)
+{
+  struct text *t = &e->t;
+  struct arena *mem = e->p->j->mem;
+  const struct sk_value *x = &e->p->v[v];
+  const struct sk_coord to[] = {{&e->p->second[x->number].cols, "k", false}, {&e->p->cols, column_index(e, at), true}};
+  int64_t inner = e->p->second[x->number].cols.size;
+  text_line(t, "%%v%d <- Init<0.0><<<#grid, #me>>>()", v);
+  text_open(t, "for (k = 0; k < %lld; k += 1)%s", (long long)inner, inner <= 64 ? " unroll" : "");
+  text_line(t, "%%left:[1].fp32.RF");
+  text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", x->number);
+  text_line(t, "%%right:[%d].fp32.RF", width);
+  const char *from = sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width)
+                                             : sk_element(e, &e->p->n->iter[x->index], width, 2, to);
+  to_fp32(e, stored(e, x), width, "right", from);
+  text_line(t, "%%right <- BinaryPointwise<*><<<#grid, #me>>>(%%right, %%left)");
+  text_line(t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%right)", v, v);
+  text_close(t);
+}
+
+void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
+{
+  struct text *t = &e->t;
+  struct arena *mem = e->p->j->mem;
+  const struct sk_value *x = &e->p->v[v];
+  int width = width_of(e, at, v), parts = e->s->split > 1 ? e->s->split : e->s->warps;
+  bool cluster = e->s->split > 1;
+  if (at->done[v]) return;
+  at->done[v] = true;
+  if (x->kind == SK_OP) sk_emit_value(e, at, x->x);
+  if (x->kind == SK_OP && x->y >= 0) sk_emit_value(e, at, x->y);
+  const char *out = arena_printf(mem, "v%d", v);
+  text_line(t, "%%%s:[%d].fp32.RF", out, width);
+  switch (x->kind) {
+  case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
+  case SK_LOAD: load(e, at, v, width); break;
+  case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y), arena_printf(mem, "[%d].fp32", width)); break;
+  case SK_PRODUCT: sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width)); break;
+  case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;
+  case SK_SECOND: second(e, at, v, width); break;
+  }
+}

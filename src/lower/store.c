@@ -1,0 +1,40 @@
+// In which type each tensor of a kernel graph is kept. A kernel computes in fp32 whatever it loads, so rounding what one
+// kernel leaves to the next costs precision and saves bytes: tensor cores want operands in 16 bits, and those are rounded
+// anyway; sums and elementwise operators do not, and parts of a sum or of a softmax lose by it. Programs' own inputs and outputs
+// are what the program says.
+#include "lower/lower.h"
+
+static int root_of(const struct graph *g, int t)
+{
+  while (op_rows[g->nodes[g->tensors[t].node].op].rule == RULE_VIEW) t = g->nodes[g->tensors[t].node].in[0];
+  return t;
+}
+
+// Marks the kernel's tensors whose tiles, as loaded, are operands of products.
+static void mark_block(const struct graph *kernels, const struct node *n, bool *operand)
+{
+  const struct graph *b = n->sub;
+  for (int i = 0; i < b->nnodes; i++) {
+    if (op_rows[b->nodes[i].op].rule != RULE_CONTRACT) continue;
+    for (int k = 0; k < b->nodes[i].nin; k++) {
+      int tile = root_of(b, b->nodes[i].in[k]), at = b->tensors[tile].node, iterator = 0;
+      if (b->nodes[at].op != OP_ITER) continue;
+      for (int j = 0; j < at; j++) iterator += b->nodes[j].op == OP_ITER;
+      operand[root_of(kernels, n->in[iterator])] = true;
+    }
+  }
+}
+
+const enum dtype *store_types(struct arena *mem, const struct graph *g)
+{
+  enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
+  bool *kept = NEWS(mem, bool, g->ntensors + 1);
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_INPUT) kept[n->out] = true;
+    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[root_of(g, n->in[k])] = true;
+    if (n->sub) mark_block(g, n, kept);
+  }
+  for (int i = 0; i < g->ntensors; i++) t[i] = kept[root_of(g, i)] ? g->tensors[root_of(g, i)].dtype : F32;
+  return t;
+}

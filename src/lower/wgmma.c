@@ -1,0 +1,339 @@
+// The scheme of products by wgmma. One warp of the last warpgroup brings tiles by TMA, as many ahead as there are stages; each
+// of the others makes 64 rows. A stage is handed over by two mbarriers: full when its bytes are there, empty when every
+// warpgroup has done with it.
+#include "lower/wgmma.h"
+
+#include <math.h>
+#include <string.h>
+
+enum wg_knob { WG_GROUPS, WG_STAGES };
+
+struct wg_plan {
+  struct mma_plan p;
+  struct box box[MMA_TILES];
+  int groups;
+  bool any_fixed, any_varying;
+};
+
+// ---- the plan ----
+
+static bool reads_tile(const struct mma_plan *p, const struct mma_tile *t) { return p->n->uses[t->tensor] > t->reads; }
+
+static bool plan(struct wg_plan *w, const struct lower_job *j, char why[160])
+{
+  struct mma_plan *p = &w->p;
+  if (!mma_plan(p, j, why)) return false;
+  if (p->nsides) return mma_refuse(p, "a right operand is computed");
+  p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
+  if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
+  if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
+  if (p->nrows % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
+  for (int i = 0; i < p->ntiles; i++) {
+    struct mma_tile *t = &p->tile[i];
+    if (!box_make(p, t, &w->box[i])) return false;
+    t->stride = t->cols;
+    t->swizzle[0] = w->box[i].chunk == 64 ? 3 : w->box[i].chunk == 32 ? 2 : 1, t->swizzle[1] = t->swizzle[2] = 3;
+    *(t->varying ? &w->any_varying : &w->any_fixed) = true;
+  }
+  return true;
+}
+
+static bool fit(struct wg_plan *w, const struct knobs *k)
+{
+  struct mma_plan *p = &w->p;
+  w->groups = k->v[WG_GROUPS];
+  if (w->groups < 1 || w->groups > 3 || w->groups * 64 != p->nrows) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
+  struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
+  struct gpu_limits roomy = *p->job->gpu;
+  struct lower_job job = *p->job;
+  const struct lower_job *own = p->job;
+  roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // registers are shared out by setmaxnreg
+  bool fits = mma_fit(p, &as);
+  p->job = own;
+  static const int most[] = {0, 255, 232, 160};
+  if (!fits) return false;
+  p->shared += 1024 + 16 * p->stages;
+  if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
+  if (p->registers > most[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  p->threads = 128 * (w->groups + 1);
+  return true;
+}
+
+// ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
+
+struct arguments {
+  struct lower_out *out;
+  struct str reads, writes;
+};
+
+static void add_argument(struct mma_kernel *k, struct arguments *a, int tensor, const char *name, const char *type, bool write)
+{
+  struct str *list = write ? &a->writes : &a->reads;
+  text_line(k->t, "%%%s:%s.%s.GL", name, type, tile_dtype(k->p->job->store[tensor]));
+  str_add(list, "%s%%%s", list->n ? ", " : "", name);
+  a->out->arg[a->out->nargs++] = tensor;
+}
+
+static bool is_operand(const struct mma_plan *p, int iter)
+{
+  const struct access *a = &p->n->iter[iter];
+  if (p->tile_of[a->tile] < 0) return false;
+  const struct mma_tile *t = &p->tile[p->tile_of[a->tile]];
+  for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
+    if (p->product[i].a == a->tile) return true;
+  return !reads_tile(p, t);
+}
+
+static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct arguments *a)
+{
+  const struct mma_plan *p = k->p;
+  bool *flat = NEWS(k->mem, bool, p->n->kernels->ntensors);
+  a->out->arg = NEWS(k->mem, int, p->ntiles + p->n->niter + p->n->nsave);
+  for (int i = 0; i < p->ntiles; i++) {
+    int tensor = p->n->iter[p->tile[i].iter].tensor;
+    add_argument(k, a, tensor, arena_printf(k->mem, "box%d", p->tile[i].tensor), box_type(p, &w->box[i]), false);
+  }
+  for (int i = 0; i < p->n->niter + p->n->nsave; i++) {
+    bool save = i >= p->n->niter;
+    int tensor = save ? p->n->save[i - p->n->niter].tensor : p->n->iter[i].tensor;
+    if (flat[tensor] || (!save && is_operand(p, i))) continue;
+    flat[tensor] = true;
+    add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
+  }
+}
+
+// ---- tiles ----
+
+static void declare(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  for (int i = 0; i < p->ntiles; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    const struct box *b = &w->box[i];
+    long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
+    const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
+                                    : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
+    const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", t->varying ? p->stages : 1)
+                                     : arena_printf(k->mem, "[%d : %lld]", t->varying ? p->stages : 1, rows * chunk * chunks);
+    text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
+  }
+  if (w->any_fixed) text_line(k->t, "%%ready:[1].mbar.SH");
+  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
+  text_open(k->t, "if (@tid == 0)");
+  if (w->any_fixed) text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[0])");
+  if (w->any_varying) {
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
+    text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
+    text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->groups);
+    text_close(k->t);
+  }
+  text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
+  text_close(k->t);
+  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, const char *stage, const char *it, const char *barrier)
+{
+  const struct mma_plan *p = k->p;
+  long long bytes = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying == varying) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+  text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
+  for (int i = 0; i < p->ntiles; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    const struct box *b = &w->box[i];
+    if (t->varying != varying) continue;
+    if (b->chunks == 1) {
+      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
+      continue;
+    }
+    text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
+    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
+              box_view(p, b, it, "c"), barrier);
+    text_close(k->t);
+  }
+}
+
+static void producer(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.dec, %d><<<#grid, #group>>>()", w->groups == 2 ? 40 : 32);
+  text_open(k->t, "if (@i == 0)");
+  if (w->any_fixed) bring(k, w, false, "0", "0", "ready[0]");
+  if (w->any_varying) {
+    text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+    text_line(k->t, "@stage = it %% %d", p->stages);
+    text_line(k->t, "Sync<mbar.wait, 1 - it / %d %% 2><<<#grid, #me>>>(%%empty[@stage])", p->stages);
+    bring(k, w, true, "@stage", "it", "full[@stage]");
+    text_close(k->t);
+  }
+  text_close(k->t);
+}
+
+// ---- products ----
+
+static const char *right_view(struct mma_kernel *k, const struct mma_product *x)
+{
+  const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
+  const char *stage = t->varying ? "@stage" : "0";
+  long long n = k->p->cols[x->out_cols].size;
+  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->tensor, stage);
+  return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->tensor, stage, n, n);
+}
+
+static const char *left_view(struct mma_kernel *k, const struct mma_product *x)
+{
+  int tile = k->p->tile_of[x->a];
+  if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[0, s]", mma_left(k, x->a, x->sum_cols));
+  const struct mma_tile *t = &k->p->tile[tile];
+  const char *stage = t->varying ? "@stage" : "0";
+  if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[@g, s]", t->tensor, stage);
+  return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, @g].reshape(0, [64, 16 : 16, 1])", t->tensor, stage);
+}
+
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  const char *left = left_view(k, x), *right = right_view(k, x);
+  text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
+  text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].size / 16);
+  text_line(k->t, "%%%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, x->into >= 0 ? "" : ", s", left, right);
+  text_close(k->t);
+  text_line(k->t, "Sync<wgmma.commit><<<#grid, #group>>>()");
+  text_line(k->t, "Sync<wgmma.wait, 0><<<#grid, #group>>>()");
+}
+
+// ---- consumers ----
+
+// Are some tiles of the ring read by lanes, not by products alone?
+static bool lanes_read(const struct mma_plan *p)
+{
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && reads_tile(p, &p->tile[i])) return true;
+  return false;
+}
+
+static void loop(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  if (p->iterations == 1) {
+    mma_section(k, MMA_LOOP);
+    return;
+  }
+  struct mma_known known = mma_remember(k);
+  text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+  text_line(k->t, "@stage = it %% %d", p->stages);
+  if (w->any_varying) text_line(k->t, "Sync<mbar.wait, it / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
+  mma_section(k, MMA_LOOP);
+  if (lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  if (w->any_varying) {
+    text_open(k->t, "if (@i == 0)");
+    text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[@stage])");
+    text_close(k->t);
+  }
+  text_close(k->t);
+  mma_forget(k, &known);
+}
+
+static void consumers(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", w->groups == 2 ? 232 : 160);
+  mma_section(k, MMA_CONST);
+  if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, 0><<<#grid, #me>>>(%%ready[0])");
+  mma_section(k, MMA_PRE);
+  if (p->iterations > 1) mma_hoist(k);
+  mma_declare_accumulators(k);
+  loop(k, w);
+  k->section = MMA_POST;
+  mma_finish_accumulators(k);
+  mma_section(k, MMA_POST);
+  for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+}
+
+static void groups(struct mma_kernel *k, const struct wg_plan *w)
+{
+  struct text *t = k->t;
+  int warps = 4 * (w->groups + 1);
+  text_line(t, "@bid = #grid.indices()");
+  text_line(t, "@tid = #t.indices()");
+  text_line(t, "#me = #t.scalar()");
+  text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
+  text_line(t, "@g, @i = #groups.indices()");
+  text_line(t, "#group:[128].thread = #groups[@g]");
+  text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
+  text_line(t, "(@wm, @wn), @lane = #warps.indices()");
+  text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", 8 * warps);
+  text_line(t, "@q, _ = #quads.indices()");
+  text_line(t, "#quad:[4].thread = #quads[@q]");
+}
+
+static void body(struct mma_kernel *k, const struct wg_plan *w)
+{
+  groups(k, w);
+  declare(k, w);
+  if (k->p->job->dependent) {
+    text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+    text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
+  }
+  text_open(k->t, "if (@g == %d)", w->groups);
+  producer(k, w);
+  text_close(k->t);
+  text_open(k->t, "if (@g < %d)", w->groups);
+  consumers(k, w);
+  text_close(k->t);
+}
+
+static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
+{
+  char why[160];
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  *out = (struct lower_out){0};
+  if (!plan(w, j, why) || !fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  struct text t = {.out = &out->text};
+  struct mma_kernel k = mma_kernel_new(&w->p, &t);
+  struct arguments a = {.out = out};
+  text_kernel(&t, j->name, NULL, 90);
+  arguments(&k, w, &a);
+  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(j->n->block));
+  text_line(&t, "#t:[%d].thread", w->p.threads);
+  text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&a.writes), str_text(&a.reads));
+  body(&k, w);
+  text_close(&t), text_close(&t);
+  str_free(&a.reads), str_free(&a.writes);
+  return OK;
+}
+
+// ---- knobs ----
+
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  int n = 0;
+  if (!plan(w, j, why)) return 0;
+  for (int stages = w->p.iterations > 1 ? 8 : 2; stages >= 2 && n < most; stages--) {
+    struct knobs k = {{[WG_GROUPS] = (int)(w->p.nrows / 64), [WG_STAGES] = stages}};
+    if (stages > w->p.iterations && stages > 2) continue;
+    if (fit(w, &k)) out[n++] = k;
+  }
+  return n;
+}
+
+static double cost(const struct lower_job *j, const struct knobs *k)
+{
+  char why[160];
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  return plan(w, j, why) && fit(w, k) ? mma_cost(&w->p) : INFINITY;
+}
+
+const struct scheme scheme_wgmma = {
+    .name = "wgmma",
+    .doc = "products of many rows by wgmma, tiles by TMA",
+    .knob = {"groups", "stages"},
+    .arch = 90,
+    .choices = choices,
+    .cost = cost,
+    .emit = emit,
+};

@@ -1,0 +1,153 @@
+// Tiles as boxes. A buffer is strided memory, and grid axes, loop axes and letters walk it; TMA wants it as a tensor of at most
+// five dimensions, of which the tile is a box. Letters that follow one another in memory are one dimension, and an axis whose
+// step is the extent of a dimension continues it.
+#include "lower/wgmma.h"
+
+static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, bool inner)
+{
+  if (b->ndims == BOX_DIMS) return false;
+  b->dim[b->ndims++] = (struct box_dim){.extent = extent, .stride = stride, .box = box, .inner = inner};
+  return true;
+}
+
+// Letters of a list, slowest first.
+static bool add_letters(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l, bool inner)
+{
+  int first = b->ndims;
+  for (int i = 0; i < l->n; i++) {
+    int64_t extent = p->n->extent[(int)l->letter[i]], stride = a->stride[(int)l->letter[i]];
+    struct box_dim *last = b->ndims > first ? &b->dim[b->ndims - 1] : NULL;
+    if (last && last->stride == extent * stride) last->extent *= extent, last->box *= extent, last->stride = stride;
+    else if (!add_dim(b, extent, stride, extent, inner)) return false;
+  }
+  return true;
+}
+
+// The dimension that an axis with that stride continues, or a new one.
+static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
+{
+  for (int i = 0; i < b->ndims; i++)
+    if (b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
+  return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
+}
+
+struct axis {
+  bool loop;
+  int index;
+  int64_t extent, stride;
+};
+
+static int axes_by_stride(const struct mma_plan *p, const struct access *a, struct axis *out)
+{
+  const struct graph *g = p->n->block;
+  int n = 0;
+  for (int i = 0; i < g->ngrid + g->nloop; i++) {
+    bool loop = i >= g->ngrid;
+    int k = loop ? i - g->ngrid : i;
+    struct axis x = {loop, k, loop ? g->loop[k] : g->grid[k], loop ? a->loop[k] : a->grid[k]};
+    if (!x.stride || x.extent == 1) continue;
+    int at = n++;
+    for (; at > 0 && out[at - 1].stride > x.stride; at--) out[at] = out[at - 1];
+    out[at] = x;
+  }
+  return n;
+}
+
+// Walks hold all axes, those that do not move along the dimension with stride 0; which digit an axis is must not change.
+static void begin_walks(const struct mma_plan *p, struct box_dim *d)
+{
+  const struct graph *g = p->n->block;
+  d->grid = d->loop = (struct mma_walk){0};
+  for (int i = g->ngrid - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = g->grid[i];
+  for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
+}
+
+static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)
+{
+  struct axis axis[MAX_GRID + MAX_LOOPS];
+  int n = axes_by_stride(p, a, axis);
+  for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
+  for (int i = 0; i < n; i++) {
+    int before = b->ndims;
+    struct box_dim *d = dim_of_axis(b, axis[i].stride);
+    if (!d) return false;
+    if (b->ndims > before) begin_walks(p, d);
+    struct mma_walk *w = axis[i].loop ? &d->loop : &d->grid;
+    w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
+    d->extent *= axis[i].extent;
+  }
+  return true;
+}
+
+static void sort(struct box *b)
+{
+  for (int i = 1; i < b->ndims; i++) {
+    struct box_dim x = b->dim[i];
+    int at = i;
+    for (; at > 0 && b->dim[at - 1].stride < x.stride; at--) b->dim[at] = b->dim[at - 1];
+    b->dim[at] = x;
+  }
+}
+
+// The tile's rows must come in the order in which the box has them.
+static bool rows_in_order(const struct mma_plan *p, const struct box *b, const struct access *a, const struct mma_list *out)
+{
+  (void)b;
+  for (int i = 1; i < out->n; i++)
+    if (a->stride[(int)out->letter[i - 1]] < a->stride[(int)out->letter[i]] && p->n->extent[(int)out->letter[i - 1]] > 1) return false;
+  return true;
+}
+
+bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
+{
+  const struct access *a = &p->n->iter[t->iter];
+  *out = (struct box){0};
+  if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
+  if (!add_letters(p, out, a, &t->in, true) || out->ndims != 1 || out->dim[0].stride != 1)
+    return mma_refuse(p, "an operand's columns are not together in memory");
+  if (!add_letters(p, out, a, &t->out, false) || !rows_in_order(p, out, a, &t->out) || !add_axes(p, out, a))
+    return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
+  sort(out);
+  if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
+  out->chunk = t->cols % 64 == 0 ? 64 : t->cols, out->chunks = t->cols / out->chunk;
+  if (out->chunk != 64 && out->chunk != 32 && out->chunk != 16) return mma_refuse(p, "%lld columns of an operand, not 16, 32 or a multiple of 64", (long long)t->cols);
+  for (int i = 0; i < out->ndims; i++) {
+    const struct box_dim *d = &out->dim[i];
+    if (!d->inner && d->box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)d->box);
+    if (!d->inner && d->stride * dtype_bytes(p->type) % 16) return mma_refuse(p, "an operand's rows do not begin at 16 bytes");
+  }
+  return true;
+}
+
+const char *box_type(const struct mma_plan *p, const struct box *b)
+{
+  struct str s = {0};
+  str_add(&s, "[");
+  for (int i = 0; i < b->ndims; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)b->dim[i].extent);
+  str_add(&s, " : ");
+  for (int i = 0; i < b->ndims; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)b->dim[i].stride);
+  str_add(&s, "]");
+  const char *text = arena_strdup(p->job->mem, str_text(&s));
+  str_free(&s);
+  return text;
+}
+
+const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk)
+{
+  struct str s = {0};
+  str_add(&s, ".tile([");
+  for (int i = 0; i < b->ndims; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)(b->dim[i].inner ? b->chunk : b->dim[i].box));
+  str_add(&s, "])[");
+  for (int i = 0; i < b->ndims; i++) {
+    const struct box_dim *d = &b->dim[i];
+    bool pieces = d->inner && b->chunks > 1;
+    str_add(&s, "%s%s0", i ? ", " : "", pieces ? "(" : "");
+    mma_walk_text(&d->grid, "@bid", &s);
+    mma_walk_text(&d->loop, it, &s);
+    if (pieces) str_add(&s, ") * %lld + %s", (long long)b->chunks, chunk);
+  }
+  str_add(&s, "]");
+  const char *text = arena_strdup(p->job->mem, str_text(&s));
+  str_free(&s);
+  return text;
+}

@@ -1,0 +1,244 @@
+// Library operators as block graphs, so that the schemes that make kernels of block graphs make those too. An elementwise
+// operator's result is cut into tiles of some thousand elements, whole rows where they fit; a reduction takes the dimension that
+// it reduces whole, or in a loop where that is long. Views stay views: kernels read through them. Where that is not possible (a
+// product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
+// loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products
+// and block graphs.
+#include "lower/letters.h"
+
+#include <string.h>
+
+enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128 };
+
+struct wrapping {
+  struct graph *to;
+  struct err *e;
+  bool *taken; // by tensor of `to`: its buffer is an output already
+  int cap;
+};
+
+struct cut { // of the result: grid axes over its dimensions
+  int n;
+  int dim[MAX_GRID];
+  int64_t parts[MAX_GRID];
+};
+
+static int64_t parts_of(int64_t extent, int64_t most) // the fewest equal parts that are at most so long
+{
+  for (int64_t p = 1; p < extent; p++)
+    if (extent % p == 0 && extent / p <= most) return p;
+  return extent;
+}
+
+// Axes on one dimension nest, the first is the slow one; of different dimensions the fastest comes first, so that neighbours in
+// the grid are neighbours in memory.
+static void add_axis(struct cut *c, int dim, int64_t parts)
+{
+  int i = c->n++;
+  for (; i > 0 && c->dim[i - 1] == dim; i--) c->dim[i] = c->dim[i - 1], c->parts[i] = c->parts[i - 1];
+  c->dim[i] = dim, c->parts[i] = parts;
+}
+
+// A tile of the shape: `inside` elements of it are there before. Of a view, whose dimensions may have several strides, an axis
+// cuts one of their factors.
+static struct cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
+{
+  struct cut c = {0};
+  for (int d = s->n - 1; d >= 0; d--)
+    for (int k = v ? v->dim[d].n : 1; k-- > 0;) {
+      int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
+      int64_t parts = c.n == MAX_GRID ? 1 : parts_of(extent, MAX(1, tile / inside));
+      inside *= extent / parts;
+      if (parts > 1) add_axis(&c, d, parts);
+    }
+  return c;
+}
+
+// ---- block graphs ----
+
+static struct graph *block_new(struct wrapping *w, const struct cut *c, int64_t loop)
+{
+  struct graph *b = graph_new(w->to->mem, BLOCK, NULL);
+  int64_t one = 1;
+  graph_axes(b, MAX(1, c->n), c->n ? c->parts : &one, loop > 1, &loop);
+  return b;
+}
+
+// An iterator over tensor t, which is broadcast to the shape that is cut.
+static int load(struct wrapping *w, struct graph *b, const struct cut *c, int rank, int t, int loop_dim, int *out)
+{
+  struct attrs a = attrs_default(OP_ITER);
+  const struct shape *s = &w->to->tensors[t].shape;
+  for (int i = 0; i < c->n; i++) {
+    int d = c->dim[i] - (rank - s->n);
+    if (d >= 0 && s->d[d] > 1) a.imap[i] = (int8_t)d;
+  }
+  if (b->nloop) a.fmap[0] = (int8_t)loop_dim;
+  return graph_iter(b, w->to, t, &a, NOWHERE, out, w->e);
+}
+
+static int save(struct wrapping *w, struct graph *b, const struct cut *c, int t, int nin, const int *in, struct loc at, int *out)
+{
+  struct attrs a = attrs_default(OP_SAVE);
+  for (int i = 0; i < c->n; i++) a.omap[i] = (int8_t)c->dim[i];
+  int status = graph_add(b, OP_SAVE, 1, &t, &a, at, NULL, w->e);
+  return status ? status : graph_nest(w->to, b, nin, in, at, out, w->e);
+}
+
+static int copied(struct wrapping *w, int t, int *out)
+{
+  const struct shape *s = &w->to->tensors[t].shape;
+  struct kview v;
+  struct cut c = cut_of(s, kview_of(w->to, t, &v) ? &v : NULL, 1, TILE);
+  struct graph *b = block_new(w, &c, 1);
+  int tile = 0, status = load(w, b, &c, s->n, t, -1, &tile);
+  return status ? status : save(w, b, &c, tile, 1, &t, NOWHERE, out);
+}
+
+static const struct node *constant(const struct graph *g, int t)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node];
+  return n->op == OP_CONST ? n : NULL;
+}
+
+static int map(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
+{
+  struct cut c = cut_of(s, NULL, 1, TILE);
+  struct graph *b = block_new(w, &c, 1);
+  int from[2], tile[2], nfrom = 0, status = OK, t = 0;
+  for (int k = 0; k < n->nin && !status; k++) {
+    const struct node *number = constant(w->to, in[k]);
+    if (k && in[k] == in[0]) tile[k] = tile[0];
+    else if (number) status = graph_add(b, OP_CONST, 0, NULL, &number->a, n->at, &tile[k], w->e);
+    else status = load(w, b, &c, s->n, from[nfrom++] = in[k], -1, &tile[k]);
+  }
+  if (!status && !nfrom) status = err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
+  if (!status) status = graph_add(b, n->op, n->nin, tile, &n->a, n->at, &t, w->e);
+  return status ? status : save(w, b, &c, t, nfrom, from, n->at, out);
+}
+
+static enum op accumulator(enum op op)
+{
+  return op == OP_SUM ? OP_ACCUM_SUM : op == OP_MEAN ? OP_ACCUM_MEAN : OP_ACCUM_MAX;
+}
+
+static int reduce(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
+{
+  const struct shape *x = &w->to->tensors[in[0]].shape;
+  int64_t extent = x->d[n->a.dim], behind = 1, loop = 1;
+  for (int d = n->a.dim + 1; d < x->n; d++) behind *= x->d[d];
+  if (behind > 1) loop = parts_of(extent, COLUMN_PART);
+  else if (extent > LONG_ROW) loop = parts_of(extent, ROW_PART);
+  if (n->op == OP_SUM && n->a.group) loop = 1;
+  struct cut c = cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE);
+  struct graph *b = block_new(w, &c, loop);
+  int tile = 0, t = 0, status = load(w, b, &c, s->n, in[0], n->a.dim, &tile);
+  bool twice = loop > 1 && n->op == OP_MAX;
+  struct attrs a = attrs_default(loop > 1 ? accumulator(n->op) : n->op), one = attrs_default(OP_MAX);
+  one.dim = n->a.dim;
+  if (loop == 1) a = n->a;
+  else if (!twice) a.dim = n->a.dim;
+  if (!status && twice) status = graph_add(b, OP_MAX, 1, &tile, &one, n->at, &tile, w->e);
+  if (!status) status = graph_add(b, loop > 1 ? accumulator(n->op) : n->op, 1, &tile, &a, n->at, &t, w->e);
+  return status ? status : save(w, b, &c, t, 1, in, n->at, out);
+}
+
+// ---- what is kept ----
+
+static int view(struct wrapping *w, const struct node *n, int x, int *out)
+{
+  struct kview v;
+  int status = graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
+  if (status || kview_of(w->to, *out, &v)) return status;
+  status = copied(w, x, &x); // the view of a copy has strides
+  return status ? status : graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
+}
+
+static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  struct launch_product p;
+  int x[2] = {in[0], in[1]}, root[3], status = graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
+  if (status || product_of(w->to, w->to->nnodes - 1, &p, root)) return status;
+  w->to->nnodes--, w->to->ntensors--; // once more, of copies
+  for (int k = 0; k < 2 && !status; k++)
+    if (op_rows[w->to->nodes[w->to->tensors[x[k]].node].op].rule == RULE_VIEW) status = copied(w, x[k], &x[k]);
+  return status ? status : graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
+}
+
+static bool whole(const struct kview *v)
+{
+  int64_t stride = 1;
+  for (int d = v->ndims - 1; d >= 0; d--)
+    for (int k = v->dim[d].n - 1; k >= 0; k--) {
+      if (v->dim[d].stride[k] != stride) return false;
+      stride *= v->dim[d].extent[k];
+    }
+  return true;
+}
+
+// An output of the program has a buffer of its own, in which its elements are row by row.
+static int output(struct wrapping *w, const struct node *n, int t)
+{
+  struct kview v;
+  int status = OK;
+  bool strided = kview_of(w->to, t, &v);
+  enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
+  if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
+  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(&v) || w->taken[v.root])
+    status = copied(w, t, &t), v.root = t;
+  if (status) return status;
+  if (v.root >= w->cap) return err_set(w->e, ERR_LIMIT, n->at, "too many tensors");
+  w->taken[v.root] = true;
+  return graph_add(w->to, OP_OUTPUT, 1, &t, NULL, n->at, NULL, w->e);
+}
+
+static int nest(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  for (int k = 0; k < n->nin; k++)
+    if (constant(w->to, in[k])) return err_set(w->e, ERR_GRAPH, n->at, "argument %d of a kernel is a constant", k + 1);
+  return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
+}
+
+static int one_node(struct wrapping *w, const struct graph *g, const struct node *n, const int *in, int *out)
+{
+  const struct tensor *t = n->nout ? &g->tensors[n->out] : NULL;
+  switch (op_rows[n->op].rule) {
+  case RULE_IO: return n->op == OP_OUTPUT ? output(w, n, in[0]) : graph_input(w->to, NULL, t->dtype, &t->shape, n->at, out, w->e);
+  case RULE_CONST: return graph_add(w->to, OP_CONST, 0, NULL, &n->a, n->at, out, w->e);
+  case RULE_VIEW: return view(w, n, in[0], out);
+  case RULE_CONTRACT: return product(w, n, in, out);
+  case RULE_GRAPH: return nest(w, n, in, out);
+  case RULE_MAP: return map(w, n, in, &t->shape, out);
+  case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
+  case RULE_ACCUM: case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: break;
+  }
+  return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
+}
+
+static void keep_names(struct graph *to, const struct graph *g, const struct node *n, int out)
+{
+  for (int k = 0; k < n->nout; k++) {
+    const char *name = g->tensors[n->out + k].name;
+    if (name && !to->tensors[out + k].name) to->tensors[out + k].name = arena_strdup(to->mem, name);
+  }
+}
+
+int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e)
+{
+  struct graph *g;
+  int status = graph_expand(mem, kernels, true, &g, e);
+  if (status) return status;
+  struct wrapping w = {.to = *out = graph_new(mem, KERNEL, g->name), .e = e, .cap = 4 * g->ntensors + 8 * g->nnodes};
+  w.taken = NEWS(mem, bool, w.cap);
+  int *to = NEWS(mem, int, g->ntensors + 1);
+  for (int i = 0; i < g->nnodes && !status; i++) {
+    const struct node *n = &g->nodes[i];
+    int *in = NEWS(mem, int, n->nin + 1), first = 0;
+    for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
+    status = one_node(&w, g, n, in, &first);
+    if (status) return status;
+    for (int k = 0; k < n->nout; k++) to[n->out + k] = first + k;
+    keep_names(*out, g, n, first);
+  }
+  return status ? status : graph_check(*out, e);
+}

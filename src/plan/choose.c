@@ -1,0 +1,133 @@
+// Exact choice by elimination of variables (choose.h).
+#include "plan/choose.h"
+
+#include <math.h>
+#include <string.h>
+
+int choose_var(struct choose *c, int values)
+{
+  PUSH(c->mem, c->values, c->nvars, c->vars_cap) = values;
+  return c->nvars - 1;
+}
+
+static int64_t entries(const int *values, int n, const int *vars)
+{
+  int64_t size = 1;
+  for (int i = 0; i < n && size <= CHOOSE_TABLE; i++) size *= values[vars[i]];
+  return size;
+}
+
+double *choose_cost(struct choose *c, int n, const int *vars)
+{
+  CHECK(n <= CHOOSE_ARITY);
+  struct choose_table t = {.n = n, .cost = NEWS(c->mem, double, entries(c->values, n, vars))};
+  memcpy(t.var, vars, sizeof *vars * (size_t)n);
+  PUSH(c->mem, c->tables, c->ntables, c->tables_cap) = t;
+  return t.cost;
+}
+
+static bool over(const struct choose_table *t, int var)
+{
+  for (int i = 0; i < t->n; i++)
+    if (t->var[i] == var) return true;
+  return false;
+}
+
+static double cost_at(const struct choose_table *t, const int *values, const int *value)
+{
+  int64_t at = 0;
+  for (int i = 0; i < t->n; i++) at = at * values[t->var[i]] + value[t->var[i]];
+  return t->cost[at];
+}
+
+struct elimination {
+  struct choose work;        // tables that are left
+  int *order, norder;        // variables in the order in which they went
+  struct choose_table *made; // by order: the joined table before the least was taken, over the variable and the others
+};
+
+// The other variables in tables over var; -1 where they are too many.
+static int others(const struct choose *c, int var, int *out)
+{
+  int n = 0;
+  for (int i = 0; i < c->ntables; i++)
+    for (int k = 0; over(&c->tables[i], var) && k < c->tables[i].n; k++) {
+      int other = c->tables[i].var[k], at = 0;
+      while (at < n && out[at] != other) at++;
+      if (other == var || at < n) continue;
+      if (n == CHOOSE_ARITY - 1) return -1;
+      out[n++] = other;
+    }
+  return n;
+}
+
+// The variable whose elimination makes the smallest table.
+static int cheapest(const struct choose *c, const bool *gone)
+{
+  int best = -1;
+  int64_t least = INT64_MAX;
+  for (int v = 0; v < c->nvars; v++) {
+    int list[CHOOSE_ARITY], n = gone[v] ? -1 : others(c, v, list);
+    int64_t size = n < 0 ? INT64_MAX : entries(c->values, n, list);
+    if (size < least) best = v, least = size;
+  }
+  return best;
+}
+
+static int eliminate(struct elimination *x, int var)
+{
+  struct choose *c = &x->work;
+  struct choose_table joined = {0}, left = {0};
+  int n = others(c, var, left.var), *value = NEWS(c->mem, int, c->nvars), keep = 0;
+  if (n < 0 || entries(c->values, n, left.var) * c->values[var] > CHOOSE_TABLE) return NO;
+  left.n = n, joined.n = n + 1;
+  memcpy(joined.var, left.var, sizeof left.var);
+  joined.var[n] = var;
+  int64_t size = entries(c->values, n, left.var);
+  left.cost = NEWS(c->mem, double, size), joined.cost = NEWS(c->mem, double, size * c->values[var]);
+  for (int64_t at = 0; at < size; at++) {
+    int64_t rest = at;
+    for (int i = n - 1; i >= 0; rest /= c->values[left.var[i--]]) value[left.var[i]] = (int)(rest % c->values[left.var[i]]);
+    left.cost[at] = INFINITY;
+    for (value[var] = 0; value[var] < c->values[var]; value[var]++) {
+      double sum = 0;
+      for (int i = 0; i < c->ntables; i++)
+        if (over(&c->tables[i], var)) sum += cost_at(&c->tables[i], c->values, value);
+      joined.cost[at * c->values[var] + value[var]] = sum;
+      left.cost[at] = fmin(left.cost[at], sum);
+    }
+  }
+  for (int i = 0; i < c->ntables; i++)
+    if (!over(&c->tables[i], var)) c->tables[keep++] = c->tables[i];
+  c->ntables = keep;
+  PUSH(c->mem, c->tables, c->ntables, c->tables_cap) = left;
+  x->made[x->norder] = joined, x->order[x->norder++] = var;
+  return OK;
+}
+
+int choose_least(const struct choose *c, int *value, double *cost)
+{
+  struct elimination x = {.work = *c};
+  bool *gone = NEWS(c->mem, bool, c->nvars);
+  x.order = NEWS(c->mem, int, c->nvars), x.made = NEWS(c->mem, struct choose_table, c->nvars);
+  x.work.tables = arena_copy(c->mem, c->tables, sizeof *c->tables * (size_t)c->ntables), x.work.tables_cap = c->ntables;
+  for (int i = 0; i < c->nvars; i++) {
+    int v = cheapest(&x.work, gone);
+    if (v < 0 || eliminate(&x, v) != OK) return NO;
+    gone[v] = true;
+  }
+  *cost = 0;
+  for (int i = 0; i < x.work.ntables; i++) *cost += x.work.tables[i].cost[0];
+  if (isinf(*cost)) return NO;
+  for (int i = x.norder - 1; i >= 0; i--) { // back again: what the others are is known
+    int v = x.order[i];
+    double least = INFINITY;
+    for (int k = 0, best = 0; k <= c->values[v]; k++) {
+      value[v] = k < c->values[v] ? k : best;
+      if (k == c->values[v]) break;
+      double at = cost_at(&x.made[i], c->values, value);
+      if (at < least) least = at, best = k;
+    }
+  }
+  return OK;
+}

@@ -1,0 +1,270 @@
+// Layouts of all tensors at once: a variable for every tensor of a kernel graph that has a buffer and for every tile that
+// is no view, a cost table for every operator.
+#include "plan/layout.h"
+#include "plan/choose.h"
+#include "plan/layout_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+struct variable {
+  int id, n;              // in the problem; values
+  struct placed value[MAX_DIMS * MAX_DIMS];
+};
+struct resolving {
+  struct choose c;
+  const struct graph *g;
+  struct variable *device; // by tensor of g; views have none of their own
+  struct variable **tile;  // by node, by tensor
+};
+
+static int last_inner(const struct shape *s)
+{
+  int i = s->n - 1;
+  while (i >= 0 && s->d[i] == 1) i--;
+  return i;
+}
+
+static void add_value(struct variable *v, int inner, int swizzled) { v->value[v->n++] = (struct placed){inner, swizzled}; }
+
+// Values: each dimension as the innermost, row-major first, of tiles also with each other one swizzled.
+static void variable(struct resolving *r, struct variable *v, const struct shape *s, bool fixed, bool tile)
+{
+  int last = last_inner(s);
+  if (fixed || last < 0) add_value(v, last, -1);
+  for (int i = last; i >= 0 && !fixed; i--) {
+    if (s->d[i] == 1) continue;
+    add_value(v, i, -1);
+    for (int k = s->n - 1; k >= 0 && tile; k--)
+      if (k != i && s->d[k] > 1) add_value(v, i, k);
+  }
+  v->id = choose_var(&r->c, v->n);
+}
+
+static bool is_view(const struct node *n) { return op_rows[n->op].rule == RULE_VIEW; }
+
+// The tensor that a chain of views shows.
+static int root_of(const struct graph *g, int t)
+{
+  while (is_view(&g->nodes[g->tensors[t].node])) t = g->nodes[g->tensors[t].node].in[0];
+  return t;
+}
+
+// The innermost dimension of a view, from its root's.
+static int seen_inner(const struct graph *g, int t, int inner)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node];
+  return is_view(n) ? view_inner(g, n, seen_inner(g, n->in[0], inner)) : inner;
+}
+
+// A reshape keeps the elements' order only in row-major memory.
+static bool reshaped(const struct graph *g, int root)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_RESHAPE && root_of(g, g->nodes[i].in[0]) == root) return true;
+  return false;
+}
+
+static bool at_border(const struct graph *g, int root)
+{
+  if (g->nodes[g->tensors[root].node].op == OP_INPUT) return true;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_OUTPUT && root_of(g, g->nodes[i].in[0]) == root) return true;
+  return false;
+}
+
+static struct placed seen(const struct graph *g, int t, struct placed p)
+{
+  int root = root_of(g, t);
+  return root == t ? p : (struct placed){seen_inner(g, t, p.inner), p.swizzled < 0 ? -1 : seen_inner(g, t, p.swizzled)};
+}
+
+// ---- costs ----
+
+// A table over the variables of n's operands and its result, each operand once.
+static void operator_table(struct resolving *r, const struct graph *g, struct variable *v, const struct node *n,
+                           double (*cost)(const struct graph *, const struct node *, const struct placed *, struct placed))
+{
+  int vars[8], root[8], k = 0, at[8];
+  if (n->nin > 6 || !n->nout) return;
+  for (int i = 0; i <= n->nin; i++) {
+    int t = i < n->nin ? root_of(g, n->in[i]) : n->out, have = 0;
+    while (have < k && root[have] != t) have++;
+    if (have == k) root[k] = t, vars[k++] = v[t].id;
+    at[i] = have;
+  }
+  int64_t size = 1;
+  for (int i = 0; i < k; i++) size *= r->c.values[vars[i]];
+  if (size > CHOOSE_TABLE) return;
+  double *table = choose_cost(&r->c, k, vars);
+  for (int64_t e = 0; e < size; e++) {
+    struct placed value[8], in[8];
+    int64_t rest = e;
+    for (int i = k - 1; i >= 0; rest /= v[root[i--]].n) value[i] = v[root[i]].value[rest % v[root[i]].n];
+    for (int i = 0; i < n->nin; i++) in[i] = seen(g, n->in[i], value[at[i]]);
+    table[e] = cost(g, n, in, value[at[n->nin]]);
+  }
+}
+
+static int dtype_elem(const struct graph *g, int t) { return dtype_bytes(g->tensors[t].dtype); }
+
+// An iterator or a saver: what is moved between tensor `above` and the tile, so many times in all.
+static void move_table(struct resolving *r, const struct graph *b, struct variable *v, int tile, int above, double times)
+{
+  int root = root_of(r->g, above), inside = root_of(b, tile);
+  struct variable *d = &r->device[root], *t = &v[inside];
+  double *table = choose_cost(&r->c, 2, (int[]){d->id, t->id});
+  for (int i = 0; i < d->n; i++)
+    for (int k = 0; k < t->n; k++) {
+      int unit = seen_inner(r->g, above, d->value[i].inner);
+      struct placed p = seen(b, tile, t->value[k]);
+      if (unit >= 0 && b->tensors[tile].shape.d[unit] == 1) unit = -1;
+      table[i * t->n + k] = times * cost_move(&b->tensors[tile].shape, dtype_elem(r->g, above), unit, p);
+    }
+}
+
+static void block_tables(struct resolving *r, int node)
+{
+  const struct node *above = &r->g->nodes[node];
+  const struct graph *b = above->sub;
+  struct variable *v = r->tile[node];
+  double blocks = (double)graph_blocks(b), rounds = blocks * (double)graph_iterations(b);
+  for (int i = 0, iter = 0, save = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (n->op == OP_ITER) {
+      bool varies = b->tensors[n->out].phase == VARYING;
+      move_table(r, b, v, n->out, above->in[iter++], varies ? rounds : blocks);
+    } else if (n->op == OP_SAVE)
+      move_table(r, b, v, n->in[0], above->out + save++, blocks);
+    else if (!is_view(n) && op_rows[n->op].rule != RULE_CONST)
+      operator_table(r, b, v, n, cost_operator);
+  }
+}
+
+static void build(struct resolving *r)
+{
+  const struct graph *g = r->g;
+  r->device = NEWS(r->c.mem, struct variable, g->ntensors), r->tile = NEWS(r->c.mem, struct variable *, g->nnodes);
+  for (int t = 0; t < g->ntensors; t++)
+    if (root_of(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, at_border(g, t) || reshaped(g, t), false);
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct graph *b = g->nodes[i].sub;
+    if (!b) {
+      enum rule rule = op_rows[g->nodes[i].op].rule;
+      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
+      continue;
+    }
+    r->tile[i] = NEWS(r->c.mem, struct variable, b->ntensors);
+    for (int t = 0; t < b->ntensors; t++)
+      if (root_of(b, t) == t) variable(r, &r->tile[i][t], &b->tensors[t].shape, false, true);
+    block_tables(r, i);
+  }
+}
+
+// ---- the answer ----
+
+void layout_strides(const struct shape *s, int inner, int64_t elem, struct tensor_layout *out)
+{
+  int order[MAX_DIMS], n = 0;
+  int64_t stride = 1;
+  if (inner >= 0) order[n++] = inner;
+  for (int i = s->n - 1; i >= 0; i--)
+    if (i != inner) order[n++] = i;
+  memset(out->stride, 0, sizeof out->stride);
+  for (int i = 0; i < n; i++) {
+    int64_t extent = s->d[order[i]];
+    if (extent == 1) continue;
+    out->stride[order[i]] = stride;
+    bool rows = stride == 1 && i + 1 < n && shape_size(s) > extent;
+    stride *= rows ? (extent * elem + 15) / 16 * 16 / elem : extent;
+  }
+  out->elements = stride;
+}
+
+struct swizzle_plan layout_swizzle(int64_t row_bytes)
+{
+  int64_t chunks = (row_bytes + 15) / 16;
+  struct swizzle_plan p = {0};
+  if (chunks & (chunks - 1)) p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows meet eight banks
+  else
+    while (p.bits < 3 && chunks >> (p.bits + 1)) p.bits++;
+  for (p.from = p.bits ? 3 : 0; p.bits && chunks >> (p.from + 1);) p.from++; // rows of 128 bytes and more: the row's number
+  return p;
+}
+
+static void settle(struct tensor_layout *out, const struct graph *g, int t, const struct variable *v, int value, bool packed)
+{
+  struct placed p = seen(g, t, v->value[value]);
+  int64_t elem = packed ? 1 : 2;
+  out->inner = p.inner, out->swizzled = p.swizzled;
+  layout_strides(&g->tensors[t].shape, p.inner, packed ? 16 : elem, out);
+  if (p.swizzled >= 0 && p.inner >= 0) out->swizzle = layout_swizzle(elem * g->tensors[t].shape.d[p.inner]);
+}
+
+// All choices in turn, for tests.
+static int try_all(const struct choose *c, int *value, double *cost)
+{
+  int *at = NEWS(c->mem, int, c->nvars), i = 0;
+  double all = 1;
+  for (int k = 0; k < c->nvars; k++) all *= c->values[k];
+  if (all > 4e6) return NO;
+  *cost = INFINITY;
+  while (i < c->nvars) {
+    double sum = 0;
+    for (int t = 0; t < c->ntables; t++) {
+      int64_t e = 0;
+      for (int k = 0; k < c->tables[t].n; k++) e = e * c->values[c->tables[t].var[k]] + at[c->tables[t].var[k]];
+      sum += c->tables[t].cost[e];
+    }
+    if (sum < *cost) *cost = sum, memcpy(value, at, sizeof *value * (size_t)c->nvars);
+    for (i = 0; i < c->nvars && ++at[i] == c->values[i]; i++) at[i] = 0;
+  }
+  return isinf(*cost) ? NO : OK;
+}
+
+int plan_layouts(struct arena *mem, const struct graph *g, bool exhaustive, struct layouts *out, struct err *e)
+{
+  struct resolving r = {.c = {.mem = mem}, .g = g};
+  build(&r);
+  int *value = NEWS(mem, int, r.c.nvars);
+  *out = (struct layouts){.kernels = g, .device = NEWS(mem, struct tensor_layout, g->ntensors), .tile = NEWS(mem, struct tensor_layout *, g->nnodes)};
+  int status = exhaustive ? try_all(&r.c, value, &out->cost) : choose_least(&r.c, value, &out->cost);
+  if (status != OK) return err_set(e, ERR_LIMIT, NOWHERE, "no layouts of the tensors of %s suit every operator", g->name ? g->name : "the graph"), NO;
+  for (int t = 0; t < g->ntensors; t++) {
+    const struct variable *v = &r.device[root_of(g, t)];
+    settle(&out->device[t], g, t, v, value[v->id], at_border(g, root_of(g, t)));
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct graph *b = g->nodes[i].sub;
+    if (!b) continue;
+    out->tile[i] = NEWS(mem, struct tensor_layout, b->ntensors);
+    for (int t = 0; t < b->ntensors; t++) settle(&out->tile[i][t], b, t, &r.tile[i][root_of(b, t)], value[r.tile[i][root_of(b, t)].id], false);
+  }
+  return OK;
+}
+
+static void layout_text(const struct graph *g, int t, const struct tensor_layout *l, struct str *out)
+{
+  char shape[128];
+  shape_text(shape, &g->tensors[t].shape);
+  if (g->tensors[t].name) str_add(out, "%-12s", g->tensors[t].name);
+  else str_add(out, "tensor %-5d", t);
+  str_add(out, " %-20s innermost %d, strides", shape, l->inner);
+  for (int i = 0; i < g->tensors[t].shape.n; i++) str_add(out, " %lld", (long long)l->stride[i]);
+  if (l->swizzled >= 0 && l->swizzle.bits) str_add(out, ", dimension %d swizzled by xor of %d bits from bit %d", l->swizzled, l->swizzle.bits, l->swizzle.from);
+  else if (l->swizzled >= 0) str_add(out, ", dimension %d swizzled by a shift of %lld bytes", l->swizzled, (long long)l->swizzle.shift);
+  str_add(out, "\n");
+}
+
+void plan_layouts_text(const struct layouts *l, struct str *out)
+{
+  const struct graph *g = l->kernels;
+  str_add(out, "device tensors\n");
+  for (int t = 0; t < g->ntensors; t++) str_add(out, "  "), layout_text(g, t, &l->device[t], out);
+  for (int i = 0, kernel = 0; i < g->nnodes; i++) {
+    const struct graph *b = g->nodes[i].sub;
+    if (!b) continue;
+    str_add(out, "tiles of kernel %d\n", ++kernel);
+    for (int t = 0; t < b->ntensors; t++) str_add(out, "  "), layout_text(b, t, &l->tile[i][t], out);
+  }
+}

@@ -1,0 +1,189 @@
+// The cost model of GPUs. A kernel takes its launch, a start (addresses, the first load, the last store), and the longest of:
+//
+//   memory    bytes over the bandwidth, as far as there are enough of them in flight
+//   L2        what all blocks load, over L2's bandwidth; a multiprocessor has its share of it and a little more
+//   work      products on tensor cores, with their tiles padded to what an instruction takes, and elementwise operators and
+//             reductions beside them, on the multiprocessor with most blocks
+//   waiting   what a block waits for its own results, as often as blocks follow each other on a multiprocessor
+//
+// and a share of the others, which overlap not quite. What kernels are like is what schemes make of block graphs: loaded operands
+// of products lie in shared memory, in a ring of stages where a loop loads them; all else is in registers.
+#include "search/space.h"
+
+#include <math.h>
+
+static const double START = 0.5e-6;
+static const double LATENCY = 0.75e-6, L2_LATENCY = 0.3e-6; // of a load
+static const double UNEVEN = 1.35;     // a multiprocessor alone draws so many times its share of L2
+static const double OVERLAP = 0.15, ALONE = 0.6; // of what is not longest, so much shows; where nothing follows in flight
+static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
+static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
+static const double NEXT = 0.4e-6;     // for a block that comes after another
+static const double FOLD = 6e-8, PASS = 5e-9;
+static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.6; // of the rates
+static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
+enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
+
+static double pad(double n, double to) { return to * ceil(n / to); }
+
+static bool is_partial(mask has)
+{
+  for (; has; has >>= 3)
+    if ((has & 7) == (mask)1 << GRID) return true;
+  return false;
+}
+
+// Partial sums are fp32, and what the program gives is as it says; other tensors between kernels are as its outputs.
+static double elem_of(const struct model *m, mask has)
+{
+  const struct graph *p = m->s->p;
+  return is_partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
+}
+
+// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it.
+static double waste(const struct model *m, const struct device *d, double elem, const struct sizes *z)
+{
+  if (d->visit < 0) return 1;
+  const struct labels *l = &m->s->visit[d->visit].l;
+  double run = elem;
+  for (int i = l->n - 1; i >= 0; i--)
+    for (int k = l->d[i].n - 1; k >= 0; k--) {
+      const int64_t *ext = z->ext[(int)l->d[i].c[k]];
+      run *= (double)ext[TILE];
+      if (ext[GRID] * ext[LOOP] > 1) return pad(run, SECTOR) / run * (run < LINE ? 1.1 : 1);
+    }
+  return 1;
+}
+
+static double turns_of(const struct work *w, const struct sizes *z) { return w->looped ? (double)z->iterations : 1; }
+
+static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  const struct device *d = &m->dev[w->device];
+  if (!d->has) return (struct term){0};
+  double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : elem_of(m, d->has);
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), more = waste(m, d, elem, z);
+  bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
+  struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns_of(w, z) * (double)z->blocks, .steps = w->looped ? BARRIER * turns_of(w, z) : 0};
+  *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
+  return x;
+}
+
+// Seconds of a multiprocessor for one product of tiles: by the better of the instructions and of the two orders of operands.
+static double product_seconds(const struct target *t, double rows, double cols, double k)
+{
+  double rate = t->flops / t->cores, shared = 128 * t->vector_rate / t->cores / t->lanes, least = INFINITY;
+  for (int turn = 0; turn < 2; turn++) {
+    double a = turn ? cols : rows, b = turn ? rows : cols;
+    double mma = 2 * pad(a, 16) * pad(b, 8) * k / (rate * MMA), fragments = k * (3 * pad(a, 16) + (a > 16 ? 3 : 2) * pad(b, 8)) / shared;
+    least = fmin(least, fmax(mma, fragments));
+    if (t->arch < 90 || a < 64) continue;
+    double wgmma = 2 * pad(a, 64) * pad(b, 8) * k / (rate * WGMMA), tiles = 2 * k * (pad(a, 64) + pad(b, 8)) / shared;
+    least = fmin(least, fmax(wgmma, tiles));
+  }
+  return least;
+}
+
+static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  double k = pad((double)size_of(z, w->over), 16), batch = (double)size_of(z, w->batch), turns = turns_of(w, z);
+  double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
+  double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
+  double all = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k);
+  return (struct term){.compute = all, .once = w->looped ? 0 : all,
+                       .registers = 4 * batch * area + PRODUCT_REGISTERS, .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
+}
+
+static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  double n = (double)size_of(z, w->rows), turns = turns_of(w, z), cores = m->t->cores;
+  double all = turns * (double)z->blocks * cores * cost_gpu.operate(m->t, n, w->ops);
+  return (struct term){.streams = all, .once = w->looped ? 0 : all, .steps = turns * (w->folds ? FOLD : PASS)};
+}
+
+static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  double bytes = elem_of(m, w->rows) * (double)size_of(z, w->rows);
+  bool near = is_partial(w->rows) && bytes < 0.5 * (double)m->t->l2;
+  return (struct term){.unique = near ? 0 : bytes, .again = near ? bytes : 0};
+}
+
+static struct term term_of(const struct model *m, const struct work *w, const struct sizes *z)
+{
+  static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
+      [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
+  return terms[w->kind](m, w, z);
+}
+
+static bool may_fit(const struct model *m, const struct term *least)
+{
+  return least->tile + least->ring <= (double)m->t->scratch && least->registers <= BLOCK_REGISTERS;
+}
+
+// Stages of the ring; 0 where the kernel does not fit.
+static double stages_of(const struct model *m, const struct term *sum, const struct sizes *z)
+{
+  if (!may_fit(m, sum)) return 0;
+  if (sum->ring <= 0) return 1;
+  double want = fmin((double)z->iterations, STAGES), room = floor(((double)m->t->scratch - sum->tile) / sum->ring);
+  return room < fmin(want, 2) ? 0 : fmin(want, room);
+}
+
+// Blocks that a multiprocessor holds at a time.
+static double held(const struct model *m, const struct term *sum, double stages)
+{
+  double shared = (double)m->t->shared_processor / (sum->tile + stages * sum->ring + BLOCK_SHARED);
+  double registers = 4 * (double)m->t->registers / (1.3 * sum->registers + BLOCK_OVERHEAD);
+  return fmax(1, fmin(BLOCKS, floor(fmin(shared, registers))));
+}
+
+static double kernel_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
+{
+  const struct target *t = m->t;
+  double stages = stages_of(m, sum, z), blocks = (double)z->blocks, cores = t->cores;
+  if (stages <= 0) return INFINITY;
+  double hold = held(m, sum, stages), most = ceil(blocks / cores), each = sum->again / blocks;
+  double flight = fmin(blocks, cores * hold) * each * fmin(1, stages / (double)z->iterations) + 1;
+  double memory = sum->unique * hypot(1 / t->bandwidth, LATENCY / flight);
+  double share = UNEVEN * t->cache_bandwidth / cores;
+  double cache = fmax(sum->again * hypot(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
+  double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
+  double work = fmax(product, vector) + 0.5 * fmin(product, vector);
+  double turns = ceil(blocks / (cores * hold)), wait = sum->steps * turns + NEXT * (turns - 1);
+  double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
+  double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
+  return t->launch + START + longest + show * (moved + work + wait - longest) + alone;
+}
+
+// A product by the vendor's library, or an operator as a kernel of its own.
+static double library_seconds(const struct model *m, const struct node *n)
+{
+  const struct graph *p = m->s->p;
+  const struct tensor *out = &p->tensors[n->out];
+  double bytes = dtype_bytes(out->dtype) * (double)shape_size(&out->shape), work = 0, again = 0;
+  for (int i = 0; i < n->nin; i++) bytes += dtype_bytes(p->tensors[n->in[i]].dtype) * (double)shape_size(&p->tensors[n->in[i]].shape);
+  if (n->op == OP_MATMUL) {
+    const struct shape *x = &p->tensors[n->in[0]].shape;
+    double rows = (double)x->d[x->n - 2], flops = 2 * (double)shape_size(&out->shape) * (double)x->d[x->n - 1];
+    work = flops / (0.85 * m->t->flops) * pad(rows, 64) / rows, again = 1.2e-6; // its kernels are general
+    bytes /= 0.85;
+  } else {
+    work = cost_gpu.operate(m->t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
+  }
+  double memory = hypot(bytes / m->t->bandwidth, LATENCY);
+  return fmax(work, memory) + OVERLAP * fmin(work, memory) + m->t->launch + START + again;
+}
+
+static double seconds_of(const struct target *t, double elements, double ops)
+{
+  return ops >= 10 ? elements * ops / 10 / (VECTOR * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
+}
+
+// Tiles that tensor cores like, or that are a few rows; what a loop takes at a time is 16 at least.
+static bool good_extent(int64_t tile, bool looped)
+{
+  return tile % 16 == 0 || (!looped && tile <= 8 && (tile & (tile - 1)) == 0);
+}
+
+const struct cost_rules cost_gpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of,
+                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6};

@@ -1,0 +1,185 @@
+// The shadow of what nearly every access is (shadow.c says what a shadow is): by threads, through the generic proxy, not
+// atomic, after one that is known to be over or by the same lane, and reads of what was written to the same buffer. Each
+// function takes lanes as long as that holds for them; it reports nothing, and the lane that it stops at has left no trace.
+// All lanes side by side, one cell each, are taken at once where one agent wrote, or nobody.
+#include "sim/machine.h"
+
+bool quick_may(const struct access *x) { return !x->async && !x->atomic && !x->w->s->in->slow; }
+
+// Whose own epochs are in order lane by lane: nobody's where all lanes access together.
+static int own_agent(const struct access *x) { return x->whole ? -1 : x->w->agent; }
+
+// Known to be over, or of the lane of `stamp`.
+static inline bool over(const uint32_t *known, int own, uint32_t epoch, int agent, uint32_t stamp)
+{
+  return (epoch <= known[agent]) | ((agent == own) & (((epoch ^ stamp) & WHOLE) == 0));
+}
+
+struct span {
+  int64_t first, last; // cells
+};
+static inline struct span span_of(const struct access *x, const struct sbuf *b, int lane)
+{
+  int64_t from = b->offset - b->base + x->at[lane];
+  return (struct span){b->cell + (from >> b->shift), b->cell + ((from + x->bytes - 1) >> b->shift)};
+}
+
+// The first of a row's cells; -1: lanes are not side by side, or not with a cell each.
+static int64_t row_cell(const struct access *x, const struct sbuf *b)
+{
+  struct span c = span_of(x, b, 0);
+  return x->row && x->mask == FULL && !x->whole && x->one < 0 && x->bytes == 1 << b->shift && c.first == c.last ? c.first : -1;
+}
+
+struct writes { // of a row of cells
+  uint32_t least, most;
+  bool same; // all by one agent, at one site
+};
+static struct writes row_writes(const struct shadow *h, int64_t c)
+{
+  struct writes r = {UINT32_MAX, 0, true};
+  unsigned differ = 0;
+  for (int l = 0; l < LANES; l++) {
+    r.least = MIN(r.least, h->write[c + l]), r.most = MAX(r.most, h->write[c + l]);
+    differ |= (unsigned)(h->agent[c + l] ^ h->agent[c]) | (unsigned)(h->site[c + l] ^ h->site[c]);
+  }
+  r.same = !differ;
+  return r;
+}
+
+static void row_stamp(uint32_t *epochs, uint32_t clock)
+{
+  for (int l = 0; l < LANES; l++) epochs[l] = EPOCH(clock, l);
+}
+
+static bool row_read(const struct access *x, const struct shadow *h, uint32_t *mine, const struct sbuf *b)
+{
+  const struct sim *s = x->w->s;
+  int64_t c = row_cell(x, b);
+  if (c < 0) return false;
+  struct writes r = row_writes(h, c);
+  if (!r.same || r.least <= s->start || r.most > x->w->known.all[h->agent[c]] || s->site_buf[h->site[c]] != x->op->buf)
+    return false;
+  row_stamp(mine + c, x->clock);
+  return true;
+}
+
+static bool row_write(const struct access *x, struct shadow *h, const struct sbuf *b)
+{
+  int64_t c = h->nlive ? -1 : row_cell(x, b);
+  if (c < 0) return false;
+  struct writes r = row_writes(h, c);
+  if (r.most > x->w->s->start && (!r.same || r.most > x->w->known.all[h->agent[c]])) return false;
+  row_stamp(h->write + c, x->clock);
+  uint16_t agent = (uint16_t)x->agent, site = shadow_site(x);
+  for (int l = 0; l < LANES; l++) h->agent[c + l] = agent;
+  for (int l = 0; l < LANES; l++) h->site[c + l] = site;
+  memset(h->atomic + c, 0, LANES);
+  return true;
+}
+
+uint32_t quick_reads(const struct access *x, const struct shadow *h, uint32_t *mine, uint32_t m)
+{
+  const struct sim *s = x->w->s;
+  const struct sbuf b = s->sh[x->op->buf];
+  const uint32_t *known = x->w->known.all, *write = h->write, start = s->start;
+  const uint16_t *agent = h->agent, *site = h->site;
+  const int *site_buf = s->site_buf, buf = x->op->buf, own = own_agent(x);
+  if (m == FULL && row_read(x, h, mine, &b)) return 0;
+  for (; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    struct span c = span_of(x, &b, l);
+    uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
+    bool good = true;
+    for (int64_t i = c.first; i <= c.last; i++)
+      good &= (write[i] > start) & over(known, own, write[i], agent[i], stamp) & (site_buf[site[i]] == buf);
+    if (!good) return m;
+    for (int64_t i = c.first; i <= c.last; i++) mine[i] = stamp;
+  }
+  return 0;
+}
+
+static inline bool read_over(const struct access *x, const struct shadow *h, int64_t cell, int own, uint32_t stamp)
+{
+  bool good = true;
+  for (int i = 0; i < h->nlive; i++) {
+    int agent = h->live[i];
+    good &= over(x->w->known.all, own, h->reads[agent][cell], agent, stamp);
+  }
+  return good;
+}
+
+uint32_t quick_writes(const struct access *x, struct shadow *h, uint32_t m)
+{
+  const struct sbuf b = x->w->s->sh[x->op->buf];
+  const uint32_t *known = x->w->known.all, start = x->w->s->start;
+  uint32_t *write = h->write;
+  uint16_t *agent = h->agent, *site = h->site, by = (uint16_t)x->agent, at = shadow_site(x);
+  uint8_t *atomic = h->atomic;
+  const int own = own_agent(x), nlive = h->nlive;
+  if (m == FULL && row_write(x, h, &b)) return 0;
+  for (; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    struct span c = span_of(x, &b, l);
+    uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
+    bool good = true;
+    for (int64_t i = c.first; i <= c.last; i++) {
+      good &= (write[i] <= start) | over(known, own, write[i], agent[i], stamp);
+      if (nlive) good &= read_over(x, h, i, own, stamp);
+    }
+    if (!good) return m;
+    for (int64_t i = c.first; i <= c.last; i++) write[i] = stamp, agent[i] = by, site[i] = at, atomic[i] = false;
+  }
+  return 0;
+}
+
+// What was written or read in the running cluster and is over, or never.
+static inline bool cell_over(const struct access *x, uint32_t epoch, int agent, int own, uint32_t stamp)
+{
+  return (epoch == 0) | ((epoch > x->w->s->start) & over(x->w->known.all, own, epoch, agent, stamp));
+}
+
+static inline void cell_write(struct gcell *c, uint32_t stamp, uint16_t agent, uint16_t site)
+{
+  *c = (struct gcell){.write = stamp, .wagent = agent, .ragent = c->ragent, .site = site};
+}
+
+// The first write of a row of cells, which nobody has read.
+static bool row_fresh(const struct access *x, const struct gbuf *b)
+{
+  if (!x->write || !x->row || x->mask != FULL || x->whole || x->one >= 0 || x->bytes != 1 << b->shift) return false;
+  struct gcell *c = &b->cells[x->at[0] >> b->shift];
+  const uint16_t site = shadow_site(x);
+  uint32_t used = 0;
+  for (int l = 0; l < LANES; l++) used |= c[l].write | c[l].read;
+  if (used) return false;
+  for (int l = 0; l < LANES; l++) cell_write(&c[l], EPOCH(x->clock, l), (uint16_t)x->agent, site);
+  return true;
+}
+
+uint32_t quick_global(const struct access *x, const struct gbuf *b, uint32_t m)
+{
+  struct gcell *cells = b->cells;
+  const int own = own_agent(x), shift = b->shift;
+  const uint16_t agent = (uint16_t)x->agent, site = shadow_site(x);
+  const bool write = x->write, unwritten = write || b->init;
+  if (m == FULL && row_fresh(x, b)) return 0;
+  for (; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    int64_t first = x->at[l] >> shift, last = (x->at[l] + x->bytes - 1) >> shift;
+    uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
+    bool good = true;
+    for (int64_t i = first; i <= last; i++) {
+      const struct gcell *c = &cells[i];
+      good &= cell_over(x, c->write, c->wagent, own, stamp) & (unwritten | (c->write != 0));
+      if (write) good &= !(c->many && c->read) & cell_over(x, c->read, c->ragent, own, stamp);
+      else good &= (c->read == 0) | (c->read > x->w->s->start);
+    }
+    if (!good) return m;
+    for (int64_t i = first; i <= last; i++) {
+      if (write) cell_write(&cells[i], stamp, agent, site);
+      else cells[i].read = stamp, cells[i].ragent = agent;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+// GPUs as targets: capacities and typical rates of an architecture's row, or of a device whose facts are known. A row
+// is enough for everything but measuring.
+#include "target/gpu.h"
+
+#include <string.h>
+
+enum { REGISTERS = 65536 };
+
+static const struct target rows[] = {
+#define GPU(name_, device_, arch_, processors, block, processor, l2_, memory_, copy, l2_rate, tensor, vector, exponential, launch_, doc)     \
+  {.kind = TARGET_GPU, .name = name_, .device = device_, .arch = arch_, .cores = processors, .lanes = (arch_) == 80 ? 64 : 128, .l1 = processor * 1024,          \
+   .l2 = (int64_t)l2_ << 20, .scratch = block * 1024, .shared_processor = processor * 1024, .registers = REGISTERS,                          \
+   .memory = (int64_t)memory_ << 30, .bandwidth = copy * 1e9, .cache_bandwidth = l2_rate * 1e9, .flops = tensor * 1e12,                      \
+   .vector_rate = vector * 1e12, .exp_rate = exponential * 1e12, .launch = launch_ * 1e-6},
+#include "target/gpu.def"
+#undef GPU
+};
+static const char *const docs[] = {
+#define GPU(name, device, arch, processors, block, processor, l2, memory, copy, l2_rate, tensor, vector, exponential, launch, doc) doc,
+#include "target/gpu.def"
+#undef GPU
+};
+
+int gpu_count(void) { return COUNT(rows); }
+const struct target *gpu_row(int i) { return &rows[i]; }
+const char *gpu_doc(int i) { return docs[i]; }
+
+bool target_own(struct target *t, const struct target_facts *f)
+{
+  if (t->kind != TARGET_GPU || f->arch != t->arch || f->processors <= 0) return false;
+  double more = (double)f->processors / t->cores;
+  snprintf(t->device, sizeof t->device, "%s", f->device);
+  t->cores = f->processors;
+  if (f->shared > 0) t->scratch = f->shared;
+  if (f->shared_processor > 0) t->shared_processor = f->shared_processor;
+  if (f->l2 > 0) t->l2 = f->l2;
+  if (f->memory > 0) t->memory = f->memory;
+  t->flops *= more, t->vector_rate *= more, t->exp_rate *= more;
+  return true;
+}

@@ -1,0 +1,255 @@
+#include "pretend.h"
+#include "cuda/driver.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FUNCTION(field, symbol, parameters) static int p_##field parameters;
+CU_FUNCTIONS
+#undef FUNCTION
+
+struct pretend pretend;
+enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700, MOST_NODES = 20000 };
+
+static int say(const char **to, const char *text) { return *to = text, 0; }
+static int p_error_name(int code, const char **text) { return (void)code, say(text, "PRETENDED"); }
+static int p_error_text(int code, const char **text) { return (void)code, say(text, "an illegal address"); }
+static int p_init(unsigned flags) { return (int)flags; }
+static int p_device_count(int *n) { return *n = 1, 0; }
+static int p_device_get(int *device, int i) { return *device = i, 0; }
+static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
+static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
+static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
+static int p_context_release(int device) { return device; }
+static int p_context_set(cu_context c) { return (void)c, 0; }
+static int p_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = NULL, 0; }
+static int p_stream_destroy(cu_stream s) { return (void)s, 0; }
+static int p_stream_wait(cu_stream s) { return (void)s, pretend.lost ? FAILED : 0; }
+
+static char *at(gpu_address a) { return (char *)(uintptr_t)a; }
+static int p_alloc(gpu_address *a, size_t bytes)
+{
+  char *p = malloc(bytes + HEAD);
+  if (!p) return OUT_OF_MEMORY;
+  uintptr_t raw = ((uintptr_t)p + HEAD) / HEAD * HEAD; // as the driver aligns
+  memcpy((char *)raw - sizeof p, &p, sizeof p);
+  pretend.allocated++;
+  return *a = (gpu_address)raw, 0;
+}
+static int p_release(gpu_address a)
+{
+  char *p;
+  memcpy(&p, at(a) - sizeof p, sizeof p);
+  return pretend.released++, free(p), 0;
+}
+static int p_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
+static int p_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
+static int p_fill(gpu_address to, unsigned char b, size_t n, cu_stream s)
+{
+  enum { A_CACHE = 60 << 20 };                   // what is larger empties a cache that is not there
+  return (void)s, n > A_CACHE ? 0 : (memset(at(to), b, n), 0);
+}
+static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
+static int p_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
+static int p_version(int *version) { return *version = 13000, 0; }
+
+static int p_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = calloc(1, sizeof(double)), 0; }
+static int p_event_destroy(cu_event v) { return free(v), 0; }
+static int p_event_record(cu_event v, cu_stream s) { return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0; }
+static int p_event_wait(cu_event v) { return (void)v, p_stream_wait(NULL); }
+static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
+{
+  double a, b;
+  memcpy(&a, from, sizeof a), memcpy(&b, to, sizeof b);
+  return *milliseconds = (float)(1e-6 * (b - a)), 0;
+}
+
+// ---- kernels ----
+
+struct kernel {
+  char verb[16];
+  int n, nanoseconds;
+};
+
+static int p_module_load(cu_module *m, const void *image)
+{
+  struct kernel *k = calloc(1, sizeof *k);
+  *m = (cu_module)(void *)k;
+  pretend.modules++;
+  return sscanf(image, "%15[a-z]_%d_%d", k->verb, &k->n, &k->nanoseconds) == 3 ? 0 : OUT_OF_MEMORY;
+}
+static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
+static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
+static int p_function_attribute(int *value, int attribute, cu_function f)
+{
+  *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
+  return (void)f, 0;
+}
+static int p_function_set(cu_function f, int attribute, int value) { return (void)f, (void)attribute, (void)value, 0; }
+
+struct done {
+  const struct kernel *k;
+  gpu_address a[3];
+};
+static struct {
+  bool on;
+  int n;
+  struct done node[MOST_NODES];
+} recording;
+struct recorded {
+  int n;
+  struct done *node;
+};
+
+static void twice(float *y, const float *x, int n)
+{
+  for (int i = 0; i < n; i++) y[i] = 2 * x[i];
+}
+
+static int execute(const struct done *d)
+{
+  const char *verb = d->k->verb;
+  const float *x = (const float *)(const void *)at(d->a[0]);
+  float *y = (float *)(void *)at(d->a[1]), *counter = (float *)(void *)at(d->a[2]);
+  int n = d->k->n;
+  static int runs;
+  pretend.clock += d->k->nanoseconds, pretend.launches++;
+  if (!strcmp(verb, "crash")) abort();
+  if (!strcmp(verb, "hang")) sleep(1000);
+  if (!strcmp(verb, "fail")) return pretend.lost = true, 0; // is told later, as by a device
+  twice(y, x, !strcmp(verb, "half") ? n / 2 : n);
+  if (!strcmp(verb, "off")) y[n / 3] += 0.005f;
+  if (!strcmp(verb, "all")) for (int i = 0; i < n; i++) y[i] *= 1.02f;
+  if (!strcmp(verb, "past")) y[n] = 1;
+  if (!strcmp(verb, "ahead")) y[-1] = 1;
+  if (!strcmp(verb, "race") && runs++ / 2 % 3 == 2) y[n / 2] = 100;
+  if (!strcmp(verb, "jitter")) y[n / 2] *= 1 + 1e-7f * (float)(runs++ / 2 % 3);
+  if (!strcmp(verb, "count")) counter[0] += 1;
+  if (!strcmp(verb, "reset")) counter[0] += 1, counter[0] = 0;
+  return 0;
+}
+
+static bool counts(const char *verb) { return !strcmp(verb, "count") || !strcmp(verb, "reset"); }
+
+static int p_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
+{
+  struct done d = {.k = (const struct kernel *)(const void *)f};
+  (void)c, (void)extra;
+  for (int i = 0; i < (counts(d.k->verb) ? 3 : 2); i++) memcpy(&d.a[i], args[i], sizeof d.a[i]);
+  if (!recording.on) return execute(&d);
+  if (recording.n == MOST_NODES) return OUT_OF_MEMORY;
+  return recording.node[recording.n++] = d, 0;
+}
+static int p_capture(cu_stream s, int mode) { return (void)s, (void)mode, recording.on = true, recording.n = 0, 0; }
+static int p_capture_end(cu_stream s, cu_graph *g)
+{
+  struct recorded *r = calloc(1, sizeof *r);
+  size_t bytes = sizeof *r->node * (size_t)recording.n;
+  r->n = recording.n, r->node = malloc(bytes + 1);
+  memcpy(r->node, recording.node, bytes);
+  recording.on = false, pretend.graphs++;
+  return (void)s, *g = (cu_graph)(void *)r, 0;
+}
+static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)flags, *x = (cu_exec)(void *)g, 0; }
+static int p_graph_launch(cu_exec x, cu_stream s)
+{
+  const struct recorded *r = (const struct recorded *)(const void *)x;
+  (void)s, pretend.replays++;
+  for (int i = 0; i < r->n; i++)
+    if (execute(&r->node[i])) return FAILED;
+  return 0;
+}
+static int p_graph_upload(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
+static int p_graph_destroy(cu_graph g)
+{
+  struct recorded *r = (struct recorded *)(void *)g;
+  return pretend.graphs--, free(r->node), free(r), 0;
+}
+static int p_exec_destroy(cu_exec x) { return (void)x, 0; }
+static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
+                        const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+{
+  (void)type, (void)rank, (void)size, (void)stride, (void)box, (void)step;
+  (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+  return out->word[0] = (uint64_t)(uintptr_t)base, 0; // a kernel finds the address where a buffer's is
+}
+
+struct gpu *pretend_gpu(void)
+{
+  struct gpu *g = calloc(1, sizeof *g);
+  g->facts = (struct gpu_facts){.name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
+#define FUNCTION(field, symbol, parameters) g->field = p_##field;
+  CU_FUNCTIONS
+#undef FUNCTION
+  g->event_create(&g->from, 0), g->event_create(&g->to, 0);
+  pretend = (struct pretend){0};
+  return g;
+}
+
+struct stage *pretend_stage(void)
+{
+  struct stage *s = stage_new();
+  s->g = pretend_gpu();
+  return s;
+}
+
+// ---- programs ----
+
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
+                    struct err *e)
+{
+  (void)source, (void)arch;
+  if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
+  if (!strncmp(name, "syntax", 6)) return err_set(e, ERR_COMPILER, NOWHERE, "%s does not compile", name);
+  *out = (struct cubin){.bytes = arena_strdup(mem, name), .n = strlen(name) + 1, .ptx = "", .log = "", .registers = 33};
+  return OK;
+}
+const struct gpu_compiler pretend_compiler = {.compile = pretend_compile, .major = 1};
+
+static void one_launch(struct arena *mem, struct launch *l, const char *name, int i, int n, int elements, bool counter)
+{
+  static const struct gpu_limits limits = {.arch = 90};
+  struct err e = {0};
+  const char *text = arena_printf(
+      mem,
+      "order row\nkernel %s {\n  %%x:[%d].fp32.GL\n  %%y:[%d].fp32.GL\n%s  #g:[1].block\n  #t:[32].thread\n"
+      "  %%y <- Spec<<<#g, #t>>>(%%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %%v:[4].fp32.RF\n"
+      "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
+      name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
+  *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2};
+  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e)) err_print(stderr, &e);
+  l->k = l->p->kernels[0];
+  l->arg = NEWS(mem, struct launch_arg, 3);
+  const int64_t step = 4 * (int64_t)elements, zeroed = 256;
+  l->arg[0] = (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
+  l->arg[1] = (struct launch_arg){{i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
+  l->arg[2] = (struct launch_arg){{PLACE_WORK, 0, 0}, TT_F32, 64, true};
+}
+
+struct device_program *pretend_program(struct arena *mem, const char *const *names, int n, int elements)
+{
+  static const struct gpu_limits limits = {.arch = 90};
+  struct device_program *p = NEW(mem, struct device_program);
+  *p = (struct device_program){.gpu = &limits, .nlaunch = n, .launch = NEWS(mem, struct launch, n), .zeroed = 256};
+  for (int i = 0; i < n; i++) {
+    bool counter = !strncmp(names[i], "count", 5) || !strncmp(names[i], "reset", 5);
+    one_launch(mem, &p->launch[i], names[i], i, n, elements, counter);
+  }
+  p->workspace = p->zeroed + 4 * (int64_t)elements * (n - 1);
+  return p;
+}
+
+struct code *pretend_code(struct arena *mem, const char *const *names, int n, int elements)
+{
+  struct code *c = NEW(mem, struct code);
+  struct compile_result r;
+  struct compile_stats s;
+  struct err e = {0};
+  if (code_make(mem, pretend_program(mem, names, n, elements), c, &e) ||
+      compile_codes(mem, &pretend_compiler, NULL, 90, 1, c, &r, &s, &e) || r.status)
+    err_print(stderr, e.status ? &e : &r.err);
+  return c;
+}

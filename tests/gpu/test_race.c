@@ -1,0 +1,198 @@
+// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is in
+// the race; results and machine code are remembered.
+#include "pretend.h"
+#include "folder.h"
+#include "gpu/rank.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 1000, MOST = 100 };
+
+struct fixture {
+  struct arena mem;
+  struct err e;
+  struct graph *g;
+  struct gpu_race_opts o;
+  struct gpu_compiler compiler;
+  atomic_int compiled;
+  const struct device_program *p[MOST];
+  struct gpu_race r;
+};
+
+static struct graph *program(struct arena *mem)
+{
+  static const struct shape shape = {1, {N}};
+  struct err e = {0};
+  struct attrs a = attrs_default(OP_MUL_SCALAR);
+  struct graph *g = graph_new(mem, KERNEL, "twice");
+  int x, y;
+  a.scalar = 2;
+  assert_int_equal(graph_input(g, "X", F32, &shape, NOWHERE, &x, &e), OK);
+  assert_int_equal(graph_add(g, OP_MUL_SCALAR, 1, &x, &a, NOWHERE, &y, &e), OK);
+  assert_int_equal(graph_add(g, OP_OUTPUT, 1, &y, NULL, NOWHERE, NULL, &e), OK);
+  return g;
+}
+
+static void start(struct fixture *f)
+{
+  memset(f, 0, sizeof *f);
+  f->g = program(&f->mem);
+  f->compiler = pretend_compiler;
+  f->compiler.arg = &f->compiled;
+  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
+}
+
+static int race(struct fixture *f, int n, const char *const *names)
+{
+  f->e = (struct err){0};
+  for (int i = 0; i < n; i++) f->p[i] = pretend_program(&f->mem, &names[i], 1, N);
+  return gpu_race(&f->mem, n, f->p, f->g, &f->o, &f->r, &f->e);
+}
+
+static void everything_has_its_verdict(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    enum gpu_verdict verdict;
+  } cases[] = {{"right_1000_3000", GPU_FINE},         {"off_1000_10", GPU_WRONG},    {"crash_1000_20", GPU_FAILED},
+               {"right_1000_2000", GPU_FINE},         {"hang_1000_30", GPU_FAILED},  {"syntax_1000_40", GPU_NOT_COMPILED},
+               {"reset_1000_2500", GPU_FINE},         {"fail_1000_50", GPU_FAILED},  {"race_1000_60", GPU_WRONG},
+               {"jitter_1000_9000", GPU_FINE}};
+  const char *names[COUNT(cases)];
+  struct fixture f;
+  struct str text = {0};
+  start(&f);
+  for (size_t i = 0; i < COUNT(cases); i++) names[i] = cases[i].name;
+  if (race(&f, (int)COUNT(cases), names)) fail_msg("%s", f.e.text);
+  for (size_t i = 0; i < COUNT(cases); i++)
+    if (f.r.result[i].verdict != cases[i].verdict) fail_msg("%s: %s", names[i], f.r.result[i].err.text);
+  assert_int_equal(f.r.best, 3);
+  assert_true(f.r.sure);
+  assert_true(fabs(f.r.result[3].cold.median - 2e-6) < 1e-9 && fabs(f.r.result[3].hot.median - 2e-6) < 1e-9);
+  assert_true(f.r.result[9].round >= 0 && f.r.result[1].round == -1);
+  assert_int_equal(f.r.result[3].registers, 33);
+  gpu_race_text(&f.r, (int)COUNT(cases), f.p, &text);
+  assert_non_null(strstr(str_text(&text), "*   3      2.00"));
+  str_free(&text);
+  arena_close(&f.mem);
+}
+
+static void the_fastest_of_many_wins(void **state)
+{
+  (void)state;
+  const char *names[MOST];
+  struct fixture f;
+  start(&f);
+  f.o.limit = 10;
+  for (int i = 0; i < MOST; i++) names[i] = arena_printf(&f.mem, "right_1000_%d", 1000 + 37 * ((i * 61 + 7) % MOST));
+  if (race(&f, MOST, names)) fail_msg("%s", f.e.text);
+  assert_string_equal(names[f.r.best], "right_1000_1000");
+  int finalists = 0;
+  for (int i = 0; i < MOST; i++) finalists += f.r.result[i].hot.replays > 0;
+  assert_int_equal(finalists, 4);
+  assert_int_equal(f.r.compile.kernels, MOST);
+  assert_int_equal(f.compiled, MOST);
+  arena_close(&f.mem);
+}
+
+static void nothing_right_is_no_error(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"off_1000_10", "half_1000_10"};
+  struct fixture f;
+  start(&f);
+  assert_int_equal(race(&f, 2, names), OK);
+  assert_int_equal(f.r.best, -1);
+  assert_int_equal(f.r.result[1].err.id, ERR_WRONG);
+  arena_close(&f.mem);
+}
+
+// The device cannot be named here, so the parts that gpu_race puts together are tried: machine code is recalled by its
+// source, a race by all that it depends on.
+static void results_are_remembered(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"right_1000_2000", "right_1000_3000", "off_1000_10"};
+  struct fixture f;
+  struct gpu_race again = {0};
+  char warning[256] = "";
+  start(&f);
+  const char *path = arena_printf(&f.mem, "%s/race.db", folder);
+  assert_int_equal(db_open(path, &f.o.db, &f.e), OK);
+  struct db *db = f.o.db;
+  struct code codes[3];
+  struct compile_result results[3];
+  struct compile_stats stats;
+  for (int turn = 0; turn < 2; turn++) {
+    for (int i = 0; i < 3; i++) {
+      f.p[i] = pretend_program(&f.mem, &names[i], 1, N);
+      assert_int_equal(code_make(&f.mem, f.p[i], &codes[i], &f.e), OK);
+    }
+    assert_int_equal(compile_codes(&f.mem, &f.compiler, db, 90, 3, codes, results, &stats, &f.e), OK);
+    assert_int_equal(stats.recalled, turn ? 3 : 0);
+    assert_int_equal(f.compiled, 3);
+    assert_int_equal(codes[1].kernel[0].registers, 33);
+    assert_string_equal(codes[1].kernel[0].cubin, names[1]);
+  }
+  f.o.db = NULL;
+  assert_int_equal(race(&f, 3, names), OK);
+  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"), *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
+  again.result = NEWS(&f.mem, struct gpu_result, 3);
+  assert_false(keep_recall(&f.mem, db, key, 3, &again));
+  keep_race(db, key, 3, f.p, &f.r, warning);
+  assert_string_equal(warning, "");
+  assert_false(keep_recall(&f.mem, db, other, 3, &again));
+  assert_true(keep_recall(&f.mem, db, key, 3, &again));
+  assert_true(again.recalled && again.best == 0 && again.sure == f.r.sure);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(again.result[i].verdict, f.r.result[i].verdict);
+    assert_true(again.result[i].cold.median == f.r.result[i].cold.median);
+    assert_string_equal(again.result[i].err.text, f.r.result[i].err.text);
+  }
+  f.p[1] = f.p[0];
+  assert_string_not_equal(key, keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"));
+  db_close(db);
+  arena_close(&f.mem);
+}
+
+static void orders_are_sure_or_not(void **state)
+{
+  (void)state;
+  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2}, {.median = 11, .low = 10.5, .high = 11.5}, {.median = 12, .low = 11, .high = 13}};
+  assert_true(rank_sure(t, 3));
+  t[1].low = 10.1;
+  assert_false(rank_sure(t, 3));
+  t[1].median = 10.05; // as good as equal
+  assert_true(rank_sure(t, 3));
+  double s[] = {5, 1, 4, 2, 3, 9, 8, 7, 6};
+  struct gpu_time x;
+  rank_time(s, 9, 7, &x);
+  assert_true(x.median == 5 && x.least == 1 && x.low == 2 && x.high == 8 && x.p90 == 9 && x.launches == 7);
+  int who[] = {0, 1, 2, 3, 4, 5};
+  const double seconds[] = {5, 1, 4, 1.5, 30, 1.2};
+  assert_int_equal(rank_keep(who, 6, seconds, 2, 2), 3);
+  assert_true(who[0] == 1 && who[1] == 5 && who[2] == 3);
+  bool flush;
+  assert_int_equal(rank_launches(1e-5, 5e-4, 1000, &flush), 50);
+  assert_true(flush);
+  assert_int_equal(rank_launches(1e-5, 5e-4, 20, &flush), 40);
+  assert_false(flush);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
+      cmocka_unit_test(nothing_right_is_no_error), cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(orders_are_sure_or_not)};
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
+}

@@ -1,0 +1,142 @@
+#include "held.h"
+
+#include "../graphs.h"
+#include "core/tile_host.h"
+#include "eval/eval.h"
+#include "lower/lower.h"
+#include "plan/plan.h"
+#include "sim/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct gpu_limits gpu = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6};
+
+struct holding {
+  struct arena *mem;
+  const struct held *row;
+  struct graph *g;
+  int node;                  // the kernel
+  const enum dtype *store;
+  void *in[32], *out[32];    // float64, by input and output of the graph
+  struct lower_out made;
+  struct choice c;
+  struct err e;
+  struct str said;
+};
+
+static int said(struct holding *h, const char *what)
+{
+  str_add(&h->said, "%s\n", what);
+  return NO;
+}
+
+static int prepare(struct holding *h)
+{
+  struct graph *plain, *stable;
+  bool changed;
+  char note[256];
+  plain = graph_of(h->mem, arena_printf(h->mem, "graph g {\n %s\n}\n", h->row->graph));
+  if (plan_stable(h->mem, plain, &stable, &changed, note, &h->e)) return said(h, h->e.text);
+  h->g = stable;
+  enum dtype *store = NEWS(h->mem, enum dtype, stable->ntensors);
+  for (int i = 0; i < stable->ntensors; i++) store[i] = stable->tensors[i].dtype;
+  h->store = store;
+  for (int i = 0; i < stable->nnodes; i++)
+    if (stable->nodes[i].op == OP_BLOCK) h->node = i;
+  eval_random(h->mem, stable, DOM_F64, NULL, 7, h->in);
+  return eval_run(h->mem, stable, DOM_F64, NULL, h->in, h->out, NULL, &h->e) ? said(h, h->e.text) : OK;
+}
+
+static int lower(struct holding *h)
+{
+  struct norm n;
+  char why[160] = "";
+  if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
+  if (norm_make(h->mem, h->g, h->node, &n, why)) return said(h, why);
+  struct lower_job j = {.mem = h->mem, .n = &n, .store = h->store, .gpu = &gpu, .name = "kernel_under_test", .dependent = true};
+  const struct scheme *s = scheme_at(h->c.scheme);
+  struct knobs all[CHOICES];
+  if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
+  if (!(s->cost(&j, &h->c.k) > 0)) return said(h, "its cost is no number");
+  return s->emit(&j, &h->c.k, &h->made, &h->e) ? said(h, h->e.text) : OK;
+}
+
+// The number of a tensor among inputs (outputs), as eval_run counts them; -1: neither.
+static int place_of(const struct graph *g, int tensor, bool output)
+{
+  int list[64], n = output ? graph_outputs(g, list) : graph_inputs(g, list);
+  for (int i = 0; i < n; i++)
+    if (list[i] == tensor) return i;
+  return -1;
+}
+
+static int compare(struct holding *h, const struct tile_host *t, int buffer, int tensor)
+{
+  const struct tile_buffer *b = &t->k->buffers[buffer];
+  const double *want = h->out[place_of(h->g, tensor, true)];
+  double off = 0, size = 0;
+  int64_t n = shape_size(&h->g->tensors[tensor].shape), bytes = tile_types[b->type].bytes;
+  for (int64_t i = 0; i < n; i++) {
+    double d = num_one(b->type, (char *)t->data[buffer] + i * bytes) - want[i];
+    off += d * d, size += want[i] * want[i];
+  }
+  if (size > 0 && sqrt(off) <= 2e-3 * sqrt(size)) return OK;
+  str_add(&h->said, "%s: relative norm of the difference %g\n", b->name, sqrt(off / size));
+  return NO;
+}
+
+static int run(struct holding *h)
+{
+  struct tile_program *p;
+  struct tile_host t;
+  struct sim_report r;
+  struct tile_fill fill[32];
+  int nfills = 0, status = OK;
+  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) || tile_lower(p, p->kernels[0], 90, &h->e)) {
+    str_add(&h->said, "%d:%d: %s\n", h->e.at.line, h->e.at.col, h->e.text);
+    return NO;
+  }
+  struct tile_kernel *k = p->kernels[0];
+  for (int i = 0, a = 0; i < k->nbuffers; i++)
+    if (k->buffers[i].mem == MEM_GL) {
+      int tensor = h->made.arg[a++], input = place_of(h->g, tensor, false);
+      if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
+    }
+  if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) || tile_host_run(&t, &r, NULL, &h->e))
+    return said(h, h->e.text);
+  if (r.found) sim_print_errors(&r, &h->said);
+  if (r.counts.unwritten) said(h, "elements of outputs are not written");
+  for (int i = 0, a = 0; i < k->nbuffers; i++)
+    if (k->buffers[i].mem == MEM_GL) {
+      int tensor = h->made.arg[a++];
+      if (place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
+    }
+  for (int i = 0; h->row->instance && i < r.counts.nrows; i++)
+    if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times) return r.found || r.counts.unwritten ? NO : status;
+  if (h->row->instance) return said(h, "the instruction was not used");
+  return r.found || r.counts.unwritten ? NO : status;
+}
+
+static bool hold_row(const struct held *row)
+{
+  struct arena mem = {0};
+  struct holding h = {.mem = &mem, .row = row};
+  bool fine;
+  int status = prepare(&h);
+  if (status == OK) status = lower(&h);
+  if (row->refused) fine = status != OK && strstr(str_text(&h.said), row->refused);
+  else fine = status == OK && run(&h) == OK;
+  if (!fine) print_error("%s (%s): %s", row->name, row->how, str_text(&h.said));
+  if (!fine && getenv("MICA_SHOW")) print_error("%s\n", str_text(&h.made.text));
+  str_free(&h.said), str_free(&h.made.text);
+  arena_close(&mem);
+  return fine;
+}
+
+void hold(const struct held *rows, int n)
+{
+  int failed = 0;
+  for (int i = 0; i < n; i++) failed += !hold_row(&rows[i]);
+  if (failed) fail_msg("%d of %d rows", failed, n);
+}

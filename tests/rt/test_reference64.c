@@ -1,0 +1,57 @@
+// The float64 reference of full-size programs computes by rows on all cores what the interpreter computes at once: the
+// same numbers, bit by bit, where no product is among them.
+#include "eval/eval.h"
+#include "graphs.h"
+#include "rt/rt.h"
+
+#include <stdlib.h>
+
+static const char *const programs[] = {
+    "program rows(n = 700) {\n X: f32[1, 300, n]\n return exp(X)\n}\n",
+    "program broadcast(n = 700) {\n X: f32[300, n]\n Y: f32[n]\n Z: f32[300, 1]\n return X * Y + Z\n}\n",
+    "program scalars(n = 700) {\n X: f32[1, 300, n]\n Y: f32[1, 1, 1]\n return Y + X * 3\n}\n",
+    "program grows(n = 700) {\n X: f32[1, n]\n Y: f32[300, 1]\n return X / Y\n}\n",
+    "program sums(n = 700) {\n X: f32[300, n]\n return sum(X, dim=1)\n}\n",
+    "program down(n = 700) {\n X: f32[300, n]\n return sum(X, dim=0)\n}\n",
+    "program soft(n = 700) {\n X: f32[3, 100, n]\n return softmax(X, dim=2)\n}\n",
+    "program norm(n = 70) {\n X: f32[1, 3001, n]\n return rms_norm(X)\n}\n",
+    "program tiny() {\n X: f32[1, 1]\n return exp(X)\n}\n",
+};
+
+static void read_input(const void *arg, int input, int64_t from, int64_t to, double *out)
+{
+  double *const *inputs = arg;
+  memcpy(out, inputs[input] + from, (size_t)(to - from) * sizeof *out);
+}
+
+static void one_program(const char *text)
+{
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *g;
+  struct reference64 r = {0};
+  assert_int_equal(graph_expand(&mem, graph_of(&mem, text), true, &g, &e), OK);
+  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *outs = NEWS(&mem, int, nout + 1);
+  void **in = NEWS(&mem, void *, nin + 1), **out = NEWS(&mem, void *, nout + 1);
+  graph_outputs(g, outs);
+  eval_random(&mem, g, DOM_F64, NULL, 5, in);
+  assert_int_equal(eval_run(&mem, g, DOM_F64, NULL, in, out, NULL, &e), OK);
+  const struct reference64_from from = {read_input, in, false};
+  if (reference64_run(&r, g, &from, &e)) fail_msg("%s: %s", text, e.text);
+  for (int i = 0; i < nout; i++)
+    if (memcmp(r.value[outs[i]], out[i], (size_t)shape_size(&g->tensors[outs[i]].shape) * sizeof(double))) fail_msg("%s", text);
+  reference64_close(&r);
+  arena_close(&mem);
+}
+
+static void rows_are_the_whole(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(programs); i++) one_program(programs[i]);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
