@@ -22,7 +22,13 @@ struct wg_plan {
 
 // ---- the plan ----
 
-static bool reads_tile(const struct mma_plan *p, const struct mma_tile *t) { return p->n->uses[t->tensor] > t->reads; }
+// Is the tile read by others than products?
+static bool reads_tile(const struct mma_plan *p, const struct mma_tile *t)
+{
+  int products = 0;
+  for (int i = 0; i < p->nproducts; i++) products += (p->product[i].a == t->tensor) + (p->product[i].b == t->tensor);
+  return p->n->uses[t->tensor] > products;
+}
 
 static bool plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
@@ -71,12 +77,12 @@ static void find_chain(struct wg_plan *w)
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
     if (p->section[x->node] != MMA_LOOP) continue;
-    bool tiles = p->tile_of[x->a] >= 0, adds = x->into >= 0;
-    if (tiles && !adds && !first) first = x;
-    else if (!tiles && adds && !second) second = x;
+    bool ready = p->tile_of[x->a] >= 0 || p->n->block->tensors[x->a].phase == FIXED, adds = x->into >= 0;
+    if (ready && !adds && !first) first = x;
+    else if (!ready && adds && !second) second = x;
     else return;
   }
-  if (!first || !second || p->iterations < 2 || w->blocks < w->items || mma_keeps_left(p, first)) return;
+  if (!first || !second || p->iterations < 2 || w->blocks < w->items) return;
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && reads_tile(p, &p->tile[i])) return;
