@@ -8,8 +8,9 @@
 
 enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS };
 enum { WG_MOST = 4 };
-// Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute.
-static const int computing[WG_MOST + 1] = {0, 255, 232, 160, 120}, bringing[WG_MOST + 1] = {0, 0, 40, 32, 24};
+// Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute: together no more than the
+// block has when it starts, (65536 / threads) rounded down to 8 for each.
+static const int computing[WG_MOST + 1] = {0, 255, 232, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 40, 32, 24};
 
 struct wg_plan {
   struct mma_plan p;

@@ -41,6 +41,8 @@ static const struct held products[] = {
      "save(accum(matmul(x, w)), omap={x:0}) }\n return O", "wgmma groups=1 stages=2", NULL},
     {"bf16", "X: bf16[64, 64]\n W: bf16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O",
      "wgmma groups=1 stages=2", NULL},
+    {"columns in pieces of 32", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2", "wgmma.m64n96k16"},
+    {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
     {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "128 rows"},
 };
