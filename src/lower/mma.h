@@ -89,6 +89,7 @@ struct mma_plan {
   enum mma_section *section; // by node
   enum dtype type;         // of operands
   bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  const char *wg_copy;     // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];

@@ -56,6 +56,8 @@ static const struct held products[] = {
 static const struct held chains[] = {
     {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2", "wgmma.m64n64k16.fp32.fp16.rs"},
     {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3", NULL},
+    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1", NULL},
     {"attention, one iteration", ATTENTION("1", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
     {"groups of heads as rows",
      "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"
