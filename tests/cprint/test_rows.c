@@ -219,8 +219,9 @@ static void lanes(struct text *t, const struct instr *r, int id)
   const char *type = shuffle ? (r->in[0].bytes == 4 ? "fp32" : "fp16") : type_of(&r->in[0]);
   static const char *const groups[] = {"#warp", "#eight"};
   load(t, "a", id, 1, type);
-  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n", id, type, id, type);
-  for (int i = 0; i < 2; i++) {
+  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n    %%ry%d <- Init<1>" ME "()\n", id, type, id, type, id);
+  int times = r->threads == 32 ? 1 : 2;
+  for (int i = 0; i < times; i++) {
     if (shuffle)
       str_add(&t->body, "    %%v%d <- Shfl<%s, %d><<<#grid, %s>>>(%%ra%d)\n", id, r->op, 3, groups[i], id);
     else
@@ -259,7 +260,7 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
   case SEM_MMA: if (global) return false; product(t, r, id); return true;
   case SEM_SHFL:
   case SEM_REDUCE_WARP: if (global) return false; lanes(t, r, id); return true;
-  case SEM_WGMMA: case SEM_TMA_LOAD: case SEM_TMA_STORE: case SEM_TMA_RED: case SEM_MBAR_INIT: case SEM_MBAR_ARRIVE:
+  case SEM_WGMMA: case SEM_TMA_LOAD: case SEM_TMA_MULTICAST: case SEM_TMA_STORE: case SEM_TMA_RED: case SEM_MBAR_INIT: case SEM_MBAR_ARRIVE:
   case SEM_MBAR_EXPECT: case SEM_MBAR_WAIT: case SEM_CP_MBAR_ARRIVE: case SEM_BARRIER: case SEM_SYNCWARP:
   case SEM_CLUSTER_ARRIVE: case SEM_CLUSTER_WAIT: case SEM_CP_COMMIT: case SEM_CP_WAIT: case SEM_BULK_COMMIT:
   case SEM_BULK_WAIT: case SEM_WGMMA_FENCE: case SEM_WGMMA_COMMIT: case SEM_WGMMA_WAIT: case SEM_FENCE_ASYNC:
