@@ -2,6 +2,8 @@
 // the one that is called, which checks sizes and does all blocks.
 #include "cprint/cp_print.h"
 
+#include <string.h>
+
 const char *cprint_flags(void) { return "-std=c17 -O3 -march=native -fopenmp"; }
 
 // Words that a name must not be: of C where they are none of C++, and of the headers of the prelude.
@@ -105,7 +107,7 @@ static void setup(struct cprint *c)
   const struct tile_kernel *k = c->w.k;
   c->threads = ex_value(k->groups[k->threads].size);
   c->warps = (c->threads + 31) / 32, c->lanes = MIN(c->threads, 32);
-  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"), c->m = cu_name(&c->w, "m_", "m_");
+  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"), c->m = cu_name(&c->w, "memory", "memory");
   c->warp = c->warps > 1 ? ex_var(cp_pool(c), "warp", 0, c->warps - 1, 1) : EX_C(0);
   c->lane = c->lanes > 1 ? ex_var(cp_pool(c), "lane", 0, c->lanes - 1, 1) : EX_C(0);
   if (!ex_is_const(c->warp)) cp_var(c, c->warp)->varies = V_WARP;
@@ -115,17 +117,28 @@ static void setup(struct cprint *c)
     c->guard[c->nguards++] = ex_lt(cp_pool(c), cp_full(c, k->tid), EX_C(c->threads));
 }
 
+// In a line that is no comment.
+static bool says(struct cprint *c, const char *body, const char *word)
+{
+  for (const char *line = body; *line;) {
+    size_t n = strcspn(line, "\n"), blank = strspn(line, " ");
+    if (strncmp(line + blank, "//", 2) != 0 && cu_says(arena_printf(c->w.mem, "%.*s", (int)n, line), word)) return true;
+    line += n + (line[n] == '\n');
+  }
+  return false;
+}
+
 // Arguments that this kernel at these constants does not look at.
 static void unused(struct cprint *c, const char *body, const char *bid)
 {
-  bool memory = cu_says(body, c->m);
+  bool memory = says(c, body, c->m);
   for (int i = 0; i < c->w.k->nbuffers; i++) memory |= c->w.k->buffers[i].mem == MEM_SH && c->touched[i];
   if (!memory) cu_line(&c->w, "(void)%s;", c->m);
-  if (!cu_says(body, bid)) cu_line(&c->w, "(void)%s;", bid);
+  if (!says(c, body, bid)) cu_line(&c->w, "(void)%s;", bid);
   for (int i = 0; i < c->w.k->nbuffers; i++)
-    if (c->w.k->buffers[i].mem == MEM_GL && !cu_says(body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
+    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
   for (int i = 0; i < c->w.k->nparams; i++)
-    if (!ex_is_const(c->w.k->params[i]) && !cu_says(body, cp_var(c, c->w.k->params[i])->text))
+    if (!ex_is_const(c->w.k->params[i]) && !says(c, body, cp_var(c, c->w.k->params[i])->text))
       cu_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
 }
 
