@@ -63,11 +63,9 @@ static void allocate(struct cprint *c, int i)
 
 static int inner(struct cprint *c, int stmt)
 {
-  int taken = c->w.ntaken;
   cp_open(c);
   int status = stmt >= 0 ? cp_block(c, stmt) : OK;
   cp_shut(c);
-  c->w.ntaken = taken;
   return status;
 }
 
@@ -75,15 +73,14 @@ static int loop(struct cprint *c, const struct tile_stmt *st)
 {
   const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT), *step = cp_value(c, st->step, L_ANY);
   enum varies v = cp_varies(c, st->from), w = cp_varies(c, st->step);
-  int taken = c->w.ntaken;
+  int mark = c->w.ntaken;
   const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
   cu_line(&c->w, "for (int64_t %s = %s; %s < %s; %s += %s) {", name, from, name, to, name, step);
-  cp_open(c);
+  cp_open_from(c, mark);
   cp_define(c, st->var, name, c->by == BY_LANE ? V_LANE : MAX(v, w));
   int status = cp_block(c, st->body);
   cp_shut(c);
   cp_var(c, st->var)->varies = V_LANE;
-  c->w.ntaken = taken;
   return status;
 }
 
@@ -232,11 +229,9 @@ static int lane_run(struct cprint *c, int from, int to, bool vectors)
       if (i == to) return OK;
     }
   }
-  int taken = c->w.ntaken;
   prepare_run(c, from, to);
   int opened = cp_lanes_open(c, vectors), status = lane_list(c, from, to);
   cp_lanes_close(c, opened);
-  c->w.ntaken = taken;
   return status;
 }
 
@@ -345,7 +340,7 @@ static int warp_run(struct cprint *c, int from, int to)
 {
   struct str body = {0}, *out = c->w.out;
   ex kept[TILE_NESTING];
-  int taken = c->w.ntaken, nkept;
+  int nkept;
   c->w.out = &body, c->by = BY_WARP;
   cp_open(c);
   if (!ex_is_const(c->warp)) cp_define(c, c->warp, c->wx, V_WARP);
@@ -365,7 +360,6 @@ static int warp_run(struct cprint *c, int from, int to)
   str_raw(c->w.out, str_text(&body), body.n);
   cu_line(&c->w, "}");
   str_free(&body);
-  c->w.ntaken = taken;
   return status;
 }
 

@@ -25,7 +25,7 @@ struct cvar {
 struct cprint {
   struct printer w; // names and lines; out, e, p, k, depth
   enum by by;
-  int frame;
+  int frame, mark[4 * TILE_NESTING]; // the brace that is open; names in use when it was
   int nvars;
   struct cvar *var; // by number in the pool
   enum home *home;  // by buffer
@@ -52,7 +52,8 @@ ex cp_full(struct cprint *c, ex x);
 enum varies cp_varies(struct cprint *c, ex x);
 ex cp_known(struct cprint *c, ex x);                   // in variables that are known here, declaring those that are not
 void cp_prepare(struct cprint *c, const struct tile_atom *a); // declares those of its operands that are known already here
-void cp_open(struct cprint *c);                        // a brace: what is declared from here on
+void cp_open(struct cprint *c);                        // a brace: what is declared and named from here on
+void cp_open_from(struct cprint *c, int mark);         // with the names since mark, of the loop's counter
 void cp_close(struct cprint *c);                       // is forgotten here
 void cp_shut(struct cprint *c);                        // and its closing brace
 ex cp_guards(struct cprint *c);                        // all of them

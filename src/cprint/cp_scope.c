@@ -161,12 +161,20 @@ void cp_prepare(struct cprint *c, const struct tile_atom *a)
 
 // ---- scopes ----
 
-void cp_open(struct cprint *c) { c->frame++, c->w.depth++; }
+void cp_open_from(struct cprint *c, int mark)
+{
+  c->frame++, c->w.depth++;
+  CHECK(c->frame < (int)COUNT(c->mark));
+  c->mark[c->frame] = mark;
+}
+
+void cp_open(struct cprint *c) { cp_open_from(c, c->w.ntaken); }
 
 void cp_close(struct cprint *c)
 {
   for (int i = 0; i < c->nvars; i++)
     if (c->var[i].text && c->var[i].frame == c->frame) c->var[i].text = NULL;
+  c->w.ntaken = c->mark[c->frame];
   c->frame--, c->w.depth--;
 }
 

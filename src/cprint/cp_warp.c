@@ -54,7 +54,7 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   cu_line(&c->w, "{");
   cp_open(c);
   for (int v = 0; v < MAX(1, a->width); v++) {
@@ -65,7 +65,6 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
   }
   cp_shut(c);
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return OK;
 }
 
@@ -86,7 +85,7 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   cu_line(&c->w, "{");
   cp_open(c);
   const char *row = gathered(c, a, modes, 0, "all");
@@ -96,7 +95,6 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
   cp_lanes_close(c, lanes);
   cp_shut(c);
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return OK;
 }
 
@@ -125,7 +123,6 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
   ex modes[TILE_MODES] = {0};
   bool load = a->row->sem == SEM_LDMATRIX;
   int m = load ? 1 : 0, r = load ? 0 : 1, n = a->row->n; // operands: memory, registers
-  int taken = c->w.ntaken;
   cp_prepare(c, a);
   bool guarded = warp_open(c);
   int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
@@ -143,7 +140,6 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
   cp_shut(c);
   cp_modes_close(c, opened);
   if (guarded) cp_shut(c);
-  c->w.ntaken = taken;
   return OK;
 }
 
@@ -195,7 +191,7 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
   for (int m = 0; m < a->nmodes; m++)
     if (!x.stride[m]) only.extent[m] = 1;
-  int taken = c->w.ntaken, opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
   if (right) {
     cu_line(&c->w, "{");
     cp_open(c);
@@ -207,7 +203,6 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   } else
     widen_row(c, a, o, modes, piece_of(c, a, &x, modes));
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return x;
 }
 
@@ -217,7 +212,7 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
   ex modes[TILE_MODES] = {0};
   struct wide left = widen(c, a, 1, "left", false), right = widen(c, a, 2, "right", true);
   const struct tile_operand *o = &a->operand[0];
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes), k = a->row->k / 8;
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes), k = a->row->k / 8;
   enum tile_type t = type_of(c, a, 0);
   ex base = cp_index(c, o, a, modes);
   const char *l = piece_of(c, a, &left, modes), *r = piece_of(c, a, &right, modes), *s[4];
@@ -233,7 +228,6 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
     cu_line(&c->w, "mica_narrow_%s(4, &%s, %s, %s);", cp_type(t) + 5, rows, sum, order);
   }
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
 }
 
 static const char *places(struct cprint *c, const struct tile_atom *a, int o)
@@ -290,7 +284,6 @@ static void team_product(struct cprint *c, const struct tile_spec *s)
 
 int cp_product(struct cprint *c, const struct tile_spec *s)
 {
-  int taken = c->w.ntaken;
   bool warp = s->atom->row->threads == 32 && s->atom->row->m == 16 && s->atom->row->n == 8;
   cp_prepare(c, s->atom);
   bool guarded = warp && warp_open(c);
@@ -302,6 +295,5 @@ int cp_product(struct cprint *c, const struct tile_spec *s)
     team_product(c, s);
   cp_shut(c);
   if (guarded) cp_shut(c);
-  c->w.ntaken = taken;
   return OK;
 }

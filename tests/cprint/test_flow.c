@@ -73,6 +73,18 @@ static const struct {
      "        %b[0, 0][e, 0] <- Move<<<#grid, #me>>>(%x[@w, 31 - @l, e])\n      }\n"
      "      %c <- MatMul<<<#grid, #warp>>>(%a, %b)\n      if (@go % 2 == 1) {\n        %c <- MatMul<<<#grid, #warp>>>(%a, %b)\n      }\n    }\n"
      "    for (e = 0; e < 4; e += 1) unroll {\n      %y[@w, @l, e] <- Move<<<#grid, #me>>>(%c[e / 2, 0][0, e % 2])\n    }\n  }\n}\n"},
+    // A name that hides another one, of which a view is made, before and in a loop; two addresses that are swizzled.
+    {"hidden",
+     "order row\nkernel hidden {\n  %x:[256].fp16.GL\n  %y:[3, 256].fp16.GL\n  #grid:[1].block\n  #t:[32].thread\n"
+     "  %y <- Spec<<<#grid, #t>>>(%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %s:[64, 8].fp16.SH.swizzle(3, 3, 3)\n"
+     "    %a:[8].fp16.RF\n    %b:[8].fp16.RF\n    %a <- Move<<<#grid, #me>>>(%x.tile([8])[@i])\n"
+     "    %s.tile([1, 8])[@i, 0] <- Move<<<#grid, #me>>>(%a)\n    %s.tile([1, 8])[63 - @i, 0] <- Move<<<#grid, #me>>>(%a)\n"
+     "    Sync<barrier><<<#grid, #t>>>()\n    @s = 63 - @i\n    %v = %s.tile([1, 8])[@s, 0]\n"
+     "    %a <- Shfl<bfly, 1><<<#grid, #t>>>(%a)\n"
+     "    for (k = 0; k < 3; k += 1) {\n      @s = (@i + k) % 32\n      %b <- Move<<<#grid, #me>>>(%v)\n"
+     "      %b <- BinaryPointwise<+><<<#grid, #me>>>(%b, %a)\n"
+     "      for (e = 0; e < 1; e += 1) {\n        @i = @s\n        %y.tile([1, 8])[k, @i] <- Move<<<#grid, #me>>>(%b)\n        %a <- Move<<<#grid, #me>>>(%v)\n      }\n"
+     "      %a <- Shfl<up, 1><<<#grid, #t>>>(%a)\n    }\n  }\n}\n"},
     // Names.
     {"mma,int64_t=5",
      "order row\nkernel mma {\n  param int64_t\n  %restrict:[int64_t].fp32.GL\n  %memcpy:[int64_t].fp32.GL\n  #grid:[1].block\n  #t:[64].thread\n"
