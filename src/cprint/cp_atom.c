@@ -1,6 +1,6 @@
-// Specs that lanes do alone. An atom is loops around pieces, a piece is loops around elements. By lane they stand inside of
-// the loop over lanes; by warp, where registers alone take part, around it, so that the innermost loop runs over the lanes of
-// a row.
+// Specs that lanes do alone. An atom is loops around pieces, a piece is loops around elements. By lane they stand
+// inside of the loop over lanes; by warp, where registers alone take part, around it, so that the innermost loop runs
+// over the lanes of a row.
 #include "cprint/cp_print.h"
 
 enum { SMALL = 4 }; // elements that are written out, not looped over
@@ -92,7 +92,7 @@ static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex
 {
   const struct tile_operand *op = &q->a->operand[o];
   const char *name = c->w.buffers[op->buf],
-             *text = !q->at[o]       ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
+             *text = !q->at[o]      ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
                      : v == EX_C(0) ? arena_printf(c->w.mem, "%s[%s]", name, q->at[o])
                                     : arena_printf(c->w.mem, "%s[%s + %s]", name, q->at[o], cp_value(c, v, L_SUM));
   if (o < q->a->nout || q->inside[o] == EX_C(1)) return text;
@@ -117,9 +117,9 @@ static const char *result(struct cprint *c, const struct cp_piece *q, ex v)
 static void atomic(struct cprint *c, const struct cp_piece *q, ex v)
 {
   bool old = q->a->row->sem == SEM_ATOM;
-  const char *call = arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
-                                  cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)),
-                                  element(c, q, old + 1, v));
+  const char *call =
+      arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
+                   cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)), element(c, q, old + 1, v));
   if (old)
     cu_line(&c->w, "%s = %s;", element(c, q, 0, v), call);
   else

@@ -1,7 +1,7 @@
-// Variables of the language in C. Definitions are pure, so each is printed where it is first needed, again in every scope
-// that needs it: a coordinate of the lane inside a loop over lanes, one of the warp around it. `full` of a variable is its
-// value in terms of parameters, counters of loops, the number of the warp and of the lane in it; how it varies can be
-// read off it, because (32 * warp + lane) / 32 becomes the warp.
+// Variables of the language in C. Definitions are pure, so each is printed where it is first needed, again in every
+// scope that needs it: a coordinate of the lane inside a loop over lanes, one of the warp around it. `full` of a
+// variable is its value in terms of parameters, counters of loops, the number of the warp and of the lane in it; how it
+// varies can be read off it, because (32 * warp + lane) / 32 becomes the warp.
 #include "cprint/cp_print.h"
 
 struct cvar *cp_var(struct cprint *c, ex var)

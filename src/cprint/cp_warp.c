@@ -1,6 +1,6 @@
 // What the lanes of a warp do together: values of other lanes go through rows that are local to the statement; matrices
-// and products are functions of the prelude on the rows of registers. Where a condition leaves lanes out, all lanes of a group
-// are in or all are out, which the first of them decides.
+// and products are functions of the prelude on the rows of registers. Where a condition leaves lanes out, all lanes of
+// a group are in or all are out, which the first of them decides.
 #include "cprint/cp_print.h"
 
 #include <string.h>
@@ -68,14 +68,17 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
   return OK;
 }
 
-// A step at a time with the lane at a distance, as the instructions do: every lane of the group ends with the same bits.
+// A step at a time with the lane at a distance, as the instructions do: every lane of the group ends with the same
+// bits.
 static void steps(struct cprint *c, const struct tile_atom *a, const char *row)
 {
   const char *other = cu_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
   cu_line(&c->w, "%s %s[32];", t, other);
   for (int i = 0; i < a->nsteps; i++) {
-    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx), *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
-    const char *head = arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
+    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx),
+               *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
+    const char *head =
+        arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
     cu_line(&c->w, "%s %s[%s] = %s[%s ^ %d];", head, other, c->lx, row, c->lx, a->step[i]);
     cu_line(&c->w, "%s %s = %s;", head, mine, cp_binary(c, a->op, type_of(c, a, 0), mine, its));
   }
@@ -145,8 +148,8 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
 
 // ---- products ----
 
-// Elements of a fragment as rows of floats, [pieces][count][32], a piece for every round of the loops that move it: so a
-// fragment that serves several products is widened once.
+// Elements of a fragment as rows of floats, [pieces][count][32], a piece for every round of the loops that move it: so
+// a fragment that serves several products is widened once.
 struct wide {
   const char *name;
   int64_t stride[TILE_MODES]; // pieces
@@ -188,7 +191,8 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   ex modes[TILE_MODES] = {0};
   int n = wanted(a->row, o)->count;
   x.name = cu_name(&c->w, own, own);
-  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
+  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n,
+          right ? 8 : 32);
   for (int m = 0; m < a->nmodes; m++)
     if (!x.stride[m]) only.extent[m] = 1;
   int opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
@@ -234,7 +238,8 @@ static const char *places(struct cprint *c, const struct tile_atom *a, int o)
 {
   const struct instr_operand *w = wanted(a->row, o);
   struct str s = {0};
-  for (int i = 0; i < w->count * a->row->threads; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
+  for (int i = 0; i < w->count * a->row->threads; i++)
+    str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
   const char *text = arena_printf(c->w.mem, "(const int[]){%s}", str_text(&s));
   str_free(&s);
   return text;

@@ -1,6 +1,5 @@
-// The kernels of kernels/ and the examples of the notes, as C: every bit is the interpreter's, at sizes that no tile divides
-// and at some that fit.
-// test: timeout 300
+// The kernels of kernels/ and the examples of the notes, as C: every bit is the interpreter's, at sizes that no tile
+// divides and at some that fit. test: timeout 300
 #include "held.h"
 
 static void same(const char *const *words, size_t n)
@@ -79,7 +78,8 @@ static void product_of_the_notes(void **state)
   char *grid = strstr(text, "#4:[ 8, 8]");
   assert_non_null(grid);
   memcpy(grid, "#4:[ 2, 2]", 10);
-  for (char *p; (p = strstr(text, ":[8, 1].[ 128,")) || (p = strstr(text, ":[1, 8].[ 256")) || (p = strstr(text, ":[8, 8].[ 128"));)
+  for (char *p; (p = strstr(text, ":[8, 1].[ 128,")) || (p = strstr(text, ":[1, 8].[ 256")) ||
+                (p = strstr(text, ":[8, 8].[ 128"));)
     memset(p, ' ', strcspn(p, "=")); // types with numbers of blocks in them
   held_text(&h, "gemm,%3=1", text);
   held_same(&h);
@@ -104,9 +104,12 @@ static void asynchronous_kernels(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_of_numbers), cmocka_unit_test(products),
-      cmocka_unit_test(attention),       cmocka_unit_test(good_kernels),
-      cmocka_unit_test(product_of_the_notes), cmocka_unit_test(asynchronous_kernels),
+      cmocka_unit_test(rows_of_numbers),
+      cmocka_unit_test(products),
+      cmocka_unit_test(attention),
+      cmocka_unit_test(good_kernels),
+      cmocka_unit_test(product_of_the_notes),
+      cmocka_unit_test(asynchronous_kernels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
-// Every row of the instruction table that C can be printed of: kernels of such rows, which the matcher chooses by name, on
-// random numbers, bit by bit as the interpreter computes. A row is a few statements of 64 threads in each of 2 blocks, with
-// buffers of its own; many share a kernel, since a compiler starts slowly.
-// test: timeout 300
+// Every row of the instruction table that C can be printed of: kernels of such rows, which the matcher chooses by name,
+// on random numbers, bit by bit as the interpreter computes. A row is a few statements of 64 threads in each of 2
+// blocks, with buffers of its own; many share a kernel, since a compiler starts slowly. test: timeout 300
 #include "held.h"
 
 enum { TOGETHER = 16, INPUTS = 13, THREADS = 128 }; // a spec names at most 16 on a side, and a row reads 3
@@ -39,8 +38,8 @@ static int elements(const struct instr_operand *o)
 static void load(struct text *t, const char *name, int id, int n, const char *type)
 {
   input(t, name, id, n, type);
-  str_add(&t->body, "    %%r%s%d:[%d].%s.RF\n    %%r%s%d <- Move" ME "(%%%s%d.tile([%d])[@g])\n", name, id, n, type, name, id,
-          name, id, n);
+  str_add(&t->body, "    %%r%s%d:[%d].%s.RF\n    %%r%s%d <- Move" ME "(%%%s%d.tile([%d])[@g])\n", name, id, n, type,
+          name, id, name, id, n);
 }
 
 static void store(struct text *t, int id, int n, const char *type)
@@ -136,7 +135,8 @@ static void atomics(struct text *t, const struct instr *r, int id)
     if (red)
       str_add(&t->body, "    %s <- Move<%s>" ME "(%%ra%d)\n", memory, r->name, id);
     else
-      str_add(&t->body, "    %%o%d_%d:[%d].%s.RF\n    %%o%d_%d <- Move<%s>" ME "(%s, %%ra%d)\n", id, i, n, type, id, i, r->name, memory, id);
+      str_add(&t->body, "    %%o%d_%d:[%d].%s.RF\n    %%o%d_%d <- Move<%s>" ME "(%s, %%ra%d)\n", id, i, n, type, id, i,
+              r->name, memory, id);
   (void)word;
   if (!red) str_add(&t->body, "    %%y%d.tile([%d])[@g] <- Move" ME "(%%o%d_1)\n", id, n, id);
   if (red && shared) str_add(&t->body, "    %%y%d.tile([%d])[@g] <- Move" ME "(%s)\n", id, n, memory);
@@ -153,16 +153,30 @@ static void matrices(struct text *t, const struct instr *r, int id)
   str_add(&t->body, "    %%m%d:[%d, 1].%s.fp16.RF\n", id, n, shape);
   if (ld) {
     load(t, "a", id, 8, "fp16");
-    str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0].reshape(0, [8]) <- Move" ME "(%%ra%d)\n    Sync<barrier><<<#grid, #warp>>>()\n", id, id);
-    str_add(&t->body, "    %%m%d <- Move<%s><<<#grid, #warp>>>(%%s%d[@w].tile([1, 8])[@l %% %d, 0])\n", id, r->name, id, 8 * n);
+    str_add(&t->body,
+            "    %%s%d[@w].tile([1, 8])[@l, 0].reshape(0, [8]) <- Move" ME
+            "(%%ra%d)\n    Sync<barrier><<<#grid, #warp>>>()\n",
+            id, id);
+    str_add(&t->body, "    %%m%d <- Move<%s><<<#grid, #warp>>>(%%s%d[@w].tile([1, 8])[@l %% %d, 0])\n", id, r->name, id,
+            8 * n);
     output(t, id, 2 * n, "fp16");
-    str_add(&t->body, "    for (j = 0; j < %d; j += 1) unroll {\n      %%y%d.tile([2])[@g * %d + j] <- Move" ME "(%%m%d[j, 0].reshape(0, [2]))\n    }\n", n, id, n, id);
+    str_add(&t->body,
+            "    for (j = 0; j < %d; j += 1) unroll {\n      %%y%d.tile([2])[@g * %d + j] <- Move" ME
+            "(%%m%d[j, 0].reshape(0, [2]))\n    }\n",
+            n, id, n, id);
     return;
   }
   input(t, "a", id, 2 * n, "fp16");
-  str_add(&t->body, "    for (j = 0; j < %d; j += 1) unroll {\n      %%m%d[j, 0].reshape(0, [2]) <- Move" ME "(%%a%d.tile([2])[@g * %d + j])\n    }\n", n, id, id, n);
-  str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0] <- Init<0>" ME "()\n    Sync<barrier><<<#grid, #warp>>>()\n", id);
-  str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l %% %d, 0] <- Move<%s><<<#grid, #warp>>>(%%m%d)\n    Sync<barrier><<<#grid, #warp>>>()\n", id, 8 * n, r->name, id);
+  str_add(&t->body,
+          "    for (j = 0; j < %d; j += 1) unroll {\n      %%m%d[j, 0].reshape(0, [2]) <- Move" ME
+          "(%%a%d.tile([2])[@g * %d + j])\n    }\n",
+          n, id, id, n);
+  str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0] <- Init<0>" ME "()\n    Sync<barrier><<<#grid, #warp>>>()\n",
+          id);
+  str_add(&t->body,
+          "    %%s%d[@w].tile([1, 8])[@l %% %d, 0] <- Move<%s><<<#grid, #warp>>>(%%m%d)\n    Sync<barrier><<<#grid, "
+          "#warp>>>()\n",
+          id, 8 * n, r->name, id);
   output(t, id, 8, "fp16");
   str_add(&t->body, "    %%y%d.tile([8])[@g] <- Move" ME "(%%s%d[@w].tile([1, 8])[@l, 0].reshape(0, [8]))\n", id, id);
 }
@@ -193,8 +207,10 @@ static void fragment(struct text *t, const char *name, int id, const struct inst
       memcpy(index[0], index[1], 96);
     }
     const char *form = in ? "    %%r%s%d%s <- Move" ME "(%%%s%d[@g * %d + %d])\n" : NULL;
-    if (in) str_add(&t->body, form, name, id, index[0], name, id, count(o), all++);
-    else str_add(&t->body, "    %%y%d[@g * %d + %d] <- Move" ME "(%%r%s%d%s)\n", id, count(o), all++, name, id, index[0]);
+    if (in)
+      str_add(&t->body, form, name, id, index[0], name, id, count(o), all++);
+    else
+      str_add(&t->body, "    %%y%d[@g * %d + %d] <- Move" ME "(%%r%s%d%s)\n", id, count(o), all++, name, id, index[0]);
   }
 }
 
@@ -219,7 +235,8 @@ static void lanes(struct text *t, const struct instr *r, int id)
   const char *type = shuffle ? (r->in[0].bytes == 4 ? "fp32" : "fp16") : type_of(&r->in[0]);
   static const char *const groups[] = {"#warp", "#eight"};
   load(t, "a", id, 1, type);
-  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n    %%ry%d <- Init<1>" ME "()\n", id, type, id, type, id);
+  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n    %%ry%d <- Init<1>" ME "()\n", id, type, id, type,
+          id);
   int times = r->threads == 32 ? 1 : 2;
   for (int i = 0; i < times; i++) {
     if (shuffle)
@@ -236,8 +253,14 @@ static void lanes(struct text *t, const struct instr *r, int id)
 static bool row(struct text *t, const struct instr *r, int id, bool global)
 {
   switch (r->sem) { // -Wswitch-enum asks for all of them: what is below is refused
-  case SEM_MOVE: if (r->in[0].peer || r->out[0].peer || global) return false; moves(t, r, id); return true;
-  case SEM_CP_ASYNC: if (global) return false; moves(t, r, id); return true;
+  case SEM_MOVE:
+    if (r->in[0].peer || r->out[0].peer || global) return false;
+    moves(t, r, id);
+    return true;
+  case SEM_CP_ASYNC:
+    if (global) return false;
+    moves(t, r, id);
+    return true;
   case SEM_FMA:
   case SEM_UNARY:
   case SEM_BINARY:
@@ -247,8 +270,10 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
     return true;
   case SEM_INIT:
     if (global) return false;
-    if (r->out[0].any_type) constants(t, r, id);
-    else pointwise(t, r, id, global);
+    if (r->out[0].any_type)
+      constants(t, r, id);
+    else
+      pointwise(t, r, id, global);
     return true;
   case SEM_RED:
   case SEM_ATOM:
@@ -256,15 +281,46 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
     atomics(t, r, id);
     return true;
   case SEM_LDMATRIX:
-  case SEM_STMATRIX: if (global) return false; matrices(t, r, id); return true;
-  case SEM_MMA: if (global) return false; product(t, r, id); return true;
+  case SEM_STMATRIX:
+    if (global) return false;
+    matrices(t, r, id);
+    return true;
+  case SEM_MMA:
+    if (global) return false;
+    product(t, r, id);
+    return true;
   case SEM_SHFL:
-  case SEM_REDUCE_WARP: if (global) return false; lanes(t, r, id); return true;
-  case SEM_WGMMA: case SEM_TMA_LOAD: case SEM_TMA_MULTICAST: case SEM_TMA_STORE: case SEM_TMA_RED: case SEM_MBAR_INIT: case SEM_MBAR_ARRIVE:
-  case SEM_MBAR_EXPECT: case SEM_MBAR_WAIT: case SEM_CP_MBAR_ARRIVE: case SEM_BARRIER: case SEM_SYNCWARP:
-  case SEM_CLUSTER_ARRIVE: case SEM_CLUSTER_WAIT: case SEM_CP_COMMIT: case SEM_CP_WAIT: case SEM_BULK_COMMIT:
-  case SEM_BULK_WAIT: case SEM_WGMMA_FENCE: case SEM_WGMMA_COMMIT: case SEM_WGMMA_WAIT: case SEM_FENCE_ASYNC:
-  case SEM_FENCE_BLOCK: case SEM_FENCE_GPU: case SEM_FENCE_MBAR_INIT: case SEM_SETMAXNREG: case SEM_GRID_WAIT:
+  case SEM_REDUCE_WARP:
+    if (global) return false;
+    lanes(t, r, id);
+    return true;
+  case SEM_WGMMA:
+  case SEM_TMA_LOAD:
+  case SEM_TMA_MULTICAST:
+  case SEM_TMA_STORE:
+  case SEM_TMA_RED:
+  case SEM_MBAR_INIT:
+  case SEM_MBAR_ARRIVE:
+  case SEM_MBAR_EXPECT:
+  case SEM_MBAR_WAIT:
+  case SEM_CP_MBAR_ARRIVE:
+  case SEM_BARRIER:
+  case SEM_SYNCWARP:
+  case SEM_CLUSTER_ARRIVE:
+  case SEM_CLUSTER_WAIT:
+  case SEM_CP_COMMIT:
+  case SEM_CP_WAIT:
+  case SEM_BULK_COMMIT:
+  case SEM_BULK_WAIT:
+  case SEM_WGMMA_FENCE:
+  case SEM_WGMMA_COMMIT:
+  case SEM_WGMMA_WAIT:
+  case SEM_FENCE_ASYNC:
+  case SEM_FENCE_BLOCK:
+  case SEM_FENCE_GPU:
+  case SEM_FENCE_MBAR_INIT:
+  case SEM_SETMAXNREG:
+  case SEM_GRID_WAIT:
   case SEM_GRID_TRIGGER: return false;
   }
   return false;
@@ -272,14 +328,16 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
 
 static const char *whole(struct arena *mem, const struct text *t)
 {
-  return arena_printf(mem,
-                      "order row\nkernel rows {\n  target sm_%d\n%s  #grid:[2].block\n  #t:[64].thread\n"
-                      "  %s <- Spec<<<#grid, #t>>>(%s) {\n    @blk = #grid.indices()\n    @i = #t.indices()\n    @g = @blk * 64 + @i\n"
-                      "    #me = #t.scalar()\n    #warps:[2].[32].thread = #t.tile([32])\n    @w, @l = #warps.indices()\n"
-                      "    #warp:[32].thread = #warps[@w]\n    #eights:[8].[8].thread = #t.tile([8])\n    @q, _ = #eights.indices()\n"
-                      "    #eight:[8].thread = #eights[@q]\n    #halves:[2].[4 : 4].[4,2 : 1,16].thread = #t.tile([32]).tile(4,2 : 1,16)\n"
-                      "    @h, @p, (_, _) = #halves.indices()\n    #pair = #halves[@h][@p]\n%s  }\n}\n",
-                      t->arch, str_text(&t->global), str_text(&t->writes), str_text(&t->reads), str_text(&t->body));
+  return arena_printf(
+      mem,
+      "order row\nkernel rows {\n  target sm_%d\n%s  #grid:[2].block\n  #t:[64].thread\n"
+      "  %s <- Spec<<<#grid, #t>>>(%s) {\n    @blk = #grid.indices()\n    @i = #t.indices()\n    @g = @blk * 64 + @i\n"
+      "    #me = #t.scalar()\n    #warps:[2].[32].thread = #t.tile([32])\n    @w, @l = #warps.indices()\n"
+      "    #warp:[32].thread = #warps[@w]\n    #eights:[8].[8].thread = #t.tile([8])\n    @q, _ = #eights.indices()\n"
+      "    #eight:[8].thread = #eights[@q]\n    #halves:[2].[4 : 4].[4,2 : 1,16].thread = #t.tile([32]).tile(4,2 : "
+      "1,16)\n"
+      "    @h, @p, (_, _) = #halves.indices()\n    #pair = #halves[@h][@p]\n%s  }\n}\n",
+      t->arch, str_text(&t->global), str_text(&t->writes), str_text(&t->reads), str_text(&t->body));
 }
 
 static int chosen; // rows that the matcher took
