@@ -207,9 +207,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int64_t tiles = p.nbatch * p.padded / 16;
   for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
-      for (int stages = p.iterations > 1 ? 4 : 2; stages >= 2 && n < most; stages--) {
-        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_STAGES] = stages}};
-        if (stages - 1 > p.iterations && stages > 2) continue;
+      for (int way = 0; way < 6 && n < most; way++) {
+        int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;
+        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
+        if ((stages > 2 && stages - 1 > p.iterations) || (by && wn == 1) || (p.iterations == 1 && way > 1)) continue;
         p.why = asked++ ? other : why; // the reason of the first that was asked
         if (mma_fit(&p, &k)) out[n++] = k;
       }
@@ -226,7 +227,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "stages"},
+    .knob = {"wm", "wn", "by", "stages"},
     .arch = 80,
     .choices = choices,
     .cost = cost,

@@ -10,7 +10,8 @@
 //   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
 //   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose
 //                columns are what is reduced, from shared memory and back
-//   whole        columns that every warp along WN has all of, since something sums over them
+//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so
+//                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
 //
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
@@ -18,6 +19,7 @@
 //   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
+//   mma_combine.c  parts that warps have            mma_cost.c     the model
 //   mma_side.c   right operands that are computed
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -26,7 +28,8 @@
 #include "lower/emit.h"
 
 enum { MMA_LISTS = 24, MMA_TILES = 16, MMA_STREAM = 64 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_STAGES };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
+enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
   int n;
@@ -36,9 +39,11 @@ struct mma_cols {
   struct mma_list list;
   uint32_t has;
   int64_t size;
-  bool whole;
-  bool product; // some product makes these columns
-  int nt;       // of knobs: tiles of 8 columns that a warp has
+  bool product, summed; // some product makes these columns; sums over them
+  // of knobs
+  bool split;
+  int nt;               // tiles of 8 columns that a warp has
+  bool split_after;     // split after the loop, where parts of sums are combined
 };
 struct mma_tile {
   int tensor, iter;
@@ -83,7 +88,7 @@ struct mma_plan {
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
   enum dtype type;         // of operands
-  bool wg;                 // products by wgmma (wgmma.h)
+  bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];
@@ -102,6 +107,8 @@ bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
 bool mma_side_add(struct mma_plan *p, int root, int *source); // the iterator that has all of the operand's elements
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
+bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
+int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 double mma_cost(const struct mma_plan *p);
 // ---- mma_live.c ----
@@ -129,7 +136,7 @@ uint32_t mma_list_has(const struct mma_list *l);
 
 // ---- the kernel while it is written ----
 struct mma_kernel {
-  const struct mma_plan *p;
+  const struct mma_plan *p; // after the loop another, where more columns are split then
   struct arena *mem;
   struct text *t;
   const char **global;    // by tensor of the kernel graph
@@ -166,6 +173,9 @@ const char *mma_text(struct mma_kernel *k, struct str *s);              // in th
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then split, in new
+// registers of their own.
+const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);

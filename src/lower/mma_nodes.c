@@ -63,7 +63,6 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
   *s = (struct mma_shape){in.rows, gone ? -1 : in.cols};
   if (gone && !in.rows) return mma_refuse(p, "%s sums what has no rows", op_rows[n->op].name);
-  if (gone) p->cols[in.cols].whole = true;
   return true;
 }
 

@@ -24,6 +24,7 @@ static void turn(struct mma_product *x)
 static bool collect(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
+  if (p->n->joins) return mma_refuse(p, "an accumulator that joins the parts of the iterations");
   p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
   for (int i = 0; i < b->nnodes; i++) {
     p->product_of[i] = -1;
@@ -100,7 +101,7 @@ static bool product_columns(struct mma_plan *p)
     struct mma_product *x = &p->product[i];
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
-    p->cols[x->sum_cols].whole = true, p->cols[x->out_cols].product = true;
+    p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
     if (p->cols[x->sum_cols].size % 16) return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
     if (p->cols[x->out_cols].size % 8) return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }
@@ -198,7 +199,7 @@ static void place_nodes(struct mma_plan *p)
     bool inside = op_rows[n->op].rule == RULE_ACCUM;
     if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
     enum phase phase = n->nout ? b->tensors[n->out].phase : AFTER;
-    if (n->op == OP_SAVE) p->section[i] = MMA_POST;
+    if (n->op == OP_SAVE || (phase == AFTER && !inside)) p->section[i] = MMA_POST;
     else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN) p->section[i] = MMA_LOOP;
     else if (phase == FIXED && within[n->out]) p->section[i] = MMA_PRE;
     else p->section[i] = MMA_POST;

@@ -100,7 +100,7 @@ bool mma_side_fit(struct mma_plan *p)
     q->wm = p->wm * p->wn, q->wn = 1, q->threads = p->threads, q->stages = p->stages;
     while (tiles % q->wm) q->wm--;
     q->mt = (int)(tiles / q->wm);
-    for (int c = 0; c < q->ncols; c++) q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
+    for (int c = 0; c < q->ncols; c++) q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
   }
   return true;

@@ -16,6 +16,7 @@ struct making {
     int64_t stride[RAW_LIST];
   } *from;
   int8_t compact[RAW_LETTERS];      // the letter's number in the norm, -1: none yet
+  int joined[MAX_LOOPS];            // the letter that a loop axis is in what joins its parts, -1: nothing does
   char *why;
 };
 
@@ -116,12 +117,22 @@ static int reduce(struct making *m, const struct node *n)
   return OK;
 }
 
+// Dimension d of what joins the parts of the iterations: the loop axes that it names, then the part's.
+static void join_parts(struct making *m, const struct node *n, int d)
+{
+  struct raw_list part = m->dim[n->in[0]][d], *out = &m->dim[n->out][d];
+  *out = (struct raw_list){0};
+  for (int i = 0; i < block_of(m)->nloop; i++) {
+    if (n->a.fmap[i] != d) continue;
+    if (m->joined[i] < 0) m->joined[i] = raw_fresh(&m->raw, block_of(m)->loop[i]);
+    raw_push(&m->raw, out, m->joined[i]);
+  }
+  for (int k = 0; k < part.n; k++) raw_push(&m->raw, out, part.id[k]);
+}
+
 static int accumulate(struct making *m, const struct node *n)
 {
   unsigned flags = op_rows[n->op].flags;
-  if (n->op == OP_ACCUM)
-    for (int i = 0; i < block_of(m)->nloop; i++)
-      if (n->a.fmap[i] != REPLICA) return cannot(m, n, "joins the parts of the iterations");
   if (flags & RESCALES)
     for (int d = 0; d < m->ndims[n->in[1]]; d++) {
       struct raw_list x = raw_resolve(&m->raw, from_last(m, n->in[0], d)), f = raw_resolve(&m->raw, from_last(m, n->in[1], d));
@@ -129,6 +140,7 @@ static int accumulate(struct making *m, const struct node *n)
     }
   if (flags & REDUCES) return reduce(m, n);
   for (int i = 0; i < n->nout; i++) same_dims(m, n->out + i, n->in[0]);
+  for (int d = 0; n->op == OP_ACCUM && d < m->ndims[n->out]; d++) join_parts(m, n, d);
   return OK;
 }
 
@@ -205,12 +217,20 @@ static int settle_tensor(struct making *m, int t)
 struct settling {
   struct making *m;
   struct access *a;
+  int64_t *step;
 };
 
 static void settle_stride(void *arg, int id, int64_t stride)
 {
   struct settling *s = arg;
   s->a->stride[letter_of(s->m, id)] = stride;
+}
+
+static void settle_step(void *arg, int id, int64_t step)
+{
+  struct settling *s = arg;
+  s->m->n->joins = true;
+  s->step[letter_of(s->m, id)] = step;
 }
 
 // Where a saver's tile goes: what it leaves is row-major in a buffer of its own.
@@ -240,7 +260,9 @@ static int settle(struct making *m)
     if (settle_tensor(m, t) != OK) return NO;
   for (int i = 0; i < n->niter; i++)
     for (int k = 0; k < m->from[i].n; k++)
-      raw_strides(&m->raw, m->from[i].id[k], m->from[i].stride[k], &(struct settling){m, &n->iter[i]}, settle_stride);
+      raw_strides(&m->raw, m->from[i].id[k], m->from[i].stride[k], &(struct settling){m, &n->iter[i], NULL}, settle_stride);
+  for (int i = 0; i < b->nloop; i++)
+    if (m->joined[i] >= 0) raw_strides(&m->raw, m->joined[i], 1, &(struct settling){m, NULL, n->step[i]}, settle_step);
   for (int i = 0, saves = 0; i < b->nnodes; i++)
     if (b->nodes[i].op == OP_SAVE) saver(m, &b->nodes[i], n->kernels->nodes[n->node].out + saves++);
   return m->raw.full ? NO : OK;
@@ -269,6 +291,7 @@ int norm_make(struct arena *mem, const struct graph *kernels, int node, struct n
   m->dim = arena_alloc(mem, sizeof *m->dim * (size_t)nt), m->ndims = NEWS(mem, int, nt), m->from = NEWS(mem, struct raw_stride, b->nnodes);
   snprintf(why, 160, "more than %d letters", MAX_LETTERS);
   for (int t = 0; t < nt; t++) out->iter_of[t] = -1;
+  for (int i = 0; i < MAX_LOOPS; i++) m->joined[i] = -1;
   for (int i = 0; i < b->nnodes; i++)
     if (one_node(m, &b->nodes[i], &iterators) != OK || m->raw.full) return NO;
   count_uses(out);

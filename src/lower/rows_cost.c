@@ -6,27 +6,36 @@
 #include <math.h>
 #include <string.h>
 
-static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 1e-8, // s
+static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 5e-9, CROWD = 2e-11, // s
+    HEAVY = 6e-4,  // of the time for memory, for each register above EASY_REGS: fewer warps hide less
     CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
     PORT = 9e10,   // bytes a second into a multiprocessor
+    PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48, WIDEST = 8 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
   return MIN(p->r->extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a));
 }
 
-// Bytes that a block moves for an access, in sectors.
+// How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
+static double waste(const struct row_plan *p, const struct row_access *x, axis_set axes)
+{
+  double run = dtype_bytes(x->type);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (axes >> a & 1 && x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  return fmax(1, SECTOR / run) * (1 + PIECES * fmax(0, log2(LINE / fmax(run, SECTOR))));
+}
+
 static double block_bytes(const struct row_plan *p, const struct row_access *x, axis_set axes)
 {
-  double n = dtype_bytes(x->type), run = n;
-  for (int a = 0; a < p->r->naxes; a++) {
-    if (!(axes >> a & 1)) continue;
-    n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
-    if (x->stride[a] == 1) run *= (double)covered(p, a);
-  }
-  return n * MAX(1, SECTOR / run);
+  double n = dtype_bytes(x->type);
+  for (int a = 0; a < p->r->naxes; a++)
+    if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  bool pieces = p->role.across >= 0 && axes >> p->role.across & 1 && x->stride[p->role.across] == 1 && row_width(p, x) < p->vec &&
+                row_width(p, x) * dtype_bytes(x->type) < (int)SECTOR;
+  return n * waste(p, x, axes) * (pieces ? 2 : 1); // each access of a vector takes a part of the same sectors
 }
 
 // Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
@@ -63,7 +72,7 @@ static struct traffic traffic(const struct row_plan *p)
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
     if (!v->live || v->kind != ROW_LOAD) continue;
-    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type);
+    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
     for (int a = 0; a < r->naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->extent[a];
     t.dram += all, t.l2 += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
@@ -76,6 +85,17 @@ static struct traffic traffic(const struct row_plan *p)
     t.dram += b, t.l2 += b, t.lines += touched(p, &s->at, s->axes);
   }
   return t;
+}
+
+// Does only a fold read value i? Then it is computed as it is folded, and never there as a whole.
+static bool passes_through(const struct rows *r, int i)
+{
+  int users = 0, folds = 0;
+  for (int u = 0; u < r->nvalues; u++)
+    for (int k = 0; k < r->v[u].nin; k++)
+      if (r->v[u].live && r->v[u].in[k] == i) users++, folds += row_folds(&r->v[u]);
+  for (int k = 0; k < r->nsaves; k++) users += r->save[k].value == i;
+  return r->v[i].kind == ROW_MAP && users == 1 && folds == 1;
 }
 
 // Registers that are alive at once, at most: values in the order of stages, loads from the beginning.
@@ -100,7 +120,7 @@ static double live_regs(struct arena *mem, const struct row_plan *p)
     double live = 0;
     for (int i = 0; i < r->nvalues; i++) {
       const struct row_value *v = &r->v[i];
-      if (!v->live || now > last[i]) continue;
+      if (!v->live || now >= last[i] || passes_through(r, i)) continue; // a result takes the place of what it is made of
       double regs = row_regs(p, v->axes);
       if (v->kind == ROW_LOAD) live += now < first[i] ? regs * dtype_bytes(v->at.type) / 4 : regs;
       else if (made[i] <= now) live += regs;
@@ -125,7 +145,7 @@ static void work(const struct row_plan *p, double *latency, double *instructions
     double cost = v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1;
     *instructions += n * rounds * cost * (v->axes & p->rounds ? p->passes : 1);
     if (!v->folded) continue;
-    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes) + (warps > 1 ? BARRIER + warps * 1e-9 : 0);
+    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes) + (warps > 1 ? BARRIER + warps * 1e-9 + p->threads / ROW_LANES * 3e-9 : 0);
     *instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
   }
 }
@@ -147,9 +167,9 @@ double rows_cost(const struct lower_job *j, const struct row_plan *p)
   double memory = fmax(fmax(t.dram / g->bandwidth, t.l2 / g->l2_bandwidth), fmax(t.lines / busy / CLOCK, t.l2 / busy / PORT));
   memory = fmax(memory, t.l2 * LATENCY / flight);
   double issue = (double)p->blocks * p->threads * instructions / ROW_LANES / SCHEDULERS / CLOCK / busy;
-  double waves = ceil((double)p->blocks / room);
+  double waves = fmax(1, (double)p->blocks / room);
   return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) +
-         START * (double)p->blocks / busy + 1e-9 * fmax(0, regs - EASY_REGS);
+         START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * memory;
 }
 
 // ---- choices ----
@@ -161,25 +181,46 @@ static int upper_power(int64_t n, int most)
   return x;
 }
 
+// Settings that differ only in what matters little, the vector or the rows of a block, are one kind; the best of a kind stands
+// for it, so that those who measure a few measure different ones.
+struct kind {
+  int across, down, regs;
+};
 struct trying {
   const struct lower_job *j;
   const struct rows *r;
   int n, most;
   struct knobs *out;
+  struct kind kind[CHOICES];
   double cost[CHOICES];
 };
+
+static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
+{
+  struct kind x = {k->v[KNOB_ACROSS], k->v[KNOB_DOWN], 0};
+  for (int i = 0; i < p->r->nvalues; i++)
+    if (p->r->v[i].live) x.regs = MAX(x.regs, row_regs(p, p->r->v[i].axes));
+  return x;
+}
+
+static void insert(struct trying *t, const struct knobs *k, struct kind kind, double cost)
+{
+  int i = 0;
+  while (i < t->n && memcmp(&t->kind[i], &kind, sizeof kind)) i++;
+  if (i < t->n && t->cost[i] <= cost) return;
+  if (i == t->n && t->n == t->most && t->cost[--i] <= cost) return;
+  if (i == t->n) t->n++;
+  for (; i > 0 && t->cost[i - 1] > cost; i--) t->out[i] = t->out[i - 1], t->cost[i] = t->cost[i - 1], t->kind[i] = t->kind[i - 1];
+  t->out[i] = *k, t->cost[i] = cost, t->kind[i] = kind;
+}
 
 static void attempt(struct trying *t, const struct knobs *k)
 {
   struct row_plan p;
   struct arena_mark m = arena_mark(t->j->mem);
   double cost = rows_plan(t->j->mem, t->r, k, &p) ? rows_cost(t->j, &p) : INFINITY;
-  int i = t->n < t->most ? t->n : t->most - 1;
+  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost);
   arena_reset(t->j->mem, m);
-  if (!isfinite(cost) || (t->n == t->most && t->cost[i] <= cost)) return;
-  if (t->n < t->most) t->n++;
-  for (; i > 0 && t->cost[i - 1] > cost; i--) t->out[i] = t->out[i - 1], t->cost[i] = t->cost[i - 1];
-  t->out[i] = *k, t->cost[i] = cost;
 }
 
 // What registers hold of an axis: `few` at a time. Is that the same as fewer, or as all, which 0 says?
@@ -202,6 +243,17 @@ static void with_registers(struct trying *t, struct knobs k, const struct row_ro
     }
 }
 
+// The widest access of any.
+static int widest(const struct rows *r, const struct row_roles *role)
+{
+  struct row_plan p = {.r = r, .role = *role, .vec = WIDEST};
+  int w = 1;
+  for (int i = 0; i < r->nvalues; i++)
+    if (r->v[i].live && r->v[i].kind == ROW_LOAD) w = MAX(w, row_width(&p, &r->v[i].at));
+  for (int i = 0; i < r->nsaves; i++) w = MAX(w, row_width(&p, &r->save[i].at));
+  return w;
+}
+
 static bool streams(const struct lower_job *j, const struct rows *r)
 {
   double bytes = 0;
@@ -219,7 +271,7 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
   int64_t join = role.join < 0 ? 1 : r->extent[role.join];
   struct knobs k = {{0}};
   k.v[KNOB_STREAM] = streams(j, r);
-  for (int v = 8; v >= 1; v /= 2)
+  for (int v = widest(r, &role); v >= 1; v /= 2)
     for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
       for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
         for (int b = 1; b <= upper_power(join, 64); b *= 2) {

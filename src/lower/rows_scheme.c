@@ -40,6 +40,7 @@ const struct scheme scheme_rows = {
     .doc = "sums, maxima and elementwise operators, tiles in registers",
     .knob = {"vec", "across", "down", "join", "regs", "deep", "stream"},
     .arch = 80,
+    .joins = true,
     .choices = choices,
     .cost = cost,
     .emit = emit,

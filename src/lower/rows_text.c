@@ -109,8 +109,23 @@ static void quotient(struct row_text *x, int i, const struct row_value *v)
   text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%q%d)", i, a, i);
 }
 
+// The hardware's power of 2, without the detour that keeps denormal results.
+static void exponential(struct row_text *x, int i, const struct row_value *v)
+{
+  const char *in = row_name(x, v->in[0]);
+  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
+  text_line(&x->t, "%%e%d:[].fp32.RF", i);
+  text_line(&x->t, "%%e%d <- Init<1.4426950408889634><<<#grid, #me>>>()", i);
+  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%e%d)", i, in, i);
+  text_line(&x->t, "%%v%d <- UnaryPointwise<exp2.approx><<<#grid, #me>>>(%%v%d)", i, i);
+}
+
 static void mapped(struct row_text *x, int i, const struct row_value *v)
 {
+  if (v->op == OP_EXP) {
+    exponential(x, i, v);
+    return;
+  }
   if (v->op == OP_DIV && row_regs(x->p, x->p->r->v[v->in[1]].axes) < row_regs(x->p, v->axes)) {
     quotient(x, i, v);
     return;

@@ -24,11 +24,21 @@ static int cannot(struct making *m, const struct node *n, const char *what)
 static int grid_axis(int i) { return MAX_LETTERS + i; }
 static int loop_axis(int i) { return MAX_LETTERS + MAX_GRID + i; }
 
-static axis_set loop_axes(const struct making *m)
+// The axes that a loop axis is: itself, or the letters that it is in what joins its parts.
+static axis_set axes_of_loop(const struct making *m, int i)
+{
+  axis_set s = 0;
+  for (int l = 0; l < m->n->nletters; l++)
+    if (m->n->step[i][l]) s |= AXIS(l);
+  return s ? s : m->n->block->loop[i] > 1 ? AXIS(loop_axis(i)) : 0;
+}
+
+// What an accumulator folds: the loop axes that it does not join.
+static axis_set loop_axes(const struct making *m, const struct node *n)
 {
   axis_set s = 0;
   for (int i = 0; i < m->n->block->nloop; i++)
-    if (m->n->block->loop[i] > 1) s |= AXIS(loop_axis(i));
+    if (n->op != OP_ACCUM || n->a.fmap[i] == REPLICA) s |= axes_of_loop(m, i);
   return s;
 }
 
@@ -55,7 +65,11 @@ static struct row_access access_of(const struct making *m, const struct access *
   struct row_access x = {a->tensor, m->store ? m->store[a->tensor] : t->dtype, shape_size(&t->shape), a->offset, {0}};
   for (int i = 0; i < m->n->nletters; i++) x.stride[i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(i)] = a->grid[i];
-  for (int i = 0; i < m->n->block->nloop; i++) x.stride[loop_axis(i)] = a->loop[i];
+  for (int i = 0; i < m->n->block->nloop; i++) {
+    bool joined = !(axes_of_loop(m, i) & AXIS(loop_axis(i)));
+    if (!joined) x.stride[loop_axis(i)] = a->loop[i];
+    for (int l = 0; l < m->n->nletters && joined; l++) x.stride[l] += a->loop[i] * m->n->step[i][l];
+  }
   for (int i = 0; i < ROW_AXES; i++)
     if (m->r->extent[i] <= 1) x.stride[i] = 0;
   return x;
@@ -134,7 +148,7 @@ static int folding(struct making *m, const struct node *n, axis_set over)
 
 static int accumulator(struct making *m, const struct node *n)
 {
-  axis_set over = loop_axes(m);
+  axis_set over = loop_axes(m, n);
   if (op_rows[n->op].flags & REDUCES) over |= letters_folded(m, n);
   m->of[n->out] = folding(m, n, over);
   if (n->op == OP_ACCUM_MAX) m->of[n->out + 1] = constant(m, 0); // the final maximum moves no more
@@ -181,9 +195,9 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   for (int i = 0; i < b->ngrid; i++) out->extent[grid_axis(i)] = b->grid[i];
   for (int i = 0; i < b->nloop; i++) out->extent[loop_axis(i)] = b->loop[i];
   out->save = NEWS(j->mem, struct row_save, b->nnodes);
-  if (!rows_running(j->mem, n, why)) return NO;
   for (int i = 0; i < b->nnodes; i++)
     if (one_node(&m, &b->nodes[i])) return NO;
+  if (!rows_running(j->mem, n, why)) return NO;
   rows_join_axes(out);
   return OK;
 }

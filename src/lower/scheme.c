@@ -48,6 +48,10 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
       add_reason(why, x->name, j->tail ? "takes no tail" : "needs a later architecture");
       continue;
     }
+    if (j->n->joins && !x->joins) {
+      add_reason(why, x->name, "joins no parts of iterations");
+      continue;
+    }
     int got = x->choices(j, CHOICES, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {

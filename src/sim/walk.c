@@ -219,8 +219,8 @@ bool walk_collective(struct warp *w, const struct sim_atom *a)
     uint32_t missing = walk_group(w, a, l) & w->lanes & ~w->active;
     if (!missing) continue;
     report(w, a, SIM_DIVERGENT, l,
-           "only %d of the warp's threads reach it together; thread %d of the same group does not",
-           __builtin_popcount(w->active), w->number * LANES + __builtin_ctz(missing));
+           "reaches it without thread %d of the same group, and with %d of the threads of its warp",
+           w->number * LANES + __builtin_ctz(missing), __builtin_popcount(w->active));
     return false;
   }
   return true;

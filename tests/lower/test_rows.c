@@ -55,6 +55,12 @@ static const struct {
   {"running softmax sums", BLOCK_OF("X: f16[4, 256]", "x=4; i=8",
     "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(max(x, dim=1))\n e = exp(x - m)\n"
     "d = accum_sum_rescale(e, exp(moved), dim=1)\n n = accum_sum_rescale(e * x, exp(moved), dim=1)\n save(n / d, omap={x:0})")},
+  {"loop over rows", BLOCK_OF("X: f16[8, 40]", "x=2; i=4",
+    "x = iter(X, imap={x:0}, fmap={i:0})\n e = exp(x)\n n = accum(e, fmap={i:0})\n d = accum(sum(e, dim=1), fmap={i:0})\n save(n / d, omap={x:0})")},
+  {"rms norm over parts", BLOCK_OF("X: f16[8, 240]", "x=8; i=4",
+    "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})")},
+  {"parts of one axis", "X: f16[8, 48]\n O, P = block(x=2; i=2, j=3) {\n x = iter(X, imap={x:0}, fmap={i:1, j:1})\n s = sum(x, dim=1)\n"
+    "save(accum(x, fmap={i:1}) * accum(s) + sum(accum_sum(x, dim=0), dim=1), omap={x:0})\n save(accum(s * s, fmap={i:1, j:1}), omap={x:0})\n }\n return O, P"},
   {"combine with maxima", BLOCK_OF("N: f32[8, 3, 40]\n D: f32[8, 3, 1]\n M: f32[8, 3, 1]", "x=3",
     "n = iter(N, imap={x:1})\n d = iter(D, imap={x:1})\n m = iter(M, imap={x:1})\n f = exp(m - max(m, dim=0))\n"
     "save(sum(n * f, dim=0) / sum(abs(d) * f + 1, dim=0), omap={x:1})")},
@@ -209,8 +215,67 @@ static void correct(void **state)
   }
 }
 
+// The best settings move every byte once, 16 a lane, in whole sectors, and without bank conflicts.
+static void frugal(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *text;
+    int64_t loads, stores; // bytes
+  } rows[] = {
+    {"softmax", BLOCK_OF("X: f16[4, 4096]", "x=4", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})"), 32768, 32768},
+    {"short rows", BLOCK_OF("X: f16[64, 64]", "x=64", "x = iter(X, imap={x:0})\n save(x / sqrt(mean(square(x), dim=1)), omap={x:0})"), 8192, 8192},
+    {"a loop and the whole row", BLOCK_OF("X: f16[4, 4096]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n all = iter(X, imap={x:0})\n save(all / accum_rms(x, dim=1), omap={x:0})"), 32768, 32768},
+    {"joined parts", BLOCK_OF("X: f16[4, 4096]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})"), 32768, 32768},
+    {"elementwise", BLOCK_OF("X: f32[512, 512]\n Y: f32[512, 512]", "x=8", "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x * y, omap={x:0})"), 2097152, 1048576},
+    {"ntrans", BLOCK_OF("X: f16[2, 4096]\n H: f16[2, 4096]\n A: f16[2, 4096]", "x=2",
+      "x = iter(X, imap={x:0})\n h = iter(H, imap={x:0})\n a = iter(A, imap={x:0})\n n = h / sqrt(mean(square(h), dim=1))\n"
+      "y = x + a * (n + x)\n save(y / sqrt(mean(square(y), dim=1)), omap={x:0})"), 49152, 16384},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct fixture f;
+    char why[160] = "";
+    struct knobs best[1];
+    struct sim_counts c;
+    open_graph(&f, rows[i].name, rows[i].text);
+    assert_int_equal(scheme_rows.choices(&f.j, 1, best, why), 1);
+    assert_true(run(&f, rows[i].name, &best[0], &c));
+    for (int width = 0; width < SIM_WIDTHS; width++) {
+      if (c.bytes[MEM_GL][0][width] != (width == 4 ? rows[i].loads : 0) || c.bytes[MEM_GL][1][width] != (width == 4 ? rows[i].stores : 0))
+        fail_msg("%s: %lld bytes loaded, %lld stored, %d a lane", rows[i].name, (long long)c.bytes[MEM_GL][0][width], (long long)c.bytes[MEM_GL][1][width], 1 << width);
+    }
+    assert_int_equal(c.sectors, c.sectors_least);
+    assert_int_equal(c.wavefronts, c.wavefronts_least);
+    arena_close(&f.mem);
+  }
+}
+
+// What is no work of rows is refused with a reason, and so is a maximum whose moves are used in another way than softmax does.
+static void refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *why;
+  } rows[] = {
+    {BLOCK_OF("X: f16[4, 8]\n Y: f16[8, 4]", "", "x = iter(X)\n y = iter(Y)\n save(matmul(x, y))"), "a product"},
+    {BLOCK_OF("X: f16[4, 32]", "x=4; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum(x * moved) + m, omap={x:0})"), "running maximum"},
+    {BLOCK_OF("X: f16[4, 32]", "x=4; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum(exp(x - m)), omap={x:0})"), "running maximum"},
+    {BLOCK_OF("X: f16[4, 32]", "x=4; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum_rescale(exp(x - m), exp(moved * 2)), omap={x:0})"), "running maximum"},
+    {BLOCK_OF("X: f16[4, 32]", "x=4; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum_sum_rescale(exp(x - m), exp(sum(moved, dim=1)), dim=1), omap={x:0})"), "running maximum"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct fixture f;
+    char why[160] = "";
+    struct knobs best[1];
+    open_graph(&f, "refused", rows[i].text);
+    assert_int_equal(scheme_rows.choices(&f.j, 1, best, why), 0);
+    if (!strstr(why, rows[i].why)) fail_msg("%s: %s", rows[i].text, why);
+    arena_close(&f.mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(correct)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(frugal), cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
