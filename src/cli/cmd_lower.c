@@ -2,6 +2,7 @@
 // kernel each; exponentials are stabilized first, as they are where candidates are built.
 #include "cli/cli.h"
 #include "core/device_host.h"
+#include "core/export.h"
 #include "cuda/cuda.h"
 #include "plan/plan.h"
 
@@ -34,6 +35,13 @@ static int load(struct cli *c, struct graph **g)
   return graph_check(*g, &c->err);
 }
 
+static bool has_scheme(const struct lower_unit *u, int scheme)
+{
+  for (int i = 0; i < u->nchoices; i++)
+    if (u->choice[i].scheme == scheme) return true;
+  return false;
+}
+
 // The cheapest that has what --knobs says; where none of the list has, what --knobs says alone.
 static void by_knobs(const struct lower_unit *u, const struct choice *want, struct choice *pick)
 {
@@ -64,7 +72,8 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     const struct lower_unit *u = &p->unit[i];
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
-    if (c->knobs && !u->product && u->nchoices && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
+    bool meant = c->kernel || (c->knobs && has_scheme(u, want.scheme)); // other kernels stay as they are best
+    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
 }
@@ -157,13 +166,26 @@ static int finish_one(struct cli *c, const struct nvrtc *r, const struct device_
   return status;
 }
 
+// The whole program as one source with its host function.
+static int save_program(struct cli *c, const struct device_program *d, const char *name)
+{
+  struct exported x;
+  char id[64];
+  gen_identifier(id, name ? name : "program");
+  int status = export_device(&c->mem, d, id, &x, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/kernel.cu", c->out), str_text(&x.source), x.source.n, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/kernel.h", c->out), str_text(&x.header), x.header.n, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/README.md", c->out), str_text(&x.readme), x.readme.n, &c->err);
+  return export_free(&x), status;
+}
+
 static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, const struct choice *pick)
 {
   struct device_program d;
   TRY(lower_make(&c->mem, p, pick, &d, &c->err));
   for (int i = 0; i < d.nlaunch; i++)
     if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
-  return OK;
+  return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
 // With --all: every choice of every kernel that is asked for, the others as they are best.
