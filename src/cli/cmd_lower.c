@@ -102,11 +102,28 @@ static void norm_dump(const struct lower_unit *u, struct str *out)
   if (u->last != u->first) norm_text(&u->tail, out);
 }
 
+// The table of docs/lower.md.
+static int dump_schemes(const struct cli *c)
+{
+  struct str text = {0};
+  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
+  for (int i = 0; i < scheme_count(); i++) {
+    const struct scheme *s = scheme_at(i);
+    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
+    for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
+    str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
+  }
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}
+
 static int dump(struct cli *c, const struct lower_plan *p)
 {
   struct str text = {0};
   bool norm = !strcmp(c->dump, "norm");
-  if (!norm && strcmp(c->dump, "choices") != 0) return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm or choices, not %.40s", c->dump);
+  if (!norm && strcmp(c->dump, "choices") != 0)
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, choices or schemes, not %.40s", c->dump);
   for (int i = 0; i < p->nunits; i++)
     if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
   if (output_wants_text(c)) fputs(str_text(&text), stdout);
@@ -213,6 +230,8 @@ int cmd_lower(struct cli *c)
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
+  if (c->dump && !strcmp(c->dump, "schemes")) return dump_schemes(c);
+  if (!c->nargs) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica lower takes a file");
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
   TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
