@@ -29,12 +29,12 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
   }
 }
 
-// Names of buffers that no name of this scheme hides.
+// Names of buffers that no name of this scheme hides: those begin with lower case.
 static const char **buffer_names(struct arena *mem, const struct graph *g)
 {
   const char **name = text_names(mem, g);
   for (int i = 0; i < g->ntensors; i++)
-    if (strchr("abvsop", name[i][0])) name[i] = arena_printf(mem, "g_%s", name[i]);
+    if (name[i][0] >= 'a' && name[i][0] <= 'z') name[i] = arena_printf(mem, "g_%s", name[i]);
   return name;
 }
 
@@ -205,7 +205,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int n = 0, asked = 0;
   if (!mma_plan(&p, j, why)) return 0;
   int64_t tiles = p.nbatch * p.padded / 16;
-  for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
+  for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
       for (int way = 0; way < 6 && n < most; way++) {
         int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;

@@ -224,8 +224,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
-  for (int i = 0; i < p->n->niter; i++) { // iterators in registers are loaded again
-    int t = p->n->iter[i].tile;
+  for (int i = 0; i < p->n->niter + p->nsides; i++) { // iterators and vectors in registers are loaded again
+    int t = i < p->n->niter ? p->n->iter[i].tile : p->side[i - p->n->niter].root;
     if (k->reg[t] && k->have[t].cols >= 0 && p->cols[k->have[t].cols].split_after) k->reg[t] = NULL;
   }
 }

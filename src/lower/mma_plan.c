@@ -234,6 +234,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true))) return mma_refuse(p, "products have no rows in common"), 0;
   list_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
+  if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   place_nodes(p), join_accumulators(p);

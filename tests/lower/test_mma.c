@@ -78,6 +78,11 @@ static const struct held chains[] = {
     {"norm of the keys", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n t = transpose(k)\n n = transpose(t / sqrt(mean(square(t), dim=2)))\n e = exp(matmul(q, n) * 0.125)\n"
              "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=3", NULL},
+    {"norms of the values as a vector", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n N, D = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
+             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n r = sqrt(mean(v * v, dim=2) + 0.01)\n e = exp(matmul(q, k) * 0.125)\n"
+             "save(accum(matmul(e / reshape(r, [1, 1, 32]), v)), omap={x:0})\n save(accum_sum(e, dim=2), omap={x:0}) }\n return N, D", "mma wm=1 wn=2 by=1 stages=2", NULL},
+    {"columns divided by their norms", "X: f16[32, 64]\n W: f16[64, 48]\n O = block() { x = iter(X)\n w = iter(W)\n"
+             "save(matmul(x, w) / sqrt(sum(square(w), dim=0))) }\n return O", "mma wm=2 wn=3 stages=2", NULL},
     {"keys that are fixed, scaled", "Q: f16[64, 64]\n K: f16[48, 64]\n S: f16[64]\n O = block(; i=4) { q = iter(Q)\n"
              "k = iter(K, fmap={})\n s = iter(S)\n r = iter(Q, fmap={i:1})\n save(matmul(q, transpose(k * s)) + accum_sum(r, dim=1)) }\n return O", "mma wm=2 wn=2 stages=2", NULL},
     {"batches of keys", "Q: f16[4, 8, 32]\n K: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0}, fmap={i:2})\n"
