@@ -3,7 +3,6 @@
 #include "lower/mma.h"
 
 #include <math.h>
-#include <string.h>
 
 // ---- arguments ----
 
