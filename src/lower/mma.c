@@ -74,6 +74,23 @@ void mma_hoist(struct mma_kernel *k)
   }
 }
 
+// Few registers' worth of what varies and no product reads.
+void mma_fetch(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (p->section[i] != MMA_LOOP || op_rows[n->op].rule != RULE_MAP) continue;
+    for (int j = 0; j < n->nin; j++) {
+      int root = p->n->t[n->in[j]].root;
+      if (p->n->iter_of[root] < 0 || p->tile_of[root] >= 0 || b->tensors[root].phase != VARYING) continue;
+      bool full = p->n->t[root].has & p->row_letters && p->n->t[root].has & ~p->row_letters;
+      if (!full || mma_fragment_registers(p, mma_wanted(p, i, j)) <= 32) mma_value(k, root, mma_wanted(p, i, j));
+    }
+  }
+}
+
 static void wait(struct mma_kernel *k, int left)
 {
   text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
@@ -103,6 +120,7 @@ static void ring(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   long long n = p->iterations;
   text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
+  k->section = MMA_LOOP;
   wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
@@ -111,6 +129,7 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", "@ahead");
   text_close(k->t);
   commit(k);
+  mma_fetch(k);
   mma_sides(k, true);
   mma_section(k, MMA_LOOP);
   text_close(k->t);

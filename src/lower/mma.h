@@ -89,6 +89,7 @@ struct mma_plan {
   int *tile_of;            // by tensor, -1
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
+  bool *folded;              // by node: a sum of products that add to an accumulator one after another
   enum dtype type;         // of operands
   bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   int64_t iterations;
@@ -153,6 +154,7 @@ struct mma_kernel {
 // ---- mma.c ----
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_fetch(struct mma_kernel *k); // what an iteration reads itself is on its way while products run
 void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
 struct mma_known {                    // registers that are declared within a block are not known after it
   const char **reg, **left;

@@ -116,8 +116,22 @@ static const struct held shared[] = {
     {"sums of both products at once", "X: f16[32, 64]\n H: f16[32, 64]\n U: f16[64, 48]\n W: f16[64, 48]\n O = block(x=2, y=3; i=2) {\n"
              "x = iter(X, imap={x:0}, fmap={i:1})\n h = iter(H, imap={x:0}, fmap={i:1})\n u = iter(U, imap={y:1}, fmap={i:0})\n"
              "w = iter(W, imap={y:1}, fmap={i:0})\n save(relu(accum(matmul(x, u) + matmul(h, w))), omap={x:0, y:1}) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL},
+    {"an accumulator of parts and wholes", "X: f16[16, 64]\n H: f16[16, 96]\n U: f16[64, 48]\n W: f16[96, 48]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n"
+             "h = iter(H, fmap={i:1})\n u = iter(U, fmap={i:0})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, u) + matmul(h, w))) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL, "parts and wholes"},
+    {"a sum that is read twice", "X: f16[16, 64]\n H: f16[16, 64]\n U: f16[64, 48]\n W: f16[64, 48]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n"
+             "h = iter(H, fmap={i:1})\n u = iter(U, fmap={i:0})\n w = iter(W, fmap={i:0})\n s = matmul(x, u) + matmul(h, w)\n"
+             "save(accum(s) + accum(relu(s))) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL},
     {"accumulators in one iteration", "X: f16[16, 64]\n W: f16[64, 32]\n O = block(; i=1) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
              "save(accum(matmul(x, w)) / sqrt(accum_mean(square(x), dim=1))) }\n return O", "mma wm=1 wn=1 stages=2", NULL},
+};
+
+static const struct held refused[] = {
+    {"no product", "X: f16[16, 16]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "no products"},
+    {"a sum of 8", "X: f16[16, 8]\n W: f16[8, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "multiple of 16"},
+    {"fp32", "X: f32[16, 16]\n W: f32[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "fp32"},
+    {"a sum over rows", "X: f16[16, 16]\n W: f16[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=0)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "over rows"},
+    {"more warps than rows", GEMM("16", "32", "16", "1", "1", "2"), "mma wm=2 wn=1 stages=2", NULL, "warps for"},
+    {"too large", GEMM("256", "64", "512", "1", "1", "2"), "mma wm=4 wn=1 stages=2", NULL, "registers"},
 };
 
 #define TEST(table)                                                                                                      \
@@ -130,6 +144,7 @@ TEST(gemm)
 TEST(joined)
 TEST(chains)
 TEST(shared)
+TEST(refused)
 
 int main(void)
 {
@@ -138,6 +153,7 @@ int main(void)
       cmocka_unit_test(test_joined),
       cmocka_unit_test(test_chains),
       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
