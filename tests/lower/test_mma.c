@@ -146,6 +146,15 @@ TEST(chains)
 TEST(shared)
 TEST(refused)
 
+// Not only at the knobs of the tables.
+static void test_choices(void **state)
+{
+  (void)state;
+  hold_choices(gemm, (int)COUNT(gemm));
+  hold_choices(joined, (int)COUNT(joined));
+  hold_choices(chains, (int)COUNT(chains));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -154,6 +163,7 @@ int main(void)
       cmocka_unit_test(test_chains),
       cmocka_unit_test(test_shared),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_choices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
