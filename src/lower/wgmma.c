@@ -40,7 +40,6 @@ static bool plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
   if (!mma_plan(p, j, why)) return false;
-  if (p->nsides) return mma_refuse(p, "a right operand is computed");
   p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
