@@ -87,6 +87,7 @@ struct sk_plan {
   int saved[SK_SAVES];     // values, by saver
   struct sk_space rows, cols, k, blocks;
   uint64_t letters_k;      // letters that products sum
+  uint64_t batch;          // letters that only go along: they number blocks
   uint64_t parts;          // grid axes whose parts the tail sums
   bool unsummed;           // the tail reads parts without summing them
 };

@@ -118,17 +118,28 @@ static bool of_rows(struct sk_plan *p, const struct norm_dim *d)
   return true;
 }
 
+static uint64_t batches(const struct sk_plan *p, const struct sk_side *s, int tensor)
+{
+  uint64_t m = 0;
+  for (int d = 0; d < shape_of(s, tensor)->ndims - 2; d++) {
+    struct sk_space x = sk_space_of(p, s, &shape_of(s, tensor)->dim[d]);
+    m |= sk_space_axes(&x);
+  }
+  return m;
+}
+
 // rows x k by k x cols, or the other way round; b is what an iterator loads, the weights.
-static int product(struct sk_plan *p, int tensor, int a, int b, bool turned)
+static int product(struct sk_plan *p, int a, int b, bool turned)
 {
   const struct sk_side *s = &p->head;
-  const struct norm_tensor *o = shape_of(s, tensor);
+  const struct norm_tensor *at = shape_of(s, a), *bt = shape_of(s, b);
+  uint64_t batch = batches(p, s, a) | batches(p, s, b);
   struct sk_product x = {.iter = iterator_of(s, b)};
-  for (int d = 0; d < o->ndims - 2; d++)
-    if (sk_space_of(p, s, &o->dim[d]).size > 1) return no(p, "products of several batches in a block");
-  if (!of_rows(p, last(o, turned ? 1 : 2))) return no(p, "more than 32 rows, or products of different rows");
-  if (!over_k(p, last(shape_of(s, a), turned ? 2 : 1))) return no(p, "products that sum over different dimensions");
-  x.cols = sk_space_of(p, s, last(o, turned ? 2 : 1));
+  if (at->ndims < 2 || bt->ndims < 2) return no(p, "a product of vectors");
+  if (p->nproducts && p->batch != batch) return no(p, "products of different batches");
+  if (!of_rows(p, last(at, turned ? 1 : 2))) return no(p, "more than 32 rows, or products of different rows");
+  if (!over_k(p, last(at, turned ? 2 : 1))) return no(p, "products that sum over different dimensions");
+  p->batch = batch, x.cols = sk_space_of(p, s, last(bt, turned ? 2 : 1));
   if ((x.x = element(p, s, a)) < 0) return -1;
   int i = 0;
   while (i < p->nproducts && (p->product[i].x != x.x || p->product[i].iter != x.iter)) i++;
@@ -165,15 +176,24 @@ static int second(struct sk_plan *p, const struct sk_side *s, int x, int b)
   return put(p, v);
 }
 
-static int matmul(struct sk_plan *p, int tensor, int a, int b)
+// X by what may be computed of weights: X (A B + W) is (X A) B + X W.
+static int times(struct sk_plan *p, const struct sk_side *s, int x, int right)
+{
+  const struct node *n = maker(s, right);
+  if (n->op == OP_ITER) return product(p, x, right, false);
+  if (n->op == OP_MATMUL) return second(p, s, times(p, s, x, n->in[0]), n->in[1]);
+  if (n->op == OP_MUL_SCALAR || n->op == OP_NEG) return operate(p, n->op, &n->a, times(p, s, x, n->in[0]), -1);
+  if (n->op != OP_ADD && n->op != OP_SUB) return no(p, "weights that are computed");
+  int left = times(p, s, x, n->in[0]);
+  return left < 0 ? -1 : operate(p, n->op, &n->a, left, times(p, s, x, n->in[1]));
+}
+
+static int matmul(struct sk_plan *p, int a, int b)
 {
   const struct sk_side *s = &p->head;
-  bool left = iterator_of(s, a) >= 0 && is_element(s, b), right = iterator_of(s, b) >= 0 && is_element(s, a);
-  const struct norm_tensor *o = shape_of(s, tensor);
-  if (o->ndims < 2) return no(p, "a product of vectors");
-  bool few = sk_space_of(p, s, last(o, 2)).size <= SK_ROWS;
-  if (right && (few || !left)) return product(p, tensor, a, b, false);
-  return left ? product(p, tensor, b, a, true) : no(p, "weights that are computed");
+  bool left = iterator_of(s, a) >= 0 && is_element(s, b), right = is_element(s, a);
+  bool few = shape_of(s, a)->ndims > 1 && sk_space_of(p, s, last(shape_of(s, a), 2)).size <= SK_ROWS;
+  return left && (!few || !right) ? product(p, b, a, true) : right ? times(p, s, a, b) : no(p, "a product of two operands that are computed");
 }
 
 static int statistic(struct sk_plan *p, int tensor, const struct norm_dim *d, unsigned flags, bool square)
@@ -233,7 +253,7 @@ static int joined(struct sk_plan *p, const struct sk_side *s, const struct node 
   int part[2];
   for (int i = 0; i < 2; i++) {
     int a = n->in[i], b = n->in[i + 2];
-    part[i] = is_element(s, a) ? matmul(p, n->out, a, b) : second(p, s, summed(p, s, a), b);
+    part[i] = is_element(s, a) ? matmul(p, a, b) : second(p, s, summed(p, s, a), b);
   }
   return operate(p, OP_ADD, &none, part[0], part[1]);
 }
@@ -246,9 +266,8 @@ static int summed(struct sk_plan *p, const struct sk_side *s, int tensor)
   if (n->op == OP_CONCAT_MATMUL) return joined(p, s, n);
   if (n->op == OP_MATMUL) {
     int a = n->in[0], b = n->in[1];
-    bool one = is_element(s, a) && is_element(s, b);
-    if (!one && fixed(p, s, b) && maker(s, b)->op == OP_ITER) return second(p, s, summed(p, s, a), b);
-    return matmul(p, n->out, a, b);
+    if (!is_element(s, a) && fixed(p, s, b) && maker(s, b)->op == OP_ITER) return second(p, s, summed(p, s, a), b);
+    return matmul(p, a, b);
   }
   if ((n->op == OP_SUM && !n->a.group) || n->op == OP_MEAN) {
     const struct norm_dim *d = &shape_of(s, n->in[0])->dim[n->a.dim];
@@ -327,10 +346,20 @@ static int loaded_after(struct sk_plan *p, const struct sk_side *s, int tensor)
   return v;
 }
 
+// Is it made of sums over the loop?
+static bool reads_sums(const struct sk_side *s, int tensor)
+{
+  const struct node *n = maker(s, tensor);
+  if (op_rows[n->op].rule == RULE_ACCUM) return true;
+  for (int i = 0; i < n->nin && n->op != OP_ITER; i++)
+    if (reads_sums(s, n->in[i])) return true;
+  return false;
+}
+
 static int after(struct sk_plan *p, const struct sk_side *s, int tensor)
 {
   const struct node *n = maker(s, tensor);
-  bool elements = n->op == OP_MATMUL && !s->tail && is_element(s, n->in[0]) && is_element(s, n->in[1]), reduces = n->op == OP_SUM || n->op == OP_MEAN;
+  bool elements = n->op == OP_MATMUL && !s->tail && is_element(s, n->in[0]) && !reads_sums(s, n->in[1]), reduces = n->op == OP_SUM || n->op == OP_MEAN;
   if (op_rows[n->op].rule == RULE_ACCUM) return s->tail ? no(p, "a loop in the tail") : accumulated(p, s, n);
   if (n->op == OP_ITER) return loaded_after(p, s, tensor);
   if (n->op == OP_CONST) return constant(p, n);
@@ -346,7 +375,8 @@ static int after(struct sk_plan *p, const struct sk_side *s, int tensor)
 
 // ---- the whole ----
 
-// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few; the others number the blocks.
+// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few; the others, and batches, number
+// the blocks.
 static void grids(struct sk_plan *p)
 {
   struct sk_space rows = {.size = 1};
@@ -363,6 +393,8 @@ static void grids(struct sk_plan *p)
   }
   for (int i = 0; i < p->rows.n; i++) sk_space_push(p, &rows, p->rows.axis[i]);
   p->rows = rows;
+  for (int a = 0; a < p->naxes; a++)
+    if (p->batch >> a & 1) sk_space_push(p, &p->blocks, a);
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_PRODUCT) p->v[i].has |= sk_space_axes(&rows);
 }
@@ -396,6 +428,8 @@ static int spaces(struct sk_plan *p)
     if (p->product[i].wide && sk_space_axes(&p->product[i].cols) != sk_space_axes(&p->cols)) return no(p, "products of different columns"), NO;
   for (int i = 0; i < p->nsave; i++)
     if (!within(p, p->saved[i], &p->rows, &p->cols)) return no(p, "saves something else than rows and columns of products"), NO;
+  for (int i = 0; i < p->nsave; i++)
+    if (sk_space_axes(&p->blocks) & ~sk_axes_of(p, &p->save[i])) return no(p, "blocks that save the same"), NO;
   for (int i = 0; i < p->nproducts; i++)
     if (!within(p, p->product[i].x, &p->rows, &p->k)) return no(p, "a product of something else than rows"), NO;
   for (int i = 0; i < p->nstats; i++)
