@@ -6,7 +6,7 @@
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
-  static const int warps[] = {8, 4, 16, 2, 1}, cols[] = {64, 128, 32, 256, 16}, depth[] = {2, 1, 4}, split[] = {1, 2, 4, 8};
+  static const int warps[] = {8, 4, 16, 2, 1}, cols[] = {64, 128, 32, 256, 16}, depth[] = {2, 1, 3, 4}, split[] = {1, 2, 4, 8};
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
   struct sk_shape s;
   int n = 0;

@@ -99,7 +99,6 @@ struct sk_shape {
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
   int64_t steps, rounds; // steps in all; of each warp
-  bool uneven;         // the last round is not everyone's
   int64_t subs;        // blocks that share the columns of a block of the graph
   int item;            // columns of an item
   bool by_columns;     // the blocks of a cluster finish different columns; else different rows

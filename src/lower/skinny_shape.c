@@ -124,8 +124,8 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
-  s->rounds = (s->steps + turn - 1) / turn, s->uneven = s->steps % turn;
-  if (s->steps < turn || s->rounds % s->depth) return false;
+  s->rounds = (s->steps + turn - 1) / turn;
+  if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
