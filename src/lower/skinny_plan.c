@@ -375,26 +375,39 @@ static int after(struct sk_plan *p, const struct sk_side *s, int tensor)
 
 // ---- the whole ----
 
-// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few; the others, and batches, number
-// the blocks.
+// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Those that cut columns are columns,
+// of which a block takes as many as it likes. The others, and batches, number the blocks.
+static void grid_axis(struct sk_plan *p, int g, struct sk_space *rows, struct sk_space *cols)
+{
+  bool of_weights = g >= p->tail.grid && p->j->tail, of_x = false, of_inner = false;
+  for (int i = 0; i < p->nproducts; i++) {
+    bool cuts = sk_axes_of(p, &p->iter[p->product[i].iter]) >> g & 1;
+    of_weights |= cuts, of_inner |= cuts && !p->product[i].wide;
+    of_x |= p->v[p->product[i].x].has >> g & 1;
+  }
+  for (int i = 0; i < p->nstats; i++) of_x |= p->v[p->stat[i]].has >> g & 1;
+  bool row = !of_weights && of_x && rows->size * p->extent[g] * p->rows.size <= SK_ROWS;
+  sk_space_push(p, row ? rows : of_x || of_inner ? &p->blocks : cols, g);
+}
+
+static void append(const struct sk_plan *p, struct sk_space *to, const struct sk_space *s)
+{
+  for (int i = 0; i < s->n; i++) sk_space_push(p, to, s->axis[i]);
+}
+
 static void grids(struct sk_plan *p)
 {
-  struct sk_space rows = {.size = 1};
+  struct sk_space rows = {.size = 1}, cols = {.size = 1};
   for (int g = 0; g < p->naxes; g++) {
-    bool head = g >= p->head.grid && g < p->head.grid + p->head.n->block->ngrid, tail = p->j->tail && g >= p->tail.grid, of_weights = tail, cuts = false;
-    if ((!head && !tail) || p->parts >> g & 1) continue;
-    if (tail && p->at[g]) continue;
-    for (int i = 0; i < p->nproducts; i++) {
-      of_weights |= sk_axes_of(p, &p->iter[p->product[i].iter]) >> g & 1;
-      cuts |= p->v[p->product[i].x].has >> g & 1;
-    }
-    bool row = !of_weights && cuts && rows.size * p->extent[g] * p->rows.size <= SK_ROWS;
-    sk_space_push(p, row ? &rows : &p->blocks, g);
+    bool head = g >= p->head.grid && g < p->head.grid + p->head.n->block->ngrid, tail = p->j->tail && g >= p->tail.grid;
+    if ((head && !(p->parts >> g & 1)) || (tail && !p->at[g])) grid_axis(p, g, &rows, &cols);
   }
-  for (int i = 0; i < p->rows.n; i++) sk_space_push(p, &rows, p->rows.axis[i]);
-  p->rows = rows;
+  append(p, &rows, &p->rows), append(p, &cols, &p->cols);
+  p->rows = rows, p->cols = cols;
   for (int a = 0; a < p->naxes; a++)
     if (p->batch >> a & 1) sk_space_push(p, &p->blocks, a);
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].wide) p->product[i].cols = cols;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_PRODUCT) p->v[i].has |= sk_space_axes(&rows);
 }
@@ -471,7 +484,8 @@ int sk_plan_make(const struct lower_job *j, struct sk_plan *p, char why[160])
     if ((p->saved[i] = after(p, s, s->n->save[i].tile)) < 0) return NO;
   if (!p->nproducts) return no(p, "no product"), NO;
   if (p->parts && p->unsummed) return no(p, "reads parts without summing them"), NO;
+  if (columns(p) != OK) return NO;
   grids(p);
   reach_all(p);
-  return columns(p) == OK ? spaces(p) : NO;
+  return spaces(p);
 }
