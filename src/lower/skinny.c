@@ -2,32 +2,50 @@
 #include "lower/skinny.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { SETTINGS = 512 };
+struct setting {
+  struct knobs k;
+  double cost;
+  int order; // settings of equal cost stay as they are listed
+};
+
+static int cheaper(const void *a, const void *b)
+{
+  const struct setting *x = a, *y = b;
+  return x->cost < y->cost ? -1 : x->cost > y->cost ? 1 : x->order - y->order;
+}
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
-  static const int warps[] = {8, 4, 16, 2, 1}, cols[] = {64, 128, 32, 256, 16}, depth[] = {2, 1, 3, 4}, split[] = {1, 2, 4, 8};
+  static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8}, depth[] = {1, 2, 3, 4};
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
+  struct setting *all = NEWS(j->mem, struct setting, SETTINGS);
   struct sk_shape s;
   int n = 0;
   if (sk_plan_make(j, p, why) != OK) return 0;
-  for (size_t c = 0; c < COUNT(cols); c++)
-    for (size_t w = 0; w < COUNT(warps); w++)
-      for (size_t sp = 0; sp < COUNT(split); sp++)
-        for (size_t d = 0; d < COUNT(depth) && n < most; d++) {
-          struct knobs k = {.v = {[KNOB_WARPS] = warps[w], [KNOB_COLS] = cols[c], [KNOB_DEPTH] = depth[d], [KNOB_SPLIT] = split[sp]}};
-          if (sk_shape_make(p, &k, &s)) out[n++] = k;
-        }
+  for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depth) && n < SETTINGS; i++) {
+    size_t d = i % COUNT(depth), sp = i / COUNT(depth) % COUNT(split), w = i / COUNT(depth) / COUNT(split) % COUNT(warps);
+    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depth) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depth[d]}};
+    if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){k, sk_cost(p, &s), n}, n++;
+  }
+  qsort(all, (size_t)n, sizeof *all, cheaper);
+  for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
   if (!n) snprintf(why, 160, "rows, columns or strides that do not divide into fragments");
-  return n;
+  return MIN(n, most);
 }
 
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
+  struct arena_mark mark = arena_mark(j->mem);
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
   struct sk_shape s;
   char why[160];
-  return sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? sk_cost(p, &s) : INFINITY;
+  double c = sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? sk_cost(p, &s) : INFINITY;
+  arena_reset(j->mem, mark);
+  return c;
 }
 
 // ---- text ----

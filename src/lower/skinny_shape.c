@@ -160,5 +160,6 @@ double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
   double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
   double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
   double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
-  return gpu->launch + read + reduce + cluster + second + 0.3e-6 * (double)(full + (rest > 0) - 1);
+  double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
+  return gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
 }
