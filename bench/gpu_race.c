@@ -1,14 +1,16 @@
 // gpu_race: kernel graphs that compute one program, raced on this machine's GPU. One binary that needs only NVRTC, the
 // driver and, for products by the library, cuBLASLt; it is its own worker process.
 //
-//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails] [--independent]
+//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
+//   [--independent]
 //            [--save FOLDER] [--csv FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator a kernel, is lowered in up to N ways (8): the best choice for each
-// kernel by the cost model, then others, one kernel at a time. --no-tails keeps kernels apart, --independent launches each
-// after the one before has ended, --save writes the fastest one's tile programs and CUDA C++, --csv adds a line a race to a
-// file. Exit status 1: in some race none is right.
+// Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
+// a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
+// at a time. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
+// the fastest one's tile programs and CUDA C++, --csv adds a line a race to a file. Exit status 1: in some race none is
+// right.
 #include "core/against.h"
 #include "core/core.h"
 #include "gpu/gpu.h"
@@ -128,7 +130,8 @@ static int read_words(struct all *a, int argc, char **argv)
     }
   }
   if (!a->reference)
-    err_set(&a->e, ERR_OPTION, NOWHERE, "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
+    err_set(&a->e, ERR_OPTION, NOWHERE,
+            "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
   else if (!a->n)
     err_set(&a->e, ERR_TARGET, NOWHERE, "%.80s: there is no device program to race", a->what);
   return i;
@@ -145,7 +148,8 @@ static int save(struct all *a, const struct device_program *p)
     if (l->product) continue;
     int status = file_write(arena_printf(&a->mem, "%s/%s.tile", a->o.save, l->name), l->text, strlen(l->text), &a->e);
     if (status == OK) status = cuda_print(l->p, l->k, p->gpu->arch, &cuda, &a->e);
-    if (status == OK) status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
+    if (status == OK)
+      status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
     str_free(&cuda);
     if (status != OK) return status;
   }
@@ -158,8 +162,8 @@ static int add_row(struct all *a, const struct gpu_race *r)
   const struct device_program *p = a->program[r->best];
   FILE *f = fopen(a->o.csv, "a");
   if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv);
-  fprintf(f, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"", a->what, a->from[r->best], p->nlaunch, 1e6 * x->cold.median,
-          1e6 * x->cold.low, 1e6 * x->cold.high, 1e6 * x->hot.median, x->check.relative, a->n);
+  fprintf(f, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"", a->what, a->from[r->best], p->nlaunch,
+          1e6 * x->cold.median, 1e6 * x->cold.low, 1e6 * x->cold.high, 1e6 * x->hot.median, x->check.relative, a->n);
   for (int i = 0; i < p->nlaunch; i++) fprintf(f, "%s%s", i ? " | " : "", p->launch[i].how);
   fprintf(f, "\",%s\n", r->machine);
   return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
@@ -218,8 +222,10 @@ int main(int argc, char **argv)
   a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
   int status = target_open("sm_90a", 1, true, &t, &a.e);
   if (status == OK) a.gpu = gpu_limits(&t), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
-  if (status == OK) status = all_races(&a, argc - 1, argv + 1);
-  else err_print(stderr, &a.e);
+  if (status == OK)
+    status = all_races(&a, argc - 1, argv + 1);
+  else
+    err_print(stderr, &a.e);
   gpu_worker_close(a.o.race.with);
   db_close(a.o.race.db);
   return status;

@@ -17,6 +17,7 @@
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
 //   device.c       candidates as kernels for GPUs
+//   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
 //   race_gpu.c     candidates on a GPU

@@ -239,5 +239,5 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   subprograms(r, out);
   search(r, out);
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
-  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, kernel.c, kernel.h, report.txt, report.json\n", folder);
+  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }

@@ -170,6 +170,15 @@ static int print(struct cprint *c, const char *kernel)
   return status;
 }
 
+static bool matrices(const struct tile_kernel *k)
+{
+  for (int i = 0; i < k->nspecs; i++) {
+    const struct tile_atom *a = k->specs[i].atom;
+    if (a && (a->row->sem == SEM_LDMATRIX || a->row->sem == SEM_STMATRIX || a->row->sem == SEM_MMA)) return true;
+  }
+  return false;
+}
+
 int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e)
 {
   CHECK(k->lowered);
@@ -184,6 +193,7 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
   if (status == OK) {
     cu_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
     str_add(out, "%s\n", cprint_prelude_text);
+    if (matrices(k)) str_add(out, "%s\n", cprint_warp_text);
     status = print(c, kernel);
   }
   str_free(&c->fields), str_free(&c->helpers);

@@ -5,7 +5,7 @@
 #include "cprint/cprint.h"
 #include "cuda/cu_print.h"
 
-extern const char cprint_prelude_text[]; // prelude.h
+extern const char cprint_prelude_text[], cprint_warp_text[]; // prelude.h, prelude_warp.h
 
 enum by { BY_LANE, BY_WARP, BY_BLOCK };             // who does it; reach; where the printer stands
 enum varies { V_BLOCK, V_WARP, V_LANE };            // nothing differs in a block; warps do; lanes do
@@ -70,7 +70,7 @@ const struct how *cp_how(enum sem sem);
 enum by cp_reach(struct cprint *c, int stmt);          // one statement with its bodies
 int cp_refuse(struct cprint *c);                       // what can not be printed at all
 bool cp_vector(struct cprint *c, const struct tile_atom *a); // registers only, at places that are the same for all lanes
-bool cp_private(struct cprint *c, int from, int to);   // do the registers of these statements live in them alone?
+bool cp_private(struct cprint *c, int from, int to);   // do the registers and values of these statements live in them alone?
 bool cp_used_later(struct cprint *c, int stmt, int buf); // in what follows stmt in its block
 
 // ---- cp_flow.c ----

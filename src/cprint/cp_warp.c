@@ -106,7 +106,7 @@ static bool warp_open(struct cprint *c)
 {
   if (!c->nguards) return false;
   const char *all = cu_name(&c->w, "all", "all");
-  cu_line(&c->w, "bool %s = true;", all);
+  cu_line(&c->w, "int %s = 1;", all);
   cu_line(&c->w, "for (int64_t %s = 0; %s < 1; %s++) {", c->lx, c->lx, c->lx);
   cp_open(c), c->by = BY_LANE;
   if (!ex_is_const(c->lane)) cp_define(c, c->lane, c->lx, V_LANE);

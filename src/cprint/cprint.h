@@ -21,7 +21,7 @@
 //   cp_reach.c    what a statement needs            cp_scope.c   variables: where they are known, how they vary
 //   cp_ex.c       integer expressions               cp_atom.c    specs by lane: loops around instructions
 //   cp_op.c       operators and conversions         cp_warp.c    specs by warp: shuffles, ldmatrix, mma
-//   prelude.h    what generated code is made of
+//   prelude.h    what generated code is made of; prelude_warp.h  and what ldmatrix and mma are
 #ifndef MICA_CPRINT_H
 #define MICA_CPRINT_H
 

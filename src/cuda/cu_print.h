@@ -4,7 +4,6 @@
 
 #include "cuda/cuda.h"
 
-extern const char cuda_prelude_text[]; // prelude.cuh
 
 struct printer {
   struct arena *mem;

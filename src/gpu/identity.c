@@ -1,5 +1,5 @@
-// The GPU and its driver by name. Linux's driver says both in files, which takes no time; where it does not, or where GPUs
-// of different kinds are in the machine, the driver is asked, which takes a moment.
+// The GPU and its driver by name. Linux's driver says both in files, which takes no time; where it does not, or where
+// GPUs of different kinds are in the machine, the driver is asked, which takes a moment.
 #include "gpu/gpu.h"
 
 #include <glob.h>

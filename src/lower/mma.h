@@ -88,7 +88,7 @@ struct mma_plan {
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
   enum dtype type;         // of operands
-  bool wg;                 // products by wgmma (wgmma.h)
+  bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];

@@ -66,7 +66,7 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
 // Beside what lives: fragments of left operands.
 static int64_t product_extra(const struct mma_plan *p, const struct mma_product *x)
 {
-  if (mma_keeps_left(p, x)) return (int64_t)p->mt * p->cols[x->sum_cols].nt;
+  if (mma_keeps_left(p, x)) return 2ll * p->mt * p->cols[x->sum_cols].nt;
   return p->wg ? 0 : 4 * p->mt + 4;
 }
 

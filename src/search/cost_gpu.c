@@ -20,7 +20,7 @@ static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
 static const double NEXT = 0.4e-6;     // for a block that comes after another
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.6; // of the rates
+static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
 static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
 enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
@@ -176,7 +176,7 @@ static double library_seconds(const struct model *m, const struct node *n)
 
 static double seconds_of(const struct target *t, double elements, double ops)
 {
-  return ops >= 10 ? elements * ops / 10 / (VECTOR * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
+  return ops >= 10 ? elements * ops / 10 / (EXP * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
 }
 
 // Tiles that tensor cores like, or that are a few rows; what a loop takes at a time is 16 at least.

@@ -1,5 +1,5 @@
-// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is in
-// the race; results and machine code are remembered.
+// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is
+// in the race; results and machine code are remembered.
 #include "pretend.h"
 #include "folder.h"
 #include "gpu/rank.h"
@@ -46,7 +46,8 @@ static void start(struct fixture *f)
   f->g = program(&f->mem);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
+  f->o = (struct gpu_race_opts){
+      .seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
 }
 
 static int race(struct fixture *f, int n, const char *const *names)
@@ -62,9 +63,9 @@ static void everything_has_its_verdict(void **state)
   static const struct {
     const char *name;
     enum gpu_verdict verdict;
-  } cases[] = {{"right_1000_3000", GPU_FINE},         {"off_1000_10", GPU_WRONG},    {"crash_1000_20", GPU_FAILED},
-               {"right_1000_2000", GPU_FINE},         {"hang_1000_30", GPU_FAILED},  {"syntax_1000_40", GPU_NOT_COMPILED},
-               {"reset_1000_2500", GPU_FINE},         {"fail_1000_50", GPU_FAILED},  {"race_1000_60", GPU_WRONG},
+  } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},   {"crash_1000_20", GPU_FAILED},
+               {"right_1000_2000", GPU_FINE}, {"hang_1000_30", GPU_FAILED}, {"syntax_1000_40", GPU_NOT_COMPILED},
+               {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED}, {"race_1000_60", GPU_WRONG},
                {"jitter_1000_9000", GPU_FINE}};
   const char *names[COUNT(cases)];
   struct fixture f;
@@ -144,7 +145,8 @@ static void results_are_remembered(void **state)
   }
   f.o.db = NULL;
   assert_int_equal(race(&f, 3, names), OK);
-  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"), *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
+  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"),
+             *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
   again.result = NEWS(&f.mem, struct gpu_result, 3);
   assert_false(keep_recall(&f.mem, db, key, 3, &again));
   keep_race(db, key, 3, f.p, &f.r, warning);
@@ -166,7 +168,9 @@ static void results_are_remembered(void **state)
 static void orders_are_sure_or_not(void **state)
 {
   (void)state;
-  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2}, {.median = 11, .low = 10.5, .high = 11.5}, {.median = 12, .low = 11, .high = 13}};
+  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2},
+                          {.median = 11, .low = 10.5, .high = 11.5},
+                          {.median = 12, .low = 11, .high = 13}};
   assert_true(rank_sure(t, 3));
   t[1].low = 10.1;
   assert_false(rank_sure(t, 3));
@@ -187,12 +191,29 @@ static void orders_are_sure_or_not(void **state)
   assert_false(flush);
 }
 
+static void one_program_is_run(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"right_1000_10", "reset_1000_10"}, *const bad = "syntax_1000_10";
+  struct fixture f;
+  struct buffers *b;
+  start(&f);
+  assert_int_equal(buffers_open(f.g, 9, &b, &f.e), OK);
+  if (gpu_run_program(&f.mem, pretend_program(&f.mem, names, 2, N), b, &f.o, &f.e)) fail_msg("%s", f.e.text);
+  const float *x = b->in[0], *y = b->out[0];
+  for (int i = 0; i < N; i++) assert_true(y[i] == 4 * x[i]);
+  assert_int_equal(gpu_run_program(&f.mem, pretend_program(&f.mem, &bad, 1, N), b, &f.o, &f.e), ENV);
+  assert_int_equal(f.e.id, ERR_COMPILER);
+  buffers_close(b);
+  arena_close(&f.mem);
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
-      cmocka_unit_test(nothing_right_is_no_error), cmocka_unit_test(results_are_remembered),
-      cmocka_unit_test(orders_are_sure_or_not)};
+      cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
