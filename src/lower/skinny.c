@@ -114,9 +114,9 @@ static void frame(struct sk_emit *e)
   inner *= e->s->subs;
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
     text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
-  if (e->p->j->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (e->s->split > 1) text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()"); // waited for before the first write to another block
-  if (e->p->j->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
+  if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
 }
 
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
@@ -127,9 +127,9 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   memset(out, 0, sizeof *out);
   if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
     return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
-  struct sk_emit e = {.t = {.out = &out->text}, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
+  struct sk_emit e = {.t = {.out = &out->text}, .dependent = j->dependent && j->gpu->arch >= 90, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
-  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || j->dependent ? 90 : 80);
+  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || e.dependent ? 90 : 80);
   if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
   buffers(&e, out);
   text_line(&e.t, "#grid:[%lld].block", (long long)blocks);
