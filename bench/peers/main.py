@@ -9,6 +9,7 @@ import sys
 from .child import Child
 from .env import ROLE, TMP, Sizes, torch
 from .every import define_workloads
+from .make import make
 from .mica import add_mica
 from .supervise import supervise
 from .table import full_table, list_table, mica_table, summarize, table
@@ -40,6 +41,9 @@ def main(about):
     ap.add_argument("--merge", nargs="+", metavar="JSON", help="print one table of several JSON files")
     ap.add_argument("--full", action="store_true", help="with --merge: every baseline")
     ap.add_argument("--mica", default="", metavar="DIR", help="folders that `mica optimize --out` saved, one a workload (bench/mica_peers.sh)")
+    ap.add_argument("--make", default="", metavar="DIR", help="no timing here: `mica optimize` each workload into a folder of DIR; no torch")
+    ap.add_argument("--mica-binary", default="build/mica", help="for --make")
+    ap.add_argument("--limit-s", type=float, default=300.0, help="for --make: seconds for one program")
     ap.add_argument("--dry-run", action="store_true", help="CPU, tiny shapes: every runnable baseline against the reference")
     args = ap.parse_args()
     if args.bf16:
@@ -78,6 +82,8 @@ def main(about):
         WORKLOADS[:] = todo
         print(list_table())
         return 0
+    if args.make:
+        return make([w.name for w in todo], args.mica_binary, args.make, args.dtype, args.limit_s, args.budget_s)
     if ROLE == "":
         argv = [a for a in sys.argv[1:] if a != "--resume"]
         return supervise(args, argv)

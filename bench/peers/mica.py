@@ -1,7 +1,9 @@
 """What `mica optimize --target ... --out DIR` saved, launched on torch's stream: DIR/program.json says which kernels of which
-cubins, with which arguments. Through the driver's interface alone, as any user of the exported files would."""
+cubins, with which arguments (docs/lower.md). Through the driver's interface alone, as any user of the exported files would;
+products that are left to the vendor's library are torch's, which calls that too."""
 import ctypes
 import json
+import math
 import os
 
 from .env import torch
@@ -9,6 +11,8 @@ from .programs import folder, programs
 from .workload import Baseline
 
 TYPES = {"fp16": 6, "bf16": 9, "fp32": 7}  # CU_TENSOR_MAP_DATA_TYPE_*
+DTYPES = {"fp16": lambda: torch.float16, "bf16": lambda: torch.bfloat16, "fp32": lambda: torch.float32}
+DTYPES.update(f16=DTYPES["fp16"], f32=DTYPES["fp32"])  # of tensors, as Mica's language has them
 CLUSTER, DEPENDENT, SHARED = 4, 6, 8  # launch attributes; a function's attribute
 
 
@@ -69,11 +73,11 @@ class Launch:
             u32(*m["box"]), u32(*([1] * rank)), 0, swizzle, 2, 0), "tensor map")
         return room, at
 
-    def run(self, addresses, stream):
-        args = [a["index"] for a in self.spec["args"]]
+    def run(self, places, stream):
+        addresses = [places.address(a) for a in self.spec["args"]]
         held, pointers = [], []
-        for i in range(len(args)):
-            held.append(ctypes.c_uint64(addresses[i]))
+        for address in addresses:
+            held.append(ctypes.c_uint64(address))
             pointers.append(ctypes.addressof(held[-1]))
         for m in self.spec.get("maps", []):
             room, at = self.tensor_map(m, addresses[m["arg"]])
@@ -84,24 +88,73 @@ class Launch:
               self.spec["kernel"])
 
 
+class Product:
+    """A product that is left to the vendor's library, by way of torch."""
+
+    def __init__(self, spec):
+        self.args, p = spec["args"], spec["product"]
+        self.types = p["type"]
+        self.sizes = [(p["batch"], p["m"], p["k"]), (p["batch"], p["k"], p["n"]), (p["batch"], p["m"], p["n"])]
+        self.strides = p["stride"]
+
+    def run(self, places, stream):
+        a, b, d = [places.matrices(*x) for x in zip(self.args, self.types, self.sizes, self.strides)]
+        if a.shape[0] == 1:
+            a, b, d, multiply = a[0], b[0], d[0], torch.mm
+        else:
+            multiply = torch.bmm
+        if d.dtype == a.dtype:
+            multiply(a, b, out=d)
+        else:
+            multiply(a, b, d.dtype, out=d)
+
+
+class Places:
+    """The memory of one call: inputs, outputs, workspace."""
+
+    def __init__(self, inputs, outputs, work):
+        self.tensors = {"input": inputs, "output": outputs, "workspace": [work]}
+
+    def address(self, arg):
+        return self.tensors[arg["place"]][arg["index"]].data_ptr() + arg["offset"]
+
+    def matrices(self, arg, kind, size, stride):
+        t, dtype = self.tensors[arg["place"]][arg["index"]], DTYPES[kind]()
+        if arg["place"] == "workspace":
+            t = t[arg["offset"]:].view(dtype)
+        if t.dtype != dtype:
+            raise RuntimeError("the product takes %s, not %s" % (dtype, t.dtype))
+        return torch.as_strided(t, size, stride, t.storage_offset())
+
+
 class Saved:
     """A program that Mica made, as a function of torch tensors."""
 
     def __init__(self, where):
         with open(os.path.join(where, "program.json")) as f:
             self.doc = json.load(f)
+        if self.doc.get("missing"):
+            raise RuntimeError("no machine code: %s" % self.doc["missing"])
         cu = driver()
         torch.cuda.current_stream()  # torch's context is the current one
-        self.launches = [Launch(cu, where, x) for x in self.doc["launches"]]
-        self.work = torch.zeros(max(16, self.doc["workspace"]), dtype=torch.uint8, device="cuda")
-        self.dtypes = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+        self.launches = [Product(x) if "product" in x else Launch(cu, where, x) for x in self.doc["launches"]]
+        self.work = torch.zeros(-(-max(1, self.doc["workspace"]) // 256) * 256, dtype=torch.uint8, device="cuda")
+
+    def check(self, inputs):
+        """Kernels look at nothing but addresses."""
+        if len(inputs) != len(self.doc["inputs"]):
+            raise RuntimeError("%d inputs, the program takes %d" % (len(inputs), len(self.doc["inputs"])))
+        for i, (t, x) in enumerate(zip(inputs, self.doc["inputs"])):
+            if t.dtype != DTYPES[x["dtype"]]() or t.numel() != math.prod(x["shape"]) or not t.is_contiguous() or t.data_ptr() % 16:
+                raise RuntimeError("input %d is %s %s, the program takes %s %s, row by row" % (
+                    i, t.dtype, list(t.shape), x["dtype"], x["shape"]))
 
     def __call__(self, *inputs):
-        outs = [torch.empty(x["shape"], dtype=self.dtypes[x["dtype"]], device="cuda") for x in self.doc["outputs"]]
-        base = {"input": [t.data_ptr() for t in inputs], "output": [t.data_ptr() for t in outs], "workspace": [self.work.data_ptr()]}
-        stream = torch.cuda.current_stream().cuda_stream
+        self.check(inputs)
+        outs = [torch.empty(x["shape"], dtype=DTYPES[x["dtype"]](), device="cuda") for x in self.doc["outputs"]]
+        places, stream = Places(inputs, outs, self.work), torch.cuda.current_stream().cuda_stream
         for launch in self.launches:
-            launch.run([base[a["place"]][a["index"]] + a.get("offset", 0) for a in launch.spec["args"]], stream)
+            launch.run(places, stream)
         return outs[0]
 
 

@@ -15,6 +15,19 @@ struct mica_options cli_options(const struct cli *c)
   return o;
 }
 
+// The names of the files of --out; where machine code is missing, why.
+static void saved(struct cli *c)
+{
+  bool gpu = !strncmp(c->target, "sm_", 3);
+  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", c->out,
+         gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c");
+  if (!gpu) return;
+  json_t *program = json_load_file(arena_printf(&c->mem, "%s/program.json", c->out), 0, NULL);
+  const char *missing = json_string_value(json_object_get(program, "missing"));
+  if (missing) printf("no *.cubin: %s\n", missing);
+  json_decref(program);
+}
+
 static int show(struct cli *c, struct mica_context *m, const struct mica_report *r)
 {
   if (output_wants_text(c)) {
@@ -25,9 +38,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   if (!c->out) return OK;
   int status = mica_report_save(m, r, c->out);
   if (status != OK) return fputs(mica_error(m), stderr), status;
-  if (output_wants_text(c))
-    printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", c->out,
-           strncmp(c->target, "sm_", 3) ? "kernel.c" : "kernel.cu, README.md, *.tile");
+  if (output_wants_text(c)) saved(c);
   return OK;
 }
 

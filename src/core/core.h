@@ -18,6 +18,7 @@
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
 //   device.c       candidates as kernels for GPUs
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
+//   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
 //   race_gpu.c     candidates on a GPU

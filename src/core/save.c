@@ -2,26 +2,26 @@
 // in this call are taken away again: the folder holds a whole result or nothing of it.
 #include "core/core.h"
 #include "core/export.h"
+#include "core/manifest.h"
 
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 64 };
 struct saved {
   const char *name;
   struct str text;
 };
 struct folder {
   struct arena *mem;
-  int n;
-  struct saved file[MOST_FILES];
+  int n, cap;
+  struct saved *file;
 };
 
+// The text is where it is until the next call.
 static struct str *add(struct folder *f, const char *name)
 {
-  CHECK(f->n < MOST_FILES);
-  f->file[f->n].name = name;
-  return &f->file[f->n++].text;
+  PUSH(f->mem, f->file, f->n, f->cap) = (struct saved){name, {0}};
+  return &f->file[f->n - 1].text;
 }
 
 static int graph_from_report(struct arena *mem, const json_t *report, const char *key, struct graph **g, struct err *e)
@@ -61,6 +61,17 @@ static int choices_of(struct arena *mem, const json_t *report, const struct lowe
   return fits ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
 }
 
+// Machine code, and what a program has to know that launches it.
+static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
+{
+  struct manifest m;
+  int status = manifest_make(f->mem, d, name, &m, e);
+  str_add(add(f, "program.json"), "%s", str_text(&m.json));
+  for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].file), m.cubin[i].bytes, m.cubin[i].n);
+  manifest_readme(&m, readme);
+  return manifest_free(&m), status;
+}
+
 static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
 {
   struct lower_plan p;
@@ -79,9 +90,10 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   int status = export_device(f->mem, &d, id, &x, e);
   str_add(add(f, "kernel.cu"), "%s", str_text(&x.source));
   str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
+  if (status == OK) status = driver_files(&d, id, &x.readme, f, e);
   str_add(add(f, "README.md"), "%s", str_text(&x.readme));
   export_free(&x);
-  for (int i = 0; i < d.nlaunch && f->n < MOST_FILES - 8; i++)
+  for (int i = 0; i < d.nlaunch; i++)
     if (!d.launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d.launch[i].name)), "%s", d.launch[i].text);
   return status;
 }

@@ -1,0 +1,24 @@
+// manifest: a device program for those who run it by the driver alone: machine code of its kernels, and program.json, which says
+// how they are launched. bench/peers/mica.py is a reader; docs/lower.md says what the keys mean.
+#ifndef MICA_CORE_MANIFEST_H
+#define MICA_CORE_MANIFEST_H
+
+#include "lower/lower.h"
+
+struct manifest_cubin {
+  const char *file;
+  const void *bytes;
+  size_t n;
+};
+struct manifest {
+  struct str json;
+  int n; // 0 where there is no compiler
+  struct manifest_cubin *cubin;
+  const char *missing; // why there is no machine code; NULL: there is
+};
+// To be freed after an error too; the rest lives in mem. A compiler that is missing or refuses a kernel is no error.
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, struct manifest *out, struct err *e);
+void manifest_readme(const struct manifest *m, struct str *out); // what README.md says of it
+void manifest_free(struct manifest *m);
+
+#endif
