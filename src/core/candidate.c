@@ -7,9 +7,13 @@
 #include <string.h>
 
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
-enum { MOST_OF_A_STRUCTURE = 3 };
-enum { ON_A_GPU = 3 }; // there, a candidate takes less time
-static const double FAR = 3; // what the model says costs more than this many times the best is not tried
+// On a GPU a candidate takes less time to measure, nothing climbs from the fastest, and the model errs less between structures
+// than between sizes: there are more candidates, more of a structure, and they differ in sizes first.
+static const struct taste {
+  int times, of_a_structure; // candidates for one that was asked for
+  double far;                // what the model says costs more than this many times the best is not tried
+  bool sizes;                // of a structure first those that differ in sizes
+} tastes[TARGET_KINDS] = {[TARGET_CPU] = {1, 3, 3, false}, [TARGET_GPU] = {3, 6, 1.8, true}};
 
 static int of_structure(const struct contest *c, int structure)
 {
@@ -32,10 +36,35 @@ static int block_graphs(const struct graph *g)
   return n;
 }
 
+static bool same_axes(const struct graph *a, const struct graph *b)
+{
+  return a->ngrid == b->ngrid && a->nloop == b->nloop && !memcmp(a->grid, b->grid, sizeof *a->grid * (size_t)a->ngrid) &&
+         !memcmp(a->loop, b->loop, sizeof *a->loop * (size_t)a->nloop);
+}
+
+// Do the block graphs of both have the same sizes?
+static bool same_sizes(const struct graph *a, const struct graph *b)
+{
+  int i = 0, k = 0;
+  for (;; i++, k++) {
+    while (i < a->nnodes && !a->nodes[i].sub) i++;
+    while (k < b->nnodes && !b->nodes[k].sub) k++;
+    if (i == a->nnodes || k == b->nnodes) return i == a->nnodes && k == b->nnodes;
+    if (!same_axes(a->nodes[i].sub, b->nodes[k].sub)) return false;
+  }
+}
+
+static bool sizes_taken(const struct contest *c, const struct found *f)
+{
+  for (int i = 1; i < c->ncand; i++)
+    if (c->cand[i].structure == f->structure && same_sizes(c->cand[i].found, f->g)) return true;
+  return false;
+}
+
 // First the best of each number of kernels, of each number of library kernels among them, and the second of each
 // number, then a few of each structure, then the rest.
 enum { ROUNDS = 5 };
-static bool wanted(const struct contest *c, const struct found *f, int round)
+static bool wanted(const struct contest *c, const struct found *f, const struct taste *t, int round)
 {
   int as_many = 0, alike = 0, blocks = block_graphs(f->g);
   for (int i = 1; i < c->ncand; i++) {
@@ -46,7 +75,7 @@ static bool wanted(const struct contest *c, const struct found *f, int round)
   case 0: return !as_many;
   case 1: return !alike;
   case 2: return as_many < 2 && !of_structure(c, f->structure);
-  case 3: return of_structure(c, f->structure) < MOST_OF_A_STRUCTURE;
+  case 3: return of_structure(c, f->structure) < t->of_a_structure && !(t->sizes && sizes_taken(c, f));
   default: return true;
   }
 }
@@ -92,8 +121,8 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
                     struct err *e)
 {
   (void)e;
-  bool gpu = j->target.kind == TARGET_GPU;
-  int most = j->opts->measure * (gpu ? ON_A_GPU : 1), extra = kept ? kept->n : 0;
+  const struct taste *t = &tastes[j->target.kind];
+  int most = j->opts->measure * t->times, extra = kept ? kept->n : 0;
   struct candidate base = c->cand[0];
   c->cand = NEWS(j->mem, struct candidate, 1 + most + extra);
   c->cand[0] = base, c->ncand = 1;
@@ -101,7 +130,7 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
   for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
-      if (r->found[i].cost <= FAR * r->found[0].cost && wanted(c, &r->found[i], round) &&
+      if (r->found[i].cost <= t->far * r->found[0].cost && wanted(c, &r->found[i], t, round) &&
           !candidate_known(c, r->found[i].g))
         add(c, &r->found[i]);
   struct graph *stable;
