@@ -37,19 +37,20 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
   return OK;
 }
 
+void device_candidate(struct job *j, const struct contest *c, struct candidate *x)
+{
+  struct err e = {0};
+  if (!x->g && !x->dropped) candidate_complete(j, c, x);
+  if (x->dropped || x->lowered) return;
+  if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->lowered, &e) != OK)
+    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
+  else x->kernels = x->lowered->program.nlaunch, x->cost = x->lowered->program.cost;
+}
+
 void devices_build(struct job *j, struct contest *c, int part, int from)
 {
-  const char *name = j->program->name ? j->program->name : "program";
-  for (int i = from; i < c->ncand && !job_stopping(j); i++) {
-    struct candidate *x = &c->cand[i];
-    struct err e = {0};
-    job_progress(j, "lower", part, (double)i / c->ncand, &c->stats, 0);
-    if (!x->g && !x->dropped) candidate_complete(j, c, x);
-    if (x->dropped || device_make(j, x->g, name, 0, NULL, &x->lowered, &e) == OK) continue;
-    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
-  }
-  for (int i = from; i < c->ncand; i++)
-    if (c->cand[i].lowered) c->cand[i].kernels = c->cand[i].lowered->program.nlaunch, c->cand[i].cost = c->cand[i].lowered->program.cost;
+  job_progress(j, "lower", part, 0, &c->stats, 0);
+  for (int i = from; i < c->ncand && !job_stopping(j); i++) device_candidate(j, c, &c->cand[i]);
 }
 
 // ---- compiling ----
