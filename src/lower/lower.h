@@ -25,7 +25,7 @@
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
-//   rows.c       scheme: rows in registers, no products
+//   rows*.c      scheme: rows in registers, no products
 //   mma*.c       scheme: products by mma.sync, chained in registers
 //   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
 //   wgmma*.c     scheme: sm_90a, TMA and wgmma

@@ -18,7 +18,7 @@ extern const struct scheme scheme_rows;
 
 static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
 
-enum { BEST = 3, SAMPLES = 14, TRIES = 400, RANDOM = 40 };
+enum { BEST = 3, SAMPLES = 14, TRIES = 400, RANDOM = 60 };
 
 // clang-format off: the texts are laid out as graphs
 #define BLOCK_OF(inputs, axes, body) inputs "\n O = block(" axes ") {\n" body "\n }\n return O"
