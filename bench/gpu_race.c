@@ -1,12 +1,16 @@
 // gpu_race: kernel graphs that compute one program, raced on this machine's GPU. One binary that needs only NVRTC, the
 // driver and, for products by the library, cuBLASLt; it is its own worker process.
 //
-//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails] [--independent]
-//            [--save FOLDER] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
+//   [--independent]
+//            [--save FOLDER] [--csv FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Each graph, and the program itself with every operator a kernel, is lowered in up to N ways (8): the best choice for each
-// kernel by the cost model, then others, one kernel at a time. --no-tails keeps kernels apart, --independent launches each
-// after the one before has ended, --save writes the fastest one's tile programs and CUDA C++. Exit status 1: none is right.
+// Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
+// a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
+// at a time. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
+// the fastest one's tile programs and CUDA C++, --csv adds a line a race to a file. Exit status 1: in some race none is
+// right.
 #include "core/against.h"
 #include "core/core.h"
 #include "gpu/gpu.h"
@@ -21,7 +25,7 @@ enum { MOST_PROGRAMS = 4096 };
 struct options {
   int variants;
   bool tails, dependent;
-  const char *save, *db;
+  const char *save, *db, *csv;
   struct gpu_race_opts race;
 };
 struct all {
@@ -30,6 +34,7 @@ struct all {
   struct options o;
   struct gpu_limits gpu;
   const struct graph *reference;
+  const char *what; // its word
   const struct device_program *program[MOST_PROGRAMS];
   const char *from[MOST_PROGRAMS]; // the word of its graph
   int n;
@@ -103,26 +108,33 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
   if (!strcmp(w, "--db")) return o->db = next, 2;
   if (!strcmp(w, "--save")) return o->save = next, 2;
+  if (!strcmp(w, "--csv")) return o->csv = next, 2;
   return 0;
 }
 
+// Words of one race, up to its end; returns how many.
 static int read_words(struct all *a, int argc, char **argv)
 {
-  for (int i = 1; i < argc;) {
+  int i = 0;
+  while (i < argc && strcmp(argv[i], "--") != 0) {
     struct graph *g;
     int words = option(&a->o, argc - i, argv + i);
     i += words;
     if (words) continue;
     const char *word = argv[i++];
-    if (against_program(&a->mem, word, &g, &a->e)) return a->e.status;
-    if (!a->reference) a->reference = g;
+    if (against_program(&a->mem, word, &g, &a->e)) return i;
+    if (!a->reference) a->reference = g, a->what = word;
     if (add_graph(a, word, g)) {
       printf("%s: %s\n", word, a->e.text);
       a->e = (struct err){0};
     }
   }
-  if (a->reference) return OK;
-  return err_set(&a->e, ERR_OPTION, NOWHERE, "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]...");
+  if (!a->reference)
+    err_set(&a->e, ERR_OPTION, NOWHERE,
+            "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
+  else if (!a->n)
+    err_set(&a->e, ERR_TARGET, NOWHERE, "%.80s: there is no device program to race", a->what);
+  return i;
 }
 
 // ---- the best one on disk ----
@@ -136,28 +148,62 @@ static int save(struct all *a, const struct device_program *p)
     if (l->product) continue;
     int status = file_write(arena_printf(&a->mem, "%s/%s.tile", a->o.save, l->name), l->text, strlen(l->text), &a->e);
     if (status == OK) status = cuda_print(l->p, l->k, p->gpu->arch, &cuda, &a->e);
-    if (status == OK) status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
+    if (status == OK)
+      status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
     str_free(&cuda);
     if (status != OK) return status;
   }
   return OK;
 }
 
+static int add_row(struct all *a, const struct gpu_race *r)
+{
+  const struct gpu_result *x = &r->result[r->best];
+  const struct device_program *p = a->program[r->best];
+  FILE *f = fopen(a->o.csv, "a");
+  if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv);
+  fprintf(f, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"", a->what, a->from[r->best], p->nlaunch,
+          1e6 * x->cold.median, 1e6 * x->cold.low, 1e6 * x->cold.high, 1e6 * x->hot.median, x->check.relative, a->n);
+  for (int i = 0; i < p->nlaunch; i++) fprintf(f, "%s%s", i ? " | " : "", p->launch[i].how);
+  fprintf(f, "\",%s\n", r->machine);
+  return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
+}
+
 static int race(struct all *a)
 {
   struct gpu_race r;
   struct str text = {0};
-  if (a->o.db && db_open(a->o.db, &a->o.race.db, &a->e)) return a->e.status;
+  printf("%s: %d programs\n", a->what, a->n), fflush(stdout);
   int status = gpu_race(&a->mem, a->n, a->program, a->reference, &a->o.race, &r, &a->e);
-  db_close(a->o.race.db);
+  fprintf(stderr, "\r%40s\r", "");
   if (status != OK) return status;
   gpu_race_text(&r, a->n, a->program, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);
   if (r.best < 0) return NO;
-  printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
+  printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
+  fflush(stdout);
+  if (a->o.csv && add_row(a, &r)) return a->e.status;
   return a->o.save ? save(a, a->program[r.best]) : OK;
+}
+
+// What is wrong with one race does not keep the others from being run; the last such status is the command's.
+static int all_races(struct all *a, int argc, char **argv)
+{
+  int answer = OK;
+  for (int i = 0; i < argc || !argc;) {
+    i += read_words(a, argc - i, argv + i);
+    if (a->o.db && !a->o.race.db && db_open(a->o.db, &a->o.race.db, &a->e)) return a->e.status;
+    int status = a->e.status != OK ? (int)a->e.status : race(a);
+    if (status > NO) err_print(stderr, &a->e);
+    answer = MAX(answer, status);
+    a->e = (struct err){0}, a->n = 0, a->reference = NULL;
+    arena_close(&a->mem);
+    a->mem = (struct arena){0};
+    if (i++ >= argc) break;
+  }
+  return answer;
 }
 
 static void progress(void *arg, const char *stage, int done, int all)
@@ -171,13 +217,16 @@ int main(int argc, char **argv)
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
   static struct all a;
   struct target t;
+  const struct gpu_worker_opts worker = {.path = "/proc/self/exe"};
   a.o = (struct options){.variants = 8, .tails = true, .dependent = true};
-  a.o.race = (struct gpu_race_opts){.seed = 1, .worker = "/proc/self/exe", .progress = progress};
+  a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
   int status = target_open("sm_90a", 1, true, &t, &a.e);
-  if (status == OK) a.gpu = gpu_limits(&t), status = read_words(&a, argc, argv);
-  if (status == OK) printf("%d programs\n", a.n), fflush(stdout);
-  if (status == OK) status = race(&a);
-  if (a.e.status != OK) fputc('\n', stderr), err_print(stderr, &a.e);
-  arena_close(&a.mem);
+  if (status == OK) a.gpu = gpu_limits(&t), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
+  if (status == OK)
+    status = all_races(&a, argc - 1, argv + 1);
+  else
+    err_print(stderr, &a.e);
+  gpu_worker_close(a.o.race.with);
+  db_close(a.o.race.db);
   return status;
 }

@@ -26,7 +26,8 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   int status = mica_report_save(m, r, c->out);
   if (status != OK) return fputs(mica_error(m), stderr), status;
   if (output_wants_text(c))
-    printf("\nin %s: program.mica, graph.mica, graph.json, kernel.c, kernel.h, report.txt, report.json\n", c->out);
+    printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", c->out,
+           strncmp(c->target, "sm_", 3) ? "kernel.c" : "kernel.cu, README.md, *.tile");
   return OK;
 }
 

@@ -8,6 +8,7 @@
 
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
 enum { MOST_OF_A_STRUCTURE = 3 };
+enum { ON_A_GPU = 3 }; // there, a candidate takes less time
 static const double FAR = 3; // what the model says costs more than this many times the best is not tried
 
 static int of_structure(const struct contest *c, int structure)
@@ -91,7 +92,8 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
                     struct err *e)
 {
   (void)e;
-  int most = j->opts->measure, extra = kept ? kept->n : 0;
+  bool gpu = j->target.kind == TARGET_GPU;
+  int most = j->opts->measure * (gpu ? ON_A_GPU : 1), extra = kept ? kept->n : 0;
   struct candidate base = c->cand[0];
   c->cand = NEWS(j->mem, struct candidate, 1 + most + extra);
   c->cand[0] = base, c->ncand = 1;

@@ -17,8 +17,10 @@
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
 //   device.c       candidates as kernels for GPUs
+//   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_gpu.c     candidates on a GPU
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
@@ -110,6 +112,7 @@ struct job {
   struct target target;      // with typical rates, so that candidates are ranked alike on every run
   struct target host;        // with measured ones, for the report
   struct gpu_limits gpu;     // of GPU targets
+  const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels
@@ -184,11 +187,16 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
                 struct lowered **out, struct err *e);
 void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
-json_t *device_json(const struct job *j, const struct lowered *d);
+json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
+
+// ---- race_gpu.c: candidates on this machine's GPU ----
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_gpu_whole(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);

@@ -1,5 +1,6 @@
 // A job: what is asked, the forms of the program, the target, and the keys under which results are remembered.
 #include "core/core.h"
+#include "gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,16 @@ static const char *key_of(const struct job *j, const char *kind, const struct gr
 
 const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", part); }
 
+// What a GPU's results depend on takes the place of the row's device.
+static void open_gpu(struct job *j)
+{
+  struct err missing = {0};
+  char identity[160];
+  j->gpu = gpu_limits(&j->target);
+  if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
+  else j->unmeasured = arena_strdup(j->mem, missing.text);
+}
+
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e)
 {
@@ -114,7 +125,8 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
     j->program = cast;
   }
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
-  if (j->target.kind == TARGET_GPU) j->gpu = gpu_limits(&j->target);
+  j->unmeasured = "";
+  if (j->target.kind == TARGET_GPU) open_gpu(j);
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;

@@ -1,10 +1,10 @@
-// Candidates for GPUs where nothing can be measured: the model ranks them, and the first that comes through everything that can
+// Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
 // be checked without a GPU is the best: equal to the part over finite fields, each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
 #include "core/core.h"
 
 // The certificate, then each kernel in the interpreter, then the compiler. False and a reason where one fails.
-static bool prove(struct job *j, struct contest *c, struct candidate *k)
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k)
 {
   struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = j->opts->stop};
   struct err e = {0};
@@ -30,10 +30,11 @@ static int cheapest(const struct contest *c)
 
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 {
+  if (!*j->unmeasured) return race_gpu_part(j, c, part, e);
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
-    if (prove(j, c, &c->cand[k])) return c->best = k, OK;
+    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
   const char *why = c->cand[0].dropped ? c->cand[0].dropped : "stopped";
@@ -85,5 +86,6 @@ int race_device_whole(struct job *j, struct err *e)
   join_proofs(j);
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  return inner.status == OK ? OK : (*e = inner, (int)e->status);
+  if (inner.status != OK) return *e = inner, (int)e->status;
+  return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }

@@ -64,13 +64,22 @@ static json_t *timing_json(const struct timing *t, int kernels)
                    real(1e6 * t->most), "runs", t->runs);
 }
 
+// What was not measured has the model's time only.
+static json_t *time_json(const struct candidate *c)
+{
+  if (!c->lowered) return timing_json(&c->timing, c->info.kernels);
+  json_t *v = c->measured ? timing_json(&c->timing, c->info.kernels) : json_pack("{s:n, s:i}", "us", "kernels", c->info.kernels);
+  json_object_set_new(v, "model_us", real(1e6 * c->cost));
+  return v;
+}
+
 static json_t *candidate_json(const struct candidate *c)
 {
   json_t *v = json_pack("{s:o, s:i, s:i, s:b, s:b}", "schedule", schedule_json(c->schedule, c->found), "kernels", c->kernels,
                         "structure", c->structure, "tuned", c->tuned, "proven", c->proven);
   if (c->cost > 0) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
-  if (c->proven) json_object_set_new(v, "max_rel_err", real(c->rel));
+  if (c->proven && (c->measured || !c->lowered)) json_object_set_new(v, "max_rel_err", real(c->rel));
   if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
   return v;
 }
@@ -165,7 +174,7 @@ static json_t *best_json(const struct job *j)
 {
   const struct contest *c = &j->contests[0];
   bool op_by_op = j->best.g == j->base.g;
-  json_t *v = timing_json(&j->best.timing, j->best.info.kernels);
+  json_t *v = time_json(&j->best);
   json_object_set_new(v, "op_by_op", json_boolean(op_by_op));
   if (j->reason) json_object_set_new(v, "reason", words(j->reason));
   if (j->split.n == 1 && !op_by_op) {
@@ -186,12 +195,15 @@ json_t *report_make(const struct job *j)
                         j->program->name ? j->program->name : "program", "target", j->target.name, "device",
                         j->target.device, "threads", j->threads, "compiler", compiler_version(), "stopped", j->stopped);
   json_object_set_new(v, "search", search_json(j));
-  json_object_set_new(v, "baseline", timing_json(&j->base.timing, j->base.info.kernels));
+  json_object_set_new(v, "baseline", time_json(&j->base));
+  if (j->base.dropped) json_object_set_new(json_object_get(v, "baseline"), "dropped", words(j->base.dropped));
   json_object_set_new(v, "best", best_json(j));
-  json_object_set_new(v, "speedup", real(j->base.timing.median / j->best.timing.median));
-  json_object_set_new(v, "share", share_json(j));
+  bool measured = j->best.measured && j->base.measured;
+  json_object_set_new(v, "speedup", measured ? real(j->base.timing.median / j->best.timing.median) : json_null());
+  if (j->best.measured) json_object_set_new(v, "share", share_json(j));
+  if (j->best.lowered) json_object_set_new(v, "gpu", lowered_json(j, j->best.lowered));
   json_object_set_new(v, "certificate", certificate_of(j));
-  json_object_set_new(v, "max_rel_err", real(j->best.rel));
+  json_object_set_new(v, "max_rel_err", j->best.lowered && !j->best.measured ? json_null() : real(j->best.rel));
   json_object_set_new(v, "parts", parts);
   json_object_set_new(v, "source", graph_json(j->program));
   json_object_set_new(v, "graph", graph_json(j->best.g));

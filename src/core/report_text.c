@@ -79,8 +79,29 @@ static void time_line(const char *what, const json_t *t, double share, const cha
   str_add(out, "%s\n", more);
 }
 
+static void modelled(const char *what, const json_t *t, struct str *out)
+{
+  char us[32];
+  double kernels = num(t, "kernels");
+  if (json_object_get(t, "dropped")) str_add(out, "  %-10s no kernels: %s\n", what, txt(t, "dropped"));
+  else str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, duration(us, num(t, "model_us")), kernels, plural(kernels));
+}
+
+static void not_measured(const json_t *r, struct str *out)
+{
+  const json_t *best = json_object_get(r, "best");
+  modelled("op-by-op", json_object_get(r, "baseline"), out);
+  if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
+  else modelled("optimized", best, out);
+  str_add(out, "  not measured: %s\n", txt(json_object_get(r, "gpu"), "unmeasured"));
+}
+
 static void times(const json_t *r, struct str *out)
 {
+  if (json_object_get(json_object_get(r, "best"), "model_us") && json_is_null(json_object_get(json_object_get(r, "best"), "us"))) {
+    not_measured(r, out);
+    return;
+  }
   const json_t *share = json_object_get(r, "share"), *best = json_object_get(r, "best");
   char faster[64];
   snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
@@ -105,7 +126,7 @@ static void proof(const json_t *r, struct str *out)
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
     if (*txt(c, "proof")) str_add(out, "             no proof by normal forms: %s\n", txt(c, "proof"));
   }
-  str_add(out, "  numbers    relative error %.1e against float64\n", num(r, "max_rel_err"));
+  if (!json_is_null(json_object_get(r, "max_rel_err"))) str_add(out, "  numbers    relative error %.1e against float64\n", num(r, "max_rel_err"));
 }
 
 static void drawing(struct arena *mem, const json_t *r, struct str *out)
@@ -179,6 +200,26 @@ static void search(const json_t *r, struct str *out)
   dropped(r, out);
 }
 
+// The kernels of a GPU: how they are made, what the compiler said, what was run without one.
+static void gpu(const json_t *r, struct str *out)
+{
+  const json_t *g = json_object_get(r, "gpu"), *p = json_object_get(g, "interpreter"), *l;
+  size_t i;
+  if (!g) return;
+  str_add(out, "  kernels    %s", txt(g, "compiled"));
+  str_add(out, "; %.0f of %.0f run in the interpreter%s: %.0f blocks, no error, %.2g of the accepted error\n", num(p, "run"), num(p, "kernels"),
+          num(p, "full") == num(p, "run") ? "" : " with few blocks", num(p, "blocks"), num(p, "error"));
+  if (*txt(p, "note")) str_add(out, "             %s\n", txt(p, "note"));
+  json_array_foreach(json_object_get(g, "launches"), i, l)
+  {
+    str_add(out, "             %s: %s, %.2f us by the model", txt(l, "name"), txt(l, "how"), num(l, "model_us"));
+    if (json_object_get(l, "registers")) str_add(out, ", %.0f registers", num(l, "registers"));
+    if (num(l, "spilled") > 0) str_add(out, ", %.0f bytes spilled", num(l, "spilled"));
+    if (json_object_get(l, "shared")) str_add(out, ", %.0f bytes of shared memory", num(l, "shared"));
+    str_add(out, "\n");
+  }
+}
+
 void report_text(struct arena *mem, const json_t *r, const char *folder, struct str *out)
 {
   const struct graph *program = graph_of(mem, json_object_get(r, "source"));
@@ -193,9 +234,10 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   str_add(out, "\n");
   times(r, out);
   proof(r, out);
+  gpu(r, out);
   drawing(mem, r, out);
   subprograms(r, out);
   search(r, out);
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
-  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, kernel.c, kernel.h, report.txt, report.json\n", folder);
+  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }

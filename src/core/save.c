@@ -1,15 +1,28 @@
 // The folder of --out. Every file is written aside and renamed, and when one cannot be written those written before it
 // in this call are taken away again: the folder holds a whole result or nothing of it.
 #include "core/core.h"
+#include "core/export.h"
 
 #include <string.h>
 #include <unistd.h>
 
+enum { MOST_FILES = 64 };
 struct saved {
   const char *name;
   struct str text;
 };
-enum { PROGRAM, GRAPH, GRAPH_JSON, SOURCE, HEADER, REPORT, REPORT_JSON, SAVED };
+struct folder {
+  struct arena *mem;
+  int n;
+  struct saved file[MOST_FILES];
+};
+
+static struct str *add(struct folder *f, const char *name)
+{
+  CHECK(f->n < MOST_FILES);
+  f->file[f->n].name = name;
+  return &f->file[f->n++].text;
+}
 
 static int graph_from_report(struct arena *mem, const json_t *report, const char *key, struct graph **g, struct err *e)
 {
@@ -20,55 +33,91 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
   return status;
 }
 
-static int generate(const json_t *report, const struct graph *g, struct saved *files, struct err *e)
+static int generate_c(const struct graph *g, const struct target *t, struct folder *f, struct err *e)
 {
-  struct target t;
   struct gen_info info = {0};
   char id[64];
-  const char *target = json_string_value(json_object_get(report, "target"));
-  TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
   gen_identifier(id, g->name ? g->name : "program");
   struct str source = {0}, header = {0};
-  int status = gen_c(g, id, &t, &source, &header, &info, e);
-  str_add(&files[SOURCE].text, "%s", str_text(&source));
-  str_add(&files[HEADER].text, "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
+  int status = gen_c(g, id, t, &source, &header, &info, e);
+  str_add(add(f, "kernel.c"), "%s", str_text(&source));
+  str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
           gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));
   str_free(&source);
   str_free(&header);
   return status;
 }
 
-static int render(struct arena *mem, const json_t *report, const char *folder, struct saved *files, struct err *e)
+// The report says how each kernel was made; made in the same way again it is the same.
+static int choices_of(struct arena *mem, const json_t *report, const struct lower_plan *p, struct choice **pick, struct err *e)
 {
-  struct graph *program, *best;
-  TRY(graph_from_report(mem, report, "source", &program, e));
-  TRY(graph_from_report(mem, report, "graph", &best, e));
-  graph_print(program, &files[PROGRAM].text);
-  graph_print(best, &files[GRAPH].text);
-  json_text(json_object_get(report, "graph"), &files[GRAPH_JSON].text);
-  report_text(mem, report, folder, &files[REPORT].text);
-  json_text(report, &files[REPORT_JSON].text);
-  return generate(report, best, files, e);
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  *pick = NEWS(mem, struct choice, p->nunits + 1);
+  bool fits = json_array_size(launches) == (size_t)p->nunits;
+  for (int i = 0; i < p->nunits && fits; i++) {
+    const char *how = json_string_value(json_object_get(json_array_get(launches, (size_t)i), "how"));
+    fits = p->unit[i].product || (how && scheme_parse(how, &(*pick)[i]));
+  }
+  return fits ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
 }
 
-static int write_all(struct arena *mem, const char *folder, const struct saved *files, struct err *e)
+static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
+{
+  struct lower_plan p;
+  struct device_program d;
+  struct choice *pick;
+  struct exported x;
+  char id[64];
+  const char *name = json_string_value(json_object_get(report, "program"));
+  struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
+  *gpu = gpu_limits(t);
+  gen_identifier(id, name ? name : "program");
+  g->name = name;
+  TRY(lower_plan(f->mem, g, gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, e));
+  TRY(choices_of(f->mem, report, &p, &pick, e));
+  TRY(lower_make(f->mem, &p, pick, &d, e));
+  int status = export_device(f->mem, &d, id, &x, e);
+  str_add(add(f, "kernel.cu"), "%s", str_text(&x.source));
+  str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
+  str_add(add(f, "README.md"), "%s", str_text(&x.readme));
+  export_free(&x);
+  for (int i = 0; i < d.nlaunch && f->n < MOST_FILES - 8; i++)
+    if (!d.launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d.launch[i].name)), "%s", d.launch[i].text);
+  return status;
+}
+
+static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
+{
+  struct graph *program, *best;
+  struct target t;
+  const char *target = json_string_value(json_object_get(report, "target"));
+  TRY(graph_from_report(f->mem, report, "source", &program, e));
+  TRY(graph_from_report(f->mem, report, "graph", &best, e));
+  TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
+  graph_print(program, add(f, "program.mica"));
+  graph_print(best, add(f, "graph.mica"));
+  json_text(json_object_get(report, "graph"), add(f, "graph.json"));
+  report_text(f->mem, report, folder, add(f, "report.txt"));
+  json_text(report, add(f, "report.json"));
+  return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, &t, f, e);
+}
+
+static int write_all(const struct folder *f, const char *folder, struct err *e)
 {
   int i = 0, status = file_mkdirs(folder, e);
-  for (; i < SAVED && status == OK; i++)
-    status = file_write(arena_printf(mem, "%s/%s", folder, files[i].name), str_text(&files[i].text), files[i].text.n, e);
+  for (; i < f->n && status == OK; i++)
+    status = file_write(arena_printf(f->mem, "%s/%s", folder, f->file[i].name), str_text(&f->file[i].text), f->file[i].text.n, e);
   if (status == OK) return OK;
-  for (i = i - 2; i >= 0; i--) unlink(arena_printf(mem, "%s/%s", folder, files[i].name));
+  for (i = i - 2; i >= 0; i--) unlink(arena_printf(f->mem, "%s/%s", folder, f->file[i].name));
   return status;
 }
 
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
 {
-  struct saved files[SAVED] = {
-      [PROGRAM] = {"program.mica"}, [GRAPH] = {"graph.mica"},   [GRAPH_JSON] = {"graph.json"},   [SOURCE] = {"kernel.c"},
-      [HEADER] = {"kernel.h"},      [REPORT] = {"report.txt"}, [REPORT_JSON] = {"report.json"},
-  };
-  int status = render(mem, report, folder, files, e);
-  if (status == OK) status = write_all(mem, folder, files, e);
-  for (int i = 0; i < SAVED; i++) str_free(&files[i].text);
+  struct folder *f = NEW(mem, struct folder);
+  f->mem = mem;
+  int status = render(report, folder, f, e);
+  if (status == OK) status = write_all(f, folder, e);
+  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
   return status;
 }

@@ -1,5 +1,5 @@
-// What statements need: who has to do them together, and where the registers that they touch live. A table says of every
-// semantics who does it; what is missing there waits for others that run at the same time, and is refused.
+// What statements need: who has to do them together, and where the registers that they touch live. A table says of
+// every semantics who does it; what is missing there waits for others that run at the same time, and is refused.
 #include "cprint/cp_print.h"
 
 static const struct how hows[] = {
@@ -154,6 +154,7 @@ bool cp_private(struct cprint *c, int from, int to)
   const struct tile_kernel *k = c->w.k;
   uint8_t *marks = NEWS(c->w.mem, uint8_t, k->nbuffers + 1), *later = NEWS(c->w.mem, uint8_t, k->nbuffers + 1);
   for (int i = from;; i = k->stmts[i].next) {
+    if (k->stmts[i].kind == STMT_LET && k->stmts[i].view >= 0 && k->stmts[to].next >= 0) return false; // seen later too
     marks_of(c, i, marks);
     if (i == to) break;
   }

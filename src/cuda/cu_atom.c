@@ -2,6 +2,8 @@
 // unrolled whole where registers are indexed by them, because only then registers can hold an array.
 #include "cuda/cu_print.h"
 
+#include <string.h>
+
 enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
 
 void cu_var(struct printer *w, ex var, const char *name)
@@ -14,6 +16,12 @@ void cu_var(struct printer *w, ex var, const char *name)
     w->vars_room = room;
   }
   w->vars[number] = name;
+}
+
+void cu_unroll(struct printer *w)
+{
+  w->unrolls = true;
+  cu_line(w, "#pragma unroll");
 }
 
 static bool indexes_registers(const struct printer *w, const struct tile_atom *a)
@@ -31,7 +39,7 @@ static void loop_open(struct printer *w, const struct tile_atom *a, int mode, ex
   modes[mode] = ex_var(w->p->ex, "", 0, a->extent[mode] - 1, 1);
   const char *name = cu_name(w, names[mode], "i");
   cu_var(w, modes[mode], name);
-  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_line(w, "#pragma unroll");
+  if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_unroll(w);
   cu_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
   w->depth++;
 }
@@ -77,7 +85,8 @@ static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
   struct piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
-  int status = a->row->sem == SEM_REDUCE_WARP ? over_threads(w, &q) : cu_piece(w, &q);
+  bool steps = a->row->sem == SEM_REDUCE_WARP && strstr(a->row->text, "$s");
+  int status = steps ? over_threads(w, &q) : cu_piece(w, &q);
   if (guarded) loop_close(w);
   return status;
 }

@@ -4,13 +4,13 @@
 
 #include "cuda/cuda.h"
 
-extern const char cuda_prelude_text[]; // prelude.cuh
 
 struct printer {
   struct arena *mem;
   const struct tile_program *p;
   const struct tile_kernel *k;
   int arch, depth; // of statements
+  bool unrolls;    // a loop
   struct str *out;
   struct err *e;
   const char **vars;    // by number in the pool: the name in C++, NULL: none yet
@@ -81,6 +81,7 @@ const char *cu_init(struct printer *w, const struct piece *q); // the atom's val
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on
 int cu_atom(struct printer *w, const struct tile_spec *s);
+void cu_unroll(struct printer *w);          // before a loop
 void cu_hold(struct printer *w, int buf); // a register buffer comes into scope
 
 #endif

@@ -1,8 +1,9 @@
 // Products of matrices by cuBLASLt, found by dlopen like the other libraries (blas.h).
 //
 // The library counts columns first. A row-major D = A B is to it the column-major product D' = B' A': operands change
-// places, rows and columns too, and what is contiguous along the other dimension is `transposed`. Inputs of 16 bits and of
-// 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is rounded to fewer bits.
+// places, rows and columns too, and what is contiguous along the other dimension is `transposed`. Inputs of 16 bits and
+// of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is rounded to fewer
+// bits.
 #include "cuda/blas.h"
 
 #include <dlfcn.h>
@@ -55,13 +56,15 @@ static int find(struct blas *b, struct err *e)
 {
   b->so = library();
   if (!b->so) {
-    err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");
+    err_set(e, ERR_LIBRARY, NOWHERE,
+            "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");
     err_hint(e, "install the CUDA toolkit's cublas package, or set LD_LIBRARY_PATH to the folder of libcublasLt.so");
     return e->status;
   }
   for (size_t i = 0; i < COUNT(symbols); i++) {
     void *f = dlsym(b->so, symbols[i].name);
-    if (!f) return err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt has no function %s: a version before 11?", symbols[i].name);
+    if (!f)
+      return err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt has no function %s: a version before 11?", symbols[i].name);
     memcpy((char *)b + symbols[i].at, &f, sizeof f);
   }
   return OK;
@@ -94,10 +97,10 @@ int blas_version(const struct blas *b) { return (int)b->version(); }
 
 // ---- a product in the library's terms ----
 
-struct matrix {        // column-major
-  int type;            // REAL_*
+struct matrix {                  // column-major
+  int type;                      // REAL_*
   int64_t rows, cols, ld, batch; // as it lies in memory; elements
-  bool transposed;     // what is multiplied is its transpose
+  bool transposed;               // what is multiplied is its transpose
 };
 
 static int real_type(enum tile_type t) // -1: none
@@ -121,18 +124,20 @@ static bool place(enum tile_type t, int64_t rows, int64_t cols, const int64_t *s
 
 static int refuse(const struct blas_product *p, struct err *e)
 {
-  return err_set(e, ERR_TARGET, NOWHERE,
-                 "cuBLASLt takes no product [%lld, %lld] x [%lld, %lld] with rows %lld, %lld, %lld and columns %lld, %lld, "
-                 "%lld elements apart",
-                 (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->stride[0][1],
-                 (long long)p->stride[1][1], (long long)p->stride[2][1], (long long)p->stride[0][2],
-                 (long long)p->stride[1][2], (long long)p->stride[2][2]);
+  return err_set(
+      e, ERR_TARGET, NOWHERE,
+      "cuBLASLt takes no product [%lld, %lld] x [%lld, %lld] with rows %lld, %lld, %lld and columns %lld, %lld, "
+      "%lld elements apart",
+      (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->stride[0][1],
+      (long long)p->stride[1][1], (long long)p->stride[2][1], (long long)p->stride[0][2], (long long)p->stride[1][2],
+      (long long)p->stride[2][2]);
 }
 
 static int make_layout(struct blas *b, const struct matrix *x, int64_t batch, blas_object *out, struct err *e)
 {
   int32_t count = (int32_t)batch;
-  if (blas_check(b, b->layout_create(out, x->type, (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e, "describing a matrix"))
+  if (blas_check(b, b->layout_create(out, x->type, (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e,
+                 "describing a matrix"))
     return e->status;
   if (batch == 1) return OK;
   if (blas_check(b, b->layout_set(*out, LAYOUT_BATCH, &count, sizeof count), e, "describing a batch")) return e->status;
@@ -144,8 +149,10 @@ static int describe(struct blas_plan *plan, const struct matrix *x, int64_t batc
   struct blas *b = plan->b;
   int32_t op[2] = {x[0].transposed ? OP_TRANSPOSED : OP_NORMAL, x[1].transposed ? OP_TRANSPOSED : OP_NORMAL};
   if (blas_check(b, b->desc_create(&plan->desc, COMPUTE_32F, REAL_32F), e, "describing a product")) return e->status;
-  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSA, &op[0], sizeof op[0]), e, "describing a product")) return e->status;
-  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSB, &op[1], sizeof op[1]), e, "describing a product")) return e->status;
+  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSA, &op[0], sizeof op[0]), e, "describing a product"))
+    return e->status;
+  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSB, &op[1], sizeof op[1]), e, "describing a product"))
+    return e->status;
   for (int i = 0; i < 3; i++)
     if (make_layout(b, &x[i], batch, &plan->layout[i], e)) return e->status;
   return blas_check(b, b->preference_create(&plan->preference), e, "describing a product");
@@ -205,7 +212,8 @@ int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struc
   int got = 0;
   *n = 0;
   uint64_t bytes = workspace;
-  int status = blas_check(b, b->preference_set(p->preference, PREFERENCE_WORKSPACE, &bytes, sizeof bytes), e, "choosing");
+  int status =
+      blas_check(b, b->preference_set(p->preference, PREFERENCE_WORKSPACE, &bytes, sizeof bytes), e, "choosing");
   if (status == OK)
     status = blas_check(b,
                         b->heuristic(b->handle, p->desc, p->layout[0], p->layout[1], p->layout[2], p->layout[2],
@@ -230,7 +238,7 @@ int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, gpu_ad
   void *to = (void *)(uintptr_t)d;
   return blas_check(p->b,
                     p->b->matmul(p->b->handle, p->desc, &one, first, p->layout[0], second, p->layout[1], &zero, to,
-                                 p->layout[2], to, p->layout[2], how->words, (void *)(uintptr_t)workspace, how->workspace,
-                                 p->b->g->stream),
+                                 p->layout[2], to, p->layout[2], how->words, (void *)(uintptr_t)workspace,
+                                 how->workspace, p->b->g->stream),
                     e, "multiplying");
 }

@@ -31,6 +31,7 @@
 
 // The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
+extern const char cuda_prelude_text[]; // prelude.cuh, which stands before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
 

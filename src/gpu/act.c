@@ -2,10 +2,10 @@
 //
 // The first launches of a kernel may load it, so they are no part of a graph.
 //
-// A run begins with outputs and workspace full of not-a-number, so what a candidate leaves out or reads too early shows in
-// the result. It is followed, without a pause, by a run on other inputs that writes to the same workspace: what a kernel of
-// the second overwrites while the first still needs it shows too. Guards around outputs and workspace must stay as they are,
-// and what was zero must be zero again.
+// A run begins with outputs and workspace full of not-a-number, so what a candidate leaves out or reads too early shows
+// in the result. It is followed, without a pause, by a run on other inputs that writes to the same workspace: what a
+// kernel of the second overwrites while the first still needs it shows too. Guards around outputs and workspace must
+// stay as they are, and what was zero must be zero again.
 //
 // Times are those of a graph of many launches, by the device's clock; candidates take turns, replay by replay.
 #include "gpu/stage.h"
@@ -26,8 +26,8 @@ static int end_record(struct stage *s, int status, struct gpu_graph **out, struc
   return status;
 }
 
-int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out,
-                 struct err *e)
+int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot,
+                 struct gpu_graph **out, struct err *e)
 {
   int status = gpu_record(s->g, e);
   *out = NULL;
@@ -72,7 +72,8 @@ static int trespassed(struct err *e, const char *what)
 static int look_at_outputs(const struct stage *s, struct err *e)
 {
   for (int i = 0; i <= s->map.nout; i++) {
-    int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0, to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
+    int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0,
+            to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
     if (!all(s->back + from, to - from, POISON)) return trespassed(e, i ? "after an output" : "before an output");
   }
   return OK;
@@ -92,7 +93,8 @@ static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
   for (int64_t k = 0; k < s->zero_bytes; k += GUARD) {
     if (gpu_read(s->g, guard, s->zero + (uint64_t)k, GUARD, e)) return e->status;
     if (!all(guard, GUARD, 0))
-      return err_set(e, ERR_WRONG, NOWHERE, "counters in the workspace, which a program leaves as zeros, are not zero after it");
+      return err_set(e, ERR_WRONG, NOWHERE,
+                     "counters in the workspace, which a program leaves as zeros, are not zero after it");
   }
   return OK;
 }

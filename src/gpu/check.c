@@ -1,6 +1,6 @@
-// Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element by
-// itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the norm,
-// relative to itself and to the root mean square of all.
+// Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element
+// by itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the
+// norm, relative to itself and to the root mean square of all.
 #include "gpu/gpu.h"
 
 #include <math.h>
@@ -15,8 +15,8 @@ struct sums {
 struct comparison {
   enum dtype t;
   int64_t n;
-  const void *x, *y;  // y: values of the dtype, or NULL
-  const double *ref;  // else these
+  const void *x, *y; // y: values of the dtype, or NULL
+  const double *ref; // else these
   double typical;
   struct sums *piece;
 };
@@ -75,7 +75,10 @@ static struct sums compare(struct comparison *c)
   return all;
 }
 
-static double relative(const struct sums *s) { return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference); }
+static double relative(const struct sums *s)
+{
+  return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference);
+}
 
 static int check_one(const struct tensor *t, int which, const double *ref, const void *out, struct check_answer *a,
                      struct err *e)
@@ -91,8 +94,8 @@ static int check_one(const struct tensor *t, int which, const double *ref, const
     return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
                    dtype_name(t->dtype), bound);
   if (s.worst > ELEMENT * bound)
-    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g", which,
-                   (long long)s.at, numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g",
+                   which, (long long)s.at, numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
   return OK;
 }
 

@@ -1,5 +1,5 @@
-// Device programs as code: what a launch needs, with all sizes evaluated, and the source of each kernel. Kernels with the
-// same source are one.
+// Device programs as code: what a launch needs, with all sizes evaluated, and the source of each kernel. Kernels with
+// the same source are one.
 #include "gpu/gpu.h"
 
 #include <string.h>
@@ -32,7 +32,8 @@ static int check_args(const struct launch *l, struct err *e)
       return err_set(e, ERR_TILE, l->k->at, "the kernel %s has a size that is not a constant", l->name);
   for (int i = 0; i < l->nargs; i++)
     if (l->arg[i].written && l->arg[i].at.kind == PLACE_INPUT)
-      return err_set(e, ERR_TILE, l->k->at, "the kernel %s writes to input %d of the program", l->name, l->arg[i].at.index);
+      return err_set(e, ERR_TILE, l->k->at, "the kernel %s writes to input %d of the program", l->name,
+                     l->arg[i].at.index);
   return OK;
 }
 
@@ -102,7 +103,8 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
   for (int i = 0; i < p->nlaunch; i++) {
     const struct launch *l = &p->launch[i];
     struct code_launch *c = &out->launch[out->nlaunch++];
-    *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
+    *c = (struct code_launch){
+        .name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
     int status = l->product ? product_launch(mem, l, c, e) : kernel_launch(mem, l, c, e);
     if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
     if (status != OK) return status;
@@ -120,7 +122,8 @@ uint64_t program_hash(const struct device_program *p, uint64_t seed)
     h = hash_bytes(extents, sizeof extents, h);
     h = l->product ? hash_bytes(m->stride, sizeof m->stride, h) : hash_bytes(l->text, strlen(l->text), h);
     for (int k = 0; k < l->nargs; k++) {
-      const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type, l->arg[k].elements};
+      const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type,
+                             l->arg[k].elements};
       h = hash_bytes(arg, sizeof arg, h);
     }
   }

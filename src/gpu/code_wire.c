@@ -16,7 +16,8 @@ static void get_kernel(struct arena *mem, struct wire *w, struct code_kernel *k)
   k->name = wire_get_text(mem, w);
   const void *bytes = wire_get_bytes(w, &n);
   k->cubin = arena_copy(mem, bytes, n), k->bytes = (int64_t)n;
-  k->shared = wire_get(w), k->cluster = (int)wire_get(w), k->registers = (int)wire_get(w), k->spilled = (int)wire_get(w);
+  k->shared = wire_get(w), k->cluster = (int)wire_get(w), k->registers = (int)wire_get(w),
+  k->spilled = (int)wire_get(w);
 }
 
 static void put_arg(struct wire *w, const struct code_arg *a)
@@ -31,8 +32,10 @@ static void get_arg(struct wire *w, struct code_arg *a)
   a->is_map = wire_get(w);
   size_t n = 0;
   const void *map = a->is_map ? wire_get_bytes(w, &n) : NULL;
-  if (n == sizeof a->map) memcpy(&a->map, map, n);
-  else w->bad = w->bad || a->is_map;
+  if (n == sizeof a->map)
+    memcpy(&a->map, map, n);
+  else
+    w->bad = w->bad || a->is_map;
 }
 
 static void put_launch(struct wire *w, const struct code_launch *l)
@@ -52,8 +55,10 @@ static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct co
   l->kernel = (int)wire_get(w), l->dependent = wire_get(w), l->blocks = wire_get(w), l->threads = (int)wire_get(w);
   l->algorithm = (int)wire_get(w);
   const void *mul = wire_get_bytes(w, &n);
-  if (n == sizeof l->mul) memcpy(&l->mul, mul, n);
-  else w->bad = true;
+  if (n == sizeof l->mul)
+    memcpy(&l->mul, mul, n);
+  else
+    w->bad = true;
   l->narg = (int)wire_get_count(w, 4 * sizeof(int64_t));
   l->arg = NEWS(mem, struct code_arg, l->narg + 1);
   for (int i = 0; i < l->narg; i++) get_arg(w, &l->arg[i]);

@@ -1,6 +1,6 @@
 // Kernels to machine code. The sources of all candidates are compiled together, each different one once, on all cores;
-// machine code is remembered in the database under its source, the architecture and the compiler's version. The database
-// is asked and told by one thread.
+// machine code is remembered in the database under its source, the architecture and the compiler's version. The
+// database is asked and told by one thread.
 #include "gpu/gpu.h"
 
 #include <jansson.h>

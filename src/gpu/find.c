@@ -1,6 +1,6 @@
 // Which executable is a worker: the one that is given, that of $MICA_WORKER, `mica` in the folder of this library or
-// executable or in the bin beside it, `mica` in PATH. The library may be loaded by any program, Python for one, which is no
-// worker itself.
+// executable or in the bin beside it, `mica` in PATH. The library may be loaded by any program, Python for one, which
+// is no worker itself.
 #include "gpu/wire.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 // gpu: device programs (lower/lower.h) compiled, run, checked and timed on a GPU.
 //
-// Candidates run in a process of their own, the worker, so that one that fails, writes where it must not, or hangs costs
-// itself only: the worker is ended and another started. Every candidate is held against the program in float64 before it
-// is timed.
+// Candidates run in a process of their own, the worker, so that one that fails, writes where it must not, or hangs
+// costs itself only: the worker is ended and another started. Every candidate is held against the program in float64
+// before it is timed.
 //
 // Glossary
 //   code     a device program as it runs: machine code, launches, where their arguments are. It needs no graph, no tile
@@ -23,10 +23,12 @@
 //   act.c        in the worker: a candidate run on poisoned memory; candidates timed
 //   serve.c      in the worker: requests and answers
 //   worker.c     the other side: starts workers, asks, ends those that take too long
+//   process.c    a process with a socket
 //   find.c       which executable is a worker
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
 //   race.c       all of it: check, rounds, the fastest
+//   once.c       one program run on given inputs
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
 //   keep.c       results in the database
@@ -56,9 +58,9 @@ struct code_launch {
   bool dependent;
   int64_t blocks;
   int threads, narg;
-  struct code_arg *arg;       // of a product: a, b, d
+  struct code_arg *arg; // of a product: a, b, d
   struct blas_product mul;
-  int algorithm;              // of the product: of those that the library proposes; -1: what is fastest
+  int algorithm; // of the product: of those that the library proposes; -1: what is fastest
 };
 struct code {
   int nkernel, nlaunch;
@@ -100,12 +102,12 @@ int gpu_identity(int device, char out[160], struct err *e);
 // ---- problem.c -------------------------------------------------------------------------------------
 
 struct problem {
-  const struct graph *g;  // composites expanded, stable
+  const struct graph *g; // composites expanded, stable
   uint64_t seed;
-  struct buffers *b;      // inputs, made smaller until the reference stays in the range of its dtypes
+  struct buffers *b; // inputs, made smaller until the reference stays in the range of its dtypes
   struct reference64 r;
-  const int *outs;        // tensors
-  double seconds;         // of the reference
+  const int *outs; // tensors
+  double seconds;  // of the reference
 };
 int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);
 void problem_close(struct problem *p); // after an error too
@@ -128,8 +130,8 @@ struct stage;
 struct gpu_worker; // a worker process, or this process where none can be started
 struct gpu_worker_opts {
   int device;
-  const char *path; // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
-  bool inside;      // in this process
+  const char *path;    // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
+  bool inside;         // in this process
   struct stage *stage; // inside: with a device of a test; owned from now on. Else NULL
   const char *const *more_env; // "NAME=VALUE", NULL at the end; or NULL
 };
@@ -138,36 +140,41 @@ struct gpu_worker_facts {
   bool inside;
   int starts; // processes started so far
 };
-// The worker starts, and the device is opened while the caller goes on; what is wrong with it is told by gpu_worker_facts.
+// The worker starts, and the device is opened while the caller goes on; what is wrong with it is told by
+// gpu_worker_facts.
 int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, struct err *e);
 void gpu_worker_close(struct gpu_worker *w);
-const char *gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
+const char *
+gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e);
 // The whole life of a worker process; fd is its end of the socket. Does not return.
 int gpu_worker_main(int fd);
 
 // Inputs as in b, for all that follows. Copied to the device, `sets` times (0: as many as cold timing needs).
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e);
+void gpu_worker_end(struct gpu_worker *w); // of the problem: its candidates may go
 // A candidate for the current problem; its number in *id. The code must live as long as the candidate.
 int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e);
 void gpu_worker_drop(struct gpu_worker *w, int id);
 struct run_answer {
-  bool differs;      // some run gave other bits than the first
-  double seconds;    // of one run, by the host's clock: a bound
-  void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
+  bool differs;   // some run gave other bits than the first
+  double seconds; // of one run, by the host's clock: a bound
+  void *const *first, *const
+                          *other; // outputs of the first run, of the first that differs (or NULL); until the next call
 };
 // Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same
-// workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero after.
+// workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero
+// after.
 int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);
 struct time_request {
-  bool hot, flush;   // on one set; the cache is emptied before each replay
+  bool hot, flush; // on one set; the cache is emptied before each replay
   int replays, n;
-  const int *id;     // of candidates, timed in turns
+  const int *id;       // of candidates, timed in turns
   const int *launches; // of each in one graph
-  double warm_up;    // seconds before
+  double warm_up;      // seconds before
 };
-// seconds[k * replays + r]: of one launch of candidate k in replay r. Where one candidate breaks the worker, *culprit is its
-// place in id, else -1.
+// seconds[k * replays + r]: of one launch of candidate k in replay r. Where one candidate breaks the worker, *culprit
+// is its place in id, else -1.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit,
                     struct err *e);
 int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
@@ -177,14 +184,14 @@ const int *gpu_worker_algorithms(const struct gpu_worker *w, int id);
 
 // ---- race.c ----------------------------------------------------------------------------------------
 
-struct gpu_time { // seconds of a run of the program, over replays
+struct gpu_time {                       // seconds of a run of the program, over replays
   double median, least, p90, low, high; // low, high: between them the median is with 95 %
   int replays, launches;
 };
 enum gpu_verdict { GPU_FINE, GPU_WRONG, GPU_FAILED, GPU_NOT_COMPILED };
 struct gpu_result {
   enum gpu_verdict verdict;
-  struct err err;            // of what is not fine
+  struct err err; // of what is not fine
   struct check_answer check;
   struct gpu_time cold, hot; // replays is 0 where it was not timed
   int round;                 // the last in which it was timed; -1: none
@@ -193,23 +200,23 @@ struct gpu_result {
 };
 struct gpu_race_opts {
   uint64_t seed;
-  int device, finalists;     // 0: 4
-  double seconds;            // for the last rounds; 0: 2
-  double limit;              // seconds that one candidate may take to run; 0: 10
-  const char *worker;        // path, or NULL
-  struct gpu_worker *with;   // an open worker to use, or NULL
+  int device, finalists;               // 0: 4
+  double seconds;                      // for the last rounds; 0: 2
+  double limit;                        // seconds that one candidate may take to run; 0: 10
+  const char *worker;                  // path, or NULL
+  struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC
-  struct db *db;             // NULL: nothing is remembered
+  struct db *db;                       // NULL: nothing is remembered
   stop_flag stop;
   void (*progress)(void *arg, const char *stage, int done, int all);
   void *progress_arg;
 };
 struct gpu_race {
-  int best;                  // fastest right one; -1: none
-  bool sure;                 // no other is likely to be as fast, or they differ by less than 1 %
+  int best;  // fastest right one; -1: none
+  bool sure; // no other is likely to be as fast, or they differ by less than 1 %
   bool recalled;
-  char machine[160];         // identity, and how it was timed
-  char warning[256];         // "" where there is none
+  char machine[160]; // identity, and how it was timed
+  char warning[256]; // "" where there is none
   struct compile_stats compile;
   double reference_seconds, seconds;
   int sets;
@@ -218,6 +225,9 @@ struct gpu_race {
 // All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`.
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
              const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
+// One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
+int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
+                    struct err *e);
 const char *gpu_verdict_name(enum gpu_verdict v);
 void gpu_race_text(const struct gpu_race *r, int n, const struct device_program *const *programs, struct str *out);
 

@@ -1,5 +1,5 @@
-// A candidate on the device: modules and kernels of its machine code, plans of its products. Addresses and tensor maps are
-// made when it is launched, because each launch of a graph has other ones.
+// A candidate on the device: modules and kernels of its machine code, plans of its products. Addresses and tensor maps
+// are made when it is launched, because each launch of a graph has other ones.
 #include "gpu/stage.h"
 
 #include <stdlib.h>
@@ -23,11 +23,11 @@ void stage_drop(struct stage *s, int id)
 
 static bool inside(const struct stage *s, const struct code *c, const struct place *at)
 {
-  int64_t bytes = at->kind == PLACE_WORK                                    ? c->workspace
-                  : at->index < 0                                           ? 0
-                  : at->kind == PLACE_INPUT && at->index < s->map.nin       ? s->map.in_bytes[at->index]
-                  : at->kind == PLACE_OUTPUT && at->index < s->map.nout     ? s->map.out_bytes[at->index]
-                                                                            : 0;
+  int64_t bytes = at->kind == PLACE_WORK                                ? c->workspace
+                  : at->index < 0                                       ? 0
+                  : at->kind == PLACE_INPUT && at->index < s->map.nin   ? s->map.in_bytes[at->index]
+                  : at->kind == PLACE_OUTPUT && at->index < s->map.nout ? s->map.out_bytes[at->index]
+                                                                        : 0;
   return at->offset >= 0 && at->offset < bytes;
 }
 
@@ -36,18 +36,20 @@ static int check_places(const struct stage *s, const struct code *c, struct err 
   for (int i = 0; i < c->nlaunch; i++)
     for (int k = 0; k < c->launch[i].narg; k++)
       if (!inside(s, c, &c->launch[i].arg[k].at))
-        return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k, c->launch[i].name);
+        return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k,
+                       c->launch[i].name);
   return OK;
 }
 
-static int launch_kernel(struct stage *s, const struct loaded *l, const struct code_launch *c, int set, int ring, int work,
-                         struct err *e)
+static int launch_kernel(struct stage *s, const struct loaded *l, const struct code_launch *c, int set, int ring,
+                         int work, struct err *e)
 {
   struct arena mem = {0};
   void **args = NEWS(&mem, void *, c->narg + 1);
   gpu_address *address = NEWS(&mem, gpu_address, c->narg + 1);
   uintptr_t raw = (uintptr_t)arena_alloc(&mem, sizeof(struct gpu_map) * (size_t)(c->narg + 1));
-  struct gpu_map *map = (struct gpu_map *)((raw + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
+  struct gpu_map *map =
+      (struct gpu_map *)((raw + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
   int status = OK;
   for (int i = 0; i < c->narg && status == OK; i++) {
     address[i] = stage_place(s, &l->code, &c->arg[i].at, set, ring, work);
@@ -67,7 +69,8 @@ static int launch_product(struct stage *s, const struct loaded *l, int i, int se
   return blas_run(l->plan[i], &l->how[i], at[0], at[1], at[2], s->blas_work, e);
 }
 
-int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e)
+int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work,
+                 struct err *e)
 {
   int status = OK;
   for (int i = first; i < end && status == OK; i++)

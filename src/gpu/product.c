@@ -1,5 +1,6 @@
-// Products by the vendor's library. It proposes several algorithms, best first by a model of its own; the one that is taken
-// is the fastest here, on the candidate's own buffers. What was chosen for a product holds for all candidates that have it.
+// Products by the vendor's library. It proposes several algorithms, best first by a model of its own; the one that is
+// taken is the fastest here, on the candidate's own buffers. What was chosen for a product holds for all candidates
+// that have it.
 #include "gpu/stage.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@ static const size_t WORKSPACE = 32 << 20; // bytes that algorithms may use
 
 static bool same(const struct blas_product *a, const struct blas_product *b)
 {
-  return a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && !memcmp(a->type, b->type, sizeof a->type) &&
-         !memcmp(a->stride, b->stride, sizeof a->stride);
+  return a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
+         !memcmp(a->type, b->type, sizeof a->type) && !memcmp(a->stride, b->stride, sizeof a->stride);
 }
 
 static int known(const struct stage *s, const struct blas_product *mul)

@@ -1,9 +1,9 @@
-// Candidates on a GPU: compiled, held against float64, timed in rounds, the fastest right one last held against float64 on
-// other inputs.
+// Candidates on a GPU: compiled, held against float64, timed in rounds, the fastest right one last held against float64
+// on other inputs.
 //
-// Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so on;
-// the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure or the
-// time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
+// Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so
+// on; the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure
+// or the time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
 #include "gpu/rank.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum { FINALISTS = 4, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
-static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3,
+                    SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
@@ -99,8 +100,8 @@ static int check_device(struct race *r, struct err *e)
   snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
   int arch = r->programs[0]->gpu->arch;
   if (f.gpu.arch == arch) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10, arch % 10,
-                 f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
+  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10,
+                 arch % 10, f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
 }
 
 // ---- right? ----
@@ -124,8 +125,10 @@ static void load_and_check(struct race *r, int k)
     out_of_race(r, k, GPU_FAILED, &e);
     return;
   }
-  x->algorithm = arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
-  if (check_candidate(r, k, &r->problem, REPEATS, &e)) out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  x->algorithm =
+      arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
+  if (check_candidate(r, k, &r->problem, REPEATS, &e))
+    out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
 }
 
 // What cannot run at all, with memory that is too small for one, says so for each candidate.
@@ -156,7 +159,8 @@ static void leave_hopeless(struct race *r)
 // ---- fast? ----
 
 // Candidates who[0..n) in turns; those that break are out. samples: of who[i] from samples[i] on, q->replays of them.
-static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples, struct err *e)
+static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples,
+                     struct err *e)
 {
   int *id = NEWS(r->mem, int, *n + 1);
   while (*n) {
@@ -182,7 +186,8 @@ static void note(struct race *r, int k, double *samples, int n, int launches)
   r->seconds[k] = r->out->result[k].cold.median, r->out->result[k].round = r->round;
 }
 
-// A round on r->who: `replays` graphs of about `seconds` each, or in the first round, where nothing is known, of QUICK launches.
+// A round on r->who: `replays` graphs of about `seconds` each, or in the first round, where nothing is known, of QUICK
+// launches.
 static int play_round(struct race *r, double seconds, int replays, struct err *e)
 {
   double samples[CHUNK * REPLAYS];
@@ -213,8 +218,8 @@ static int halve(struct race *r, int finalists, struct err *e)
   }
 }
 
-// Launches in a graph as those that other programs on the same GPU are timed by: whole turns over all sets, of about 1.5 ms,
-// and of no more than 8.
+// Launches in a graph as those that other programs on the same GPU are timed by: whole turns over all sets, of
+// about 1.5 ms, and of no more than 8.
 static int cold_launches(double hot, int sets)
 {
   double each = fmax(hot, 1e-7), n = sets * fmax(1, ceil(REPLAY / each / sets));
@@ -223,7 +228,7 @@ static int cold_launches(double hot, int sets)
 
 static int time_hot(struct race *r, struct err *e)
 {
-  double *samples = NEWS(r->mem, double, r->nwho * REPLAYS + 1);
+  double *samples = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
   int *launches = NEWS(r->mem, int, r->nwho + 1);
   struct time_request q = {.hot = true, .replays = REPLAYS, .warm_up = WARM_UP};
   for (int i = 0; i < r->nwho; i++)
@@ -245,7 +250,8 @@ static bool order(struct race *r)
 // Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out.
 static int time_final(struct race *r, struct err *e)
 {
-  double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS, *got = NEWS(r->mem, double, r->nwho * REPLAYS + 1);
+  double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS,
+         *got = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
   double **all = NEWS(r->mem, double *, r->n + 1), *sorted = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
   int *launches = NEWS(r->mem, int, r->nwho + 1), n = 0;
   if (time_hot(r, e)) return e->status;
@@ -327,7 +333,10 @@ static int start(struct race *r, struct err *e)
   int status = r->w ? OK : gpu_worker_open(&o, &r->w, e);
   if (status == OK) status = run(r, e);
   problem_close(&r->problem);
-  if (!r->o->with) gpu_worker_close(r->w);
+  if (r->o->with)
+    gpu_worker_end(r->w);
+  else
+    gpu_worker_close(r->w);
   return status;
 }
 
@@ -340,7 +349,8 @@ int gpu_race(struct arena *mem, int n, const struct device_program *const *progr
   const char *key = NULL;
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, n + 1)};
   if (n < 1) return OK;
-  for (int i = 0; i < n; i++) out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
+  for (int i = 0; i < n; i++)
+    out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
   if (o->db) {
     if (gpu_identity(o->device, identity, e)) return e->status;
     key = keep_key(mem, n, programs, reference, o, identity);

@@ -17,10 +17,14 @@ static void line(const struct gpu_result *r, const struct device_program *p, int
 {
   const struct gpu_time *t = &r->cold;
   str_add(out, "%c%4d ", best ? '*' : ' ', k);
-  if (t->replays) str_add(out, "%9.2f %9.2f %9.2f ", 1e6 * t->median, 1e6 * t->least, 1e6 * t->p90);
-  else str_add(out, "%9s %9s %9s ", "-", "-", "-");
-  if (r->hot.replays) str_add(out, "%9.2f ", 1e6 * r->hot.median);
-  else str_add(out, "%9s ", "-");
+  if (t->replays)
+    str_add(out, "%9.2f %9.2f %9.2f ", 1e6 * t->median, 1e6 * t->least, 1e6 * t->p90);
+  else
+    str_add(out, "%9s %9s %9s ", "-", "-", "-");
+  if (r->hot.replays)
+    str_add(out, "%9.2f ", 1e6 * r->hot.median);
+  else
+    str_add(out, "%9s ", "-");
   str_add(out, "%8.1e %5d %4d %5d  ", r->check.relative, t->replays, r->registers, r->spilled);
   how(p, r, out);
   if (r->verdict != GPU_FINE) str_add(out, "\n       %s: %s", gpu_verdict_name(r->verdict), r->err.text);
@@ -48,10 +52,15 @@ void gpu_race_text(const struct gpu_race *r, int n, const struct device_program 
   str_add(out, "%d kernels, %d different, %d remembered, compiled in %.2f s; all in %.2f s%s\n", r->compile.kernels,
           r->compile.sources, r->compile.recalled, r->compile.seconds, r->seconds, r->recalled ? ", remembered" : "");
   if (*r->warning) str_add(out, "warning: %s\n", r->warning);
-  str_add(out, "us a run in a graph of runs: cold on sets of more than twice the L2, hot on one set; off: against float64\n\n");
-  str_add(out, "      %9s %9s %9s %9s %8s %5s %4s %5s\n", "cold", "least", "p90", "hot", "off", "runs", "regs", "spill");
+  str_add(
+      out,
+      "us a run in a graph of runs: cold on sets of more than twice the L2, hot on one set; off: against float64\n\n");
+  str_add(out, "      %9s %9s %9s %9s %8s %5s %4s %5s\n", "cold", "least", "p90", "hot", "off", "runs", "regs",
+          "spill");
   for (int i = 0; i < n; i++) line(&r->result[order[i]], programs[order[i]], order[i], order[i] == r->best, out);
-  if (r->best < 0) str_add(out, "no candidate is right\n");
-  else if (!r->sure) str_add(out, "the order of the first ones is not sure\n");
+  if (r->best < 0)
+    str_add(out, "no candidate is right\n");
+  else if (!r->sure)
+    str_add(out, "the order of the first ones is not sure\n");
   free(order);
 }

@@ -1,8 +1,8 @@
 // The worker's side: requests in, answers out, until the other side is gone. A thread watches for that, because the one
 // that serves may be waiting for a kernel that never ends.
 //
-// An answer says first whether the device is lost: after an error it is asked to wait, and where it cannot, nothing will
-// work in this process any more.
+// An answer says first whether the device is lost: after an error it is asked to wait, and where it cannot, nothing
+// will work in this process any more.
 #include "gpu/stage.h"
 
 #include <poll.h>

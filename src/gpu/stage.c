@@ -1,9 +1,9 @@
-// The problem on the device. Inputs lie in sets, outputs and workspaces in rings, one allocation each; around every output
-// and every workspace there are guards, bytes that nobody may write to.
+// The problem on the device. Inputs lie in sets, outputs and workspaces in rings, one allocation each; around every
+// output and every workspace there are guards, bytes that nobody may write to.
 //
 // There are so many sets that together they are 2.2 times the L2 cache, as many as those against which Mica is measured
-// take; at least two, so that no launch finds what the one before it read. The other sets hold the inputs of the first one
-// rotated, so that the results on them differ.
+// take; at least two, so that no launch finds what the one before it read. The other sets hold the inputs of the first
+// one rotated, so that the results on them differ.
 //
 // The part of a workspace that is zero before a program and after it is kept apart from the rest, because programs that
 // take turns leave their other values there.
@@ -24,7 +24,8 @@ void stage_work(const struct code *c, int64_t *from, int64_t *bytes)
   *bytes = round_up(c->workspace - c->zeroed / GUARD * GUARD);
 }
 
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work)
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring,
+                        int work)
 {
   int64_t from, bytes;
   if (at->kind == PLACE_INPUT) return s->in + (uint64_t)(set * s->in_bytes + s->in_at[at->index] + at->offset);
@@ -65,7 +66,8 @@ static int count_sets(struct stage *s, int asked, struct err *e)
 {
   size_t memory;
   if (gpu_memory(s->g, &memory, e)) return e->status;
-  int64_t inputs = MAX(1, sum_of(s->map.nin, s->map.in_bytes)), l2 = MAX(LEAST_L2, gpu_facts(s->g)->l2), room = (int64_t)memory;
+  int64_t inputs = MAX(1, sum_of(s->map.nin, s->map.in_bytes)), l2 = MAX(LEAST_L2, gpu_facts(s->g)->l2),
+          room = (int64_t)memory;
   int64_t want = (22 * l2 / 10 + inputs - 1) / inputs;
   s->nsets = (int)MIN(MAX(want, 2), MOST_SETS);
   if (asked > 0) s->nsets = MIN(asked, MOST_SETS);

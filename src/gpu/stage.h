@@ -12,10 +12,10 @@ struct loaded { // a candidate
   bool there;
   struct arena mem;
   struct code code;
-  struct loaded_kernel *kernel;  // by kernel of the code
-  struct blas_plan **plan;       // by launch; NULL: not a product
-  struct blas_algorithm *how;    // by launch
-  int *algorithm;                // by launch: which of those proposed, -1
+  struct loaded_kernel *kernel; // by kernel of the code
+  struct blas_plan **plan;      // by launch; NULL: not a product
+  struct blas_algorithm *how;   // by launch
+  int *algorithm;               // by launch: which of those proposed, -1
 };
 enum { KNOWN_PRODUCTS = 64, PROPOSED = 8 };
 struct known_product { // whose algorithm was chosen
@@ -27,14 +27,14 @@ struct stage {
   struct blas *blas; // NULL until there is a product
   struct arena mem;  // of the problem
   struct shared_map map;
-  char *shared;      // NULL: there is no problem yet
-  int64_t *in_at, *out_at;                // in a set, in a ring
-  int64_t in_bytes, out_bytes;            // of a set, of a ring
-  int64_t zero_bytes, work_bytes;         // of a ring: of the most that a candidate wants
+  char *shared;                   // NULL: there is no problem yet
+  int64_t *in_at, *out_at;        // in a set, in a ring
+  int64_t in_bytes, out_bytes;    // of a set, of a ring
+  int64_t zero_bytes, work_bytes; // of a ring: of the most that a candidate wants
   int nsets, nring, nwork;
   gpu_address in, out, zero, work, flush, blas_work;
   int64_t flush_bytes;
-  char *back;                             // a ring's outputs, read back
+  char *back; // a ring's outputs, read back
   struct loaded *p;
   int np, cap;
   struct known_product known[KNOWN_PRODUCTS];
@@ -43,9 +43,10 @@ struct stage {
 
 // ---- stage.c ----
 int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *out, struct err *e);
-void stage_end(struct stage *s);                                           // of the problem
-int stage_room(struct stage *s, const struct code *c, struct err *e);      // for the candidate's workspace
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work);
+void stage_end(struct stage *s);                                      // of the problem
+int stage_room(struct stage *s, const struct code *c, struct err *e); // for the candidate's workspace
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring,
+                        int work);
 // The workspace of a candidate behind its zeroed part: [from, from + bytes) of a ring, guards around it.
 void stage_work(const struct code *c, int64_t *from, int64_t *bytes);
 
@@ -54,7 +55,8 @@ int stage_load(struct stage *s, struct wire *in, struct wire *out, struct err *e
 void stage_drop(struct stage *s, int id);
 struct loaded *stage_find(struct stage *s, int64_t id); // NULL: there is none
 // Launches [first, end) of a candidate, in the stream.
-int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e);
+int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work,
+                 struct err *e);
 
 // ---- product.c ----
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
@@ -63,7 +65,7 @@ int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
 int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 // A graph of launches [first, end) again and again, `times` times, on sets in turn or all on one.
-int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out,
-                 struct err *e);
+int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot,
+                 struct gpu_graph **out, struct err *e);
 
 #endif

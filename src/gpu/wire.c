@@ -163,7 +163,8 @@ static ssize_t read_some(int fd, char *to, size_t n, int *carried)
     char room[CMSG_SPACE(sizeof(int))];
     struct cmsghdr align;
   } control;
-  struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  struct msghdr m = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
   ssize_t k = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
   struct cmsghdr *c = k > 0 ? CMSG_FIRSTHDR(&m) : NULL;
   if (c && c->cmsg_type == SCM_RIGHTS && *carried < 0) memcpy(carried, CMSG_DATA(c), sizeof *carried);

@@ -1,9 +1,11 @@
-// wire: inside gpu, what goes between the two sides. Numbers are 64 bits, in this machine's order: both sides are the same
-// build on the same machine, which the first request makes sure of.
+// wire: inside gpu, what goes between the two sides. Numbers are 64 bits, in this machine's order: both sides are the
+// same build on the same machine, which the first request makes sure of.
 #ifndef MICA_GPU_WIRE_H
 #define MICA_GPU_WIRE_H
 
 #include "gpu/gpu.h"
+
+#include <sys/types.h>
 
 extern const char build_fingerprint[]; // of all sources, made by the build
 
@@ -18,16 +20,17 @@ void wire_put(struct wire *w, int64_t x);
 void wire_put_real(struct wire *w, double x);
 void wire_put_bytes(struct wire *w, const void *p, size_t n);
 void wire_put_text(struct wire *w, const char *s);
-int64_t wire_get(struct wire *w);                   // 0 where bad
-int64_t wire_get_count(struct wire *w, size_t each); // of things that follow, of at least so many bytes each; 0 where bad
+int64_t wire_get(struct wire *w); // 0 where bad
+int64_t wire_get_count(struct wire *w,
+                       size_t each); // of things that follow, of at least so many bytes each; 0 where bad
 double wire_get_real(struct wire *w);
 const void *wire_get_bytes(struct wire *w, size_t *n); // inside the message
 const char *wire_get_text(struct arena *mem, struct wire *w);
 void wire_put_error(struct wire *w, const struct err *e);
 void wire_get_error(struct wire *w, struct err *e);
 
-// A message on a socket: a kind, bytes, perhaps a file descriptor (-1: none). seconds < 0: waits for ever. ENV where the
-// other side is gone, NO where the time is over.
+// A message on a socket: a kind, bytes, perhaps a file descriptor (-1: none). seconds < 0: waits for ever. ENV where
+// the other side is gone, NO where the time is over.
 int wire_send(int fd, int64_t kind, const struct wire *w, int carry, struct err *e);
 int wire_receive(int fd, int64_t *kind, struct wire *w, int *carried, double seconds, struct err *e);
 
@@ -66,6 +69,14 @@ void stage_free(struct stage *s);
 // `in` is read, the answer written to `out`. `carried`: belongs to the caller.
 void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out);
 _Noreturn void stage_serve_all(struct stage *s, int fd); // until the other side is gone; then the process ends
+
+// ---- identity.c ----
+bool identity_by_files(const char *root, char out[160]); // of the driver, "/proc/driver/nvidia"
+
+// ---- process.c ----
+char **process_environment(const char *const *more);             // this one's with those NAME=VALUE added; to be freed
+bool process_start(char *path, char **env, pid_t *pid, int *fd); // fd: this side's end of the socket
+void process_end(pid_t pid, int fd);
 
 // ---- find.c ----
 // The path of an executable that is a worker; false: there is none, and why.

@@ -1,22 +1,15 @@
-// The side that asks. A worker is started when it is needed: at first, and after a candidate has broken it or was ended for
-// taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it again.
-// Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks the device
-// then is everybody's; that is told.
+// The side that asks. A worker is started when it is needed: at first, and after a candidate has broken it or was ended
+// for taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it
+// again. Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks
+// the device then is everybody's; that is told.
 #include "gpu/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-enum { CHILD_FD = 3 };
 static const double START = 120, LOAD = 60; // seconds for a device to open; for a candidate or a problem to load
 
 struct candidate_there {
@@ -30,14 +23,14 @@ struct gpu_worker {
   char path[512], why[200];
   bool inside;
   int device;
-  char **env;            // of the process; owned, its strings are not
-  pid_t pid;             // 0: none runs
+  char **env; // of the process; owned, its strings are not
+  pid_t pid;  // 0: none runs
   int fd, starts;
-  bool greeted;          // the answer to HELLO has come
-  struct stage *stage;   // inside
+  bool greeted;        // the answer to HELLO has come
+  struct stage *stage; // inside
   struct gpu_facts facts;
   bool have_facts;
-  struct arena mem;      // of the problem
+  struct arena mem; // of the problem
   struct shared_map map;
   int shared_fd, asked, sets;
   char *shared;          // NULL: no problem
@@ -47,48 +40,16 @@ struct gpu_worker {
   int n, cap;
 };
 
-// ---- the process ----
-
-static char **environment(const char *const *more)
-{
-  int n = 0, m = 0, k = 0;
-  while (environ[n]) n++;
-  while (more && more[m]) m++;
-  char **all = calloc((size_t)(n + m) + 1, sizeof *all);
-  CHECK(all);
-  for (int i = 0; i < m; i++) all[k++] = (char *)(uintptr_t)more[i];
-  for (int i = 0; i < n; i++) {
-    bool replaced = false;
-    for (int j = 0; j < m && !replaced; j++) replaced = !strncmp(environ[i], more[j], strcspn(more[j], "=") + 1);
-    if (!replaced) all[k++] = environ[i];
-  }
-  return all;
-}
-
 static bool spawn(struct gpu_worker *w)
 {
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return false;
-  posix_spawn_file_actions_t f;
-  posix_spawn_file_actions_init(&f);
-  posix_spawn_file_actions_adddup2(&f, pair[1], CHILD_FD);
-  posix_spawn_file_actions_addopen(&f, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&f, 1, "/dev/null", O_WRONLY, 0);
-  char *argv[] = {w->path, (char *)"gpu-worker", (char *)"3", NULL};
-  int bad = posix_spawn(&w->pid, w->path, &f, NULL, argv, w->env);
-  posix_spawn_file_actions_destroy(&f);
-  close(pair[1]);
-  if (bad) return close(pair[0]), w->pid = 0, false;
-  w->fd = pair[0], w->starts++, w->greeted = false;
-  return true;
+  if (!process_start(w->path, w->env, &w->pid, &w->fd)) return false;
+  return w->starts++, w->greeted = false, true;
 }
 
 static void end_process(struct gpu_worker *w)
 {
   if (!w->pid) return;
-  close(w->fd);
-  kill(w->pid, SIGKILL);
-  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
+  process_end(w->pid, w->fd);
   w->pid = 0, w->fd = -1;
 }
 
@@ -136,8 +97,8 @@ static int receive(struct gpu_worker *w, struct wire *out, double seconds, struc
   return read_answer(w, out, e);
 }
 
-static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, int carry, double seconds, struct wire *out,
-                    struct err *e)
+static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, int carry, double seconds,
+                    struct wire *out, struct err *e)
 {
   if (w->inside) {
     out->s.n = 0, out->at = 0, out->bad = false, in->at = 0, in->bad = false;
@@ -195,7 +156,7 @@ static int greet(struct gpu_worker *w, struct err *e)
     status = exchange(w, ASK_HELLO, &in, -1, START, &out, &mine);
   }
   if (status == OK) status = take_facts(w, &out, &mine);
-  if (status != OK) *e = mine;
+  if (status != OK) *e = mine, end_process(w); // the next one is greeted again
   wire_free(&in), wire_free(&out);
   return status;
 }
@@ -262,7 +223,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   CHECK(w);
   (void)e;
   w->device = o->device, w->fd = w->shared_fd = -1;
-  w->env = environment(o->more_env);
+  w->env = process_environment(o->more_env);
   w->inside = o->inside;
   char why[200];
   if (o->inside)
@@ -280,7 +241,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   return OK;
 }
 
-static void end_problem(struct gpu_worker *w)
+void gpu_worker_end(struct gpu_worker *w)
 {
   for (int i = 0; i < w->n; i++) gpu_worker_drop(w, i);
   w->n = 0;
@@ -295,7 +256,7 @@ void gpu_worker_close(struct gpu_worker *w)
 {
   if (!w) return;
   end_process(w);
-  end_problem(w);
+  gpu_worker_end(w);
   stage_free(w->stage);
   free(w->c), free(w->env);
   free(w);
@@ -322,19 +283,21 @@ static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
 
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
 {
-  end_problem(w);
-  shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout, lengths(&w->mem, b->nout, b->out_bytes),
-                &w->map);
+  gpu_worker_end(w);
+  shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout,
+                lengths(&w->mem, b->nout, b->out_bytes), &w->map);
   w->asked = sets;
   w->shared_fd = memfd_create("mica", MFD_CLOEXEC);
   if (w->shared_fd < 0 || ftruncate(w->shared_fd, w->map.bytes))
     return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   void *p = mmap(NULL, (size_t)w->map.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->shared_fd, 0);
-  if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
+  if (p == MAP_FAILED)
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
   for (int i = 0; i < b->nin; i++) memcpy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
-  for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
+  for (int i = 0; i < b->nout; i++)
+    w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);
 }
 
@@ -381,8 +344,8 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
   return status;
 }
 
-static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit, double *seconds,
-                     struct err *e)
+static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit,
+                     double *seconds, struct err *e)
 {
   struct wire in = {0}, out = {0};
   int status = OK;

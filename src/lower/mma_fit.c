@@ -1,4 +1,4 @@
-// The plan at some knobs: how many tiles a warp has, whether registers and shared memory suffice, and what it will cost.
+// The plan at some knobs: how many tiles a warp has, what warps share, whether registers and shared memory suffice.
 #include "lower/mma.h"
 
 static int64_t fragment_registers(const struct mma_plan *p, struct mma_shape s)
@@ -6,17 +6,67 @@ static int64_t fragment_registers(const struct mma_plan *p, struct mma_shape s)
   return (s.rows ? 2 * p->mt : 1) * (s.cols >= 0 ? 2 * p->cols[s.cols].nt : 1);
 }
 
-static bool share_columns(struct mma_plan *p)
+// ---- columns among warps ----
+
+// Warps have either parts of a product's sum or parts of its columns.
+static bool may_split(const struct mma_plan *p, int c)
+{
+  if (p->cols[c].size % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split)) return false;
+  }
+  return true;
+}
+
+static void split(struct mma_plan *p, bool product, bool summed)
+{
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].product == product && p->cols[c].summed == summed && may_split(p, c)) p->cols[c].split = true;
+}
+
+// The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them whole.
+static void split_after(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM && mma_partial(p, i)) {
+      int c = p->shape[b->nodes[i].out].cols;
+      if (c >= 0 && !p->cols[c].split && p->cols[c].size % (8 * p->wn) == 0) p->cols[c].split_after = true;
+    }
+  for (int i = 0; i < b->nnodes; i++) {
+    if (p->section[i] != MMA_POST) continue;
+    if (p->product_of[i] >= 0) p->cols[p->product[p->product_of[i]].sum_cols].split_after = false;
+    for (int k = 0; k < b->nodes[i].nin; k++) {
+      int root = p->n->t[b->nodes[i].in[k]].root, c = p->shape[root].cols, from = b->tensors[root].node;
+      bool part = op_rows[b->nodes[from].op].rule == RULE_ACCUM && mma_partial(p, from);
+      if (c >= 0 && p->n->iter_of[root] < 0 && p->section[from] != MMA_POST && !part) p->cols[c].split_after = false;
+    }
+  }
+}
+
+bool mma_partial(const struct mma_plan *p, int accumulator)
+{
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].into == accumulator) return p->cols[p->product[i].sum_cols].split;
+  return false;
+}
+
+static bool share_columns(struct mma_plan *p, int by)
 {
   bool any = p->wn == 1;
-  for (int i = 0; i < p->ncols; i++) {
-    struct mma_cols *c = &p->cols[i];
-    int64_t tiles = c->size / 8;
-    bool split = !c->whole && p->wn > 1 && tiles % p->wn == 0;
-    c->nt = (int)(split ? tiles / p->wn : tiles);
-    any |= split && c->product;
+  for (int c = 0; c < p->ncols; c++) p->cols[c].split = p->cols[c].split_after = false;
+  if (p->wn > 1 && by == MMA_BY_COLUMNS) split(p, true, false);
+  if (p->wn > 1 && by == MMA_BY_SUMS) split(p, true, true), split(p, false, true);
+  for (int c = 0; c < p->ncols; c++) {
+    p->cols[c].nt = (int)(p->cols[c].size / 8 / (p->cols[c].split ? p->wn : 1));
+    any |= p->cols[c].split;
   }
-  return any || mma_refuse(p, "no product's columns can be shared by %d warps", p->wn);
+  for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
+    if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != p->cols[p->product[i].sum_cols].split)
+      return mma_refuse(p, "an accumulator adds parts and wholes");
+  if (p->wn > 1) split_after(p);
+  return any || mma_refuse(p, "%d warps share no columns", p->wn);
 }
 
 // Registers of a thread: what lives through the loop, and the most that one product or operator needs besides.
@@ -27,7 +77,7 @@ static int64_t estimate(const struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE || p->folded[i]) continue;
     here = fragment_registers(p, p->shape[n->out]);
     if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
       lasting += here;
@@ -45,6 +95,24 @@ static int64_t estimate(const struct mma_plan *p)
   return lasting + most + 40;
 }
 
+// Shared memory that parts of sums and maxima pass through.
+static int64_t combined(const struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  int64_t bytes = 0;
+  if (p->wn == 1) return 0;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    bool reduces = op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
+    if (p->section[i] == MMA_SIDE || !n->nout) continue;
+    struct mma_shape in = reduces ? mma_wanted(p, i, 0) : (struct mma_shape){false, -1};
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) || (x && x->into < 0 && p->cols[x->sum_cols].split))
+      bytes += mma_combine_bytes(p, p->shape[n->out]);
+  }
+  return bytes;
+}
+
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = p->nbatch * p->padded / 16;
@@ -53,61 +121,17 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
   p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
-  if (!share_columns(p)) return false;
+  if (!share_columns(p, k->v[MMA_BY])) return false;
   p->shared = p->registers = 0;
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     p->shared += t->rows * t->stride * 2 * (t->varying ? p->stages : 1);
   }
+  p->shared += combined(p);
   if (!mma_side_fit(p)) return false;
-  p->registers = MAX(p->wg ? mma_live(p) + 24 : estimate(p), p->registers);
+  p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   return true;
-}
-
-// ---- cost ----
-
-static double tensor_bytes(const struct mma_plan *p, const struct access *a, uint32_t has)
-{
-  return (double)norm_extent(p->n, has) * dtype_bytes(p->job->store[a->tensor]);
-}
-
-// Of one iteration: what is loaded, and operations of tensor cores with padding.
-static void iteration(const struct mma_plan *p, double *bytes, double *flops)
-{
-  const struct graph *b = p->n->block;
-  *bytes = *flops = 0;
-  for (int i = 0; i < p->n->niter; i++) {
-    const struct access *a = &p->n->iter[i];
-    double once = b->tensors[a->tile].phase == VARYING ? 1 : 1.0 / (double)p->iterations;
-    *bytes += once * tensor_bytes(p, a, p->n->t[a->tile].has);
-  }
-  for (int i = 0; i < p->nproducts; i++) {
-    const struct mma_product *x = &p->product[i];
-    double once = p->section[x->node] == MMA_LOOP ? 1 : 1.0 / (double)p->iterations;
-    double copies = p->cols[x->out_cols].nt * 8 == p->cols[x->out_cols].size ? p->wn : 1;
-    *flops += once * copies * 32.0 * p->mt * p->wm * (double)p->cols[x->out_cols].size * (double)p->cols[x->sum_cols].size;
-  }
-}
-
-// Blocks go in waves; within one, an iteration takes its part of the bandwidth or of the tensor cores, and no less than the
-// latency of memory divided among the stages that are under way.
-double mma_cost(const struct mma_plan *p)
-{
-  const struct gpu_limits *gpu = p->job->gpu;
-  double bytes, flops, blocks = (double)graph_blocks(p->n->block);
-  int64_t fit = MIN(gpu->shared_processor / MAX(p->shared + 1024, 1), gpu->registers / (MAX(p->registers, 32) * p->threads));
-  fit = MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));
-  iteration(p, &bytes, &flops);
-  double at_once = MIN(blocks, (double)fit * gpu->processors), waves = blocks / at_once;
-  if (waves > 1 && waves < 8) waves = (double)(int64_t)(waves + 0.999);
-  double warps_processor = at_once / gpu->processors * p->threads / 32;
-  double rate = gpu->flops * MIN(1, warps_processor / 8) * 0.6; // mma.sync reaches about that much of wgmma's rate
-  double one = MAX(at_once * bytes / (1.5 * gpu->bandwidth), at_once * flops / rate);
-  one = MAX(one, 0.8e-6 / MAX(1, p->stages - 1)) + 0.15e-6;
-  double saved = 0;
-  for (int i = 0; i < p->n->nsave; i++) saved += tensor_bytes(p, &p->n->save[i], p->n->t[p->n->save[i].tile].has);
-  return gpu->launch + waves * ((double)p->iterations * one + 1.5e-6) + blocks * saved / gpu->bandwidth;
 }

@@ -83,7 +83,7 @@ static void map(struct mma_kernel *k, int node)
 {
   const struct mma_plan *p = k->p;
   const struct node *n = &p->n->block->nodes[node];
-  if (left_to_exp(p, node)) return;
+  if (p->folded[node] || left_to_exp(p, node)) return;
   const char *out, *x = NULL, *y = NULL;
   if (n->op == OP_EXP && left_to_exp(p, p->n->block->tensors[root_of(k, n->in[0])].node)) {
     out = mma_declare(k, p->shape[n->out], "fp32");
@@ -136,6 +136,7 @@ static void reduce(struct mma_kernel *k, int node)
   }
   const char *out = k->reg[n->out] = reduce_thread(k, op, x, in);
   reduce_quad(k, op, out);
+  if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[n->out], op, false);
   if (n->op == OP_MEAN) scale(k, out, out, 1.0 / (double)reduced(k, n));
 }
 
@@ -180,11 +181,10 @@ static void accumulate(struct mma_kernel *k, int node)
   }
   const char *sum = k->reg[n->out], *x;
   if (flags & RESCALES) binary(k, "*", sum, sum, operand(k, node, 1));
+  bool adds = false;
   for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].into == node) {
-      mma_product_emit(k, &p->product[i], sum);
-      return;
-    }
+    if (p->product[i].into == node) adds = true, mma_product_emit(k, &p->product[i], sum);
+  if (adds) return;
   x = operand(k, node, 0);
   struct mma_shape s = mma_wanted(p, node, 0);
   if (flags & RMS) {
@@ -196,17 +196,36 @@ static void accumulate(struct mma_kernel *k, int node)
   binary(k, "+", sum, sum, x);
 }
 
+static void finish(struct mma_kernel *k, int node)
+{
+  const struct mma_plan *p = k->p;
+  const struct node *n = &p->n->block->nodes[node];
+  unsigned flags = op_rows[n->op].flags;
+  struct mma_shape s = p->shape[n->out];
+  const char *sum = k->reg[n->out];
+  if (mma_partial(p, node)) k->reg[n->out] = sum = mma_combine(k, sum, s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
+  if (!(flags & REDUCES)) return;
+  struct mma_shape in = mma_wanted(p, node, 0);
+  if (reduced(k, n) > 1) reduce_quad(k, "+", sum);
+  if (reduced(k, n) > 1 && p->cols[in.cols].split) mma_combine(k, sum, s, "+", false);
+  if (flags & MEAN) scale(k, sum, sum, 1.0 / (double)(reduced(k, n) * p->iterations));
+  if (flags & RMS) unary(k, "sqrt", sum, sum);
+}
+
+// What was in parts among warps is whole afterwards, or split by columns that were not before.
 void mma_finish_accumulators(struct mma_kernel *k)
 {
-  const struct graph *b = k->p->n->block;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    unsigned flags = op_rows[n->op].flags;
-    if (op_rows[n->op].rule != RULE_ACCUM || !(flags & REDUCES)) continue;
-    const char *sum = k->reg[n->out];
-    if (reduced(k, n) > 1) reduce_quad(k, "+", sum);
-    if (flags & MEAN) scale(k, sum, sum, 1.0 / (double)(reduced(k, n) * k->p->iterations));
-    if (flags & RMS) unary(k, "sqrt", sum, sum);
+  struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
+  const struct graph *b = p->n->block;
+  if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
+  for (int i = 0; i < b->nnodes; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM) finish(k, i);
+  k->p = p;
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
+  for (int i = 0; i < p->n->niter + p->nsides; i++) { // iterators and vectors in registers are loaded again
+    int t = i < p->n->niter ? p->n->iter[i].tile : p->side[i - p->n->niter].root;
+    if (k->reg[t] && k->have[t].cols >= 0 && p->cols[k->have[t].cols].split_after) k->reg[t] = NULL;
   }
 }
 
@@ -225,6 +244,7 @@ static void product(struct mma_kernel *k, int node)
   const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
   if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);
+  if (k->p->cols[x->sum_cols].split) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
   k->reg[x->out] = out;
 }
 

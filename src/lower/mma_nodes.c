@@ -63,7 +63,6 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
   *s = (struct mma_shape){in.rows, gone ? -1 : in.cols};
   if (gone && !in.rows) return mma_refuse(p, "%s sums what has no rows", op_rows[n->op].name);
-  if (gone) p->cols[in.cols].whole = true;
   return true;
 }
 
@@ -94,7 +93,8 @@ static bool product(struct mma_plan *p, int node)
 bool mma_shapes(struct mma_plan *p, const bool *only)
 {
   const struct graph *b = p->n->block;
-  for (int i = 0; i < b->ntensors; i++) p->shape[i].cols = -1;
+  for (int i = 0; i < b->ntensors; i++)
+    if (only || p->section[b->tensors[i].node] != MMA_SIDE) p->shape[i].cols = -1;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     bool fine = true;

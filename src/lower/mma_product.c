@@ -17,6 +17,13 @@ bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
   return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->node] == MMA_LOOP);
 }
 
+// The step of the sum that this warp is at in round s.
+static const char *step_of(const struct mma_plan *p, int sum_cols)
+{
+  const struct mma_cols *c = &p->cols[sum_cols];
+  return c->split ? arena_printf(p->job->mem, "(@wn * %d + s)", c->nt / 2) : "s";
+}
+
 // The row of the shared tile that holds @b and @r, as text.
 static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
 {
@@ -51,7 +58,7 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, p->cols[cols].nt / 2, tile_dtype(p->type));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
   text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[cols].nt / 2);
-  load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), "s");
+  load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols));
   text_close(k->t), text_close(k->t);
   return name;
 }
@@ -84,33 +91,33 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ma
   const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
   bool trans = mma_list_has(&t->in) == x->cols;
   uint32_t batch = mma_list_has(&t->out) & p->batch_letters;
-  const char *stage = t->varying ? "@stage" : "0", *first = "";
+  const char *stage = t->varying ? "@stage" : "0", *first = "", *step = step_of(p, x->sum_cols);
   if (batch) { // rows of the tile of one of the batch are together
     struct str s = {0};
-    int64_t stride[MAX_LETTERS] = {0}, step = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
+    int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
     for (int i = p->batch.n - 1; i >= 0; i--)
-      if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = step, step *= p->n->extent[(int)p->batch.letter[i]];
+      if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
     str_add(&s, " + 0");
     mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
     first = mma_text(k, &s);
   }
   text_line(k->t, "%%b:[%d].[2, 1].[2, 1].%s.RF", mats / 2, tile_dtype(p->type));
   if (trans)
-    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[s * 16 + @lane %% 16%s, %s%s])", t->tensor, stage,
-              first, n, mats == 4 ? " + @lane / 16" : "");
+    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])", t->tensor, stage,
+              step, first, n, mats == 4 ? " + @lane / 16" : "");
   else if (mats == 4)
-    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% 8%s, s * 2 + @lane / 8 %% 2])",
-              t->tensor, stage, n, first);
+    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])",
+              t->tensor, stage, n, first, step);
   else
-    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, s * 2 + @lane / 8 %% 2])", t->tensor,
-              stage, n, first);
+    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])", t->tensor,
+              stage, n, first, step);
 }
 
 static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool batched)
 {
   const struct mma_plan *p = k->p;
   int nt = p->cols[x->out_cols].nt;
-  bool split = nt * 8 < p->cols[x->out_cols].size;
+  bool split = p->cols[x->out_cols].split;
   for (int odd = 0; odd < 2; odd++) {
     int rounds = odd ? nt % 2 : nt / 2, mats = odd ? 2 : 4;
     if (!rounds) continue;
@@ -137,11 +144,11 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters, keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
   const char *one = keeps ? arena_printf(k->mem, "%s[m, s]", left) : "a[m, 0]";
-  text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)p->cols[x->sum_cols].size / 16);
+  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[x->sum_cols].nt / 2);
   if (!keeps) {
     text_line(k->t, "%%a:[%d, 1].[2, 2].[1, 2].%s.RF", p->mt, tile_dtype(p->type));
     text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    load_left(k, &p->tile[p->tile_of[x->a]], "a[m, 0]", "s");
+    load_left(k, &p->tile[p->tile_of[x->a]], "a[m, 0]", step_of(p, x->sum_cols));
     text_close(k->t);
   }
   if (batched) {

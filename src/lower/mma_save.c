@@ -33,7 +33,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   struct str c = {0};
-  bool split = s.cols >= 0 && p->cols[s.cols].nt * 8 < p->cols[s.cols].size;
+  bool split = s.cols >= 0 && p->cols[s.cols].split;
   if (!split && p->wn > 1) str_add(&c, "%s@wn == 0", c.n ? " && " : "");
   if (!s.rows && p->wm > 1) str_add(&c, "%s@wm == 0", c.n ? " && " : "");
   if (s.cols < 0) str_add(&c, "%s@lane %% 4 == 0", c.n ? " && " : "");

@@ -64,7 +64,7 @@ void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, str
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 {
   const struct mma_cols *c = &p->cols[cols];
-  if (c->nt * 8 < c->size) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
+  if (c->split) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
   return arena_printf(p->job->mem, "n * %d + @lane %% 4 * %d", 8 / unit, 2 / unit);
 }
 
@@ -170,7 +170,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
   const struct norm_tensor *t = &p->n->t[tensor];
-  if (p->n->iter_of[tensor] < 0) return k->reg[tensor];
+  if (p->n->iter_of[tensor] < 0) return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];

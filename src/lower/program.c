@@ -29,7 +29,7 @@ static void choose(struct planning *w, struct lower_unit *u)
   u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
 }
 
-// The next kernel, where it reads nothing but what this one saves, and nothing else reads that.
+// The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
 static int tail_of(const struct graph *g, int node)
 {
   const struct node *n = &g->nodes[node];
@@ -45,7 +45,8 @@ static int tail_of(const struct graph *g, int node)
     }
   for (int k = 0; found >= 0 && k < g->nodes[found].nin; k++) {
     struct kview v;
-    if (!kview_of(g, g->nodes[found].in[k], &v) || v.root < n->out || v.root >= n->out + n->nout) return -1;
+    if (!kview_of(g, g->nodes[found].in[k], &v)) return -1;
+    if ((v.root < n->out || v.root >= n->out + n->nout) && g->tensors[v.root].node > node) return -1;
   }
   return found;
 }

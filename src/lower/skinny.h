@@ -14,27 +14,31 @@
 //            `cols`; else it is needed whole (the A of X A B)
 //   statistic  a sum over k of elements of X
 //   second   a product after the loop, of a value of few columns
-//   item     V columns of one row, finished by one thread
+//   item     some columns of one row, finished by one thread
+//   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
-//   skinny_walk.c    spaces, walks, addresses          skinny_plan.c   values of a block graph
-//   skinny_shape.c   what knobs come to; cost          skinny_loop.c   text of the loop
-//   skinny_reduce.c  text of what sums over warps      skinny_value.c  text of values
+//   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
+//   skinny_sums.c    tensors -> values                 skinny_plan.c    what the axes are
+//   skinny_shape.c   what knobs come to; cost          skinny_loop.c    text of the loop
+//   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
 #define MICA_LOWER_SKINNY_H
 
 #include "lower/emit.h"
 
-enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_AXES = 24, SK_ROWS = 32, SK_SAVES = 4 };
+enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_AXES = 64, SK_ROWS = 32, SK_SAVES = 4 };
 
+// An axis is a letter, a loop or a grid axis of the block graph, or one of those of its tail that the tail has for itself.
+// Sets of axes are bits.
+struct sk_access { // as struct access, by axis
+  int tensor;
+  int64_t offset, stride[SK_AXES];
+};
 struct sk_space {
   int n;
   int64_t size;
-  struct sk_axis {
-    bool loop; // of the loop; else a letter
-    int index;
-    int64_t extent;
-  } axis[SK_AXES];
+  int axis[SK_AXES];
 };
 
 enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers, the second product SK_INNER + i
@@ -46,8 +50,7 @@ struct sk_value {
   int x, y;         // values; -1: none. SK_SECOND: x by the iterator `index`
   int index;        // iterator, product, statistic
   int number;       // SK_SECOND: which
-  uint32_t has;     // letters
-  bool runs;        // changes with k
+  uint64_t has;     // axes
   unsigned reached; // bits: what needs it
 };
 struct sk_product {
@@ -56,22 +59,36 @@ struct sk_product {
   struct sk_space cols;
   bool wide;
 };
+struct sk_side { // the block graph, or its tail
+  const struct norm *n;
+  bool tail;
+  int letters, loops, grid; // their first axes
+  int iters;                // their first iterator
+};
 struct sk_plan {
   const struct lower_job *j;
-  const struct norm *n;
   char *why;
+  struct sk_side head, tail;
+  int naxes;
+  int64_t extent[SK_AXES];
+  int niter, nsave;
+  struct sk_access *iter, *save; // iterators of both, savers of the last
+  int64_t at[SK_AXES];           // of head's savers: strides in what they save; of the tail's axes: in what it reads of that
   int nvalues;
   struct sk_value v[SK_VALUES];
-  int nproducts, nstats, nseconds, nsaves;
+  int nproducts, nstats, nseconds;
   struct sk_product product[SK_PRODUCTS];
   int stat[SK_STATS];      // values that are summed
   struct {
     int value;             // the left operand
     struct sk_space cols;  // its columns, which are summed
   } second[SK_SECONDS];
-  int save[SK_SAVES];      // values
-  struct sk_space rows, cols, k;
-  uint32_t sum;            // letters of k
+  int saved[SK_SAVES];     // values, by saver
+  struct sk_space rows, cols, k, blocks;
+  uint64_t letters_k;      // letters that products sum
+  uint64_t batch;          // letters that only go along: they number blocks
+  uint64_t parts;          // grid axes whose parts the tail sums
+  bool unsummed;           // the tail reads parts without summing them
 };
 
 // What the knobs come to.
@@ -81,7 +98,6 @@ struct sk_shape {
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
   int64_t steps, rounds; // steps in all; of each warp
-  bool uneven;         // the last round is not everyone's
   int64_t subs;        // blocks that share the columns of a block of the graph
   int item;            // columns of an item
   bool by_columns;     // the blocks of a cluster finish different columns; else different rows
@@ -97,17 +113,27 @@ struct sk_shape {
 };
 
 // ---- skinny_walk.c ----
-void sk_space_push(struct sk_space *s, bool loop, int index, int64_t extent);
-struct sk_space sk_space_of(const struct norm *n, const struct norm_dim *d);
-uint32_t sk_space_letters(const struct sk_space *s);
+void sk_space_push(const struct sk_plan *p, struct sk_space *s, int axis);
+uint64_t sk_space_axes(const struct sk_space *s);
 struct sk_coord {
   const struct sk_space *space;
   const char *index; // text, without operators that bind less than *; NULL: only looking
   bool along;        // vectors lie along this space, and the index counts them
 };
-// Number of a vector of `unit` elements of the access's buffer. False where elements do not lie
-// so: a stride that is not one of vectors, vectors that are not contiguous, an index that no coordinate gives.
-bool sk_address(const struct sk_plan *p, const struct access *a, int unit, int n, const struct sk_coord *at, struct str *out);
+// Number of a vector of `unit` elements of the access's buffer; the block's place is added. False where elements do not lie
+// so: a stride that is not one of vectors, vectors that are not contiguous, an axis that no coordinate gives.
+bool sk_address(const struct sk_plan *p, const struct sk_access *a, int unit, int n, const struct sk_coord *at, struct str *out);
+
+// ---- skinny_axes.c ----
+bool sk_sides(struct sk_plan *p);         // axes, accesses of both sides
+struct sk_space sk_space_of(const struct sk_plan *p, const struct sk_side *s, const struct norm_dim *d);
+uint64_t sk_axes_of(const struct sk_plan *p, const struct sk_access *a); // on which it depends
+bool sk_tail_sums(struct sk_plan *p, const struct norm_dim *d);          // the tail sums parts; sets p->parts
+bool sk_same_columns(struct sk_plan *p);  // columns of wide products that nothing joins are counted together
+
+// ---- skinny_sums.c ----
+int sk_no(struct sk_plan *p, const char *what); // -1; the first reason stays
+int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor); // the value of a tensor after the loop; -1 with a reason
 
 // ---- skinny_plan.c ----
 int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
@@ -121,11 +147,12 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {
   struct text t;
+  bool dependent;
   const struct sk_plan *p;
   const struct sk_shape *s;
   const char **name; // of buffers, by tensor of the kernel graph
 };
-const char *sk_element(const struct sk_emit *e, const struct access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
+const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_reduce(struct sk_emit *e); // after it: everything

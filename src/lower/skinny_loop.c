@@ -10,17 +10,17 @@
 
 static const char *type_of(const struct sk_emit *e, const struct sk_value *v)
 {
-  return tile_dtype(e->p->j->store[e->p->n->iter[v->index].tensor]);
+  return tile_dtype(e->p->j->store[e->p->iter[v->index].tensor]);
 }
 
 static const char *weights_type(const struct sk_emit *e, int product)
 {
-  return tile_dtype(e->p->j->store[e->p->n->iter[e->p->product[product].iter].tensor]);
+  return tile_dtype(e->p->j->store[e->p->iter[e->p->product[product].iter].tensor]);
 }
 
 static bool in_loop(const struct sk_emit *e, int v) { return e->p->v[v].reached >> SK_LOOP & 1; }
-static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].runs || e->p->v[v].has & e->p->sum; }
-static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_letters(&e->p->rows); }
+static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->k); }
+static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->rows); }
 static int tiles_of(const struct sk_emit *e, int v) { return of_rows(e, v) ? e->s->tiles : 1; }
 
 static const char *row_index(const struct sk_emit *e)
@@ -66,8 +66,8 @@ static void load_fixed(struct sk_emit *e)
     text_line(t, "%%f%d:[%d].[1].fp32.RF", v, tiles_of(e, v));
     text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
     text_line(t, "%%o:[1].%s.RF", type_of(e, x));
-    text_line(t, "%%o <- Move<<<#grid, #me>>>(%s)", sk_element(e, &e->p->n->iter[x->index], 1, 1, at));
-    text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, e->p->j->store[e->p->n->iter[x->index].tensor] == F32 ? "Move" : "UnaryPointwise<cast>");
+    text_line(t, "%%o <- Move<<<#grid, #me>>>(%s)", sk_element(e, &e->p->iter[x->index], 1, 1, at));
+    text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, e->p->j->store[e->p->iter[x->index].tensor] == F32 ? "Move" : "UnaryPointwise<cast>");
     text_close(t);
   }
 }
@@ -87,7 +87,7 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
-  text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, sk_element(e, &e->p->n->iter[x->iter], unit, 2, k->along ? along : across));
+  text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across));
   text_close(t);
   text_close(t);
 }
@@ -97,20 +97,20 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   struct text *t = &e->t;
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
-  text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, sk_element(e, &e->p->n->iter[e->p->v[v].index], e->s->kv, 2, at));
+  text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at));
   text_close(t);
 }
 
-// Step `step` into stage d. `last`: perhaps not everyone's.
-static void load_step(struct sk_emit *e, const char *step, const char *d, bool last)
+// Step `step` into stage d. `always`: there is one.
+static void load_step(struct sk_emit *e, const char *step, const char *d, bool always)
 {
   struct text *t = &e->t;
-  if (last) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
+  if (!always) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
   text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
   for (int v = 0; v < e->p->nvalues; v++)
     if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v)) load_elements(e, v, d);
-  if (last) text_close(t);
+  if (!always) text_close(t);
 }
 
 // ---- a round ----
@@ -156,7 +156,7 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
   text_line(t, "%%%c%d:[%d].[%d].fp32.RF", runs(e, v) ? 'e' : 'f', v, tiles_of(e, v), wide);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   const char *out = operand(e, v), *to = tiles_of(e, v) > 1 ? out : arena_printf(e->p->j->mem, "%c%d[n]", runs(e, v) ? 'e' : 'f', v);
-  bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->n->iter[x->index].tensor] == F32;
+  bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->iter[x->index].tensor] == F32;
   if (x->kind == SK_LOAD) text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
   else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL, arena_printf(e->p->j->mem, "[%d].fp32", wide));
   text_close(t);
@@ -190,7 +190,7 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
   int v = e->p->product[i].x;
   const struct sk_value *x = &e->p->v[v];
   const char *type = weights_type(e, i), *from = arena_printf(e->p->j->mem, "x%d[%s]", v, d);
-  bool plain = x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->n->iter[x->index].tensor] == e->p->j->store[e->p->n->iter[e->p->product[i].iter].tensor];
+  bool plain = x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->iter[x->index].tensor] == e->p->j->store[e->p->iter[e->p->product[i].iter].tensor];
   for (int k = 0; k < i; k++)
     if (e->p->product[k].x == v && weights_type(e, k) == type) return;
   if (!plain) {
@@ -228,13 +228,12 @@ static void multiply(struct sk_emit *e, int i)
   for (int n = 0; n < 4; n++) text_close(t);
 }
 
-// `next`: the step that is loaded into the stage, or NULL.
 static void round_text(struct sk_emit *e, const char *d, const char *next)
 {
   bool made[SK_VALUES] = {0};
   for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
   for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
-  if (next) load_step(e, next, d, e->s->uneven);
+  if (e->s->rounds > e->s->depth) load_step(e, next, d, false);
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
@@ -244,22 +243,18 @@ void sk_emit_loop(struct sk_emit *e)
   const struct sk_shape *s = e->s;
   struct arena *mem = e->p->j->mem;
   int turn = s->warps * s->split;
+  bool full = s->steps % ((int64_t)turn * s->depth) == 0;
   declare(e);
   load_fixed(e);
   text_line(t, s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", s->warps);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->uneven && s->rounds == s->depth);
+  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->depth * turn <= s->steps);
   text_close(t);
-  if (s->rounds > s->depth) {
-    text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
-    text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-    round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
-    text_close(t);
-    text_close(t);
-  }
+  text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)s->steps, s->depth * turn);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  if (s->uneven) text_open(t, "if (@first + (d + %lld) * %d < %lld)", (long long)(s->rounds - s->depth), turn, (long long)s->steps);
-  round_text(e, "d", NULL);
-  if (s->uneven) text_close(t);
+  if (!full) text_open(t, "if (step + d * %d < %lld)", turn, (long long)s->steps);
+  round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
+  if (!full) text_close(t);
+  text_close(t);
   text_close(t);
 }

@@ -12,7 +12,7 @@ static void loop_threads(struct sk_emit *e, int64_t n)
   struct text *t = &e->t;
   text_open(t, "for (z = 0; z < %lld; z += 1) unroll", (long long)((n + e->s->threads - 1) / e->s->threads));
   text_line(t, "@it = z * %d + @tid", e->s->threads);
-  text_open(t, n % e->s->threads ? "if (@it < %lld)" : "if (%lld > 0)", (long long)n);
+  text_open(t, "if (@it < %lld)", (long long)n);
 }
 
 static void loop_end(struct sk_emit *e)
@@ -29,14 +29,14 @@ void sk_emit_stage(struct sk_emit *e)
     int own = x->kind == SK_SECOND ? sk_staged(e->p, e->s, v) / 8 : 0;
     if (!own) continue;
     const struct sk_space *inner = &e->p->second[x->number].cols;
-    const char *type = tile_dtype(e->p->j->store[e->p->n->iter[x->index].tensor]), *rank = e->s->by_columns ? "@rank" : "0";
+    const char *type = tile_dtype(e->p->j->store[e->p->iter[x->index].tensor]), *rank = e->s->by_columns ? "@rank" : "0";
     const char *col = arena_printf(e->p->j->mem, "(%s * %d + %s * %d + @it %% %d)", e->s->subs > 1 ? "@sub" : "0", e->s->cols / 8, rank, own, own);
     const char *k = arena_printf(e->p->j->mem, "(@it / %d)", own);
     const struct sk_coord at[] = {{inner, k, false}, {&e->p->cols, col, true}};
     text_line(t, "%%second%d:[%lld, %d].%s.SH", v, (long long)inner->size, own * 8, type);
     loop_threads(e, inner->size * own);
     text_line(t, "%%second%d.tile([1, 8])[@it / %d, @it %% %d] <- Move<cp.async><<<#grid, #me>>>(%s)", v, own, own,
-              sk_element(e, &e->p->n->iter[x->index], 8, 2, at));
+              sk_element(e, &e->p->iter[x->index], 8, 2, at));
     loop_end(e);
     text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
   }
@@ -156,10 +156,10 @@ static void left_operands(struct sk_emit *e)
 static void save(struct sk_emit *e, struct sk_place *at, int i)
 {
   struct text *t = &e->t;
-  const struct access *a = &e->p->n->save[i];
+  const struct sk_access *a = &e->p->save[i];
   enum dtype type = e->p->j->store[a->tensor];
-  int v = e->p->save[i];
-  bool has = e->p->v[v].has & sk_space_letters(&e->p->cols) || e->p->v[v].kind == SK_SECOND;
+  int v = e->p->saved[i];
+  bool has = e->p->v[v].has & sk_space_axes(&e->p->cols) || e->p->v[v].kind == SK_SECOND;
   const char *col = e->s->subs == 1 ? "@col" : arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, col, true}};
   sk_emit_value(e, at, v);
@@ -186,7 +186,7 @@ static void results(struct sk_emit *e)
   text_line(t, "@row = @item / %d", own);
   text_line(t, "@own = @item %% %d", own);
   text_line(t, s->by_columns ? "@col = @rank * %d + @own" : "@col = @own", own);
-  for (int i = 0; i < e->p->nsaves; i++) save(e, &at, i);
+  for (int i = 0; i < e->p->nsave; i++) save(e, &at, i);
   if (rest && s->items % s->split) text_close(t);
   loop_end(e);
 }

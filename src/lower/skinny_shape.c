@@ -1,11 +1,9 @@
 // What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
 #include "lower/skinny.h"
 
-#include <math.h>
-
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
-  const struct access *a = &p->n->iter[x->iter];
+  const struct sk_access *a = &p->iter[x->iter];
   for (int vector = 8; vector >= 2; vector /= 2) {
     const struct sk_coord at[] = {{&x->cols, NULL, true}, {&p->k, NULL, false}};
     if (t->width % (8 * vector) || !sk_address(p, a, vector, 2, at, NULL)) continue;
@@ -22,7 +20,7 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
 {
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_product *x = &p->product[i];
-    enum dtype t = p->j->store[p->n->iter[x->iter].tensor];
+    enum dtype t = p->j->store[p->iter[x->iter].tensor];
     if (t != F16 && t != BF16) return false;
     if (!x->wide && x->cols.size > 64) return false;
     s->take[i].width = x->wide ? s->cols : (int)x->cols.size;
@@ -38,26 +36,26 @@ static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
   for (int i = 0; i < p->nvalues; i++) {
     const struct sk_value *v = &p->v[i];
     if (v->kind != SK_LOAD || !(v->reached >> SK_LOOP & 1)) continue;
-    bool runs = v->has & p->sum || v->runs;
-    if (!sk_address(p, &p->n->iter[v->index], runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
+    bool runs = v->has & sk_space_axes(&p->k);
+    if (!sk_address(p, &p->iter[v->index], runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
   }
   return true;
 }
 
 static bool items_lie(const struct sk_plan *p, int item)
 {
-  uint32_t cols = sk_space_letters(&p->cols);
-  for (int i = 0; i < p->nsaves; i++) {
+  uint64_t cols = sk_space_axes(&p->cols);
+  for (int i = 0; i < p->nsave; i++) {
     const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->cols, NULL, true}};
-    bool has = p->v[p->save[i]].has & cols;
-    if (!sk_address(p, &p->n->save[i], has ? item : 1, has ? 2 : 1, at, NULL)) return false;
+    bool has = p->v[p->saved[i]].has & cols;
+    if (!sk_address(p, &p->save[i], has ? item : 1, has ? 2 : 1, at, NULL)) return false;
   }
   for (int i = 0; i < p->nvalues; i++) {
     const struct sk_value *v = &p->v[i];
     if (!(v->reached >> SK_WIDE & 1) || (v->kind != SK_LOAD && v->kind != SK_SECOND)) continue;
     const struct sk_coord wide[] = {{v->kind == SK_SECOND ? &p->second[v->number].cols : &p->rows, NULL, false}, {&p->cols, NULL, true}};
     bool has = v->kind == SK_SECOND || v->has & cols;
-    if (!sk_address(p, &p->n->iter[v->index], has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
+    if (!sk_address(p, &p->iter[v->index], has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
   }
   return true;
 }
@@ -69,7 +67,7 @@ static bool items_of_seconds(const struct sk_plan *p)
       const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->second[k].cols, NULL, true}};
       if (!(p->v[i].reached >> (SK_INNER + k) & 1)) continue;
       if (p->v[i].kind == SK_SECOND) return false; // a third product
-      if (p->v[i].kind == SK_LOAD && !sk_address(p, &p->n->iter[p->v[i].index], 1, 2, at, NULL)) return false;
+      if (p->v[i].kind == SK_LOAD && !sk_address(p, &p->iter[p->v[i].index], 1, 2, at, NULL)) return false;
     }
   return true;
 }
@@ -87,7 +85,7 @@ static bool items(const struct sk_plan *p, struct sk_shape *s)
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 {
   const struct sk_value *v = &p->v[value];
-  const struct access *a = &p->n->iter[v->index];
+  const struct sk_access *a = &p->iter[v->index];
   int own = s->by_columns ? s->cols / s->split : s->cols;
   const struct sk_coord at[] = {{&p->second[v->number].cols, NULL, false}, {&p->cols, NULL, true}};
   if (dtype_bytes(p->j->store[a->tensor]) != 2 || own % 8 || p->second[v->number].cols.size * own > 16384) return 0;
@@ -97,16 +95,16 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
   int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
-  s->registers = 40;
+  s->registers = 40; // and a stage more than `depth`: the next loads go out before the fragments are made
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
-    s->registers += t->width / 4 * s->tiles + s->depth * t->width * s->kv / 16 + 8;
+    s->registers += t->width / 4 * s->tiles + (s->depth + 1) * t->width * s->kv / 16;
   }
   s->shared += 4 * rows * p->nstats * (s->warps + in);
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
-      s->registers += s->depth * (p->v[i].has & sk_space_letters(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->n->iter[p->v[i].index].tensor]) / 4;
+      s->registers += (s->depth + 1) * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 4;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
@@ -124,35 +122,44 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
-  s->rounds = (s->steps + turn - 1) / turn, s->uneven = s->steps % turn;
-  if (s->steps < turn || s->rounds % s->depth) return false;
+  s->rounds = (s->steps + turn - 1) / turn;
+  if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
-  return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
+  return s->shared <= gpu->shared && s->registers <= 300 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
 }
 
-// Bytes by the memory's rate, if enough are in flight. Blocks that run together have as much of the memory as they have in
-// flight, however they lie on the multiprocessors, up to what one multiprocessor can draw; blocks that come later begin
-// while others end.
+struct traffic { // bytes of a block: of its own columns, in all, in flight at a time
+  double own, all, flight;
+};
+
+// So many blocks at a time: the memory's bytes by its rate, if enough are in flight, whichever multiprocessors they lie on;
+// and what the fullest multiprocessor takes in, from memory or the L2 cache, by what it can draw.
+static double wave(const struct gpu_limits *gpu, const struct traffic *t, int64_t blocks)
+{
+  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
+  double most = (double)((blocks + gpu->processors - 1) / gpu->processors);
+  double memory = (double)blocks * t->own / MIN(gpu->bandwidth, (double)blocks * t->flight / loaded);
+  return MAX(memory, most * t->all / MIN(draws * gpu->bandwidth / gpu->processors, most * t->flight / loaded));
+}
+
 double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
-  double weights = 0, flight = 0, again = 2.0 * (double)(p->rows.size * p->k.size / s->split);
+  struct traffic t = {0, 2.0 * (double)(p->rows.size * p->k.size / s->split), 0};
+  double once = t.all * s->split; // bytes that all blocks read
   for (int i = 0; i < p->nproducts; i++) {
     double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    *(p->product[i].wide ? &weights : &again) += bytes;
-    flight += 2.0 * (s->depth - 0.4) * s->take[i].width * s->kv * 4 * s->warps;
+    *(p->product[i].wide ? &t.own : &once) += p->product[i].wide ? bytes : bytes * s->split;
+    t.all += bytes, t.flight += 2.0 * (s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
   }
-  int64_t blocks = graph_blocks(p->n->block) * s->subs * s->split;
-  int64_t fit = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
-  fit = MAX(1, MIN(fit, 2048 / s->threads));
-  int64_t together = MIN(blocks, fit * gpu->processors), most = (together + gpu->processors - 1) / gpu->processors;
-  double rate = MIN(gpu->bandwidth, (double)together * flight / loaded);
-  rate = MIN(rate, draws * gpu->bandwidth / gpu->processors * (double)together / (double)most);
-  double waves = (double)blocks / (double)together;
-  double steps = (double)s->rounds * ceil(waves) * 0.03e-6; // what a warp does between its loads
-  double reduce = 0.6e-6 + 0.02e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
-  double cluster = s->split > 1 ? 0.6e-6 + 0.05e-6 * s->split : 0, second = p->nseconds ? 0.5e-6 : 0;
-  return gpu->launch + 1e-6 + (double)blocks * (weights / rate + 0.5 * again / gpu->l2_bandwidth) + steps + reduce + cluster + second + 0.5e-6 * (ceil(waves) - 1);
+  int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
+  int64_t fit = MIN(gpu->registers / ((int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
+  fit = MAX(1, MIN(fit, 2048 / s->threads)) * gpu->processors;
+  int64_t full = blocks / fit, rest = blocks % fit;
+  double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
+  double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
+  double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
+  double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
+  return gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
 }

@@ -2,7 +2,7 @@
 // one element, and is broadcast where an operator needs it.
 #include "lower/skinny.h"
 
-const char *sk_element(const struct sk_emit *e, const struct access *a, int unit, int n, const struct sk_coord *at)
+const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at)
 {
   struct str s = {0};
   bool fits = sk_address(e->p, a, unit, n, at, &s);
@@ -19,7 +19,7 @@ static const struct sk_space *columns(const struct sk_emit *e, const struct sk_p
 
 static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
 {
-  return e->p->v[v].kind == SK_SECOND || e->p->v[v].has & sk_space_letters(columns(e, at)) ? at->width : 1;
+  return e->p->v[v].kind == SK_SECOND || e->p->v[v].has & sk_space_axes(columns(e, at)) ? at->width : 1;
 }
 
 // Columns of the whole block of the graph, in units of `width`.
@@ -29,7 +29,7 @@ static const char *column_index(const struct sk_emit *e, const struct sk_place *
   return arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
 }
 
-static enum dtype stored(const struct sk_emit *e, const struct sk_value *v) { return e->p->j->store[e->p->n->iter[v->index].tensor]; }
+static enum dtype stored(const struct sk_emit *e, const struct sk_value *v) { return e->p->j->store[e->p->iter[v->index].tensor]; }
 
 static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
 {
@@ -46,9 +46,9 @@ static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out,
 static void load(struct sk_emit *e, const struct sk_place *at, int v, int width)
 {
   const struct sk_value *x = &e->p->v[v];
-  bool has = x->has & sk_space_letters(columns(e, at));
+  bool has = x->has & sk_space_axes(columns(e, at));
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
-  const char *from = sk_element(e, &e->p->n->iter[x->index], has ? width : 1, has ? 2 : 1, to);
+  const char *from = sk_element(e, &e->p->iter[x->index], has ? width : 1, has ? 2 : 1, to);
   to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), from);
 }
 
@@ -78,7 +78,7 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
   text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", x->number);
   text_line(t, "%%right:[%d].fp32.RF", width);
   const char *from = sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width)
-                                             : sk_element(e, &e->p->n->iter[x->index], width, 2, to);
+                                             : sk_element(e, &e->p->iter[x->index], width, 2, to);
   to_fp32(e, stored(e, x), width, "right", from);
   text_line(t, "%%right <- BinaryPointwise<*><<<#grid, #me>>>(%%right, %%left)");
   text_line(t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%right)", v, v);

@@ -15,13 +15,14 @@
 static const double START = 0.5e-6;
 static const double LATENCY = 0.75e-6, L2_LATENCY = 0.3e-6; // of a load
 static const double UNEVEN = 1.35;     // a multiprocessor alone draws so many times its share of L2
-static const double OVERLAP = 0.2;     // of what is not longest, so much shows
+static const double OVERLAP = 0.15, ALONE = 0.6; // of what is not longest, so much shows; where nothing follows in flight
 static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
+static const double NEXT = 0.4e-6;     // for a block that comes after another
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.6; // of the rates
-static const double SECTOR = 32;       // bytes that memory moves at least
-enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 128 << 10, BLOCK_OVERHEAD = 20 << 10, BLOCK_SHARED = 1 << 10 };
+static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
+static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
+enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
 static double pad(double n, double to) { return to * ceil(n / to); }
 
@@ -49,7 +50,7 @@ static double waste(const struct model *m, const struct device *d, double elem, 
     for (int k = l->d[i].n - 1; k >= 0; k--) {
       const int64_t *ext = z->ext[(int)l->d[i].c[k]];
       run *= (double)ext[TILE];
-      if (ext[GRID] * ext[LOOP] > 1) return pad(run, SECTOR) / run * (1 + SECTOR / 4 / run);
+      if (ext[GRID] * ext[LOOP] > 1) return pad(run, SECTOR) / run * (run < LINE ? 1.1 : 1);
     }
   return 1;
 }
@@ -88,15 +89,16 @@ static struct term product_term(const struct model *m, const struct work *w, con
   double k = pad((double)size_of(z, w->over), 16), batch = (double)size_of(z, w->batch), turns = turns_of(w, z);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
   double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
-  return (struct term){.compute = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k),
-                       .registers = 4 * batch * area, .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
+  double all = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k);
+  return (struct term){.compute = all, .once = w->looped ? 0 : all,
+                       .registers = 4 * batch * area + PRODUCT_REGISTERS, .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
 }
 
 static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double n = (double)size_of(z, w->rows), turns = turns_of(w, z), cores = m->t->cores;
-  return (struct term){.streams = turns * (double)z->blocks * cores * cost_gpu.operate(m->t, n, w->ops),
-                       .steps = turns * (w->folds ? FOLD : PASS)};
+  double all = turns * (double)z->blocks * cores * cost_gpu.operate(m->t, n, w->ops);
+  return (struct term){.streams = all, .once = w->looped ? 0 : all, .steps = turns * (w->folds ? FOLD : PASS)};
 }
 
 static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
@@ -147,9 +149,10 @@ static double kernel_seconds(const struct model *m, const struct term *sum, cons
   double cache = fmax(sum->again * hypot(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
   double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
-  double wait = sum->steps * ceil(blocks / (cores * hold));
-  double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait));
-  return t->launch + START + longest + OVERLAP * (moved + work + wait - longest);
+  double turns = ceil(blocks / (cores * hold)), wait = sum->steps * turns + NEXT * (turns - 1);
+  double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
+  double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
+  return t->launch + START + longest + show * (moved + work + wait - longest) + alone;
 }
 
 // A product by the vendor's library, or an operator as a kernel of its own.
@@ -173,7 +176,7 @@ static double library_seconds(const struct model *m, const struct node *n)
 
 static double seconds_of(const struct target *t, double elements, double ops)
 {
-  return ops >= 10 ? elements * ops / 10 / (VECTOR * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
+  return ops >= 10 ? elements * ops / 10 / (EXP * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
 }
 
 // Tiles that tensor cores like, or that are a few rows; what a loop takes at a time is 16 at least.
@@ -183,4 +186,4 @@ static bool good_extent(int64_t tile, bool looped)
 }
 
 const struct cost_rules cost_gpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of,
-                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6};
+                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6, .fill = 0.2};

@@ -377,6 +377,7 @@ struct term {       // what some work adds to a kernel under some sizes
   double ring;      // of GPUs: bytes of shared memory that each iteration loads
   double registers; // bytes of tiles in registers
   double steps;     // seconds that a block waits for its own results: barriers, products in a row
+  double once;      // of compute and streams what is outside of the loop
 };
 struct cost_rules { // of a kind of target
   struct term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
@@ -388,6 +389,7 @@ struct cost_rules { // of a kind of target
   int lattice;      // sizes that are tried at first
   bool feeds;       // work tells feeds and folds
   int spread;       // plans with other sizes that are listed for one
+  double fill;      // blocks of each core that a chain has at least
 };
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);

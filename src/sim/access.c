@@ -8,7 +8,7 @@ void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int
   x->w = w, x->a = a, x->op = &a->op[o];
   x->write = x->atomic = x->async = x->whole = x->near = false;
   x->bytes = bytes;
-  x->mask = w->active, x->one = -1;
+  x->mask = w->active, x->one = -1, x->there = NULL;
   x->agent = w->agent, x->clock = w->clock;
 }
 
@@ -32,20 +32,21 @@ void access_elements(struct access *x, const struct place *p)
 static void homes(struct access *x)
 {
   struct sim *s = x->w->s;
-  x->near = x->op->peer < 0;
+  x->near = x->op->peer < 0 && !x->there;
   if (x->near) return;
-  const struct vec *peer = code_eval(x->w, x->op->peer);
+  const struct vec *peer = x->there ? NULL : code_eval(x->w, x->op->peer);
   EACH
   {
     x->home[l] = x->w->cta;
     if (!(x->mask >> l & 1)) continue;
-    bool there = peer->v[l] >= 0 && peer->v[l] < s->cluster;
-    if (there) x->home[l] = &s->ctas[peer->v[l]];
+    int64_t rank = x->there ? x->there->rank : peer->v[l];
+    bool there = rank >= 0 && rank < s->cluster;
+    if (there) x->home[l] = &s->ctas[rank];
     if (there && x->home[l]->left) continue;
     report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
-           there ? "shared memory of block %lld of the cluster, which has ended"
-                 : "shared memory of block %lld of a cluster of %d",
-           (long long)peer->v[l], s->cluster);
+           there ? "uses shared memory of block %lld of the cluster, which has ended"
+                 : "uses shared memory of block %lld of a cluster of %d",
+           (long long)rank, s->cluster);
     x->mask &= ~(1u << l);
   }
 }
@@ -59,8 +60,8 @@ static void bounds(struct access *x, int64_t size)
   EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
   for (bad &= x->mask; bad; bad &= bad - 1) {
     int l = __builtin_ctz(bad);
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld", verb(x),
-           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes));
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld%s", verb(x),
+           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes), size == x->op->bytes ? " element" : " elements");
     x->mask &= ~(1u << l);
   }
 }

@@ -294,6 +294,7 @@ struct access {
   bool row;                // all lanes, side by side
   bool near;               // shared memory of the block itself; else:
   struct cta *home[LANES]; // whose shared memory
+  struct cta *there;       // NULL, or the block of the cluster that a multicast goes to
   int agent;               // who
   uint32_t clock;
   bool async; // through the async proxy
@@ -364,7 +365,8 @@ struct known sync_known(struct sim *s);
 #undef SEMANTIC
 
 // ---- mbar.c ----
-struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane); // initialized; NULL: reported
+// Initialized; NULL: reported. There: NULL, or the block in which it is.
+struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, int lane, struct cta *there);
 bool mbar_ready(const struct mbar *b, uint32_t parity);
 void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes); // a bulk copy that counts on it is done
 

@@ -3,7 +3,7 @@
 #include "sim/machine.h"
 
 // Addresses of the lanes of the mask; what can not be reached is reported and leaves x->mask.
-static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask, struct access *x)
+static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask, struct cta *there, struct access *x)
 {
   struct walk it = walk_begin(w, a);
   struct place p;
@@ -11,6 +11,7 @@ static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask
   p.mask &= mask;
   access_init(x, w, a, o, 8);
   access_elements(x, &p);
+  x->there = there;
   access_reach(x);
 }
 
@@ -33,10 +34,10 @@ static struct mbar *usable(struct access *x, int lane)
   return b->init ? b : NULL;
 }
 
-struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int o, int lane)
+struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int o, int lane, struct cta *there)
 {
   struct access x;
-  reach(w, a, o, 1u << lane, &x);
+  reach(w, a, o, 1u << lane, there, &x);
   return x.mask ? usable(&x, lane) : NULL;
 }
 
@@ -47,7 +48,9 @@ static void initialize(struct access *x, int lane, int64_t count)
   if (b->init)
     report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name,
            (long long)(x->at[lane] / 8));
-  if (count < 1) report(w, x->a, SIM_BARRIER, lane, "a count of %lld", (long long)count);
+  if (count < 1)
+    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] with a count of %lld", x->op->buffer->name,
+           (long long)(x->at[lane] / 8), (long long)count);
   b->init = true, b->fenced = false;
   b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
   b->count = b->pending = MAX(1, count);
@@ -59,7 +62,7 @@ enum go sem_mbar_init(struct warp *w, const struct sim_atom *a)
 {
   const struct vec *count = code_eval(w, a->arg);
   struct access x;
-  reach(w, a, 0, FULL, &x);
+  reach(w, a, 0, FULL, NULL, &x);
   for (uint32_t m = x.mask; m; m &= m - 1) initialize(&x, __builtin_ctz(m), count->v[__builtin_ctz(m)]);
   return GO_ON;
 }
@@ -90,7 +93,7 @@ static void arrive(struct warp *w, const struct sim_atom *a, const int64_t *byte
 {
   struct access x;
   struct mbar *last = NULL; // has been told already
-  reach(w, a, 0, FULL, &x);
+  reach(w, a, 0, FULL, NULL, &x);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     int lane = __builtin_ctz(m);
     struct mbar *b = usable(&x, lane);
@@ -142,7 +145,7 @@ enum go sem_mbar_wait(struct warp *w, const struct sim_atom *a)
   struct mbar *last = NULL;
   uint32_t last_want = 2;
   w->s->r->counts.barriers += !w->again;
-  reach(w, a, 0, FULL, &x);
+  reach(w, a, 0, FULL, NULL, &x);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     int lane = __builtin_ctz(m);
     struct mbar *b = usable(&x, lane);

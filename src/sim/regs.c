@@ -13,8 +13,9 @@ static bool inside(struct warp *w, const struct sim_atom *a, int o, int64_t elem
   const struct sim_operand *op = &a->op[o];
   const struct rbuf *r = &w->s->rf[op->buf];
   if (element >= 0 && element + n <= r->elements) return true;
-  report(w, a, SIM_BOUNDS, __builtin_ctz(mask), "register %lld of %%%s, which has %d",
-         (long long)(element < 0 ? element : element + n - 1), op->buffer->name, r->elements);
+  report(w, a, SIM_BOUNDS, __builtin_ctz(mask), "uses register %lld of %%%s, which has %d%s",
+         (long long)(element < 0 ? element : element + n - 1), op->buffer->name, r->elements,
+         r->elements == 1 ? " register" : " registers");
   return false;
 }
 

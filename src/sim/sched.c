@@ -23,6 +23,15 @@ static bool at_barrier(const struct sim *s, const struct warp *w)
   return w->pc >= 0 && w->wait.kind == WAIT_GATHER && w->wait.gather != &s->cluster_gather;
 }
 
+static void lacks(const struct mbar *b, struct str *out)
+{
+  if (b->pending) str_add(out, "lacks %lld arrival%s", (long long)b->pending, b->pending == 1 ? "" : "s");
+  const char *and = b->pending ? " and " : "";
+  if (b->tx > 0) str_add(out, "%s%lld bytes", b->pending ? and : "lacks ", (long long)b->tx);
+  if (b->tx < 0) str_add(out, "%sgot %lld bytes more than were expected", and, -(long long)b->tx);
+  if (!b->pending && !b->tx) str_add(out, "lacks nothing");
+}
+
 static void describe(const struct sim *s, const struct warp *w, struct str *out)
 {
   const struct wait *t = &w->wait;
@@ -30,13 +39,12 @@ static void describe(const struct sim *s, const struct warp *w, struct str *out)
   if (s->cluster > 1) str_add(out, " of block %d of the cluster", w->cta->rank);
   str_add(out, " at line %d", s->atoms[t->atom].at.line);
   if (t->kind == WAIT_MBAR) {
-    const struct mbar *b = t->mbar;
-    str_add(out, " for the end of phase %u of an mbarrier that lacks %lld arrivals", b->phase, (long long)b->pending);
-    if (b->tx) str_add(out, " and %lld bytes", (long long)b->tx);
+    str_add(out, " for the end of phase %u of an mbarrier that ", t->mbar->phase);
+    lacks(t->mbar, out);
   } else if (t->kind == WAIT_GATHER && t->gather == &s->cluster_gather) {
     str_add(out, " for the cluster");
   } else {
-    str_add(out, " at a barrier where %d threads are", t->gather->threads);
+    str_add(out, " at a barrier where %d thread%s", t->gather->threads, t->gather->threads == 1 ? " is" : "s are");
   }
 }
 
@@ -70,9 +78,9 @@ static void deadlock(struct sim *s)
     }
   if (barriers)
     report(first, &s->atoms[first->wait.atom], SIM_DIVERGENT, 0,
-           "not all threads of the group come to this barrier: %s", str_text(&text));
+           "waits at a barrier that not all threads of its group come to: %s", str_text(&text));
   else
-    report(first, &s->atoms[first->wait.atom], SIM_DEADLOCK, 0, "nothing can go on: %s", str_text(&text));
+    report(first, &s->atoms[first->wait.atom], SIM_DEADLOCK, 0, "waits, and nothing can go on: %s", str_text(&text));
   str_free(&text);
   s->stopped = true;
 }

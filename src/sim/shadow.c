@@ -87,8 +87,8 @@ static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
   char who[96];
   shadow_who(x->w->s, agent, epoch, who);
   report(x->w, x->a, SIM_FENCE, access_lane(x, lane),
-         "the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
-         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
+         "lets the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
+         x->write ? "write" : "read", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
 }
 
 static bool fenced(const struct access *x, int agent, uint32_t epoch)

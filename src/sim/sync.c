@@ -155,7 +155,7 @@ enum go sem_barrier(struct warp *w, const struct sim_atom *a)
   int64_t number = code_eval(w, a->barrier)->v[__builtin_ctz(w->active)];
   int needed = number ? a->t->barrier_threads : s->nthreads;
   if (number < 0 || number >= NAMED) {
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "barrier %lld: a block has 16", (long long)number);
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "comes to barrier %lld, and a block has 16", (long long)number);
     return GO_ON;
   }
   walk_collective(w, a);

@@ -8,6 +8,7 @@ struct box {
   struct warp *w;
   const struct sim_atom *a;
   const struct tile_map *map;
+  struct cta *there;       // of a load: NULL, or the block whose shared memory it goes to
   int lane, global, shared; // operands
   int64_t coord[TILE_DIMS], size[TILE_DIMS], stride[TILE_DIMS], at, n;
 };
@@ -33,13 +34,13 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
     b->stride[d] = code_eval(w, w->s->maps[map].stride[d])->v[lane];
     b->n *= b->map->box[d];
     if (d && b->stride[d] * a->op[b->global].bytes % PIECE) {
-      report(w, a, SIM_ALIGN, lane, "a stride of %lld elements is not a multiple of 16 bytes, as TMA needs",
+      report(w, a, SIM_ALIGN, lane, "copies along a stride of %lld elements, which is not a multiple of 16 bytes as TMA needs it",
              (long long)b->stride[d]);
       return false;
     }
   }
   if ((uintptr_t)w->s->gl[a->op[b->global].buf].data % PIECE) {
-    report(w, a, SIM_ALIGN, lane, "%%%s does not begin at a multiple of 16 bytes, as TMA needs",
+    report(w, a, SIM_ALIGN, lane, "copies %%%s, which does not begin at a multiple of 16 bytes as TMA needs it",
            a->op[b->global].buffer->name);
     return false;
   }
@@ -47,7 +48,7 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;
   if (byte % ALIGNED)
-    report(w, a, SIM_ALIGN, lane, "the box begins at byte %lld of shared memory, which is not a multiple of 128",
+    report(w, a, SIM_ALIGN, lane, "copies a box at byte %lld of shared memory, which is not a multiple of 128",
            (long long)byte);
   return byte % ALIGNED == 0;
 }
@@ -77,6 +78,7 @@ static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool w
     if (j < n && p.at[j] >= 0) p.mask |= 1u << j;
   }
   access_init(x, b->w, b->a, o, per * b->a->op[o].bytes), access_elements(x, &p);
+  if (!global) x->there = b->there;
   x->write = write, x->async = true, x->one = b->lane, x->agent = agent, x->clock = clock;
   x->atomic = write && b->a->t->row->sem == SEM_TMA_RED;
   if (!x->mask || !access_reach(x)) return;
@@ -109,15 +111,16 @@ static void load_box(const struct box *b, int agent, uint32_t clock)
   }
 }
 
-static void load_one(const struct walk *it, int lane)
+static void load_one(const struct walk *it, int lane, struct cta *there)
 {
   struct warp *w = it->w;
   const struct sim_atom *a = it->a;
   struct box b;
-  struct mbar *bar = mbar_find(w, a, 2, lane);
+  struct mbar *bar = mbar_find(w, a, 2, lane, there);
   if (!bar || !box_begin(it, lane, true, &b)) return;
+  b.there = there;
   if (!bar->fenced)
-    report(w, a, SIM_FENCE, lane, "no Sync<fence.mbar> shows the initialization of %%%s to the async proxy",
+    report(w, a, SIM_FENCE, lane, "uses %%%s, and no Sync<fence.mbar> shows its initialization to the async proxy",
            a->op[2].buffer->name);
   load_box(&b, bar->copies, bar->clock);
   int64_t bytes = b.n * a->op[0].bytes;
@@ -128,7 +131,28 @@ static void load_one(const struct walk *it, int lane)
 enum go sem_tma_load(struct warp *w, const struct sim_atom *a)
 {
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it))
-    for (uint32_t m = w->active; m; m &= m - 1) load_one(&it, __builtin_ctz(m));
+    for (uint32_t m = w->active; m; m &= m - 1) load_one(&it, __builtin_ctz(m), NULL);
+  return GO_ON;
+}
+
+// The same box, block after block; read once by the hardware, and counted so.
+static void load_many(const struct walk *it, int lane, int64_t mask)
+{
+  struct sim *s = it->w->s;
+  int64_t *bytes = &s->r->counts.bulk_bytes[0], before = *bytes, once = before;
+  for (int rank = 0; rank < s->cluster; rank++) {
+    if (!(mask >> rank & 1)) continue;
+    load_one(it, lane, &s->ctas[rank]);
+    if (once == before) once = *bytes;
+  }
+  *bytes = once;
+}
+
+enum go sem_tma_multicast(struct warp *w, const struct sim_atom *a)
+{
+  const struct vec *mask = code_eval(w, a->arg);
+  for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it))
+    for (uint32_t m = w->active; m; m &= m - 1) load_many(&it, __builtin_ctz(m), mask->v[__builtin_ctz(m)]);
   return GO_ON;
 }
 

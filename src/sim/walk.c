@@ -109,6 +109,10 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
 #define SPREAD(name, type)                                                                                             \
   static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)                \
   {                                                                                                                    \
+    if (mask == FULL && width == 1) {                                                                                  \
+      EACH memcpy(&to[l], from + at[l], sizeof(type));                                                                 \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (; mask; mask &= mask - 1) {                                                                                   \
       int l = __builtin_ctz(mask);                                                                                     \
       const uint8_t *p = from + at[l];                                                                                 \
@@ -219,8 +223,8 @@ bool walk_collective(struct warp *w, const struct sim_atom *a)
     uint32_t missing = walk_group(w, a, l) & w->lanes & ~w->active;
     if (!missing) continue;
     report(w, a, SIM_DIVERGENT, l,
-           "only %d of the warp's threads reach it together; thread %d of the same group does not",
-           __builtin_popcount(w->active), w->number * LANES + __builtin_ctz(missing));
+           "reaches it without thread %d of the same group, and with %d of the threads of its warp",
+           w->number * LANES + __builtin_ctz(missing), __builtin_popcount(w->active));
     return false;
   }
   return true;

@@ -92,7 +92,7 @@ static void step_end(struct warp *w)
     enum sem sem = a->t->row ? a->t->row->sem : SEM_MOVE;
     bool store = sem == SEM_TMA_STORE || sem == SEM_TMA_RED, product = sem == SEM_WGMMA;
     if (!(store && (w->bulk.n || w->bulk.used)) && !(product && w->wgmma.n)) continue;
-    report(w, a, SIM_WAIT, 0, "the kernel ends while a %s of warp %d may still be under way",
+    report(w, a, SIM_WAIT, 0, "ends while a %s of warp %d may still be under way",
            store ? "bulk store" : "wgmma", w->number);
     break;
   }

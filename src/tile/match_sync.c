@@ -145,6 +145,14 @@ static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
                                                          (long long)hi, step > 1 ? ", in steps of 8" : "");
 }
 
+// A bit for each block of the cluster.
+static bool mask_of_cluster(struct match *m)
+{
+  struct ex_range r = ex_range(m->ex, m->atom.arg);
+  int64_t all = (INT64_C(1) << MIN(m->l->k->cluster, 16)) - 1;
+  return (r.lo >= 0 && r.hi <= all) || refuse(m, "its mask has a bit for each block of the cluster: it lies in 0 .. %lld", (long long)all);
+}
+
 bool match_number(struct match *m)
 {
   m->atom.arg = m->s->nargs ? m->s->arg[0] : EX_C(m->row->sem == SEM_WGMMA);
@@ -156,6 +164,7 @@ bool match_number(struct match *m)
   if (m->row->sem == SEM_SETMAXNREG) return in_range(m, 24, 256, 8);
   if (m->row->sem == SEM_WGMMA_WAIT) return in_range(m, 0, 7, 1);
   if (m->row->sem == SEM_CP_WAIT || m->row->sem == SEM_BULK_WAIT) return in_range(m, 0, 63, 1);
+  if (m->row->sem == SEM_TMA_MULTICAST) return mask_of_cluster(m);
   if (m->row->sem == SEM_MBAR_INIT || m->row->sem == SEM_MBAR_EXPECT)
     return ex_range(m->ex, m->atom.arg).lo >= (m->row->sem == SEM_MBAR_INIT) || refuse(m, "its number is positive");
   return true;

@@ -283,6 +283,7 @@ enum sem {
   SEM_REDUCE,    // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce
   SEM_RED, SEM_ATOM,               // atomic: add, min, max on memory; ATOM returns the old value
   SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
+  SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
   SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
   SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_WAIT, // of the threads of the group
   SEM_CP_COMMIT, SEM_CP_WAIT, SEM_BULK_COMMIT, SEM_BULK_WAIT, SEM_WGMMA_FENCE, SEM_WGMMA_COMMIT, SEM_WGMMA_WAIT,

@@ -30,11 +30,13 @@ struct sass sass_count(const struct cubin *c)
     if (strncmp(names + sections[i].sh_name, ".text.", 6)) continue;
     s.all = s.integer = 0;
     for (size_t at = 0; at + 16 <= sections[i].sh_size; at += 16) {
-      uint64_t word;
+      uint64_t word, high;
       memcpy(&word, bytes + sections[i].sh_offset + at, sizeof word);
+      memcpy(&high, bytes + sections[i].sh_offset + at + 8, sizeof high);
       unsigned op = word & 0x1ff;
       if (op == NOP) continue;
-      bool move = op == 0x024 && (word >> 24 & 0xff) == 0xff && (word >> 32 & 0xff) == 0xff; // IMAD.MOV: 0 * 0 + x
+      bool zero = (word >> 24 & 0xff) == 0xff && (word >> 32 & 0xff) == 0xff, carry = high >> 10 & 1;
+      bool move = op == 0x024 && zero && !carry; // IMAD.MOV: 0 * 0 + x; IMAD.X adds a carry to it
       s.all++, s.integer += integer(op) && !move;
     }
     return s;

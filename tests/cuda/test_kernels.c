@@ -73,9 +73,7 @@ static const char gemm[] =
     "t3)\n"
     "{\n"
     "  const int bx = blockIdx.x;\n"
-    "  __builtin_assume(u32(bx) < 64u);\n"
     "  const int tx = threadIdx.x;\n"
-    "  __builtin_assume(u32(tx) < 256u);\n"
     "  // %3 <- Spec<<<#4, #5>>>(%1, %2)\n"
     "  const int bid_m = bx & 7;\n"
     "  const int bid_n = (bx >> 3) & 7;\n"
@@ -221,9 +219,8 @@ static void no_more_integer_instructions_than_by_hand(void **state)
   static const struct {
     const char *tile, *hand;
     bool prelude; // by hand, but with the types of the prelude
-    int more;     // integer instructions that may be more, before the loops
-  } pairs[] = {{"tests/cuda/text/ldmatrix_store.tile", "tests/cuda/text/ldmatrix_by_hand.cu", false, 0},
-               {"tests/tile/notes/gemm.tile", "tests/cuda/text/gemm_by_hand.cu", true, 2}};
+  } pairs[] = {{"tests/cuda/text/ldmatrix_store.tile", "tests/cuda/text/ldmatrix_by_hand.cu", false},
+               {"tests/tile/notes/gemm.tile", "tests/cuda/text/gemm_by_hand.cu", true}};
   struct nvrtc *r = rows_compiler();
   if (!r) skip();
   for (size_t i = 0; i < COUNT(pairs); i++)
@@ -237,7 +234,7 @@ static void no_more_integer_instructions_than_by_hand(void **state)
       print_message("%s, sm_%d: %d instructions, %d of integers; by hand %d, %d\n", pairs[i].tile, arch, a.all,
                     a.integer, b.all, b.integer);
       assert_true(a.all > 0 && b.all > 0);
-      assert_true(a.integer <= b.integer + pairs[i].more);
+      assert_true(a.integer <= b.integer);
       arena_close(&mem);
     }
   nvrtc_close(r);

@@ -1,7 +1,9 @@
 #include "pretend.h"
-#include "cuda/driver.h"
+#include "columns.h"
+#include "sim/sim.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@ CU_FUNCTIONS
 #undef FUNCTION
 
 struct pretend pretend;
-enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700, MOST_NODES = 20000 };
+enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700, MOST_NODES = 20000, MOST_ARGS = 12 };
 
 static int say(const char **to, const char *text) { return *to = text, 0; }
 static int p_error_name(int code, const char **text) { return (void)code, say(text, "PRETENDED"); }
@@ -19,7 +21,10 @@ static int p_error_text(int code, const char **text) { return (void)code, say(te
 static int p_init(unsigned flags) { return (int)flags; }
 static int p_device_count(int *n) { return *n = 1, 0; }
 static int p_device_get(int *device, int i) { return *device = i, 0; }
-static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
+static int p_device_name(char *name, int room, int device)
+{
+  return (void)device, snprintf(name, (size_t)room, "none"), 0;
+}
 static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
 static int p_context_release(int device) { return device; }
@@ -44,20 +49,29 @@ static int p_release(gpu_address a)
   memcpy(&p, at(a) - sizeof p, sizeof p);
   return pretend.released++, free(p), 0;
 }
-static int p_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
+static int p_write(gpu_address to, const void *from, size_t n, cu_stream s)
+{
+  return (void)s, memcpy(at(to), from, n), 0;
+}
 static int p_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
 static int p_fill(gpu_address to, unsigned char b, size_t n, cu_stream s)
 {
-  enum { A_CACHE = 60 << 20 };                   // what is larger empties a cache that is not there
+  enum { A_CACHE = 60 << 20 }; // what is larger empties a cache that is not there
   return (void)s, n > A_CACHE ? 0 : (memset(at(to), b, n), 0);
 }
-static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
+static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s)
+{
+  return (void)s, memcpy(at(to), at(from), n), 0;
+}
 static int p_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
 static int p_version(int *version) { return *version = 13000, 0; }
 
 static int p_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = calloc(1, sizeof(double)), 0; }
 static int p_event_destroy(cu_event v) { return free(v), 0; }
-static int p_event_record(cu_event v, cu_stream s) { return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0; }
+static int p_event_record(cu_event v, cu_stream s)
+{
+  return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0;
+}
 static int p_event_wait(cu_event v) { return (void)v, p_stream_wait(NULL); }
 static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
 {
@@ -71,6 +85,7 @@ static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
 struct kernel {
   char verb[16];
   int n, nanoseconds;
+  const struct launch *tile; // of a device program, for the interpreter
 };
 
 static int p_module_load(cu_module *m, const void *image)
@@ -78,10 +93,14 @@ static int p_module_load(cu_module *m, const void *image)
   struct kernel *k = calloc(1, sizeof *k);
   *m = (cu_module)(void *)k;
   pretend.modules++;
+  if (sscanf(image, "tile %p", (void **)(uintptr_t)&k->tile) == 1) return 0;
   return sscanf(image, "%15[a-z]_%d_%d", k->verb, &k->n, &k->nanoseconds) == 3 ? 0 : OUT_OF_MEMORY;
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
-static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
+static int p_module_function(cu_function *f, cu_module m, const char *name)
+{
+  return (void)name, *f = (cu_function)(void *)m, 0;
+}
 static int p_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
@@ -89,9 +108,15 @@ static int p_function_attribute(int *value, int attribute, cu_function f)
 }
 static int p_function_set(cu_function f, int attribute, int value) { return (void)f, (void)attribute, (void)value, 0; }
 
+struct product { // of matrices, as the library was asked for it
+  blas_object desc, layout[3];
+  const void *a, *b;
+  void *d;
+};
 struct done {
-  const struct kernel *k;
-  gpu_address a[3];
+  const struct kernel *k; // NULL: a product
+  gpu_address a[MOST_ARGS];
+  struct product product;
 };
 static struct {
   bool on;
@@ -108,8 +133,34 @@ static void twice(float *y, const float *x, int n)
   for (int i = 0; i < n; i++) y[i] = 2 * x[i];
 }
 
+static int interpret(const struct done *d)
+{
+  const struct launch *l = d->k->tile;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct sim_buffer b[MOST_ARGS];
+  struct sim_report report = {0};
+  for (int i = 0; i < l->nargs; i++)
+    b[i] = (struct sim_buffer){at(d->a[i]), (size_t)(l->arg[i].elements * tile_types[l->arg[i].type].bytes), true};
+  const struct sim_input in = {.buffers = b, .nbuffers = l->nargs};
+  int status = sim_run(&mem, l->p, l->k, &in, &report, &e);
+  struct str s = {0};
+  if (report.found) sim_print_errors(&report, &s);
+  if (status != OK || report.found)
+    snprintf(pretend.trouble, sizeof pretend.trouble, "%s: %s%.300s", l->name, e.text, str_text(&s));
+  str_free(&s);
+  arena_close(&mem);
+  return status;
+}
+
 static int execute(const struct done *d)
 {
+  static const float one = 1, zero = 0;
+  const struct product *p = &d->product;
+  if (!d->k)
+    return matmul(NULL, p->desc, &one, p->a, p->layout[0], p->b, p->layout[1], &zero, p->d, p->layout[2], p->d,
+                  p->layout[2], NULL, NULL, 0, NULL);
+  if (d->k->tile) return interpret(d);
   const char *verb = d->k->verb;
   const float *x = (const float *)(const void *)at(d->a[0]);
   float *y = (float *)(void *)at(d->a[1]), *counter = (float *)(void *)at(d->a[2]);
@@ -121,7 +172,8 @@ static int execute(const struct done *d)
   if (!strcmp(verb, "fail")) return pretend.lost = true, 0; // is told later, as by a device
   twice(y, x, !strcmp(verb, "half") ? n / 2 : n);
   if (!strcmp(verb, "off")) y[n / 3] += 0.005f;
-  if (!strcmp(verb, "all")) for (int i = 0; i < n; i++) y[i] *= 1.02f;
+  if (!strcmp(verb, "all"))
+    for (int i = 0; i < n; i++) y[i] *= 1.02f;
   if (!strcmp(verb, "past")) y[n] = 1;
   if (!strcmp(verb, "ahead")) y[-1] = 1;
   if (!strcmp(verb, "race") && runs++ / 2 % 3 == 2) y[n / 2] = 100;
@@ -131,16 +183,40 @@ static int execute(const struct done *d)
   return 0;
 }
 
-static bool counts(const char *verb) { return !strcmp(verb, "count") || !strcmp(verb, "reset"); }
+static int args_of(const struct kernel *k)
+{
+  return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2;
+}
+
+static int record(const struct done *d)
+{
+  if (!recording.on) return execute(d);
+  if (recording.n == MOST_NODES) return OUT_OF_MEMORY;
+  return recording.node[recording.n++] = *d, 0;
+}
+
+static int record_product(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al,
+                          const void *b, blas_object bl, const void *beta, const void *c, blas_object cl, void *d,
+                          blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
+{
+  const struct done product = {.product = {desc, {al, bl, dl}, a, b, d}};
+  (void)h, (void)alpha, (void)beta, (void)c, (void)cl, (void)algorithm, (void)workspace, (void)bytes, (void)s;
+  return record(&product);
+}
+
+void pretend_products(struct stage *s)
+{
+  s->blas = malloc(sizeof *s->blas);
+  *s->blas = library;
+  s->blas->g = s->g, s->blas->matmul = record_product;
+}
 
 static int p_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
 {
   struct done d = {.k = (const struct kernel *)(const void *)f};
   (void)c, (void)extra;
-  for (int i = 0; i < (counts(d.k->verb) ? 3 : 2); i++) memcpy(&d.a[i], args[i], sizeof d.a[i]);
-  if (!recording.on) return execute(&d);
-  if (recording.n == MOST_NODES) return OUT_OF_MEMORY;
-  return recording.node[recording.n++] = d, 0;
+  for (int i = 0; i < args_of(d.k); i++) memcpy(&d.a[i], args[i], sizeof d.a[i]);
+  return record(&d);
 }
 static int p_capture(cu_stream s, int mode) { return (void)s, (void)mode, recording.on = true, recording.n = 0, 0; }
 static int p_capture_end(cu_stream s, cu_graph *g)
@@ -152,7 +228,10 @@ static int p_capture_end(cu_stream s, cu_graph *g)
   recording.on = false, pretend.graphs++;
   return (void)s, *g = (cu_graph)(void *)r, 0;
 }
-static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)flags, *x = (cu_exec)(void *)g, 0; }
+static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags)
+{
+  return (void)flags, *x = (cu_exec)(void *)g, 0;
+}
 static int p_graph_launch(cu_exec x, cu_stream s)
 {
   const struct recorded *r = (const struct recorded *)(const void *)x;
@@ -168,8 +247,9 @@ static int p_graph_destroy(cu_graph g)
   return pretend.graphs--, free(r->node), free(r), 0;
 }
 static int p_exec_destroy(cu_exec x) { return (void)x, 0; }
-static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
-                        const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size,
+                        const uint64_t *stride, const uint32_t *box, const uint32_t *step, int interleave, int swizzle,
+                        int promotion, int fill)
 {
   (void)type, (void)rank, (void)size, (void)stride, (void)box, (void)step;
   (void)interleave, (void)swizzle, (void)promotion, (void)fill;
@@ -179,7 +259,8 @@ static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base
 struct gpu *pretend_gpu(void)
 {
   struct gpu *g = calloc(1, sizeof *g);
-  g->facts = (struct gpu_facts){.name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
+  g->facts = (struct gpu_facts){
+      .name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
 #define FUNCTION(field, symbol, parameters) g->field = p_##field;
   CU_FUNCTIONS
 #undef FUNCTION
@@ -197,16 +278,36 @@ struct stage *pretend_stage(void)
 
 // ---- programs ----
 
-int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
-                    struct err *e)
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
+                    struct cubin *out, struct err *e)
 {
   (void)source, (void)arch;
-  if (arg) ++*(int *)(uintptr_t)arg;
+  if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
   if (!strncmp(name, "syntax", 6)) return err_set(e, ERR_COMPILER, NOWHERE, "%s does not compile", name);
   *out = (struct cubin){.bytes = arena_strdup(mem, name), .n = strlen(name) + 1, .ptx = "", .log = "", .registers = 33};
   return OK;
 }
 const struct gpu_compiler pretend_compiler = {.compile = pretend_compile, .major = 1};
+
+static int as_tile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
+                   struct cubin *out, struct err *e)
+{
+  const struct device_program *p = arg;
+  (void)source, (void)arch;
+  for (int i = 0; i < p->nlaunch; i++) {
+    const struct launch *l = &p->launch[i];
+    if (l->product || strcmp(cuda_kernel_name(mem, l->k), name) != 0) continue;
+    const char *image = arena_printf(mem, "tile %p", (const void *)l);
+    *out = (struct cubin){.bytes = image, .n = strlen(image) + 1, .ptx = "", .log = ""};
+    return OK;
+  }
+  return err_set(e, ERR_COMPILER, NOWHERE, "no kernel %s", name);
+}
+
+struct gpu_compiler pretend_interpreter(const struct device_program *p)
+{
+  return (struct gpu_compiler){.compile = as_tile, .arg = p};
+}
 
 static void one_launch(struct arena *mem, struct launch *l, const char *name, int i, int n, int elements, bool counter)
 {
@@ -219,12 +320,15 @@ static void one_launch(struct arena *mem, struct launch *l, const char *name, in
       "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
       name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
   *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2};
-  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e)) err_print(stderr, &e);
+  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e))
+    err_print(stderr, &e);
   l->k = l->p->kernels[0];
   l->arg = NEWS(mem, struct launch_arg, 3);
   const int64_t step = 4 * (int64_t)elements, zeroed = 256;
-  l->arg[0] = (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
-  l->arg[1] = (struct launch_arg){{i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
+  l->arg[0] =
+      (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
+  l->arg[1] = (struct launch_arg){
+      {i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
   l->arg[2] = (struct launch_arg){{PLACE_WORK, 0, 0}, TT_F32, 64, true};
 }
 

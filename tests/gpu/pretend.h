@@ -1,6 +1,6 @@
-// A GPU that is none. Memory is the host's; machine code is a kernel's name, VERB_N_NANOSECONDS, which says what the kernel
-// does with its buffers x and y of N fp32 elements (and a third one of counters) and what it takes; the clock is what
-// kernels took.
+// A GPU that is none. Memory is the host's; machine code is a kernel's name, VERB_N_NANOSECONDS, which says what the
+// kernel does with its buffers x and y of N fp32 elements (and a third one of counters) and what it takes; the clock is
+// what kernels took.
 #ifndef MICA_TESTS_PRETEND_H
 #define MICA_TESTS_PRETEND_H
 
@@ -11,16 +11,22 @@ struct pretend {
   int allocated, released, modules, graphs, launches, replays; // modules, graphs: that are not given back
   double clock;                                                // ns
   bool lost;
+  char trouble[400]; // what the interpreter found
 };
 extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close
 struct stage *pretend_stage(void);
-int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
-                    struct err *e);
+// arg: NULL, or an atomic_int that counts the calls.
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
+                    struct cubin *out, struct err *e);
 extern const struct gpu_compiler pretend_compiler;
+// For real device programs, one at a time: kernels run in the interpreter, in this process; products of fp32 matrices
+// in place of the vendor's library.
+struct gpu_compiler pretend_interpreter(const struct device_program *p);
+void pretend_products(struct stage *s);
 
-// A device program of kernels by their names: the first reads input 0, each next one what the one before it wrote to the
-// workspace, the last one writes output 0.
+// A device program of kernels by their names: the first reads input 0, each next one what the one before it wrote to
+// the workspace, the last one writes output 0.
 struct device_program *pretend_program(struct arena *mem, const char *const *names, int n, int elements);
 struct code *pretend_code(struct arena *mem, const char *const *names, int n, int elements); // compiled
 

@@ -1,5 +1,5 @@
-// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is in
-// the race; results and machine code are remembered.
+// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is
+// in the race; results and machine code are remembered.
 #include "pretend.h"
 #include "folder.h"
 #include "gpu/rank.h"
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct fixture {
   struct graph *g;
   struct gpu_race_opts o;
   struct gpu_compiler compiler;
-  int compiled;
+  atomic_int compiled;
   const struct device_program *p[MOST];
   struct gpu_race r;
 };
@@ -45,7 +46,8 @@ static void start(struct fixture *f)
   f->g = program(&f->mem);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
+  f->o = (struct gpu_race_opts){
+      .seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
 }
 
 static int race(struct fixture *f, int n, const char *const *names)
@@ -61,9 +63,9 @@ static void everything_has_its_verdict(void **state)
   static const struct {
     const char *name;
     enum gpu_verdict verdict;
-  } cases[] = {{"right_1000_3000", GPU_FINE},         {"off_1000_10", GPU_WRONG},    {"crash_1000_20", GPU_FAILED},
-               {"right_1000_2000", GPU_FINE},         {"hang_1000_30", GPU_FAILED},  {"syntax_1000_40", GPU_NOT_COMPILED},
-               {"reset_1000_2500", GPU_FINE},         {"fail_1000_50", GPU_FAILED},  {"race_1000_60", GPU_WRONG},
+  } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},   {"crash_1000_20", GPU_FAILED},
+               {"right_1000_2000", GPU_FINE}, {"hang_1000_30", GPU_FAILED}, {"syntax_1000_40", GPU_NOT_COMPILED},
+               {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED}, {"race_1000_60", GPU_WRONG},
                {"jitter_1000_9000", GPU_FINE}};
   const char *names[COUNT(cases)];
   struct fixture f;
@@ -143,7 +145,8 @@ static void results_are_remembered(void **state)
   }
   f.o.db = NULL;
   assert_int_equal(race(&f, 3, names), OK);
-  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"), *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
+  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"),
+             *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
   again.result = NEWS(&f.mem, struct gpu_result, 3);
   assert_false(keep_recall(&f.mem, db, key, 3, &again));
   keep_race(db, key, 3, f.p, &f.r, warning);
@@ -162,10 +165,43 @@ static void results_are_remembered(void **state)
   arena_close(&f.mem);
 }
 
+static void put(struct fixture *f, const char *name, const char *text)
+{
+  const char *path = arena_printf(&f->mem, "%s/%s", folder, name);
+  char *dir = arena_strdup(&f->mem, path);
+  *strrchr(dir, '/') = 0;
+  assert_int_equal(file_mkdirs(dir, &f->e), OK);
+  assert_int_equal(file_write(path, text, strlen(text), &f->e), OK);
+}
+
+static void gpus_are_told_by_files(void **state)
+{
+  (void)state;
+  struct fixture f;
+  char name[160];
+  start(&f);
+  assert_false(identity_by_files(folder, name));
+  put(&f, "gpus/0000:19:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\n");
+  assert_false(identity_by_files(folder, name));
+  put(&f, "version",
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n");
+  assert_true(identity_by_files(folder, name));
+  assert_string_equal(name, "NVIDIA H200, driver 570.86.15");
+  put(&f, "version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6\n");
+  put(&f, "gpus/0000:3b:00.0/information", "Model:  NVIDIA H200\n");
+  assert_true(identity_by_files(folder, name));
+  assert_string_equal(name, "NVIDIA H200, driver 535.54.03");
+  put(&f, "gpus/0000:3b:00.0/information", "Model:  NVIDIA A100\n"); // which one is asked for is not told
+  assert_false(identity_by_files(folder, name));
+  arena_close(&f.mem);
+}
+
 static void orders_are_sure_or_not(void **state)
 {
   (void)state;
-  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2}, {.median = 11, .low = 10.5, .high = 11.5}, {.median = 12, .low = 11, .high = 13}};
+  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2},
+                          {.median = 11, .low = 10.5, .high = 11.5},
+                          {.median = 12, .low = 11, .high = 13}};
   assert_true(rank_sure(t, 3));
   t[1].low = 10.1;
   assert_false(rank_sure(t, 3));
@@ -186,12 +222,30 @@ static void orders_are_sure_or_not(void **state)
   assert_false(flush);
 }
 
+static void one_program_is_run(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"right_1000_10", "reset_1000_10"}, *const bad = "syntax_1000_10";
+  struct fixture f;
+  struct buffers *b;
+  start(&f);
+  assert_int_equal(buffers_open(f.g, 9, &b, &f.e), OK);
+  if (gpu_run_program(&f.mem, pretend_program(&f.mem, names, 2, N), b, &f.o, &f.e)) fail_msg("%s", f.e.text);
+  const float *x = b->in[0], *y = b->out[0];
+  for (int i = 0; i < N; i++) assert_true(y[i] == 4 * x[i]);
+  assert_int_equal(gpu_run_program(&f.mem, pretend_program(&f.mem, &bad, 1, N), b, &f.o, &f.e), ENV);
+  assert_int_equal(f.e.id, ERR_COMPILER);
+  buffers_close(b);
+  arena_close(&f.mem);
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
-      cmocka_unit_test(nothing_right_is_no_error), cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(gpus_are_told_by_files),
       cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -1,5 +1,5 @@
-// Candidates in a worker: what their runs on poisoned memory show, and that one that breaks, ends or hangs the worker costs
-// itself only. The worker process is this executable with a device that is none.
+// Candidates in a worker: what their runs on poisoned memory show, and that one that breaks, ends or hangs the worker
+// costs itself only. The worker process is this executable with a device that is none.
 #include "folder.h"
 #include "pretend.h"
 
@@ -39,7 +39,8 @@ static void start(struct fixture *f, bool inside)
 {
   memset(f, 0, sizeof *f);
   f->g = program(&f->mem);
-  const struct gpu_worker_opts o = {.inside = inside, .path = "/proc/self/exe", .stage = inside ? pretend_stage() : NULL};
+  const struct gpu_worker_opts o = {
+      .inside = inside, .path = "/proc/self/exe", .stage = inside ? pretend_stage() : NULL};
   assert_int_equal(gpu_worker_open(&o, &f->w, &f->e), OK);
   assert_int_equal(problem_open(&f->problem, &f->mem, f->g, 7, &f->e), OK);
   assert_int_equal(gpu_worker_problem(f->w, f->problem.b, 0, &f->e), OK);
@@ -254,6 +255,27 @@ static void workers_are_found(void **state)
   free(path);
 }
 
+// Without a device every request says so, and none waits for another answer. (Of a device that does not exist there is
+// none on any machine.)
+static void no_device_is_told_again(void **state)
+{
+  (void)state;
+  setenv("PRETEND_NONE", "1", 1);
+  struct gpu_worker *w;
+  struct err e = {0};
+  const struct gpu_worker_opts o = {.path = "/proc/self/exe", .device = 1000};
+  assert_int_equal(gpu_worker_open(&o, &w, &e), OK);
+  for (int i = 0; i < 3; i++) {
+    struct gpu_worker_facts facts;
+    e = (struct err){0};
+    assert_int_equal(gpu_worker_facts(w, &facts, &e), ENV);
+    assert_int_equal(e.id, ERR_GPU);
+    assert_false(facts.inside);
+  }
+  gpu_worker_close(w);
+  unsetenv("PRETEND_NONE");
+}
+
 // Without an executable the requests are served here, and that is said.
 static void the_library_serves_itself(void **state)
 {
@@ -268,15 +290,13 @@ static void the_library_serves_itself(void **state)
 
 int main(int argc, char **argv)
 {
-  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(runs_tell_what_is_wrong),
-                                     cmocka_unit_test(a_process_tells_the_same),
-                                     cmocka_unit_test(what_breaks_costs_itself_only),
-                                     cmocka_unit_test(a_culprit_is_found),
-                                     cmocka_unit_test(workspaces_hold_what_is_between),
-                                     cmocka_unit_test(sets_are_more_than_the_cache),
-                                     cmocka_unit_test(what_is_no_worker_is_told),
-                                     cmocka_unit_test(workers_are_found),
-                                     cmocka_unit_test(the_library_serves_itself)};
+  if (argc == 3 && !strcmp(argv[1], "gpu-worker"))
+    stage_serve_all(getenv("PRETEND_NONE") ? stage_new() : pretend_stage(), atoi(argv[2]));
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(runs_tell_what_is_wrong),         cmocka_unit_test(a_process_tells_the_same),
+      cmocka_unit_test(what_breaks_costs_itself_only),   cmocka_unit_test(a_culprit_is_found),
+      cmocka_unit_test(workspaces_hold_what_is_between), cmocka_unit_test(sets_are_more_than_the_cache),
+      cmocka_unit_test(what_is_no_worker_is_told),       cmocka_unit_test(workers_are_found),
+      cmocka_unit_test(no_device_is_told_again),         cmocka_unit_test(the_library_serves_itself)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

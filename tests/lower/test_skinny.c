@@ -54,6 +54,20 @@ static const struct {
     {"experts", "X: f16[2, 8, 64]\n W: f16[2, 64, 64]\n"
                 "O = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0, y:2}, fmap={i:1})\n"
                 "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0, y:2}) }\n return O"},
+    {"low rank added to the weights", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n a = iter(A, fmap={i:0})\n"
+                "save(accum(matmul(x, matmul(a, b) + w)), omap={x:1}) }\n return O"},
+    {"the same without a loop", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n b = iter(B, imap={x:1})\n a = iter(A)\n"
+                "save(matmul(x, matmul(a, b) + w), omap={x:1}) }\n return O"},
+    {"relu between, without a loop", "X: f16[4, 64]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2) { x = iter(X)\n b = iter(B, imap={x:1})\n a = iter(A)\n save(matmul(relu(matmul(x, a)), b), omap={x:1}) }\n return O"},
+    {"several experts in a block", "X: f16[4, 8, 64]\n W: f16[4, 64, 64]\n"
+                "O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+                "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0}) }\n return O"},
+    {"experts as columns", "X: f16[1, 64]\n W: f16[4, 64, 96]\n"
+                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+                "save(reshape(accum(matmul(reshape(transpose(w, perm=[0, 2, 1]), [192, 32]), reshape(x, [32, 1]))), [2, 96, 1]), omap={x:0}) }\n return O"},
     {"contiguous along k", "X: f16[9, 128]\n W: f16[64, 128]\n"
                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(x, transpose(w)))) }\n return O"},
     {"turned", "X: f16[8, 128]\n W: f16[64, 128]\n"
@@ -65,12 +79,38 @@ static const struct {
     {"parts of k", "X: f16[4, 128]\n W: f16[128, 64]\n"
                 "O, Q = block(x=2; i=2) { x = iter(X, imap={x:1}, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:0})\n"
                 "save(accum(matmul(x, w)), omap={x:0})\n save(accum_sum(x * x, dim=1), omap={x:0}) }\n return O, Q"},
+    {"parts of k summed", "X: f16[4, 256]\n W: f16[256, 128]\n"
+                "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
+                "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
+                "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [4, 32]), omap={x:1}) }\n return O"},
+    {"gated parts", "X: f16[8, 256]\n W: f16[256, 128]\n V: f16[256, 128]\n"
+                "P, Q = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n v = iter(V, imap={x:1, y:0}, fmap={i:0})\n"
+                "save(reshape(accum(matmul(x, w)), [1, 8, 64]), omap={x:2, y:0})\n save(reshape(accum(matmul(x, v)), [1, 8, 64]), omap={x:2, y:0}) }\n"
+                "O = block(x=2, y=2) { q = iter(Q, imap={x:1, y:2})\n p = iter(P, imap={x:1, y:2})\n"
+                "t = sum(q, dim=0)\n u = sum(p, dim=0)\n save(reshape(t * silu(u), [4, 64]), omap={x:0, y:1}) }\n return O"},
+    {"low rank parts", "X: f16[16, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+                "P = block(x=2, y=4; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n x = iter(X, imap={y:1}, fmap={i:1})\n a = iter(A, imap={y:0}, fmap={i:0})\n"
+                "t = matmul(accum(matmul(x, a)), b)\n save(reshape(t + accum(matmul(x, w)), [1, 16, 64]), omap={x:2, y:0}) }\n"
+                "O = block(x=2, y=4) { p = iter(P, imap={x:1, y:2})\n save(reshape(sum(p, dim=0), [8, 32]), omap={x:0, y:1}) }\n return O"},
+    {"adapter in parts, rows apart", "X: f16[8, 256]\n A: f16[256, 16]\n B: f16[16, 256]\n"
+                "P = block(x=4, y=4) { a = iter(A, imap={y:0})\n x = iter(X, imap={x:0, y:1})\n save(reshape(matmul(x, a), [1, 2, 16]), omap={x:1, y:0}) }\n"
+                "O = block(x=2) { x = iter(X, imap={x:1})\n b = iter(B, imap={x:1})\n p = iter(P)\n t = relu(sum(p, dim=0))\n"
+                "save(reshape(matmul(t, reshape(b, [1, 16, 128])) + x, [8, 128]), omap={x:1}) }\n return O"},
+    {"a tail that scales rows and adds a bias", "X: f16[4, 256]\n W: f16[256, 128]\n S: f32[4, 1]\n B: f16[128]\n"
+                "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
+                "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
+                "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n s = iter(S, imap={y:0})\n b = iter(B, imap={x:0})\n"
+                "save(reshape(sum(p / s, dim=0), [2, 32]) + b, omap={x:1, y:0}) }\n return O"},
+    {"a tail without parts", "X: f16[4, 256]\n W: f16[256, 128]\n"
+                "P = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }\n"
+                "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p * 0.1), omap={x:1}) }\n return O"},
 };
 
 struct held {
   struct arena mem;
   struct graph *g;
-  struct norm n;
+  struct norm n, tail;
+  bool has_tail;
   enum dtype *store;
   double **input, **output;
 };
@@ -87,6 +127,9 @@ static void open_graph(struct held *h, const char *name, const char *text)
   h->g = graph_of(&h->mem, arena_printf(&h->mem, "graph g {\n %s\n}\n", text));
   while (h->g->nodes[node].op != OP_BLOCK) node++;
   if (norm_make(&h->mem, h->g, node, &h->n, why) != OK) fail_msg("%s: %s", name, why);
+  while (++node < h->g->nnodes && h->g->nodes[node].op != OP_BLOCK) {}
+  h->has_tail = node < h->g->nnodes;
+  if (h->has_tail && norm_make(&h->mem, h->g, node, &h->tail, why) != OK) fail_msg("%s: %s", name, why);
   h->store = NEWS(&h->mem, enum dtype, h->g->ntensors);
   for (int t = 0; t < h->g->ntensors; t++) h->store[t] = h->g->tensors[t].dtype;
   h->input = NEWS(&h->mem, double *, h->g->nnodes), h->output = NEWS(&h->mem, double *, h->g->nnodes);
@@ -160,7 +203,7 @@ static void settings(void **state)
       char why[160] = "";
       if (getenv("MICA_ONLY") && !strstr(graphs[i].name, getenv("MICA_ONLY"))) continue;
       open_graph(&h, graphs[i].name, graphs[i].text);
-      struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = gpu ? &a100 : &h200, .name = "m", .dependent = !gpu};
+      struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = gpu ? &a100 : &h200, .name = "m", .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
       if (!n) fail_msg("%s: %s", graphs[i].name, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_skinny.cost(&j, &k[c])));

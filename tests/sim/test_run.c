@@ -237,6 +237,40 @@ static void clusters(void **state)
   tile_close(&t);
 }
 
+static void multicasts(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/multicast.tile", "");
+  tile_fill(&t, 1, "Y");
+  tile_clean(&t);
+  assert_memory_equal(tile_data(&t, "X", NULL), tile_data(&t, "Y", NULL), 64 * 64 * 2);
+  assert_int_equal(t.r.counts.bulk_bytes[0], 64 * 64 * 2); // read once
+  assert_int_equal(times(&t, "tma.multicast.2d"), 8);
+  tile_close(&t);
+}
+
+static void integers(void **state)
+{
+  (void)state;
+  struct tile_run t;
+  open_file(&t, "tests/sim/good/redux.tile", "");
+  tile_fill(&t, 1, "S,L,H");
+  int32_t *x = tile_data(&t, "X", NULL);
+  uint32_t *u = tile_data(&t, "U", NULL);
+  for (int i = 0; i < 128; i++) x[i] = (int32_t)(u[i] = (uint32_t)i * 2654435761u); // of both signs; sums wrap around
+  tile_clean(&t);
+  for (int w = 0; w < 4; w++) {
+    uint32_t sum = 0, most = 0;
+    int32_t least = INT32_MAX;
+    for (int l = 0; l < 32; l++) sum += u[32 * w + l], most = MAX(most, u[32 * w + l]), least = MIN(least, x[32 * w + l]);
+    assert_true(((uint32_t *)tile_data(&t, "S", NULL))[2 * w] == sum && ((uint32_t *)tile_data(&t, "S", NULL))[2 * w + 1] == sum);
+    assert_true(((int32_t *)tile_data(&t, "L", NULL))[w] == least && ((uint32_t *)tile_data(&t, "H", NULL))[w] == most);
+  }
+  assert_int_equal(times(&t, "redux.add.i32") + times(&t, "redux.add.u32"), 8);
+  tile_close(&t);
+}
+
 static void last_block(void **state)
 {
   (void)state;
@@ -304,7 +338,7 @@ int main(void)
       cmocka_unit_test(ring),       cmocka_unit_test(outputs),    cmocka_unit_test(fragments),
       cmocka_unit_test(atomics),    cmocka_unit_test(warps),      cmocka_unit_test(copies),
       cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(odd_sizes),
-      cmocka_unit_test(notes_gemm),
+      cmocka_unit_test(notes_gemm), cmocka_unit_test(multicasts), cmocka_unit_test(integers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

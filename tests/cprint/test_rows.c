@@ -1,0 +1,25 @@
+// Every row of the instruction table that C can be printed of, on registers.
+// test: timeout 300
+#include "rows.h"
+
+#include "held.h"
+
+static void rows_in_registers(void **state)
+{
+  (void)state;
+  int n = rows_held(false, 80, 80);
+  print_message("%d rows\n", n);
+  assert_true(n > 300);
+}
+
+static void rows_of_sm90(void **state)
+{
+  (void)state;
+  assert_true(rows_held(false, 90, 90) >= 9); // stmatrix, red of vectors
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_in_registers), cmocka_unit_test(rows_of_sm90)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+// Kernels of the scheme wgmma: clean in the interpreter and equal to float64.
+// test: timeout 300
+#include "held.h"
+
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define GEMM(m, k, n, x, y, i)                                                                                           \
+  "A: f16[" m ", " k "]\n B: f16[" k ", " n "]\n c: f16[" n "]\n"                                                        \
+  "O = block(x=" x ", y=" y "; i=" i ") { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, imap={y:1}, fmap={i:0})\n"    \
+  "c = iter(c, imap={y:0})\n save(relu(accum(matmul(a, b)) + c), omap={x:0, y:1}) }\n return O"
+
+static const struct held products[] = {
+    {"one warpgroup", GEMM("64", "128", "64", "1", "1", "2"), "wgmma groups=1 stages=2", "wgmma.m64n64k16"},
+    {"two, tiles of the grid", GEMM("256", "256", "256", "2", "2", "4"), "wgmma groups=2 stages=3", "wgmma.m64n128k16"},
+    {"four", GEMM("256", "128", "128", "1", "2", "2"), "wgmma groups=4 stages=2", NULL},
+    {"blocks that walk over tiles", GEMM("256", "192", "256", "2", "4", "3"), "wgmma groups=2 stages=2 blocks=3", NULL},
+    {"more stages than iterations", GEMM("128", "128", "64", "2", "1", "2"), "wgmma groups=1 stages=4", NULL},
+    {"narrow steps", GEMM("64", "64", "64", "1", "2", "4"), "wgmma groups=1 stages=2", "wgmma.m64n32k16"},
+    {"one iteration", GEMM("64", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL},
+    {"columns contiguous along the sum",
+     "X: f16[64, 128]\n W: f16[64, 128]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n"
+     "save(accum(matmul(x, transpose(w)))) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"rows contiguous",
+     "X: f16[128, 64]\n W: f16[128, 64]\n O = block(; i=2) { x = iter(X, fmap={i:0})\n w = iter(W, fmap={i:0})\n"
+     "save(accum(matmul(transpose(x), w))) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"two products of one operand",
+     "X: f16[64, 128]\n A: f16[128, 64]\n B: f16[128, 64]\n O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, imap={x:1}, fmap={i:0})\n"
+     "b = iter(B, imap={x:1}, fmap={i:0})\n save(silu(accum(matmul(x, a))) * accum(matmul(x, b)), omap={x:1}) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"a sum of two products",
+     "X: f16[64, 128]\n H: f16[64, 128]\n U: f16[128, 64]\n W: f16[128, 64]\n c: f16[64]\n O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n h = iter(H, fmap={i:1})\n"
+     "u = iter(U, imap={x:1}, fmap={i:0})\n w = iter(W, imap={x:1}, fmap={i:0})\n c = iter(c, imap={x:0})\n"
+     "save(relu(accum(matmul(x, u)) + accum(matmul(h, w)) + c), omap={x:1}) }\n return O", "wgmma groups=1 stages=3", NULL},
+    {"batches on a grid axis",
+     "X: f16[2, 64, 64]\n W: f16[2, 64, 64]\n O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+     "save(accum(matmul(x, w)), omap={x:0}) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"bf16", "X: bf16[64, 64]\n W: bf16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O",
+     "wgmma groups=1 stages=2", NULL},
+    {"columns in pieces of 32", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2", "wgmma.m64n96k16"},
+    {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
+    {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
+    {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "128 rows"},
+};
+
+#define ATTENTION(i, scores)                                                                                             \
+  "Q: f16[2, 128, 64]\n K: f16[2, 128, 64]\n V: f16[2, 128, 64]\n O = block(x=2, y=2; i=" i ") { q = iter(Q, imap={x:0, y:1})\n"  \
+  "k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n s = " scores "\n"                         \
+  "m, moved = accum_max(max(s, dim=2))\n e = exp(s - m)\n f = exp(moved)\n"                                              \
+  "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O"
+
+static const struct held chains[] = {
+    {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2", "wgmma.m64n64k16.fp32.fp16.rs"},
+    {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3", NULL},
+    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1", NULL},
+    {"attention, one iteration", ATTENTION("1", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
+    {"groups of heads as rows",
+     "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"
+     "N, D = block(x=2, y=2; i=2) { q = iter(T, imap={x:1})\n k = iter(K, imap={x:1, y:2}, fmap={i:2})\n v = iter(V, imap={x:1, y:2}, fmap={i:2})\n"
+     "e = exp(matmul(reshape(q, [1, 1, 64, 64]), transpose(k)) * 0.1)\n save(reshape(accum(matmul(e, v)), [1, 1, 4, 16, 64]), omap={x:1, y:0})\n"
+     "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2", NULL},
+};
+
+#define TEST(table)                                                                                                      \
+  static void test_##table(void **state)                                                                                 \
+  {                                                                                                                      \
+    (void)state;                                                                                                         \
+    hold(table, COUNT(table));                                                                                           \
+  }
+TEST(products)
+TEST(chains)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
