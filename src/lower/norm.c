@@ -168,6 +168,35 @@ static int view(struct making *m, const struct node *n)
   return OK;
 }
 
+// Equal parts of a dimension: it is the number of the part, then the part's.
+static int split(struct making *m, const struct node *n)
+{
+  struct raw_list slow, fast;
+  m->n->joins = true;
+  if (!raw_cut(&m->raw, &m->dim[n->in[0]][n->a.dim], block_of(m)->tensors[n->out].shape.d[n->a.dim], &slow, &fast))
+    return cannot(m, n, "its parts cut a dimension unevenly");
+  for (int i = 0; i < n->nout; i++) {
+    same_dims(m, n->out + i, n->in[0]);
+    m->dim[n->out + i][n->a.dim] = fast;
+  }
+  return OK;
+}
+
+static int concat(struct making *m, const struct node *n)
+{
+  struct raw_list whole = {0}, part;
+  m->n->joins = true;
+  same_dims(m, n->out, n->in[0]);
+  for (int i = 1; i < n->nin; i++)
+    for (int d = 0; d < m->ndims[n->out]; d++)
+      if (!raw_unify(&m->raw, &m->dim[n->in[0]][d], &m->dim[n->in[i]][d])) return cannot(m, n, "its parts are of different extents");
+  part = m->dim[n->in[0]][n->a.dim];
+  raw_push(&m->raw, &whole, raw_fresh(&m->raw, n->nin));
+  for (int k = 0; k < part.n; k++) raw_push(&m->raw, &whole, part.id[k]);
+  m->dim[n->out][n->a.dim] = whole;
+  return OK;
+}
+
 static int one_node(struct making *m, const struct node *n, int *iterators)
 {
   const struct node *above = &m->n->kernels->nodes[m->n->node];
@@ -179,7 +208,9 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_REDUCE: return reduce(m, n);
   case RULE_ACCUM: return accumulate(m, n);
   case RULE_VIEW: return view(m, n);
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
+  case RULE_CONCAT: return concat(m, n);
+  case RULE_SPLIT: return split(m, n);
+  case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
   }
   return cannot(m, n, "has no normal form");
 }

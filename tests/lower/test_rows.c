@@ -55,6 +55,16 @@ static const struct {
   {"running softmax sums", BLOCK_OF("X: f16[4, 256]", "x=4; i=8",
     "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(max(x, dim=1))\n e = exp(x - m)\n"
     "d = accum_sum_rescale(e, exp(moved), dim=1)\n n = accum_sum_rescale(e * x, exp(moved), dim=1)\n save(n / d, omap={x:0})")},
+  {"rotary", BLOCK_OF("X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]", "x=6",
+    "x = iter(X, imap={x:0})\n c = iter(C, imap={x:0})\n s = iter(S, imap={x:0})\n a, b = split(x, dim=1, parts=2)\n"
+    "save(concat(a * c - b * s, a * s + b * c, dim=1), omap={x:0})")},
+  {"gates", BLOCK_OF("X: f16[6, 120]", "x=2", "x = iter(X, imap={x:0})\n a, b, c = split(exp(x), dim=1, parts=3)\n save(sigmoid(a) * tanh(c) + b, omap={x:0})")},
+  {"parts normed together", BLOCK_OF("X: f16[6, 40]\n Y: f16[6, 40]\n Z: f16[6, 120]", "x=3",
+    "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n z = iter(Z, imap={x:0})\n j = concat(x, y, x * y, dim=1)\n"
+    "save(j * z / sqrt(mean(square(j), dim=1)) - max(z - j, dim=1), omap={x:0})")},
+  {"a part of a sum", BLOCK_OF("X: f16[8, 6, 16]", "x=2", "x = iter(X, imap={x:2})\n save(chunk(sum(square(x), dim=1), dim=0, parts=4, index=2), omap={x:2})")},
+  {"rows one below the other", BLOCK_OF("X: f16[8, 24]\n Y: f16[8, 24]", "x=2", "x = iter(X, imap={x:1})\n y = iter(Y, imap={x:1})\n"
+    "save(transpose(concat(x, y + 1, dim=0)), omap={x:0})")},
   {"sum and maximum of one load", BLOCK_OF("X: f16[5, 77]", "x=5", "x = iter(X, imap={x:0})\n save(max(x, dim=1) - sum(x, dim=1) * sum(square(x), dim=1), omap={x:0})")},
   {"loop over rows", BLOCK_OF("X: f16[8, 40]", "x=2; i=4",
     "x = iter(X, imap={x:0}, fmap={i:0})\n e = exp(x)\n n = accum(e, fmap={i:0})\n d = accum(sum(e, dim=1), fmap={i:0})\n save(n / d, omap={x:0})")},
