@@ -146,6 +146,9 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
 // Tensors joined or split along a dimension, which no grid axis cuts.
 static int parts(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
 {
+  for (int k = 1; k < n->nin; k++)
+    if (!shape_eq(&w->to->tensors[in[0]].shape, &w->to->tensors[in[k]].shape))
+      return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of different extents", op_rows[n->op].name);
   struct shape rest = *whole;
   rest.d[n->a.dim] = 1;
   struct cut c = cut_of(&rest, NULL, whole->d[n->a.dim], TILE);
