@@ -15,6 +15,7 @@
 //
 // Files
 //   norm.c       block graphs in normal form
+//   norm_text.c  the same as text, for people
 //   letters.c    letters: splitting, unifying
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
@@ -85,7 +86,7 @@ struct norm_product {
   uint32_t rows, cols, sum, batch;
 };
 struct norm_product norm_product(const struct norm *n, int node);
-void norm_text(const struct norm *n, struct str *out); // for people: --dump norm
+void norm_text(const struct norm *n, struct str *out); // norm_text.c; for people: --dump norm
 
 // ---- store.c, wrap.c -------------------------------------------------------------------------------
 
