@@ -91,20 +91,17 @@ void mma_fetch(struct mma_kernel *k)
   }
 }
 
-static void wait(struct mma_kernel *k, int left)
-{
-  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
-}
-
 static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()"); }
 
 static void begin_ring(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   int ahead = p->stages - 1;
+  if (p->iterations == 1) {
+    mma_load_once(k);
+    return;
+  }
   mma_load(k, false, "0", "0");
-  if (p->iterations == 1) mma_load(k, true, "0", "0");
   commit(k);
   for (int s = 0; s < ahead; s++) {
     char stage[12];
@@ -112,7 +109,7 @@ static void begin_ring(struct mma_kernel *k)
     if (s < p->iterations) mma_load(k, true, stage, stage);
     commit(k);
   }
-  wait(k, ahead);
+  mma_wait(k, ahead);
 }
 
 static void ring(struct mma_kernel *k)
@@ -121,7 +118,7 @@ static void ring(struct mma_kernel *k)
   long long n = p->iterations;
   text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
   k->section = MMA_LOOP;
-  wait(k, p->stages - 2);
+  mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
   text_line(k->t, "@stage = it %% %d", p->stages);

@@ -56,6 +56,7 @@ struct mma_tile {
   bool varying;       // a stage of the ring each iteration
   bool turned;        // a left operand whose rows are contiguous
   int reads;          // products that take it for their left operand
+  int due;            // orders tiles by when they are read first
 };
 enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_SIDE, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -149,6 +150,7 @@ struct mma_kernel {
   struct mma_shape *have; // by tensor: the shape of these
   const char **left;      // by tensor: the same rounded to a left operand
   enum mma_section section;
+  int arrived;            // tiles that have been waited for, where there is no ring (mma_arrive)
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
@@ -179,6 +181,10 @@ const char *mma_text(struct mma_kernel *k, struct str *s);              // in th
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.
+void mma_load_once(struct mma_kernel *k);
+void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
+void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
 // The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then split, in new
 // registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);

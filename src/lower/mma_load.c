@@ -48,3 +48,37 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
   for (int i = 0; i < k->p->ntiles; i++)
     if (k->p->tile[i].varying == varying) copy(k, &k->p->tile[i], stage, it);
 }
+
+void mma_wait(struct mma_kernel *k, int left)
+{
+  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
+  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+// How many tiles are read no later than this one.
+static int position(const struct mma_plan *p, const struct mma_tile *t)
+{
+  int n = 0;
+  for (int i = 0; i < p->ntiles; i++) n += p->tile[i].due < t->due || (p->tile[i].due == t->due && &p->tile[i] <= t);
+  return n;
+}
+
+void mma_load_once(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  for (int n = 1; n <= p->ntiles; n++)
+    for (int i = 0; i < p->ntiles; i++)
+      if (position(p, &p->tile[i]) == n) {
+        copy(k, &p->tile[i], "0", "0");
+        text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()");
+      }
+  k->arrived = 0;
+}
+
+void mma_arrive(struct mma_kernel *k, const struct mma_tile *t)
+{
+  int n = position(k->p, t);
+  if (k->p->wg || k->p->iterations > 1 || n <= k->arrived) return;
+  mma_wait(k, k->p->ntiles - n);
+  k->arrived = n;
+}

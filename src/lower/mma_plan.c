@@ -241,6 +241,21 @@ static void join_accumulators(struct mma_plan *p)
   }
 }
 
+// When tiles are read first: by products in the order in which they are emitted, or before all of them on the side.
+static void order_tiles(struct mma_plan *p)
+{
+  const int after = 1 << 20;
+  for (int i = 0; i < p->ntiles; i++) p->tile[i].due = 2 * after;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    int at = (x->into >= 0 ? x->into : x->node) + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
+    for (int k = 0; k < 2; k++)
+      if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
+  }
+  for (int i = 0; i < p->nsides; i++)
+    if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
+}
+
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
 
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
@@ -258,6 +273,6 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
-  place_nodes(p), join_accumulators(p);
+  place_nodes(p), join_accumulators(p), order_tiles(p);
   return mma_shapes(p, NULL);
 }

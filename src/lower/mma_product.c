@@ -55,6 +55,7 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
 {
   const struct mma_plan *p = k->p;
   const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
+  mma_arrive(k, t);
   text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, p->cols[cols].nt / 2, tile_dtype(p->type));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
   text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[cols].nt / 2);
@@ -143,6 +144,8 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   }
   bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters, keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
+  if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
+  mma_arrive(k, &p->tile[p->tile_of[x->b]]);
   const char *one = keeps ? arena_printf(k->mem, "%s[m, s]", left) : "a[m, 0]";
   text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[x->sum_cols].nt / 2);
   if (!keeps) {
