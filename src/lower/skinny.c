@@ -2,32 +2,50 @@
 #include "lower/skinny.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { SETTINGS = 512 };
+struct setting {
+  struct knobs k;
+  double cost;
+  int order; // settings of equal cost stay as they are listed
+};
+
+static int cheaper(const void *a, const void *b)
+{
+  const struct setting *x = a, *y = b;
+  return x->cost < y->cost ? -1 : x->cost > y->cost ? 1 : x->order - y->order;
+}
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
-  static const int warps[] = {8, 4, 16, 2, 1}, cols[] = {64, 128, 32, 256, 16}, depth[] = {2, 1, 4}, split[] = {1, 2, 4, 8};
+  static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8}, depth[] = {1, 2, 3, 4};
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
+  struct setting *all = NEWS(j->mem, struct setting, SETTINGS);
   struct sk_shape s;
   int n = 0;
   if (sk_plan_make(j, p, why) != OK) return 0;
-  for (size_t c = 0; c < COUNT(cols); c++)
-    for (size_t w = 0; w < COUNT(warps); w++)
-      for (size_t sp = 0; sp < COUNT(split); sp++)
-        for (size_t d = 0; d < COUNT(depth) && n < most; d++) {
-          struct knobs k = {.v = {[KNOB_WARPS] = warps[w], [KNOB_COLS] = cols[c], [KNOB_DEPTH] = depth[d], [KNOB_SPLIT] = split[sp]}};
-          if (sk_shape_make(p, &k, &s)) out[n++] = k;
-        }
+  for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depth) && n < SETTINGS; i++) {
+    size_t d = i % COUNT(depth), sp = i / COUNT(depth) % COUNT(split), w = i / COUNT(depth) / COUNT(split) % COUNT(warps);
+    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depth) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depth[d]}};
+    if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){k, sk_cost(p, &s), n}, n++;
+  }
+  qsort(all, (size_t)n, sizeof *all, cheaper);
+  for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
   if (!n) snprintf(why, 160, "rows, columns or strides that do not divide into fragments");
-  return n;
+  return MIN(n, most);
 }
 
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
+  struct arena_mark mark = arena_mark(j->mem);
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
   struct sk_shape s;
   char why[160];
-  return sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? sk_cost(p, &s) : INFINITY;
+  double c = sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? sk_cost(p, &s) : INFINITY;
+  arena_reset(j->mem, mark);
+  return c;
 }
 
 // ---- text ----
@@ -96,9 +114,9 @@ static void frame(struct sk_emit *e)
   inner *= e->s->subs;
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
     text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
-  if (e->p->j->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (e->s->split > 1) text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()"); // waited for before the first write to another block
-  if (e->p->j->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
+  if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
 }
 
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
@@ -109,9 +127,9 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   memset(out, 0, sizeof *out);
   if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
     return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
-  struct sk_emit e = {.t = {.out = &out->text}, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
+  struct sk_emit e = {.t = {.out = &out->text}, .dependent = j->dependent && j->gpu->arch >= 90, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
-  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || j->dependent ? 90 : 80);
+  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || e.dependent ? 90 : 80);
   if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
   buffers(&e, out);
   text_line(&e.t, "#grid:[%lld].block", (long long)blocks);

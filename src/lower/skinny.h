@@ -14,14 +14,13 @@
 //            `cols`; else it is needed whole (the A of X A B)
 //   statistic  a sum over k of elements of X
 //   second   a product after the loop, of a value of few columns
-//   item     V columns of one row, finished by one thread
-//
+//   item     some columns of one row, finished by one thread
 //   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
-//   skinny_walk.c    spaces, addresses                 skinny_plan.c   values of a block graph and its tail
-//   skinny_axes.c    axes of both, accesses
-//   skinny_shape.c   what knobs come to; cost          skinny_loop.c   text of the loop
-//   skinny_reduce.c  text of what sums over warps      skinny_value.c  text of values
+//   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
+//   skinny_sums.c    tensors -> values                 skinny_plan.c    what the axes are
+//   skinny_shape.c   what knobs come to; cost          skinny_loop.c    text of the loop
+//   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
 #define MICA_LOWER_SKINNY_H
@@ -87,6 +86,7 @@ struct sk_plan {
   int saved[SK_SAVES];     // values, by saver
   struct sk_space rows, cols, k, blocks;
   uint64_t letters_k;      // letters that products sum
+  uint64_t batch;          // letters that only go along: they number blocks
   uint64_t parts;          // grid axes whose parts the tail sums
   bool unsummed;           // the tail reads parts without summing them
 };
@@ -98,7 +98,6 @@ struct sk_shape {
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
   int64_t steps, rounds; // steps in all; of each warp
-  bool uneven;         // the last round is not everyone's
   int64_t subs;        // blocks that share the columns of a block of the graph
   int item;            // columns of an item
   bool by_columns;     // the blocks of a cluster finish different columns; else different rows
@@ -132,6 +131,10 @@ uint64_t sk_axes_of(const struct sk_plan *p, const struct sk_access *a); // on w
 bool sk_tail_sums(struct sk_plan *p, const struct norm_dim *d);          // the tail sums parts; sets p->parts
 bool sk_same_columns(struct sk_plan *p);  // columns of wide products that nothing joins are counted together
 
+// ---- skinny_sums.c ----
+int sk_no(struct sk_plan *p, const char *what); // -1; the first reason stays
+int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor); // the value of a tensor after the loop; -1 with a reason
+
 // ---- skinny_plan.c ----
 int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 
@@ -144,6 +147,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {
   struct text t;
+  bool dependent;
   const struct sk_plan *p;
   const struct sk_shape *s;
   const char **name; // of buffers, by tensor of the kernel graph

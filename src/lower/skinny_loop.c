@@ -101,16 +101,16 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   text_close(t);
 }
 
-// Step `step` into stage d. `last`: perhaps not everyone's.
-static void load_step(struct sk_emit *e, const char *step, const char *d, bool last)
+// Step `step` into stage d. `always`: there is one.
+static void load_step(struct sk_emit *e, const char *step, const char *d, bool always)
 {
   struct text *t = &e->t;
-  if (last) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
+  if (!always) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
   text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
   for (int v = 0; v < e->p->nvalues; v++)
     if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v)) load_elements(e, v, d);
-  if (last) text_close(t);
+  if (!always) text_close(t);
 }
 
 // ---- a round ----
@@ -228,13 +228,12 @@ static void multiply(struct sk_emit *e, int i)
   for (int n = 0; n < 4; n++) text_close(t);
 }
 
-// `next`: the step that is loaded into the stage, or NULL.
 static void round_text(struct sk_emit *e, const char *d, const char *next)
 {
   bool made[SK_VALUES] = {0};
   for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
   for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
-  if (next) load_step(e, next, d, e->s->uneven);
+  if (e->s->rounds > e->s->depth) load_step(e, next, d, false);
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
@@ -244,22 +243,18 @@ void sk_emit_loop(struct sk_emit *e)
   const struct sk_shape *s = e->s;
   struct arena *mem = e->p->j->mem;
   int turn = s->warps * s->split;
+  bool full = s->steps % ((int64_t)turn * s->depth) == 0;
   declare(e);
   load_fixed(e);
   text_line(t, s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", s->warps);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->uneven && s->rounds == s->depth);
+  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->depth * turn <= s->steps);
   text_close(t);
-  if (s->rounds > s->depth) {
-    text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)(s->rounds - s->depth) * turn, s->depth * turn);
-    text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-    round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
-    text_close(t);
-    text_close(t);
-  }
+  text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)s->steps, s->depth * turn);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
-  if (s->uneven) text_open(t, "if (@first + (d + %lld) * %d < %lld)", (long long)(s->rounds - s->depth), turn, (long long)s->steps);
-  round_text(e, "d", NULL);
-  if (s->uneven) text_close(t);
+  if (!full) text_open(t, "if (step + d * %d < %lld)", turn, (long long)s->steps);
+  round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
+  if (!full) text_close(t);
+  text_close(t);
   text_close(t);
 }

@@ -12,7 +12,7 @@ static void loop_threads(struct sk_emit *e, int64_t n)
   struct text *t = &e->t;
   text_open(t, "for (z = 0; z < %lld; z += 1) unroll", (long long)((n + e->s->threads - 1) / e->s->threads));
   text_line(t, "@it = z * %d + @tid", e->s->threads);
-  text_open(t, n % e->s->threads ? "if (@it < %lld)" : "if (%lld > 0)", (long long)n);
+  text_open(t, "if (@it < %lld)", (long long)n);
 }
 
 static void loop_end(struct sk_emit *e)

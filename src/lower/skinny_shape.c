@@ -1,8 +1,6 @@
 // What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
 #include "lower/skinny.h"
 
-#include <math.h>
-
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
   const struct sk_access *a = &p->iter[x->iter];
@@ -97,16 +95,16 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
   int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
-  s->registers = 40;
+  s->registers = 40; // and a stage more than `depth`: the next loads go out before the fragments are made
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
-    s->registers += t->width / 4 * s->tiles + s->depth * t->width * s->kv / 16 + 8;
+    s->registers += t->width / 4 * s->tiles + (s->depth + 1) * t->width * s->kv / 16;
   }
   s->shared += 4 * rows * p->nstats * (s->warps + in);
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
-      s->registers += s->depth * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 4;
+      s->registers += (s->depth + 1) * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 4;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
@@ -124,36 +122,44 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
-  s->rounds = (s->steps + turn - 1) / turn, s->uneven = s->steps % turn;
-  if (s->steps < turn || s->rounds % s->depth) return false;
+  s->rounds = (s->steps + turn - 1) / turn;
+  if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
-  return s->shared <= gpu->shared && s->registers <= 255 && (int64_t)s->registers * s->threads <= gpu->registers;
+  return s->shared <= gpu->shared && s->registers <= 300 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
 }
 
-// The memory's bytes by its rate, if enough are in flight: blocks that run together share it, however they lie on the
-// multiprocessors. What a multiprocessor takes in, from memory or the L2 cache, by what it can draw. Blocks that come later
-// begin while others end.
+struct traffic { // bytes of a block: of its own columns, in all, in flight at a time
+  double own, all, flight;
+};
+
+// So many blocks at a time: the memory's bytes by its rate, if enough are in flight, whichever multiprocessors they lie on;
+// and what the fullest multiprocessor takes in, from memory or the L2 cache, by what it can draw.
+static double wave(const struct gpu_limits *gpu, const struct traffic *t, int64_t blocks)
+{
+  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
+  double most = (double)((blocks + gpu->processors - 1) / gpu->processors);
+  double memory = (double)blocks * t->own / MIN(gpu->bandwidth, (double)blocks * t->flight / loaded);
+  return MAX(memory, most * t->all / MIN(draws * gpu->bandwidth / gpu->processors, most * t->flight / loaded));
+}
+
 double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
-  double wide = 0, each = 2.0 * (double)(p->rows.size * p->k.size / s->split), once = each * s->split, flight = 0; // bytes
+  struct traffic t = {0, 2.0 * (double)(p->rows.size * p->k.size / s->split), 0};
+  double once = t.all * s->split; // bytes that all blocks read
   for (int i = 0; i < p->nproducts; i++) {
     double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    if (p->product[i].wide) wide += bytes;
-    else once += bytes * s->split;
-    each += bytes;
-    flight += 2.0 * (s->depth - 0.4) * s->take[i].width * s->kv * 4 * s->warps;
+    *(p->product[i].wide ? &t.own : &once) += p->product[i].wide ? bytes : bytes * s->split;
+    t.all += bytes, t.flight += 2.0 * (s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
   }
   int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
-  int64_t fit = MIN(gpu->registers / ((int64_t)(s->registers + 8) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
-  fit = MAX(1, MIN(fit, 2048 / s->threads));
-  int64_t together = MIN(blocks, fit * gpu->processors), most = (together + gpu->processors - 1) / gpu->processors;
-  double memory = ((double)blocks * wide + once) / MIN(gpu->bandwidth, (double)together * flight / loaded);
-  double draw = MIN(draws * gpu->bandwidth / gpu->processors, (double)most * flight / loaded);
-  double waves = (double)blocks / (double)together, drawn = waves * (double)most * each / draw;
+  int64_t fit = MIN(gpu->registers / ((int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
+  fit = MAX(1, MIN(fit, 2048 / s->threads)) * gpu->processors;
+  int64_t full = blocks / fit, rest = blocks % fit;
+  double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
   double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
   double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
-  return gpu->launch + MAX(memory, drawn) + reduce + cluster + second + 0.3e-6 * (ceil(waves) - 1);
+  double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
+  return gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
 }

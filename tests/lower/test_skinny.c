@@ -54,6 +54,20 @@ static const struct {
     {"experts", "X: f16[2, 8, 64]\n W: f16[2, 64, 64]\n"
                 "O = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0, y:2}, fmap={i:1})\n"
                 "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0, y:2}) }\n return O"},
+    {"low rank added to the weights", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n a = iter(A, fmap={i:0})\n"
+                "save(accum(matmul(x, matmul(a, b) + w)), omap={x:1}) }\n return O"},
+    {"the same without a loop", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n b = iter(B, imap={x:1})\n a = iter(A)\n"
+                "save(matmul(x, matmul(a, b) + w), omap={x:1}) }\n return O"},
+    {"relu between, without a loop", "X: f16[4, 64]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2) { x = iter(X)\n b = iter(B, imap={x:1})\n a = iter(A)\n save(matmul(relu(matmul(x, a)), b), omap={x:1}) }\n return O"},
+    {"several experts in a block", "X: f16[4, 8, 64]\n W: f16[4, 64, 64]\n"
+                "O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+                "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0}) }\n return O"},
+    {"experts as columns", "X: f16[1, 64]\n W: f16[4, 64, 96]\n"
+                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+                "save(reshape(accum(matmul(reshape(transpose(w, perm=[0, 2, 1]), [192, 32]), reshape(x, [32, 1]))), [2, 96, 1]), omap={x:0}) }\n return O"},
     {"contiguous along k", "X: f16[9, 128]\n W: f16[64, 128]\n"
                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(x, transpose(w)))) }\n return O"},
     {"turned", "X: f16[8, 128]\n W: f16[64, 128]\n"
