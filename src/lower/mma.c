@@ -223,11 +223,14 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
       for (int way = 0; way < 6 && n < most; way++) {
-        int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;
+        int stages = 4 - way / 2, by = way % 2;
         struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
-        if ((stages > 2 && stages - 1 > p.iterations) || (by && wn == 1) || (p.iterations == 1 && way > 1)) continue;
+        if ((stages > 2 && p.iterations > 1 && stages - 1 > p.iterations) || (by && wn == 1)) continue;
+        if (p.iterations == 1 && stages == 3) continue;
         p.why = asked++ ? other : why; // the reason of the first that was asked
-        if (mma_fit(&p, &k)) out[n++] = k;
+        if (!mma_fit(&p, &k)) continue;
+        if (p.iterations == 1 && !p.queued && way > 1) continue; // stages are all the same
+        out[n++] = k;
       }
   return n;
 }

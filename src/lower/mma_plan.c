@@ -153,7 +153,7 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   }
   if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   struct mma_tile *t = &p->tile[p->ntiles];
-  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left};
+  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left, .slot = -1, .buffer = tensor};
   t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
   t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
