@@ -2,6 +2,7 @@
 // kernel each; exponentials are stabilized first, as they are where candidates are built.
 #include "cli/cli.h"
 #include "core/device_host.h"
+#include "core/export.h"
 #include "cuda/cuda.h"
 #include "plan/plan.h"
 
@@ -34,6 +35,13 @@ static int load(struct cli *c, struct graph **g)
   return graph_check(*g, &c->err);
 }
 
+static bool has_scheme(const struct lower_unit *u, int scheme)
+{
+  for (int i = 0; i < u->nchoices; i++)
+    if (u->choice[i].scheme == scheme) return true;
+  return false;
+}
+
 // The cheapest that has what --knobs says; where none of the list has, what --knobs says alone.
 static void by_knobs(const struct lower_unit *u, const struct choice *want, struct choice *pick)
 {
@@ -64,7 +72,8 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     const struct lower_unit *u = &p->unit[i];
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
-    if (c->knobs && !u->product && u->nchoices && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
+    bool meant = c->kernel || (c->knobs && has_scheme(u, want.scheme)); // other kernels stay as they are best
+    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
 }
@@ -93,11 +102,28 @@ static void norm_dump(const struct lower_unit *u, struct str *out)
   if (u->last != u->first) norm_text(&u->tail, out);
 }
 
+// The table of docs/lower.md.
+static int dump_schemes(const struct cli *c)
+{
+  struct str text = {0};
+  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
+  for (int i = 0; i < scheme_count(); i++) {
+    const struct scheme *s = scheme_at(i);
+    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
+    for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
+    str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
+  }
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}
+
 static int dump(struct cli *c, const struct lower_plan *p)
 {
   struct str text = {0};
   bool norm = !strcmp(c->dump, "norm");
-  if (!norm && strcmp(c->dump, "choices") != 0) return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm or choices, not %.40s", c->dump);
+  if (!norm && strcmp(c->dump, "choices") != 0)
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, choices or schemes, not %.40s", c->dump);
   for (int i = 0; i < p->nunits; i++)
     if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
   if (output_wants_text(c)) fputs(str_text(&text), stdout);
@@ -157,13 +183,26 @@ static int finish_one(struct cli *c, const struct nvrtc *r, const struct device_
   return status;
 }
 
+// The whole program as one source with its host function.
+static int save_program(struct cli *c, const struct device_program *d, const char *name)
+{
+  struct exported x;
+  char id[64];
+  gen_identifier(id, name ? name : "program");
+  int status = export_device(&c->mem, d, id, &x, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/kernel.cu", c->out), str_text(&x.source), x.source.n, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/kernel.h", c->out), str_text(&x.header), x.header.n, &c->err);
+  if (status == OK) status = output_write(arena_printf(&c->mem, "%s/README.md", c->out), str_text(&x.readme), x.readme.n, &c->err);
+  return export_free(&x), status;
+}
+
 static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, const struct choice *pick)
 {
   struct device_program d;
   TRY(lower_make(&c->mem, p, pick, &d, &c->err));
   for (int i = 0; i < d.nlaunch; i++)
     if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
-  return OK;
+  return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
 // With --all: every choice of every kernel that is asked for, the others as they are best.
@@ -191,6 +230,8 @@ int cmd_lower(struct cli *c)
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
+  if (c->dump && !strcmp(c->dump, "schemes")) return dump_schemes(c);
+  if (!c->nargs) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica lower takes a file");
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
   TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));

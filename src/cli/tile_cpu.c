@@ -1,5 +1,5 @@
-// The CPU of `mica tile run --cpu`: the kernel as C, compiled and run on copies of the same inputs; its outputs are compared
-// with the interpreter's.
+// The CPU of `mica tile run --cpu`: the kernel as C, compiled and run on copies of the same inputs; its outputs are
+// compared with the interpreter's.
 #include "cli/cli.h"
 #include "core/tile_cpu.h"
 #include "core/tile_host.h"

@@ -160,7 +160,7 @@ static void readme(struct exporting *x)
 {
   const char *arch = cuda_arch_name(x->d->gpu->arch);
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
-  PUT("    nvcc -O3 -arch=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch, x->products ? " -lcublasLt" : "");
+  PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch, x->products ? " -lcublasLt" : "");
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
@@ -179,9 +179,9 @@ static void source(struct exporting *x)
 {
   PUT("// %s: made by Mica for %s; kernel.h says how it is called.\n", x->name, cuda_arch_name(x->d->gpu->arch));
   if (x->maps) PUT("#include <cuda.h>\n");
-  if (x->products) PUT("#include <cublasLt.h>\n");
   PUT("#include <cuda_runtime.h>\n#include <stdint.h>\n\n");
   kernels(x);
+  if (x->products) PUT("#include <cublasLt.h> // here, because it has 16-bit types of its own\n\n");
   PUT("namespace {\n\n%s\n", export_launch_text);
   if (x->maps) PUT("%s\n", export_map_text);
   if (x->products) PUT("%s\n", export_blas_text);

@@ -1,6 +1,6 @@
-// Specs that lanes do alone. An atom is loops around pieces, a piece is loops around elements. By lane they stand inside of
-// the loop over lanes; by warp, where registers alone take part, around it, so that the innermost loop runs over the lanes of
-// a row.
+// Specs that lanes do alone. An atom is loops around pieces, a piece is loops around elements. By lane they stand
+// inside of the loop over lanes; by warp, where registers alone take part, around it, so that the innermost loop runs
+// over the lanes of a row.
 #include "cprint/cp_print.h"
 
 enum { SMALL = 4 }; // elements that are written out, not looped over
@@ -45,18 +45,25 @@ const char *cp_order(struct cprint *c, const struct tile_operand *o, int n)
 
 // ---- loops ----
 
+// A counter from 0 on, a variable from here to where the loop is shut.
+static ex counted(struct cprint *c, const char *own, int64_t n)
+{
+  ex i = ex_var(cp_pool(c), "", 0, n - 1, 1);
+  int mark = c->w.ntaken;
+  const char *name = cu_name(&c->w, own, "i");
+  cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
+  cp_open_from(c, mark);
+  cp_define(c, i, name, V_BLOCK);
+  return i;
+}
+
 int cp_modes_open(struct cprint *c, const struct tile_atom *a, int from, int to, ex *modes)
 {
   static const char *const names[TILE_MODES] = {"i", "j", "m", "n", "u", "v", "x", "y"};
   int opened = 0;
   for (int i = to - 1; i >= from; i--) {
     modes[i] = EX_C(0);
-    if (a->extent[i] <= 1) continue;
-    modes[i] = ex_var(cp_pool(c), "", 0, a->extent[i] - 1, 1);
-    const char *name = cu_name(&c->w, names[i], "i");
-    cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[i], name);
-    cp_open(c), opened++;
-    cp_define(c, modes[i], name, V_BLOCK);
+    if (a->extent[i] > 1) modes[i] = counted(c, names[i], a->extent[i]), opened++;
   }
   return opened;
 }
@@ -85,7 +92,7 @@ static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex
 {
   const struct tile_operand *op = &q->a->operand[o];
   const char *name = c->w.buffers[op->buf],
-             *text = !q->at[o]       ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
+             *text = !q->at[o]      ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
                      : v == EX_C(0) ? arena_printf(c->w.mem, "%s[%s]", name, q->at[o])
                                     : arena_printf(c->w.mem, "%s[%s + %s]", name, q->at[o], cp_value(c, v, L_SUM));
   if (o < q->a->nout || q->inside[o] == EX_C(1)) return text;
@@ -110,9 +117,9 @@ static const char *result(struct cprint *c, const struct cp_piece *q, ex v)
 static void atomic(struct cprint *c, const struct cp_piece *q, ex v)
 {
   bool old = q->a->row->sem == SEM_ATOM;
-  const char *call = arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
-                                  cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)),
-                                  element(c, q, old + 1, v));
+  const char *call =
+      arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
+                   cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)), element(c, q, old + 1, v));
   if (old)
     cu_line(&c->w, "%s = %s;", element(c, q, 0, v), call);
   else
@@ -135,11 +142,7 @@ static void elements(struct cprint *c, const struct cp_piece *q)
     for (int i = 0; i < q->width; i++) one(c, q, EX_C(i));
     return;
   }
-  ex v = ex_var(cp_pool(c), "", 0, q->width - 1, 1);
-  const char *name = cu_name(&c->w, "e", "e");
-  cu_line(&c->w, "for (int64_t %s = 0; %s < %d; %s++) {", name, name, q->width, name);
-  cp_open(c);
-  cp_define(c, v, name, V_BLOCK);
+  ex v = counted(c, "e", q->width);
   one(c, q, v);
   cp_shut(c);
 }
@@ -198,10 +201,8 @@ static void piece(struct cprint *c, const struct tile_atom *a, const ex *modes)
     cp_open(c);
   }
   if (!copy(c, &q)) {
-    int taken = c->w.ntaken;
     places(c, &q);
     elements(c, &q);
-    c->w.ntaken = taken;
   }
   if (guarded) cp_shut(c);
 }
@@ -247,7 +248,6 @@ static int64_t all_elements(const struct tile_atom *a)
 static void by_lane(struct cprint *c, const struct tile_atom *a)
 {
   ex modes[TILE_MODES] = {0};
-  int taken = c->w.ntaken;
   if (a->row->sem == SEM_FENCE_GPU) {
     cu_line(&c->w, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
     return;
@@ -261,7 +261,6 @@ static void by_lane(struct cprint *c, const struct tile_atom *a)
   int inner = cp_modes_open(c, a, 0, folds, modes);
   piece(c, a, modes);
   cp_modes_close(c, inner + outer);
-  c->w.ntaken = taken;
 }
 
 // ---- by warp: registers alone ----
@@ -281,23 +280,16 @@ static void lanes_of(struct cprint *c, const struct tile_atom *a, const ex *mode
 static void by_warp(struct cprint *c, const struct tile_atom *a)
 {
   ex modes[TILE_MODES] = {0}, v = EX_C(0);
-  int taken = c->w.ntaken, width = a->width > 0 ? a->width : 1;
+  int width = a->width > 0 ? a->width : 1;
   int folds = a->row->sem == SEM_REDUCE ? a->nreduce : 0, opened = cp_modes_open(c, a, folds, a->nmodes, modes);
   if (a->row->sem == SEM_REDUCE) {
     for (int i = 0; i < folds; i++) modes[i] = EX_C(0);
     lanes_of(c, a, modes, v, true);
   }
   opened += cp_modes_open(c, a, 0, folds, modes);
-  if (width > 1) {
-    v = ex_var(cp_pool(c), "", 0, width - 1, 1);
-    const char *name = cu_name(&c->w, "e", "e");
-    cu_line(&c->w, "for (int64_t %s = 0; %s < %d; %s++) {", name, name, width, name);
-    cp_open(c), opened++;
-    cp_define(c, v, name, V_BLOCK);
-  }
+  if (width > 1) v = counted(c, "e", width), opened++;
   lanes_of(c, a, modes, v, false);
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
 }
 
 int cp_atom(struct cprint *c, const struct tile_spec *s)

@@ -50,8 +50,10 @@ static struct text sum(struct cprint *c, const struct ex_node *n)
       s = s ? arena_printf(c->w.mem, "%s + %s", s, t) : t;
     }
   bool plain = s && n->n == 1 && !n->c;
-  if (!s || n->c > 0) s = s ? arena_printf(c->w.mem, "%s + %s", s, constant(c, n->c).s) : constant(c, n->c).s;
-  else if (n->c < 0) s = arena_printf(c->w.mem, "%s - %s", s, n->c == INT64_MIN ? "INT64_MIN" : constant(c, -n->c).s);
+  if (!s || n->c > 0)
+    s = s ? arena_printf(c->w.mem, "%s + %s", s, constant(c, n->c).s) : constant(c, n->c).s;
+  else if (n->c < 0)
+    s = arena_printf(c->w.mem, "%s - %s", s, n->c == INT64_MIN ? "INT64_MIN" : constant(c, -n->c).s);
   for (int i = 0; i < n->n; i++)
     if (n->coef[i] < 0) s = arena_printf(c->w.mem, "%s - %s", s, term(c, n->arg[i], -n->coef[i]));
   return (struct text){s, plain ? L_TERM : L_SUM};
@@ -80,8 +82,8 @@ static const struct {
   const char *op;
   enum level level, operand; // what an operand has to bind as tightly as
 } binary[] = {
-    [EX_XOR] = {"^", L_XOR, L_ATOM},      [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
-    [EX_LT] = {"<", L_LESS, L_SHIFT},     [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
+    [EX_XOR] = {"^", L_XOR, L_ATOM},        [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
+    [EX_LT] = {"<", L_LESS, L_SHIFT},       [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
     [EX_EITHER] = {"||", L_EITHER, L_ATOM},
 };
 
@@ -92,9 +94,8 @@ static struct text infix(struct cprint *c, const struct ex_node *n)
   const char *op = binary[n->kind].op;
   bool sum1 = n->kind == EX_LT && !ex_is_const(right) && node(c, right)->kind == EX_SUM && node(c, right)->c == 1;
   if (sum1) right = ex_sub(cp_pool(c), right, EX_C(1)), op = "<="; // a < b + 1
-  return (struct text){
-      arena_printf(c->w.mem, "%s %s %s", least_of(c, n->arg[0], least), op, least_of(c, right, least)),
-      binary[n->kind].level};
+  return (struct text){arena_printf(c->w.mem, "%s %s %s", least_of(c, n->arg[0], least), op, least_of(c, right, least)),
+                       binary[n->kind].level};
 }
 
 static struct text print(struct cprint *c, ex x)

@@ -1,9 +1,7 @@
-// Statements: of a block, of a warp, of a lane. Each level takes runs of statements that need no more than the level below
-// and prints one loop around them; a barrier, or something that warps do together, ends a run. Registers of a run that nobody
-// else uses are local to its loop.
+// Statements: of a block, of a warp, of a lane. Each level takes runs of statements that need no more than the level
+// below and prints one loop around them; a barrier, or something that warps do together, ends a run. Registers of a run
+// that nobody else uses are local to its loop.
 #include "cprint/cp_print.h"
-
-enum { STACK = 1 << 16 }; // bytes of registers that are local to a loop
 
 static const struct tile_stmt *stmt_at(const struct cprint *c, int i) { return &c->w.k->stmts[i]; }
 static const struct tile_spec *atom_at(const struct cprint *c, int i) // NULL: not a spec without a body
@@ -41,133 +39,6 @@ static void spec_comment(struct cprint *c, int i)
   str_free(&text);
 }
 
-// ---- what statements of all levels have in common ----
-
-static void allocate(struct cprint *c, int i)
-{
-  int buf = c->w.k->views[stmt_at(c, i)->view].buf;
-  const struct tile_buffer *b = &c->w.k->buffers[buf];
-  const char *type = cp_type(b->type);
-  if (c->home[buf] != HOME_NONE) return; // settled by the block already
-  if (b->mem != MEM_RF) return;          // declared at the head of the function
-  long long n = ex_value(b->elements);
-  bool large = b->bytes * c->lanes > STACK;
-  c->home[buf] = c->by == BY_BLOCK || large ? HOME_BLOCK : c->by == BY_WARP ? HOME_WARP : HOME_LANE;
-  const char *own = large && c->by != BY_BLOCK ? arena_printf(c->w.mem, "%s_%d", b->name ? b->name : "t", buf) : b->name;
-  const char *name = c->w.buffers[buf] = cu_name(&c->w, own, "t");
-  if (c->home[buf] == HOME_LANE) cu_line(&c->w, "_Alignas(16) %s %s[%lld];", type, name, n);
-  if (c->home[buf] == HOME_WARP) cu_line(&c->w, "_Alignas(64) %s %s[%lld][32];", type, name, n);
-  if (c->home[buf] == HOME_BLOCK)
-    str_add(&c->fields, "  _Alignas(64) %s %s[%lld][%lld][32];\n", type, name, (long long)c->warps, n);
-}
-
-static int inner(struct cprint *c, int stmt)
-{
-  int taken = c->w.ntaken;
-  cp_open(c);
-  int status = stmt >= 0 ? cp_block(c, stmt) : OK;
-  cp_shut(c);
-  c->w.ntaken = taken;
-  return status;
-}
-
-static int loop(struct cprint *c, const struct tile_stmt *st)
-{
-  const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT), *step = cp_value(c, st->step, L_ANY);
-  enum varies v = cp_varies(c, st->from), w = cp_varies(c, st->step);
-  int taken = c->w.ntaken;
-  const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
-  cu_line(&c->w, "for (int64_t %s = %s; %s < %s; %s += %s) {", name, from, name, to, name, step);
-  cp_open(c);
-  cp_define(c, st->var, name, c->by == BY_LANE ? V_LANE : MAX(v, w));
-  int status = cp_block(c, st->body);
-  cp_shut(c);
-  cp_var(c, st->var)->varies = V_LANE;
-  c->w.ntaken = taken;
-  return status;
-}
-
-static int condition(struct cprint *c, const struct tile_stmt *st)
-{
-  if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
-    int taken = st->cond != EX_C(0) ? st->body : st->other;
-    if (taken < 0) return OK;
-    cu_line(&c->w, "{");
-    return inner(c, taken);
-  }
-  cu_line(&c->w, "if (%s) {", cp_value(c, st->cond, L_ANY));
-  int status = inner(c, st->body);
-  if (status == OK && st->other >= 0) {
-    cu_line(&c->w, "else {");
-    status = inner(c, st->other);
-  }
-  return status;
-}
-
-static int guarded(struct cprint *c, const struct tile_stmt *st, ex cond, int stmt)
-{
-  if (stmt < 0) return OK;
-  if (c->nguards == TILE_NESTING) return err_set(c->w.e, ERR_LIMIT, st->at, "conditions are nested too deep");
-  c->guard[c->nguards++] = cond;
-  cu_line(&c->w, "{");
-  int status = inner(c, stmt);
-  c->nguards--;
-  return status;
-}
-
-static int both_guarded(struct cprint *c, const struct tile_stmt *st)
-{
-  int status = guarded(c, st, st->cond, st->body);
-  return status ? status : guarded(c, st, ex_not(cp_pool(c), st->cond), st->other);
-}
-
-static int divergent(struct cprint *c, const struct tile_stmt *st, const char *what)
-{
-  int s = err_set(c->w.e, ERR_TILE, st->at, "C for the CPU: the bounds of this loop differ between %s, and something in it is done by all of them together", what);
-  err_hint(c->w.e, "let all run the same rounds, with a condition inside");
-  return s;
-}
-
-// ---- values of elements ----
-
-static const char *value_element(struct cprint *c, const struct tile_stmt *st)
-{
-  const struct tile_view *v = &c->w.k->views[st->view];
-  struct tile_operand o = {.view = st->view, .buf = v->buf, .offset = v->offset};
-  return cp_element(c, &o, v->offset);
-}
-
-static enum varies value_varies(struct cprint *c, const struct tile_stmt *st)
-{
-  const struct tile_view *v = &c->w.k->views[st->view];
-  if (c->w.k->buffers[v->buf].mem == MEM_RF || c->nguards) return V_LANE;
-  return cp_varies(c, v->offset);
-}
-
-// One value for all, or one a lane: in memory of the block where the variable is known beyond this loop over warps.
-static int value(struct cprint *c, const struct tile_stmt *st, bool beyond)
-{
-  if (ex_is_const(st->vars[0])) return OK;
-  const char *own = ex_node(cp_pool(c), st->vars[0])->name;
-  enum varies v = value_varies(c, st), here = c->by == BY_BLOCK ? V_BLOCK : c->by == BY_WARP ? V_WARP : V_LANE;
-  if (v <= here && !beyond) {
-    const char *x = value_element(c, st), *name = cu_name(&c->w, own, "v");
-    cu_line(&c->w, "const int64_t %s = %s;", name, x);
-    cp_define(c, st->vars[0], name, c->by == BY_LANE ? V_LANE : v);
-    return OK;
-  }
-  const char *name = arena_strdup(c->w.mem, beyond ? cp_var(c, st->vars[0])->text : cu_name(&c->w, own, "v"));
-  if (!beyond) {
-    cu_line(&c->w, "int64_t %s[32];", name);
-    name = arena_printf(c->w.mem, "%s[%s]", name, c->lx);
-    cp_define(c, st->vars[0], name, V_LANE), cp_var(c, st->vars[0])->array = true;
-  }
-  int opened = cp_lanes_open(c, false);
-  cu_line(&c->w, "%s = %s;", name, value_element(c, st));
-  cp_lanes_close(c, opened);
-  return OK;
-}
-
 // ---- by lane ----
 
 static int lane_one(struct cprint *c, int i)
@@ -175,14 +46,14 @@ static int lane_one(struct cprint *c, int i)
   const struct tile_stmt *st = stmt_at(c, i);
   const struct tile_spec *s = atom_at(c, i);
   spec_comment(c, i);
-  if (st->kind == STMT_ALLOC) allocate(c, i);
-  if (st->kind == STMT_LET && st->view >= 0) return value(c, st, false);
-  if (st->kind == STMT_FOR) return loop(c, st);
-  if (st->kind == STMT_IF) return condition(c, st);
+  if (st->kind == STMT_ALLOC) cp_allocate(c, i);
+  if (st->kind == STMT_LET && st->view >= 0) return cp_value_of(c, st, false);
+  if (st->kind == STMT_FOR) return cp_loop(c, st);
+  if (st->kind == STMT_IF) return cp_condition(c, st);
   if (s) return silent(c, i) ? OK : cp_atom(c, s);
   if (st->kind != STMT_SPEC || st->body < 0) return OK;
   cu_line(&c->w, "{");
-  return inner(c, st->body);
+  return cp_inner(c, st->body);
 }
 
 static int lane_list(struct cprint *c, int from, int to)
@@ -232,11 +103,9 @@ static int lane_run(struct cprint *c, int from, int to, bool vectors)
       if (i == to) return OK;
     }
   }
-  int taken = c->w.ntaken;
   prepare_run(c, from, to);
   int opened = cp_lanes_open(c, vectors), status = lane_list(c, from, to);
   cp_lanes_close(c, opened);
-  c->w.ntaken = taken;
   return status;
 }
 
@@ -280,20 +149,20 @@ static int warp_one(struct cprint *c, int i)
 {
   const struct tile_stmt *st = stmt_at(c, i);
   const struct tile_spec *s = atom_at(c, i);
-  if (st->kind == STMT_ALLOC) allocate(c, i);
-  if (st->kind == STMT_LET && st->view >= 0) return value(c, st, cp_var(c, st->vars[0])->array);
+  if (st->kind == STMT_ALLOC) cp_allocate(c, i);
+  if (st->kind == STMT_LET && st->view >= 0) return cp_value_of(c, st, cp_var(c, st->vars[0])->array);
   if (st->kind == STMT_FOR) {
     enum varies v = MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step));
-    return v == V_LANE ? divergent(c, st, "the lanes of a warp") : loop(c, st);
+    return v == V_LANE ? cp_divergent(c, st, "the lanes of a warp") : cp_loop(c, st);
   }
-  if (st->kind == STMT_IF) return cp_varies(c, st->cond) == V_LANE ? both_guarded(c, st) : condition(c, st);
+  if (st->kind == STMT_IF) return cp_varies(c, st->cond) == V_LANE ? cp_both_guarded(c, st) : cp_condition(c, st);
   if (st->kind != STMT_SPEC) return OK;
   spec_comment(c, i);
   if (s && silent(c, i)) return OK;
   if (s) return cp_how(s->atom->row->sem)->warp ? cp_how(s->atom->row->sem)->warp(c, s) : cp_atom(c, s);
   if (st->body < 0) return OK;
   cu_line(&c->w, "{");
-  return inner(c, st->body);
+  return cp_inner(c, st->body);
 }
 
 static int warp_list(struct cprint *c, int from, int to)
@@ -345,7 +214,7 @@ static int warp_run(struct cprint *c, int from, int to)
 {
   struct str body = {0}, *out = c->w.out;
   ex kept[TILE_NESTING];
-  int taken = c->w.ntaken, nkept;
+  int nkept;
   c->w.out = &body, c->by = BY_WARP;
   cp_open(c);
   if (!ex_is_const(c->warp)) cp_define(c, c->warp, c->wx, V_WARP);
@@ -365,14 +234,13 @@ static int warp_run(struct cprint *c, int from, int to)
   str_raw(c->w.out, str_text(&body), body.n);
   cu_line(&c->w, "}");
   str_free(&body);
-  c->w.ntaken = taken;
   return status;
 }
 
 static bool block_value(struct cprint *c, int i)
 {
   const struct tile_stmt *st = stmt_at(c, i);
-  return st->kind == STMT_LET && st->view >= 0 && value_varies(c, st) == V_BLOCK;
+  return st->kind == STMT_LET && st->view >= 0 && cp_value_varies(c, st) == V_BLOCK;
 }
 
 // What the run makes and others use after it lives in the memory of the block.
@@ -380,7 +248,7 @@ static int settle(struct cprint *c, int i, int end)
 {
   const struct tile_stmt *st = stmt_at(c, i);
   bool local = st->kind == STMT_ALLOC && !cp_used_later(c, end, c->w.k->views[st->view].buf);
-  if (st->kind == STMT_ALLOC && !local) allocate(c, i);
+  if (st->kind == STMT_ALLOC && !local) cp_allocate(c, i);
   if (st->kind != STMT_LET || st->view < 0 || ex_is_const(st->vars[0])) return OK;
   const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->vars[0])->name, "v");
   str_add(&c->fields, "  int64_t %s[%lld][32];\n", name, (long long)c->warps);
@@ -392,13 +260,13 @@ static int settle(struct cprint *c, int i, int end)
 static int block_one(struct cprint *c, int i)
 {
   const struct tile_stmt *st = stmt_at(c, i);
-  if (st->kind == STMT_LET) return value(c, st, false);
+  if (st->kind == STMT_LET) return cp_value_of(c, st, false);
   if (st->kind == STMT_FOR) {
     enum varies v = MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step));
-    return v != V_BLOCK ? divergent(c, st, "the threads of a block") : loop(c, st);
+    return v != V_BLOCK ? cp_divergent(c, st, "the threads of a block") : cp_loop(c, st);
   }
-  if (st->kind == STMT_IF && !ex_is_const(st->cond) && cp_varies(c, st->cond) != V_BLOCK) return both_guarded(c, st);
-  if (st->kind == STMT_IF) return condition(c, st);
+  if (st->kind == STMT_IF && !ex_is_const(st->cond) && cp_varies(c, st->cond) != V_BLOCK) return cp_both_guarded(c, st);
+  if (st->kind == STMT_IF) return cp_condition(c, st);
   spec_comment(c, i);
   return st->body >= 0 ? cp_block(c, st->body) : OK;
 }

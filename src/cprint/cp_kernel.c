@@ -1,21 +1,60 @@
-// The source of a kernel: the prelude and the operators it uses, the memory of a block, a function that does one block, and
-// the one that is called, which checks sizes and does all blocks.
+// The source of a kernel: the prelude and the operators it uses, the memory of a block, a function that does one block,
+// and the one that is called, which checks sizes and does all blocks.
 #include "cprint/cp_print.h"
+
+#include <string.h>
 
 const char *cprint_flags(void) { return "-std=c17 -O3 -march=native -fopenmp"; }
 
 // Words that a name must not be: of C where they are none of C++, and of the headers of the prelude.
-static const char *const words[] = {
-    "restrict", "int8_t",  "int16_t", "int32_t",  "int64_t",  "uint8_t", "uint16_t", "uint32_t", "uint64_t", "intptr_t",
-    "size_t",   "div",     "labs",    "calloc",   "realloc",  "exit",    "abort",    "atexit",   "system",   "rand",
-    "srand",    "qsort",   "bsearch", "strlen",   "memmove",  "memcmp",  "memchr",   "acos",     "asin",     "atan",
-    "cos",      "sin",     "tan",     "cosh",     "sinh",     "pow",     "ceil",     "floor",    "round",    "trunc",
-    "remainder", "fmod",   "erf",     "gamma",    "hypot",    "scalbn",  "ldexp",    "frexp",    "modf",     "signbit",
-    "isnan",    "isinf",   "isfinite", "fmaf",    "fma",      "fabs",    "exp2",     "log2",     "tanh",     "true",
-    "false",    "aligned_alloc",       "INT64_MIN", "getenv",  "mblen",    "y0",
-    "y1",       "yn",      "j0",      "j1",       "jn",       "cbrt",    "rint",     "log10",    "log1p",    "expm1",
-    "fmin",     "fmax",    "fdim",    "nan",      "atof",     "atoi",    "atol",     "free",     "malloc",   "abs",
-    "bool",     "index",   "strcpy",  "strcat",   "strcmp",   "memcpy",  "memset",   "random",   "select"};
+static const char *const words[] = {"restrict",  "int8_t",
+                                    "int16_t",   "int32_t",
+                                    "int64_t",   "uint8_t",
+                                    "uint16_t",  "uint32_t",
+                                    "uint64_t",  "intptr_t",
+                                    "size_t",    "div",
+                                    "labs",      "calloc",
+                                    "realloc",   "exit",
+                                    "abort",     "atexit",
+                                    "system",    "rand",
+                                    "srand",     "qsort",
+                                    "bsearch",   "strlen",
+                                    "memmove",   "memcmp",
+                                    "memchr",    "acos",
+                                    "asin",      "atan",
+                                    "cos",       "sin",
+                                    "tan",       "cosh",
+                                    "sinh",      "pow",
+                                    "ceil",      "floor",
+                                    "round",     "trunc",
+                                    "remainder", "fmod",
+                                    "erf",       "gamma",
+                                    "hypot",     "scalbn",
+                                    "ldexp",     "frexp",
+                                    "modf",      "signbit",
+                                    "isnan",     "isinf",
+                                    "isfinite",  "fmaf",
+                                    "fma",       "fabs",
+                                    "exp2",      "log2",
+                                    "tanh",      "true",
+                                    "false",     "aligned_alloc",
+                                    "INT64_MIN", "getenv",
+                                    "mblen",     "y0",
+                                    "y1",        "yn",
+                                    "j0",        "j1",
+                                    "jn",        "cbrt",
+                                    "rint",      "log10",
+                                    "log1p",     "expm1",
+                                    "fmin",      "fmax",
+                                    "fdim",      "nan",
+                                    "atof",      "atoi",
+                                    "atol",      "free",
+                                    "malloc",    "abs",
+                                    "bool",      "index",
+                                    "strcpy",    "strcat",
+                                    "strcmp",    "memcpy",
+                                    "memset",    "random",
+                                    "select"};
 
 static void reserve(struct printer *w)
 {
@@ -41,7 +80,8 @@ static void buffers(struct cprint *c, struct arguments *x)
     const struct tile_buffer *b = &c->w.k->buffers[i];
     if (b->mem != MEM_GL) continue;
     const char *name = c->w.buffers[i] = cu_name(&c->w, b->name, "t");
-    str_add(&x->declared, "%s%s%s *restrict %s", x->declared.n ? ", " : "", b->written ? "" : "const ", cp_type(b->type), name);
+    str_add(&x->declared, "%s%s%s *restrict %s", x->declared.n ? ", " : "", b->written ? "" : "const ",
+            cp_type(b->type), name);
     str_add(&x->passed, ", %s", name);
   }
 }
@@ -65,7 +105,8 @@ static void sizes(struct cprint *c, struct arguments *x)
 
 static void memory(struct cprint *c, const char *kernel)
 {
-  cu_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share", kernel);
+  cu_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share",
+          kernel);
   str_raw(c->w.out, str_text(&c->fields), c->fields.n);
   cu_line(&c->w, "  _Alignas(1024) unsigned char shared[%lld];", (long long)MAX(c->w.k->shared_bytes, 1));
   cu_line(&c->w, "};");
@@ -105,7 +146,8 @@ static void setup(struct cprint *c)
   const struct tile_kernel *k = c->w.k;
   c->threads = ex_value(k->groups[k->threads].size);
   c->warps = (c->threads + 31) / 32, c->lanes = MIN(c->threads, 32);
-  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"), c->m = cu_name(&c->w, "m_", "m_");
+  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"),
+  c->m = cu_name(&c->w, "memory", "memory");
   c->warp = c->warps > 1 ? ex_var(cp_pool(c), "warp", 0, c->warps - 1, 1) : EX_C(0);
   c->lane = c->lanes > 1 ? ex_var(cp_pool(c), "lane", 0, c->lanes - 1, 1) : EX_C(0);
   if (!ex_is_const(c->warp)) cp_var(c, c->warp)->varies = V_WARP;
@@ -115,17 +157,29 @@ static void setup(struct cprint *c)
     c->guard[c->nguards++] = ex_lt(cp_pool(c), cp_full(c, k->tid), EX_C(c->threads));
 }
 
+// In a line that is no comment.
+static bool says(struct cprint *c, const char *body, const char *word)
+{
+  for (const char *line = body; *line;) {
+    size_t n = strcspn(line, "\n"), blank = strspn(line, " ");
+    if (strncmp(line + blank, "//", 2) != 0 && cu_says(arena_printf(c->w.mem, "%.*s", (int)n, line), word)) return true;
+    line += n + (line[n] == '\n');
+  }
+  return false;
+}
+
 // Arguments that this kernel at these constants does not look at.
 static void unused(struct cprint *c, const char *body, const char *bid)
 {
-  bool memory = cu_says(body, c->m);
+  bool memory = says(c, body, c->m);
   for (int i = 0; i < c->w.k->nbuffers; i++) memory |= c->w.k->buffers[i].mem == MEM_SH && c->touched[i];
   if (!memory) cu_line(&c->w, "(void)%s;", c->m);
-  if (!cu_says(body, bid)) cu_line(&c->w, "(void)%s;", bid);
+  if (!says(c, body, bid)) cu_line(&c->w, "(void)%s;", bid);
   for (int i = 0; i < c->w.k->nbuffers; i++)
-    if (c->w.k->buffers[i].mem == MEM_GL && !cu_says(body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
+    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i]))
+      cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
   for (int i = 0; i < c->w.k->nparams; i++)
-    if (!ex_is_const(c->w.k->params[i]) && !cu_says(body, cp_var(c, c->w.k->params[i])->text))
+    if (!ex_is_const(c->w.k->params[i]) && !says(c, body, cp_var(c, c->w.k->params[i])->text))
       cu_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
 }
 

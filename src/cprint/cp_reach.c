@@ -1,5 +1,5 @@
-// What statements need: who has to do them together, and where the registers that they touch live. A table says of every
-// semantics who does it; what is missing there waits for others that run at the same time, and is refused.
+// What statements need: who has to do them together, and where the registers that they touch live. A table says of
+// every semantics who does it; what is missing there waits for others that run at the same time, and is refused.
 #include "cprint/cp_print.h"
 
 static const struct how hows[] = {

@@ -1,7 +1,7 @@
-// Variables of the language in C. Definitions are pure, so each is printed where it is first needed, again in every scope
-// that needs it: a coordinate of the lane inside a loop over lanes, one of the warp around it. `full` of a variable is its
-// value in terms of parameters, counters of loops, the number of the warp and of the lane in it; how it varies can be
-// read off it, because (32 * warp + lane) / 32 becomes the warp.
+// Variables of the language in C. Definitions are pure, so each is printed where it is first needed, again in every
+// scope that needs it: a coordinate of the lane inside a loop over lanes, one of the warp around it. `full` of a
+// variable is its value in terms of parameters, counters of loops, the number of the warp and of the lane in it; how it
+// varies can be read off it, because (32 * warp + lane) / 32 becomes the warp.
 #include "cprint/cp_print.h"
 
 struct cvar *cp_var(struct cprint *c, ex var)
@@ -161,12 +161,20 @@ void cp_prepare(struct cprint *c, const struct tile_atom *a)
 
 // ---- scopes ----
 
-void cp_open(struct cprint *c) { c->frame++, c->w.depth++; }
+void cp_open_from(struct cprint *c, int mark)
+{
+  c->frame++, c->w.depth++;
+  CHECK(c->frame < (int)COUNT(c->mark));
+  c->mark[c->frame] = mark;
+}
+
+void cp_open(struct cprint *c) { cp_open_from(c, c->w.ntaken); }
 
 void cp_close(struct cprint *c)
 {
   for (int i = 0; i < c->nvars; i++)
     if (c->var[i].text && c->var[i].frame == c->frame) c->var[i].text = NULL;
+  c->w.ntaken = c->mark[c->frame];
   c->frame--, c->w.depth--;
 }
 

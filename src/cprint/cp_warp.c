@@ -1,6 +1,6 @@
 // What the lanes of a warp do together: values of other lanes go through rows that are local to the statement; matrices
-// and products are functions of the prelude on the rows of registers. Where a condition leaves lanes out, all lanes of a group
-// are in or all are out, which the first of them decides.
+// and products are functions of the prelude on the rows of registers. Where a condition leaves lanes out, all lanes of
+// a group are in or all are out, which the first of them decides.
 #include "cprint/cp_print.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   cu_line(&c->w, "{");
   cp_open(c);
   for (int v = 0; v < MAX(1, a->width); v++) {
@@ -65,18 +65,20 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
   }
   cp_shut(c);
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return OK;
 }
 
-// A step at a time with the lane at a distance, as the instructions do: every lane of the group ends with the same bits.
+// A step at a time with the lane at a distance, as the instructions do: every lane of the group ends with the same
+// bits.
 static void steps(struct cprint *c, const struct tile_atom *a, const char *row)
 {
   const char *other = cu_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
   cu_line(&c->w, "%s %s[32];", t, other);
   for (int i = 0; i < a->nsteps; i++) {
-    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx), *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
-    const char *head = arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
+    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx),
+               *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
+    const char *head =
+        arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
     cu_line(&c->w, "%s %s[%s] = %s[%s ^ %d];", head, other, c->lx, row, c->lx, a->step[i]);
     cu_line(&c->w, "%s %s = %s;", head, mine, cp_binary(c, a->op, type_of(c, a, 0), mine, its));
   }
@@ -86,7 +88,7 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   cu_line(&c->w, "{");
   cp_open(c);
   const char *row = gathered(c, a, modes, 0, "all");
@@ -96,7 +98,6 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
   cp_lanes_close(c, lanes);
   cp_shut(c);
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return OK;
 }
 
@@ -125,7 +126,6 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
   ex modes[TILE_MODES] = {0};
   bool load = a->row->sem == SEM_LDMATRIX;
   int m = load ? 1 : 0, r = load ? 0 : 1, n = a->row->n; // operands: memory, registers
-  int taken = c->w.ntaken;
   cp_prepare(c, a);
   bool guarded = warp_open(c);
   int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
@@ -143,14 +143,13 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
   cp_shut(c);
   cp_modes_close(c, opened);
   if (guarded) cp_shut(c);
-  c->w.ntaken = taken;
   return OK;
 }
 
 // ---- products ----
 
-// Elements of a fragment as rows of floats, [pieces][count][32], a piece for every round of the loops that move it: so a
-// fragment that serves several products is widened once.
+// Elements of a fragment as rows of floats, [pieces][count][32], a piece for every round of the loops that move it: so
+// a fragment that serves several products is widened once.
 struct wide {
   const char *name;
   int64_t stride[TILE_MODES]; // pieces
@@ -192,10 +191,11 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   ex modes[TILE_MODES] = {0};
   int n = wanted(a->row, o)->count;
   x.name = cu_name(&c->w, own, own);
-  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
+  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n,
+          right ? 8 : 32);
   for (int m = 0; m < a->nmodes; m++)
     if (!x.stride[m]) only.extent[m] = 1;
-  int taken = c->w.ntaken, opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
+  int opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
   if (right) {
     cu_line(&c->w, "{");
     cp_open(c);
@@ -207,7 +207,6 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   } else
     widen_row(c, a, o, modes, piece_of(c, a, &x, modes));
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
   return x;
 }
 
@@ -217,7 +216,7 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
   ex modes[TILE_MODES] = {0};
   struct wide left = widen(c, a, 1, "left", false), right = widen(c, a, 2, "right", true);
   const struct tile_operand *o = &a->operand[0];
-  int taken = c->w.ntaken, opened = cp_modes_open(c, a, 0, a->nmodes, modes), k = a->row->k / 8;
+  int opened = cp_modes_open(c, a, 0, a->nmodes, modes), k = a->row->k / 8;
   enum tile_type t = type_of(c, a, 0);
   ex base = cp_index(c, o, a, modes);
   const char *l = piece_of(c, a, &left, modes), *r = piece_of(c, a, &right, modes), *s[4];
@@ -233,14 +232,14 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
     cu_line(&c->w, "mica_narrow_%s(4, &%s, %s, %s);", cp_type(t) + 5, rows, sum, order);
   }
   cp_modes_close(c, opened);
-  c->w.ntaken = taken;
 }
 
 static const char *places(struct cprint *c, const struct tile_atom *a, int o)
 {
   const struct instr_operand *w = wanted(a->row, o);
   struct str s = {0};
-  for (int i = 0; i < w->count * a->row->threads; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
+  for (int i = 0; i < w->count * a->row->threads; i++)
+    str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
   const char *text = arena_printf(c->w.mem, "(const int[]){%s}", str_text(&s));
   str_free(&s);
   return text;
@@ -290,7 +289,6 @@ static void team_product(struct cprint *c, const struct tile_spec *s)
 
 int cp_product(struct cprint *c, const struct tile_spec *s)
 {
-  int taken = c->w.ntaken;
   bool warp = s->atom->row->threads == 32 && s->atom->row->m == 16 && s->atom->row->n == 8;
   cp_prepare(c, s->atom);
   bool guarded = warp && warp_open(c);
@@ -302,6 +300,5 @@ int cp_product(struct cprint *c, const struct tile_spec *s)
     team_product(c, s);
   cp_shut(c);
   if (guarded) cp_shut(c);
-  c->w.ntaken = taken;
   return OK;
 }

@@ -1,14 +1,15 @@
-// cprint: tile kernels as C for the CPU. A lowered kernel (tile/tile.h) becomes a C17 source that stands alone: a prelude,
-// then one function of the kernel's buffers and sizes that runs all blocks of the grid, in parallel with OpenMP. What the
-// interpreter of src/sim computes in steps it computes at the speed of compiled code: moves, sums and products have the same
-// bits, and so have exp and its like where the C library is the same.
+// cprint: tile kernels as C for the CPU. A lowered kernel (tile/tile.h) becomes a C17 source that stands alone: a
+// prelude, then one function of the kernel's buffers and sizes that runs all blocks of the grid, in parallel with
+// OpenMP. What the interpreter of src/sim computes in steps it computes at the speed of compiled code: moves, sums and
+// products have the same bits, and so have exp and its like where the C library is the same.
 //
 // How threads become loops. A statement is done by all threads before the next one begins, as far as it has to be:
 //
 //   reach    what must be together when a statement is executed: a lane alone (moves, pointwise), a warp (shuffles,
-//            ldmatrix, mma), the block (barriers). Statements of a block that need no more than a warp are one loop over
-//            warps; those of a warp that need no more than a lane are loops over its 32 lanes
-//   varies   among whom an expression differs: nobody in the block, warps, lanes. Conditions that do not vary at the level
+//            ldmatrix, mma), the block (barriers). Statements of a block that need no more than a warp are one loop
+//            over warps; those of a warp that need no more than a lane are loops over its 32 lanes
+//   varies   among whom an expression differs: nobody in the block, warps, lanes. Conditions that do not vary at the
+//   level
 //            where they stand are conditions in C; others guard the loops over threads inside (guards)
 //
 // Registers that live on are rows of 32 lanes, so that a loop over lanes is a loop over neighbours that compilers
@@ -21,6 +22,7 @@
 //   cp_reach.c    what a statement needs            cp_scope.c   variables: where they are known, how they vary
 //   cp_ex.c       integer expressions               cp_atom.c    specs by lane: loops around instructions
 //   cp_op.c       operators and conversions         cp_warp.c    specs by warp: shuffles, ldmatrix, mma
+//   cp_stmt.c    what they have in common
 //   prelude.h    what generated code is made of; prelude_warp.h  and what ldmatrix and mma are
 #ifndef MICA_CPRINT_H
 #define MICA_CPRINT_H

@@ -1,6 +1,6 @@
 // The GPU and its driver by name. Linux's driver says both in files, which takes no time; where it does not, or where
 // GPUs of different kinds are in the machine, the driver is asked, which takes a moment.
-#include "gpu/gpu.h"
+#include "gpu/wire.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -23,17 +23,20 @@ static bool line_of(const char *path, const char *words, char *out, size_t room)
   return found;
 }
 
-static bool by_files(char out[160])
+bool identity_by_files(const char *root, char out[160])
 {
   char model[64] = "", other[64], version[64];
+  char path[512];
   glob_t found = {0};
-  bool good = !glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) && found.gl_pathc > 0;
+  snprintf(path, sizeof path, "%.400s/gpus/*/information", root);
+  bool good = !glob(path, 0, NULL, &found) && found.gl_pathc > 0;
   for (size_t i = 0; i < found.gl_pathc && good; i++) {
     good = line_of(found.gl_pathv[i], "Model:", other, sizeof other) && (!i || !strcmp(model, other));
     snprintf(model, sizeof model, "%s", other);
   }
   globfree(&found);
-  if (!good || !line_of("/proc/driver/nvidia/version", "Kernel Module", version, sizeof version)) return false;
+  snprintf(path, sizeof path, "%.400s/version", root);
+  if (!good || !line_of(path, "Kernel Module", version, sizeof version)) return false;
   const char *number = version; // the first word that begins as 570.86.15 does
   while (*number && !(number[strspn(number, "0123456789")] == '.' && strspn(number, "0123456789")))
     number += strcspn(number, " "), number += strspn(number, " ");
@@ -44,7 +47,7 @@ static bool by_files(char out[160])
 int gpu_identity(int device, char out[160], struct err *e)
 {
   struct gpu *g;
-  if (by_files(out)) return OK;
+  if (identity_by_files("/proc/driver/nvidia", out)) return OK;
   if (gpu_open(device, &g, e)) return e->status;
   snprintf(out, 160, "%.100s, driver for CUDA %d", gpu_facts(g)->name, gpu_facts(g)->driver);
   gpu_close(g);

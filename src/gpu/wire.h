@@ -70,6 +70,9 @@ void stage_free(struct stage *s);
 void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out);
 _Noreturn void stage_serve_all(struct stage *s, int fd); // until the other side is gone; then the process ends
 
+// ---- identity.c ----
+bool identity_by_files(const char *root, char out[160]); // of the driver, "/proc/driver/nvidia"
+
 // ---- process.c ----
 char **process_environment(const char *const *more);             // this one's with those NAME=VALUE added; to be freed
 bool process_start(char *path, char **env, pid_t *pid, int *fd); // fd: this side's end of the socket

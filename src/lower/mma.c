@@ -3,7 +3,6 @@
 #include "lower/mma.h"
 
 #include <math.h>
-#include <string.h>
 
 // ---- arguments ----
 
@@ -29,12 +28,12 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
   }
 }
 
-// Names of buffers that no name of this scheme hides.
+// Names of buffers that no name of this scheme hides: those begin with lower case.
 static const char **buffer_names(struct arena *mem, const struct graph *g)
 {
   const char **name = text_names(mem, g);
   for (int i = 0; i < g->ntensors; i++)
-    if (strchr("abvsop", name[i][0])) name[i] = arena_printf(mem, "g_%s", name[i]);
+    if (name[i][0] >= 'a' && name[i][0] <= 'z') name[i] = arena_printf(mem, "g_%s", name[i]);
   return name;
 }
 
@@ -75,6 +74,23 @@ void mma_hoist(struct mma_kernel *k)
   }
 }
 
+// Few registers' worth of what varies and no product reads.
+void mma_fetch(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (p->section[i] != MMA_LOOP || op_rows[n->op].rule != RULE_MAP) continue;
+    for (int j = 0; j < n->nin; j++) {
+      int root = p->n->t[n->in[j]].root;
+      if (p->n->iter_of[root] < 0 || p->tile_of[root] >= 0 || b->tensors[root].phase != VARYING) continue;
+      bool full = p->n->t[root].has & p->row_letters && p->n->t[root].has & ~p->row_letters;
+      if (!full || mma_fragment_registers(p, mma_wanted(p, i, j)) <= 32) mma_value(k, root, mma_wanted(p, i, j));
+    }
+  }
+}
+
 static void wait(struct mma_kernel *k, int left)
 {
   text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
@@ -104,6 +120,7 @@ static void ring(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   long long n = p->iterations;
   text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
+  k->section = MMA_LOOP;
   wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
@@ -112,6 +129,7 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", "@ahead");
   text_close(k->t);
   commit(k);
+  mma_fetch(k);
   mma_sides(k, true);
   mma_section(k, MMA_LOOP);
   text_close(k->t);
@@ -205,7 +223,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int n = 0, asked = 0;
   if (!mma_plan(&p, j, why)) return 0;
   int64_t tiles = p.nbatch * p.padded / 16;
-  for (int wm = 1; wm <= 8 && wm <= tiles; wm *= 2)
+  for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
       for (int way = 0; way < 6 && n < most; way++) {
         int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;

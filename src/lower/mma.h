@@ -9,7 +9,8 @@
 //                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
 //   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
 //   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose
-//                columns are what is reduced, from shared memory and back
+//                columns are what is reduced, from shared memory and back. So is a vector over columns that is reduced from
+//                iterators (the norms of values), which then lies in shared memory
 //   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so
 //                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
 //
@@ -20,7 +21,7 @@
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     the model
-//   mma_side.c   right operands that are computed
+//   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
@@ -68,7 +69,8 @@ struct mma_product {
   int into;               // node of the accumulator that it adds to directly, -1: none
 };
 struct mma_side {
-  int root, tile; // what the product reads, and the tile that it replaces
+  int root, tile; // what is read, and the tile that it replaces or comes from; -1: from device memory
+  bool vector, varying;
   bool *node;     // by node: does it belong to it
   struct mma_plan *plan; // its fragments: all warps share the rows
 };
@@ -87,8 +89,10 @@ struct mma_plan {
   int *tile_of;            // by tensor, -1
   struct mma_shape *shape; // by tensor
   enum mma_section *section; // by node
+  bool *folded;              // by node: a sum of products that add to an accumulator one after another
   enum dtype type;         // of operands
   bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  const char *wg_copy;     // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];
@@ -105,8 +109,10 @@ int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // 
 bool mma_shapes(struct mma_plan *p, const bool *only);                     // of these nodes; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
 bool mma_side_add(struct mma_plan *p, int root, int *source); // the iterator that has all of the operand's elements
+bool mma_side_mark(struct mma_plan *p, bool *node, int tensor); // nodes that compute it; false: not by iterators alone
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
+bool mma_vectors(struct mma_plan *p);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
@@ -149,6 +155,7 @@ struct mma_kernel {
 // ---- mma.c ----
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_fetch(struct mma_kernel *k); // what an iteration reads itself is on its way while products run
 void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
 struct mma_known {                    // registers that are declared within a block are not known after it
   const char **reg, **left;
@@ -178,6 +185,9 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
+void mma_vector_declare(struct mma_kernel *k);
+void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s, const char *reg); // k: of the side
+const char *mma_vector_value(struct mma_kernel *k, int tensor); // NULL: it is none
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
 const char *mma_left(struct mma_kernel *k, int tensor, int cols); // fragments of a left operand

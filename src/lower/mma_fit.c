@@ -62,6 +62,9 @@ static bool share_columns(struct mma_plan *p, int by)
     p->cols[c].nt = (int)(p->cols[c].size / 8 / (p->cols[c].split ? p->wn : 1));
     any |= p->cols[c].split;
   }
+  for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
+    if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != p->cols[p->product[i].sum_cols].split)
+      return mma_refuse(p, "an accumulator adds parts and wholes");
   if (p->wn > 1) split_after(p);
   return any || mma_refuse(p, "%d warps share no columns", p->wn);
 }
@@ -74,7 +77,7 @@ static int64_t estimate(const struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE || p->folded[i]) continue;
     here = fragment_registers(p, p->shape[n->out]);
     if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
       lasting += here;
@@ -126,7 +129,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   }
   p->shared += combined(p);
   if (!mma_side_fit(p)) return false;
-  p->registers = MAX(p->wg ? mma_live(p) + 24 : estimate(p), p->registers);
+  p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);

@@ -57,7 +57,7 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
     }
     for (int o = 0; o < x->nout; o++) {
       int t = x->out + o;
-      bool crosses = through_loop(p, x), added = p->product_of[order[at]] >= 0 && p->product[p->product_of[order[at]]].into >= 0;
+      bool crosses = through_loop(p, x), added = p->folded[order[at]] || (p->product_of[order[at]] >= 0 && p->product[p->product_of[order[at]]].into >= 0);
       l[t] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at, added ? 0 : mma_fragment_registers(p, p->shape[t])};
     }
   }

@@ -5,6 +5,7 @@
 void mma_load_declare(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
+  mma_vector_declare(k);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     int stages = t->varying ? p->stages : 1;

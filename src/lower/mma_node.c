@@ -83,7 +83,7 @@ static void map(struct mma_kernel *k, int node)
 {
   const struct mma_plan *p = k->p;
   const struct node *n = &p->n->block->nodes[node];
-  if (left_to_exp(p, node)) return;
+  if (p->folded[node] || left_to_exp(p, node)) return;
   const char *out, *x = NULL, *y = NULL;
   if (n->op == OP_EXP && left_to_exp(p, p->n->block->tensors[root_of(k, n->in[0])].node)) {
     out = mma_declare(k, p->shape[n->out], "fp32");
@@ -181,11 +181,10 @@ static void accumulate(struct mma_kernel *k, int node)
   }
   const char *sum = k->reg[n->out], *x;
   if (flags & RESCALES) binary(k, "*", sum, sum, operand(k, node, 1));
+  bool adds = false;
   for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].into == node) {
-      mma_product_emit(k, &p->product[i], sum);
-      return;
-    }
+    if (p->product[i].into == node) adds = true, mma_product_emit(k, &p->product[i], sum);
+  if (adds) return;
   x = operand(k, node, 0);
   struct mma_shape s = mma_wanted(p, node, 0);
   if (flags & RMS) {
@@ -224,8 +223,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
-  for (int i = 0; i < p->n->niter; i++) { // iterators in registers are loaded again
-    int t = p->n->iter[i].tile;
+  for (int i = 0; i < p->n->niter + p->nsides; i++) { // iterators and vectors in registers are loaded again
+    int t = i < p->n->niter ? p->n->iter[i].tile : p->side[i - p->n->niter].root;
     if (k->reg[t] && k->have[t].cols >= 0 && p->cols[k->have[t].cols].split_after) k->reg[t] = NULL;
   }
 }

@@ -93,7 +93,8 @@ static bool product(struct mma_plan *p, int node)
 bool mma_shapes(struct mma_plan *p, const bool *only)
 {
   const struct graph *b = p->n->block;
-  for (int i = 0; i < b->ntensors; i++) p->shape[i].cols = -1;
+  for (int i = 0; i < b->ntensors; i++)
+    if (only || p->section[b->tensors[i].node] != MMA_SIDE) p->shape[i].cols = -1;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     bool fine = true;

@@ -207,17 +207,37 @@ static void place_nodes(struct mma_plan *p)
   }
 }
 
-// Products whose only reader is an accumulator over the loop add to it.
+static int only_reader(const struct mma_plan *p, int root)
+{
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes && p->n->uses[root] == 1; i++)
+    for (int k = 0; k < b->nodes[i].nin && b->nodes[i].op != OP_ITER && op_rows[b->nodes[i].op].rule != RULE_VIEW; k++)
+      if (p->n->t[b->nodes[i].in[k]].root == root) return i;
+  return -1;
+}
+
+// All that is added up to `root`, by nodes that nothing else reads, are products. Marks these, or undoes that.
+static bool sum_of_products(struct mma_plan *p, int root, int into)
+{
+  const struct graph *b = p->n->block;
+  int i = b->tensors[root].node;
+  if (only_reader(p, root) < 0) return false;
+  if (p->product_of[i] >= 0) return p->product[p->product_of[i]].into = into, true;
+  if (b->nodes[i].op != OP_ADD) return false;
+  p->folded[i] = into >= 0;
+  return sum_of_products(p, p->n->t[b->nodes[i].in[0]].root, into) && sum_of_products(p, p->n->t[b->nodes[i].in[1]].root, into);
+}
+
+// Products that only an accumulator over the loop reads, alone or added to each other, add to it.
 static void join_accumulators(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
-  for (int i = 0; i < p->nproducts; i++) {
-    struct mma_product *x = &p->product[i];
-    x->into = -1;
-    for (int k = 0; k < b->nnodes; k++) {
-      const struct node *n = &b->nodes[k];
-      if ((n->op == OP_ACCUM || n->op == OP_ACCUM_RESCALE) && p->n->t[n->in[0]].root == x->out && p->n->uses[x->out] == 1) x->into = k;
-    }
+  for (int i = 0; i < p->nproducts; i++) p->product[i].into = -1;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (n->op != OP_ACCUM && n->op != OP_ACCUM_RESCALE) continue;
+    int root = p->n->t[n->in[0]].root;
+    if (!sum_of_products(p, root, i)) sum_of_products(p, root, -1);
   }
 }
 
@@ -228,12 +248,14 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   const struct graph *b = j->n->block;
   *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
   p->product_of = NEWS(j->mem, int, b->nnodes), p->section = NEWS(j->mem, enum mma_section, b->nnodes);
+  p->folded = NEWS(j->mem, bool, b->nnodes);
   p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
   if (!collect(p)) return 0;
   if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true))) return mma_refuse(p, "products have no rows in common"), 0;
   list_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
+  if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   place_nodes(p), join_accumulators(p);

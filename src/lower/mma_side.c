@@ -6,7 +6,7 @@
 // ---- plan ----
 
 // Marks the nodes that `tensor` is computed by; false where one is no elementwise operator or reduction.
-static bool mark(struct mma_plan *p, bool *node, int tensor)
+bool mma_side_mark(struct mma_plan *p, bool *node, int tensor)
 {
   const struct graph *b = p->n->block;
   int i = b->tensors[p->n->t[tensor].root].node;
@@ -16,7 +16,7 @@ static bool mark(struct mma_plan *p, bool *node, int tensor)
   if (rule != RULE_MAP && rule != RULE_REDUCE) return false;
   node[i] = true;
   for (int k = 0; k < n->nin; k++)
-    if (!mark(p, node, n->in[k])) return false;
+    if (!mma_side_mark(p, node, n->in[k])) return false;
   return true;
 }
 
@@ -50,7 +50,7 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].tensor, true;
   if (p->nsides == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   *s = (struct mma_side){.root = root, .node = NEWS(p->job->mem, bool, b->nnodes)};
-  if (!mark(p, s->node, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
+  if (!mma_side_mark(p, s->node, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
   for (int i = 0; i < p->n->niter; i++) {
     int tile = p->n->iter[i].tile;
     bool within = false;
@@ -68,26 +68,34 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
   return true;
 }
 
+static void push(struct mma_list *l, int8_t letter, uint32_t wanted)
+{
+  if (wanted >> letter & 1 && !(mma_list_has(l) >> letter & 1)) l->letter[l->n++] = letter;
+}
+
 // Columns are what is reduced, or what is contiguous where nothing is.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
   const struct graph *b = p->n->block;
-  const struct mma_tile *t = &p->tile[s->tile];
+  const struct mma_tile *t = s->tile >= 0 ? &p->tile[s->tile] : NULL;
+  const struct norm_tensor *made = &p->n->t[s->root];
   struct mma_plan *q = s->plan = arena_copy(p->job->mem, p, sizeof *p);
   uint32_t cols = 0;
   q->nsides = q->nproducts = q->ncols = 0, q->source = t;
   q->shape = NEWS(p->job->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i]) cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
-  if (!cols) cols = mma_list_has(&t->in);
-  q->row_letters = p->n->t[s->root].has & ~cols, q->batch_letters = 0;
+    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE) cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
+  if (!cols && t) cols = mma_list_has(&t->in);
+  q->row_letters = made->has & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
-  for (int i = 0; i < t->out.n + t->in.n; i++) {
-    int8_t letter = i < t->out.n ? t->out.letter[i] : t->in.letter[i - t->out.n];
-    if (q->row_letters >> letter & 1) q->rows.letter[q->rows.n++] = letter;
-  }
+  for (int i = 0; t && i < t->out.n; i++) push(&q->rows, t->out.letter[i], q->row_letters);
+  for (int i = 0; t && i < t->in.n; i++) push(&q->rows, t->in.letter[i], q->row_letters);
+  for (int d = 0; d < made->ndims; d++)
+    for (int i = 0; i < made->dim[d].n; i++) push(&q->rows, made->dim[d].letter[i], q->row_letters);
   q->nbatch = 1, q->nrows = q->padded = mma_list_size(p->n, &q->rows);
-  if (q->nrows % 16) return mma_refuse(p, "a right operand is computed in %lld rows, no multiple of 16", (long long)q->nrows);
+  s->varying = p->iterations > 1 && b->tensors[s->root].phase == VARYING;
+  if (s->vector && made->has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
+  if (q->nrows % 16) return mma_refuse(p, "%lld rows on the side, no multiple of 16", (long long)q->nrows);
   return mma_shapes(q, s->node);
 }
 
@@ -102,6 +110,7 @@ bool mma_side_fit(struct mma_plan *p)
     q->mt = (int)(tiles / q->wm);
     for (int c = 0; c < q->ncols; c++) q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
+    if (p->side[i].vector) p->shared += 4 * q->nrows;
   }
   return true;
 }
@@ -169,7 +178,7 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   const struct graph *b = k->p->n->block;
   size_t n = (size_t)b->ntensors;
   struct mma_kernel q = *k;
-  q.p = s->plan, q.section = s->plan->source->varying ? MMA_LOOP : MMA_PRE;
+  q.p = s->plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
   q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
   for (int i = 0; i < b->nnodes; i++)
     if (op_rows[b->nodes[i].op].rule == RULE_CONST) q.reg[b->nodes[i].out] = k->reg[b->nodes[i].out];
@@ -177,7 +186,8 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   text_line(k->t, "@wm = @tid / 32");
   for (int i = 0; i < b->nnodes; i++)
     if (s->node[i]) mma_node(&q, i);
-  transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
+  if (s->vector) mma_vector_store(&q, k->p, s, q.reg[s->root]);
+  else transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
   text_close(k->t);
 }
 
@@ -185,6 +195,6 @@ void mma_sides(struct mma_kernel *k, bool varying)
 {
   bool any = false;
   for (int i = 0; i < k->p->nsides; i++)
-    if (k->p->tile[k->p->side[i].tile].varying == varying) any = true, side(k, &k->p->side[i]);
+    if (k->p->side[i].varying == varying) any = true, side(k, &k->p->side[i]);
   if (any) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }

@@ -170,7 +170,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
   const struct norm_tensor *t = &p->n->t[tensor];
-  if (p->n->iter_of[tensor] < 0) return k->reg[tensor];
+  if (p->n->iter_of[tensor] < 0) return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];

@@ -8,27 +8,38 @@
 
 enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS };
 enum { WG_MOST = 4 };
-// Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute.
-static const int computing[WG_MOST + 1] = {0, 255, 232, 160, 120}, bringing[WG_MOST + 1] = {0, 0, 40, 32, 24};
+// Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute: together no more than the
+// block has when it starts, (65536 / threads) rounded down to 8 for each.
+static const int computing[WG_MOST + 1] = {0, 255, 232, 160, 112}, most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100}, bringing[WG_MOST + 1] = {0, 0, 40, 32, 24};
 
 struct wg_plan {
   struct mma_plan p;
   struct box box[MMA_TILES];
   int groups;
-  int64_t blocks, items; // launched, and of the block graph: where these are more, blocks walk over them
+  int64_t blocks, items; // launched, and of the block graph
+  bool walks;            // blocks walk over items, since there are more of these
   bool any_fixed, any_varying;
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
 };
 
 // ---- the plan ----
 
-static bool reads_tile(const struct mma_plan *p, const struct mma_tile *t) { return p->n->uses[t->tensor] > t->reads; }
+// Of a tile that does not change with the loop; the copy of this item.
+static int fixed_copies(const struct wg_plan *w) { return w->walks ? 2 : 1; }
+static const char *fixed_copy(const struct wg_plan *w) { return w->walks ? "round % 2" : "0"; }
+
+// Is the tile read by others than products?
+static bool reads_tile(const struct mma_plan *p, const struct mma_tile *t)
+{
+  int products = 0;
+  for (int i = 0; i < p->nproducts; i++) products += (p->product[i].a == t->tensor) + (p->product[i].b == t->tensor);
+  return p->n->uses[t->tensor] > products;
+}
 
 static bool plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
   if (!mma_plan(p, j, why)) return false;
-  if (p->nsides) return mma_refuse(p, "a right operand is computed");
   p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
@@ -71,12 +82,12 @@ static void find_chain(struct wg_plan *w)
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
     if (p->section[x->node] != MMA_LOOP) continue;
-    bool tiles = p->tile_of[x->a] >= 0, adds = x->into >= 0;
-    if (tiles && !adds && !first) first = x;
-    else if (!tiles && adds && !second) second = x;
+    bool ready = p->tile_of[x->a] >= 0 || p->n->block->tensors[x->a].phase == FIXED, adds = x->into >= 0;
+    if (ready && !adds && !first) first = x;
+    else if (!ready && adds && !second) second = x;
     else return;
   }
-  if (!first || !second || p->iterations < 2 || w->blocks < w->items || mma_keeps_left(p, first)) return;
+  if (!first || !second || p->iterations < 2 || w->blocks < w->items) return;
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && reads_tile(p, &p->tile[i])) return;
@@ -99,12 +110,18 @@ static bool fit(struct wg_plan *w, const struct knobs *k)
   p->shared += 1024 + 16 * p->stages;
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
-  if (w->blocks < w->items && (w->any_fixed || !w->any_varying)) return mma_refuse(p, "tiles that do not change with the loop");
-  p->wg_async = adds_only(p);
+  w->walks = w->blocks < w->items;
+  if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
+  for (int i = 0; i < p->ntiles; i++)
+    if (w->walks && !p->tile[i].varying) {
+      if (reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
+      p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
+    }
+  p->wg_async = adds_only(p), p->wg_copy = fixed_copy(w);
   find_chain(w);
   if (w->first) p->registers += 2ll * p->cols[w->second->sum_cols].nt; // the left operand, while the next one is computed
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
-  if (p->registers > computing[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  if (p->registers > most_estimated[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
   return true;
 }
@@ -160,17 +177,22 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
+    int copies = t->varying ? p->stages : fixed_copies(w);
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
                                     : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
-    const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", t->varying ? p->stages : 1)
-                                     : arena_printf(k->mem, "[%d : %lld]", t->varying ? p->stages : 1, rows * chunk * chunks);
+    const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", copies)
+                                     : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
-  if (w->any_fixed) text_line(k->t, "%%ready:[1].mbar.SH");
+  if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", fixed_copies(w));
+  if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
   text_open(k->t, "if (@tid == 0)");
-  if (w->any_fixed) text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[0])");
+  for (int c = 0; w->any_fixed && c < fixed_copies(w); c++) {
+    text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
+    if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
+  }
   if (w->any_varying) {
     text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
@@ -207,19 +229,19 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, c
 // Over the items of a block: the block graph's blocks, of which @bid is the number. Stages go on over their ends.
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->blocks == w->items) return;
+  if (!w->walks) return;
   text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1)", (long long)w->items, (long long)w->blocks);
   text_line(k->t, "@bid = round * %lld + @first", (long long)w->blocks);
 }
 
 static void items_close(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->blocks < w->items) text_close(k->t);
+  if (w->walks) text_close(k->t);
 }
 
 static void stage(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->blocks < w->items) text_line(k->t, "@n = round * %lld + it", (long long)k->p->iterations);
+  if (w->walks) text_line(k->t, "@n = round * %lld + it", (long long)k->p->iterations);
   else text_line(k->t, "@n = it");
   text_line(k->t, "@stage = @n %% %d", k->p->stages);
 }
@@ -229,16 +251,20 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.dec, %d><<<#grid, #group>>>()", bringing[w->groups]);
   text_open(k->t, "if (@i == 0)");
-  if (w->any_fixed) bring(k, w, false, "0", "0", "ready[0]");
+  items_open(k, w);
+  if (w->any_fixed) {
+    const char *copy = fixed_copy(w);
+    if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
+    bring(k, w, false, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
+  }
   if (w->any_varying) {
-    items_open(k, w);
     text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
     stage(k, w);
     text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[@stage])", p->stages);
     bring(k, w, true, "@stage", "it", "full[@stage]");
     text_close(k->t);
-    items_close(k, w);
   }
+  items_close(k, w);
   text_close(k->t);
 }
 
@@ -247,7 +273,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 static const char *right_view(struct mma_kernel *k, const struct mma_product *x, const char *of_ring)
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
-  const char *stage = t->varying ? of_ring : "0";
+  const char *stage = t->varying ? of_ring : k->p->wg_copy;
   long long n = k->p->cols[x->out_cols].size;
   if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->tensor, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->tensor, stage, n, n);
@@ -258,7 +284,7 @@ static const char *left_view(struct mma_kernel *k, const struct mma_product *x)
   int tile = k->p->tile_of[x->a];
   if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[0, s]", mma_left(k, x->a, x->sum_cols));
   const struct mma_tile *t = &k->p->tile[tile];
-  const char *stage = t->varying ? "@stage" : "0";
+  const char *stage = t->varying ? "@stage" : k->p->wg_copy;
   if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[@g, s]", t->tensor, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, @g].reshape(0, [64, 16 : 16, 1])", t->tensor, stage);
 }
@@ -299,6 +325,15 @@ static void release(struct mma_kernel *k, const char *who, const char *which)
   text_open(k->t, "if (%s)", who);
   text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[%s])", which);
   text_close(k->t);
+}
+
+// Of the last iteration of an item.
+static const char *last_stage(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  long long n = p->iterations;
+  if (*p->wg_copy == '0') return arena_printf(k->mem, "%lld", (n - 1) % p->stages);
+  return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
 }
 
 // ---- chains ----
@@ -359,8 +394,8 @@ static void chain(struct mma_kernel *k, const struct wg_plan *w)
   text_line(k->t, "%%%s:[1, %d].[2, 2].[1, 2].%s.RF", left, p->cols[w->second->sum_cols].nt / 2, tile_dtype(p->type));
   struct mma_known known = mma_remember(k);
   text_open(k->t, "for (it = 0; it < 1; it += 1)");
-  text_line(k->t, "@stage = 0");
-  text_line(k->t, "Sync<mbar.wait, 0><<<#grid, #me>>>(%%full[0])");
+  stage(k, w);
+  text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   fence(k);
   begin_first(k, w);
   wait_only(k, 0);
@@ -369,9 +404,9 @@ static void chain(struct mma_kernel *k, const struct wg_plan *w)
   text_close(k->t);
   mma_forget(k, &known), known = mma_remember(k);
   text_open(k->t, "for (it = 1; it < %lld; it += 1)", n);
-  text_line(k->t, "@stage = it %% %d", p->stages);
-  text_line(k->t, "@last = (it + %d) %% %d", p->stages - 1, p->stages);
-  text_line(k->t, "Sync<mbar.wait, it / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
+  stage(k, w);
+  text_line(k->t, "@last = (@n + %d) %% %d", p->stages - 1, p->stages);
+  text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   fence(k);
   begin_first(k, w);
   second_product(k, w, left, "@last");
@@ -384,8 +419,9 @@ static void chain(struct mma_kernel *k, const struct wg_plan *w)
   text_close(k->t);
   mma_forget(k, &known);
   fence(k);
-  second_product(k, w, left, arena_printf(k->mem, "%lld", (n - 1) % p->stages));
+  second_product(k, w, left, last_stage(k));
   wait_only(k, 0);
+  if (w->walks) release(k, "@i == 0", last_stage(k));
 }
 
 static void loop(struct mma_kernel *k, const struct wg_plan *w)
@@ -411,7 +447,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   mma_forget(k, &known);
   if (!p->wg_async) return;
   text_line(k->t, "Sync<wgmma.wait, 0><<<#grid, #group>>>()");
-  if (w->blocks < w->items) release(k, "@i == 0", arena_printf(k->mem, "(round * %lld + %lld) %% %d", (long long)p->iterations, (long long)p->iterations - 1, p->stages));
+  if (w->walks) release(k, "@i == 0", last_stage(k));
 }
 
 static void consumers(struct mma_kernel *k, const struct wg_plan *w)
@@ -420,7 +456,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", computing[w->groups]);
   mma_section(k, MMA_CONST);
   items_open(k, w);
-  if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, 0><<<#grid, #me>>>(%%ready[0])");
+  if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", fixed_copy(w));
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
   mma_declare_accumulators(k);
@@ -428,6 +464,11 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   k->section = MMA_POST;
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
+  if (w->any_fixed && w->walks) {
+    text_open(k->t, "if (@i == 0)");
+    text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%done[%s])", fixed_copy(w));
+    text_close(k->t);
+  }
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
   items_close(k, w);
 }
@@ -436,7 +477,7 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@%s = #grid.indices()", w->blocks < w->items ? "first" : "bid");
+  text_line(t, "@%s = #grid.indices()", w->walks ? "first" : "bid");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);

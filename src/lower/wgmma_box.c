@@ -109,8 +109,10 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
-  out->chunk = t->cols % 64 == 0 ? 64 : t->cols, out->chunks = t->cols / out->chunk;
-  if (out->chunk != 64 && out->chunk != 32 && out->chunk != 16) return mma_refuse(p, "%lld columns of an operand, not 16, 32 or a multiple of 64", (long long)t->cols);
+  out->chunk = 64; // elements that a swizzle of 128 bytes spans; 64 and 32 bytes are the others
+  while (out->chunk > 16 && t->cols % out->chunk) out->chunk /= 2;
+  out->chunks = t->cols / out->chunk;
+  if (t->cols % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)t->cols);
   for (int i = 0; i < out->ndims; i++) {
     const struct box_dim *d = &out->dim[i];
     if (!d->inner && d->box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)d->box);

@@ -112,4 +112,4 @@ static double seconds_of(const struct target *t, double elements, double ops)
 static bool may_fit(const struct model *m, const struct term *least) { return least->tile <= (double)m->t->scratch; }
 
 const struct cost_rules cost_cpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds,
-                                   .operate = seconds_of, .fits = may_fit, .lattice = 64};
+                                   .operate = seconds_of, .fits = may_fit, .lattice = 64, .fill = 1};

@@ -186,4 +186,4 @@ static bool good_extent(int64_t tile, bool looped)
 }
 
 const struct cost_rules cost_gpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of,
-                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6};
+                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6, .fill = 0.2};

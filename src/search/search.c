@@ -388,7 +388,7 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   int64_t rows = p->tensors[out].shape.n ? p->tensors[out].shape.d[0] : 1;
   r->found = NEWS(mem, struct found, 8);
   for (int64_t tile = 16; tile <= 256 && r->n < 8; tile *= 2) {
-    struct graph *g = rows % tile || rows / tile < t->cores ? NULL : chain_build(mem, p, rows / tile);
+    struct graph *g = rows % tile || (double)(rows / tile) < cost_rules(t)->fill * t->cores ? NULL : chain_build(mem, p, rows / tile);
     struct err e = {0};
     if (!g || graph_check(g, &e) != OK || !verify_filter(p, g, o->seed)) continue;
     struct found *f = &r->found[r->n++];

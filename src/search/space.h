@@ -389,6 +389,7 @@ struct cost_rules { // of a kind of target
   int lattice;      // sizes that are tried at first
   bool feeds;       // work tells feeds and folds
   int spread;       // plans with other sizes that are listed for one
+  double fill;      // blocks of each core that a chain has at least
 };
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);

@@ -64,6 +64,24 @@ static bool row_read(const struct access *x, const struct shadow *h, uint32_t *m
   return true;
 }
 
+// All lanes anywhere, a cell each: nothing that one of them reads makes a difference to another.
+static bool all_read(const struct access *x, const struct shadow *h, uint32_t *mine, const struct sbuf *b)
+{
+  if (x->whole || x->one >= 0 || x->bytes != 1 << b->shift) return false;
+  const struct sim *s = x->w->s;
+  const uint32_t *known = x->w->known.all, start = s->start;
+  const int *site_buf = s->site_buf, buf = x->op->buf, own = x->w->agent;
+  int32_t cell[LANES];
+  unsigned bad = 0;
+  for (int l = 0; l < LANES; l++) cell[l] = (int32_t)(b->cell + ((b->offset - b->base + x->at[l]) >> b->shift));
+  for (int l = 0; l < LANES; l++) {
+    int32_t c = cell[l];
+    bad |= !((h->write[c] > start) & over(known, own, h->write[c], h->agent[c], (uint32_t)l) & (site_buf[h->site[c]] == buf));
+  }
+  for (int l = 0; l < LANES && !bad; l++) mine[cell[l]] = EPOCH(x->clock, l);
+  return !bad;
+}
+
 static bool row_write(const struct access *x, struct shadow *h, const struct sbuf *b)
 {
   int64_t c = h->nlive ? -1 : row_cell(x, b);
@@ -85,7 +103,7 @@ uint32_t quick_reads(const struct access *x, const struct shadow *h, uint32_t *m
   const uint32_t *known = x->w->known.all, *write = h->write, start = s->start;
   const uint16_t *agent = h->agent, *site = h->site;
   const int *site_buf = s->site_buf, buf = x->op->buf, own = own_agent(x);
-  if (m == FULL && row_read(x, h, mine, &b)) return 0;
+  if (m == FULL && (row_read(x, h, mine, &b) || all_read(x, h, mine, &b))) return 0;
   for (; m; m &= m - 1) {
     int l = __builtin_ctz(m);
     struct span c = span_of(x, &b, l);

@@ -109,6 +109,10 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
 #define SPREAD(name, type)                                                                                             \
   static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)                \
   {                                                                                                                    \
+    if (mask == FULL && width == 1) {                                                                                  \
+      EACH memcpy(&to[l], from + at[l], sizeof(type));                                                                 \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (; mask; mask &= mask - 1) {                                                                                   \
       int l = __builtin_ctz(mask);                                                                                     \
       const uint8_t *p = from + at[l];                                                                                 \

@@ -18,7 +18,8 @@ static void start(struct held *h, struct tile_words *w, const char *words, const
   char *own = NULL;
   size_t n;
   if (!text && file_read(&h->mem, w->path, &own, &n, &h->e)) broken(h, "no file", words);
-  if (tile_parse_set(&h->mem, w->path, text ? text : own, w->nset, w->set, &h->p, &h->e)) broken(h, "not parsed", words);
+  if (tile_parse_set(&h->mem, w->path, text ? text : own, w->nset, w->set, &h->p, &h->e))
+    broken(h, "not parsed", words);
   if (tile_lower(h->p, h->p->kernels[0], h->p->kernels[0]->arch, &h->e)) broken(h, "not lowered", words);
 }
 

@@ -17,7 +17,7 @@ struct held {
   struct tile_program *p;
   struct tile_host host; // after the interpreter
   struct sim_report report;
-  void **data;           // what C computed, by buffer
+  void **data;             // what C computed, by buffer
   int64_t compared, other; // elements of written buffers; those that differ in their bits
   double relative;         // the largest norm of a difference, relative
 };

@@ -165,6 +165,37 @@ static void results_are_remembered(void **state)
   arena_close(&f.mem);
 }
 
+static void put(struct fixture *f, const char *name, const char *text)
+{
+  const char *path = arena_printf(&f->mem, "%s/%s", folder, name);
+  char *dir = arena_strdup(&f->mem, path);
+  *strrchr(dir, '/') = 0;
+  assert_int_equal(file_mkdirs(dir, &f->e), OK);
+  assert_int_equal(file_write(path, text, strlen(text), &f->e), OK);
+}
+
+static void gpus_are_told_by_files(void **state)
+{
+  (void)state;
+  struct fixture f;
+  char name[160];
+  start(&f);
+  assert_false(identity_by_files(folder, name));
+  put(&f, "gpus/0000:19:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\n");
+  assert_false(identity_by_files(folder, name));
+  put(&f, "version",
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n");
+  assert_true(identity_by_files(folder, name));
+  assert_string_equal(name, "NVIDIA H200, driver 570.86.15");
+  put(&f, "version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6\n");
+  put(&f, "gpus/0000:3b:00.0/information", "Model:  NVIDIA H200\n");
+  assert_true(identity_by_files(folder, name));
+  assert_string_equal(name, "NVIDIA H200, driver 535.54.03");
+  put(&f, "gpus/0000:3b:00.0/information", "Model:  NVIDIA A100\n"); // which one is asked for is not told
+  assert_false(identity_by_files(folder, name));
+  arena_close(&f.mem);
+}
+
 static void orders_are_sure_or_not(void **state)
 {
   (void)state;
@@ -214,6 +245,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
       cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
-      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(orders_are_sure_or_not)};
+      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(gpus_are_told_by_files),
+      cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -140,3 +140,45 @@ void hold(const struct held *rows, int n)
   for (int i = 0; i < n; i++) failed += !hold_row(&rows[i]);
   if (failed) fail_msg("%d of %d rows", failed, n);
 }
+
+// The scheme's choices for a row's graph, as texts; returns how many.
+static int choices_of(struct arena *mem, const struct held *row, const char *how[CHOICES])
+{
+  struct holding h = {.mem = mem, .row = row};
+  struct knobs k[CHOICES];
+  struct norm n;
+  char why[160];
+  int found = 0;
+  if (prepare(&h) == OK && scheme_parse(row->how, &h.c) && norm_make(mem, h.g, h.node, &n, why) == OK) {
+    struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &gpu, .name = "kernel_under_test"};
+    found = scheme_at(h.c.scheme)->choices(&j, CHOICES, k, why);
+  }
+  for (int i = 0; i < found; i++) {
+    struct str s = {0};
+    struct choice c = {h.c.scheme, k[i], 0};
+    scheme_text(&c, &s);
+    how[i] = arena_strdup(mem, str_text(&s));
+    str_free(&s);
+  }
+  str_free(&h.said);
+  return found;
+}
+
+void hold_choices(const struct held *rows, int n)
+{
+  int failed = 0;
+  for (int i = 0; i < n; i++) {
+    struct arena mem = {0};
+    const char *how[CHOICES];
+    int found = choices_of(&mem, &rows[i], how);
+    if (!found) print_error("%s: no choices\n", rows[i].name);
+    failed += !found;
+    for (int k = 0; k < found; k++) {
+      struct held row = rows[i];
+      row.how = how[k], row.instance = NULL;
+      failed += !hold_row(&row);
+    }
+    arena_close(&mem);
+  }
+  if (failed) fail_msg("%d kernels", failed);
+}

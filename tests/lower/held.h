@@ -11,5 +11,7 @@ struct held {
 };
 // Fails the test for rows whose kernel is not clean in the interpreter, or off by more than 2e-3 (relative norm).
 void hold(const struct held *rows, int n);
+// The same at all knobs that the row's scheme chooses.
+void hold_choices(const struct held *rows, int n);
 
 #endif

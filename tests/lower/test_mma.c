@@ -78,6 +78,11 @@ static const struct held chains[] = {
     {"norm of the keys", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n t = transpose(k)\n n = transpose(t / sqrt(mean(square(t), dim=2)))\n e = exp(matmul(q, n) * 0.125)\n"
              "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=3", NULL},
+    {"norms of the values as a vector", "Q: f16[2, 32, 64]\n K: f16[2, 64, 64]\n V: f16[2, 64, 32]\n N, D = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
+             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n r = sqrt(mean(v * v, dim=2) + 0.01)\n e = exp(matmul(q, k) * 0.125)\n"
+             "save(accum(matmul(e / reshape(r, [1, 1, 32]), v)), omap={x:0})\n save(accum_sum(e, dim=2), omap={x:0}) }\n return N, D", "mma wm=1 wn=2 by=1 stages=2", NULL},
+    {"columns divided by their norms", "X: f16[32, 64]\n W: f16[64, 48]\n O = block() { x = iter(X)\n w = iter(W)\n"
+             "save(matmul(x, w) / sqrt(sum(square(w), dim=0))) }\n return O", "mma wm=2 wn=3 stages=2", NULL},
     {"keys that are fixed, scaled", "Q: f16[64, 64]\n K: f16[48, 64]\n S: f16[64]\n O = block(; i=4) { q = iter(Q)\n"
              "k = iter(K, fmap={})\n s = iter(S)\n r = iter(Q, fmap={i:1})\n save(matmul(q, transpose(k * s)) + accum_sum(r, dim=1)) }\n return O", "mma wm=2 wn=2 stages=2", NULL},
     {"batches of keys", "Q: f16[4, 8, 32]\n K: f16[4, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0}, fmap={i:2})\n"
@@ -111,8 +116,22 @@ static const struct held shared[] = {
     {"sums of both products at once", "X: f16[32, 64]\n H: f16[32, 64]\n U: f16[64, 48]\n W: f16[64, 48]\n O = block(x=2, y=3; i=2) {\n"
              "x = iter(X, imap={x:0}, fmap={i:1})\n h = iter(H, imap={x:0}, fmap={i:1})\n u = iter(U, imap={y:1}, fmap={i:0})\n"
              "w = iter(W, imap={y:1}, fmap={i:0})\n save(relu(accum(matmul(x, u) + matmul(h, w))), omap={x:0, y:1}) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL},
+    {"an accumulator of parts and wholes", "X: f16[16, 64]\n H: f16[16, 96]\n U: f16[64, 48]\n W: f16[96, 48]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n"
+             "h = iter(H, fmap={i:1})\n u = iter(U, fmap={i:0})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, u) + matmul(h, w))) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL, "parts and wholes"},
+    {"a sum that is read twice", "X: f16[16, 64]\n H: f16[16, 64]\n U: f16[64, 48]\n W: f16[64, 48]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n"
+             "h = iter(H, fmap={i:1})\n u = iter(U, fmap={i:0})\n w = iter(W, fmap={i:0})\n s = matmul(x, u) + matmul(h, w)\n"
+             "save(accum(s) + accum(relu(s))) }\n return O", "mma wm=1 wn=2 by=1 stages=2", NULL},
     {"accumulators in one iteration", "X: f16[16, 64]\n W: f16[64, 32]\n O = block(; i=1) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
              "save(accum(matmul(x, w)) / sqrt(accum_mean(square(x), dim=1))) }\n return O", "mma wm=1 wn=1 stages=2", NULL},
+};
+
+static const struct held refused[] = {
+    {"no product", "X: f16[16, 16]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "no products"},
+    {"a sum of 8", "X: f16[16, 8]\n W: f16[8, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "multiple of 16"},
+    {"fp32", "X: f32[16, 16]\n W: f32[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "fp32"},
+    {"a sum over rows", "X: f16[16, 16]\n W: f16[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=0)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "over rows"},
+    {"more warps than rows", GEMM("16", "32", "16", "1", "1", "2"), "mma wm=2 wn=1 stages=2", NULL, "warps for"},
+    {"too large", GEMM("256", "64", "512", "1", "1", "2"), "mma wm=4 wn=1 stages=2", NULL, "registers"},
 };
 
 #define TEST(table)                                                                                                      \
@@ -125,6 +144,16 @@ TEST(gemm)
 TEST(joined)
 TEST(chains)
 TEST(shared)
+TEST(refused)
+
+// Not only at the knobs of the tables.
+static void test_choices(void **state)
+{
+  (void)state;
+  hold_choices(gemm, (int)COUNT(gemm));
+  hold_choices(joined, (int)COUNT(joined));
+  hold_choices(chains, (int)COUNT(chains));
+}
 
 int main(void)
 {
@@ -133,6 +162,8 @@ int main(void)
       cmocka_unit_test(test_joined),
       cmocka_unit_test(test_chains),
       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_choices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,8 @@ static const struct held products[] = {
      "save(accum(matmul(x, w)), omap={x:0}) }\n return O", "wgmma groups=1 stages=2", NULL},
     {"bf16", "X: bf16[64, 64]\n W: bf16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O",
      "wgmma groups=1 stages=2", NULL},
+    {"columns in pieces of 32", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2", "wgmma.m64n96k16"},
+    {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
     {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "128 rows"},
 };
@@ -54,6 +56,8 @@ static const struct held products[] = {
 static const struct held chains[] = {
     {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2", "wgmma.m64n64k16.fp32.fp16.rs"},
     {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3", NULL},
+    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1", NULL},
     {"attention, one iteration", ATTENTION("1", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
     {"groups of heads as rows",
      "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"

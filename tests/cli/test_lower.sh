@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# mica lower, and mica optimize for a GPU that is not there: what is printed, refused and saved.
+set -u
+. tests/shell.sh
+under=("$MICA")
+export MICA_DB="$work/test.db"
+
+cat >"$work/norm.mica" <<'E2'
+program norm(m = 8, k = 256, n = 64) {
+  X: f16[m, k]
+  W: f16[k, n]
+  return matmul(rms_norm(X), W)
+}
+E2
+cat >"$work/soft.mica" <<'E2'
+graph soft {
+  X: f16[512, 256]
+  O = block(x=512) {
+    x = iter(X, imap={x:0})
+    e = exp(x)
+    save(e / sum(e, dim=1), omap={x:0})
+  }
+  return O
+}
+E2
+
+# ---- printing ----
+expect 0 'kernel soft_1 \{' lower "$work/soft.mica"
+expect 0 'soft_1: rows .* modelled; X: input 0, O: writes output 0' lower "$work/soft.mica"
+expect 0 '1 times 8 x 64 x 256' lower "$work/norm.mica"
+expect 0 'product, 1 times 4 x 64 x 128' lower "$work/norm.mica" --set m=4 --set k=128 --dump norm
+expect 0 'iter +t0 = \[1, a:256\] X' lower "$work/soft.mica" --dump norm
+expect 0 'us +rows vec=' lower "$work/soft.mica" --dump choices
+expect 0 'rows vec=8 across=32' lower "$work/soft.mica" --knobs 'rows vec=8 across=32'
+
+# ---- what is wrong ----
+expect 2 'dump takes norm, choices or schemes' lower "$work/soft.mica" --dump all
+expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
+expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2
+expect 2 'cpu is no GPU' lower "$work/soft.mica" --target cpu
+expect 2 'there is no target' lower "$work/soft.mica" --target sm_10
+printf 'program p() {\n  X: f16[8, 64]\n  Y: f16[8, 64]\n  return concat(X, Y, dim=1)\n}\n' >"$work/concat.mica"
+expect 2 'concat.mica:4:.*no GPU kernel is made of concat' lower "$work/concat.mica"
+
+expect 2 'takes a file' lower
+"$MICA" lower --dump schemes >"$work/schemes" || complain "status $?: --dump schemes"
+while read -r row; do
+  grep -Fqx -- "$row" docs/lower.md || complain "docs/lower.md does not have the row: $row"
+done <"$work/schemes"
+
+# ---- checking ----
+expect 0 'O, an output: 131072 elements, relative norm of the difference [0-9.e-]+ \(at most 0.002\)$' lower "$work/soft.mica" --check
+expect 0 '^soft_1 .* blocks, .* of what is accepted' lower "$work/soft.mica" --check --small
+expect 0 'an output: 512 elements' lower "$work/norm.mica" --check
+"$MICA" lower "$work/soft.mica" --check --small --all >"$work/out" 2>"$work/err" || complain "status $?: --all"
+[ "$(grep -c 'of what is accepted' "$work/out")" -gt 3 ] || complain "--all checks no more than one choice"
+printf 'program soft() {\n  X: f16[512, 256]\n  return softmax(X, dim=1)\n}\n' >"$work/right.mica"
+printf 'program soft() {\n  X: f16[512, 256]\n  return softmax(X, dim=0)\n}\n' >"$work/wrong.mica"
+expect 0 'an output' lower "$work/soft.mica" --check --against "$work/right.mica"
+expect 1 'WRONG' lower "$work/soft.mica" --check --against "$work/wrong.mica"
+
+# ---- files ----
+expect 0 '' lower "$work/norm.mica" --out "$work/lowered"
+for file in kernel.cu kernel.h README.md norm_1.tile norm_1.cu norm_5.tile; do
+  [ -s "$work/lowered/$file" ] || complain "$file is missing"
+done
+expect 0 'ok' tile check "$work/lowered/norm_1.tile"
+expect 0 'not measured' optimize "$work/norm.mica" --target sm_90a --out "$work/best" --json "$work/best.json"
+grep -q 'by the model' "$work/out" || complain "no time by the model"
+expect 0 'recalled' optimize "$work/norm.mica" --target sm_90a --out "$work/again"
+for file in program.mica graph.mica graph.json kernel.cu kernel.h README.md report.txt report.json; do
+  [ -s "$work/best/$file" ] || complain "$file is missing"
+  cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
+done
+for key in model_us gpu unmeasured launches interpreter blocks workspace; do
+  grep -q "\"$key\"" "$work/best.json" || complain "the report has no $key"
+done
+expect 0 'equal' verify "$work/norm.mica" "$work/best/graph.mica"
+
+# ---- the exported source is C++ for nvcc, where there is one ----
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+if [ -n "$nvcc" ] && [ -z "${MICA_SANITIZED:-}" ]; then
+  for folder in lowered best; do
+    "$nvcc" -gencode arch=compute_90a,code=sm_90a -c "$work/$folder/kernel.cu" -o "$work/kernel.o" >"$work/out" 2>"$work/err" ||
+      complain "nvcc refuses $folder/kernel.cu"
+  done
+fi
+
+finish

@@ -1,0 +1,20 @@
+// The rows of the instruction table that take operands from any memory, on global memory.
+// test: check-all
+// test: timeout 300
+#include "rows.h"
+
+#include "held.h"
+
+static void rows_in_memory(void **state)
+{
+  (void)state;
+  int n = rows_held(true, 80, 80);
+  print_message("%d rows\n", n);
+  assert_true(n > 150);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_in_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

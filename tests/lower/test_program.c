@@ -1,0 +1,264 @@
+// Whole kernel graphs as device programs: library operators become block graphs that compute the same, and the program, run in
+// this machine's memory, leaves after every launch what the graph says in float64.
+#include "../graphs.h"
+#include "core/device_proof.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// clang-format off: the texts are laid out as graphs
+static const struct {
+  const char *name, *text;
+  int products; // launches by the library; -1: not looked at
+} programs[] = {
+  {"elementwise", "X: f16[6, 40]\n return silu(X)", 0},
+  {"broadcast row and column", "X: f16[6, 40]\n R: f16[40]\n C: f16[6, 1]\n return X * R + C", 0},
+  {"constants", "X: f32[6, 40]\n return exp(X * 0.5) - 1", 0},
+  {"the same twice", "X: f16[6, 40]\n return X * X", 0},
+  {"five dimensions", "X: f16[2, 3, 4, 5, 8]\n Y: f16[3, 1, 5, 8]\n return X + Y", 0},
+  {"sum of rows", "X: f16[6, 40]\n return sum(X, dim=1)", 0},
+  {"sum of columns", "X: f16[300, 24]\n return sum(X, dim=0)", 0},
+  {"mean in the middle", "X: f16[3, 260, 8]\n return mean(X, dim=1)", 0},
+  {"largest of columns", "X: f16[384, 8]\n return max(X, dim=0)", 0},
+  {"a long row", "X: f16[2, 20480]\n return sum(X, dim=1)", 0},
+  {"sums of groups", "X: f16[4, 48]\n return sum(X, dim=1, group=8)", 0},
+  {"softmax", "X: f16[8, 64]\n return softmax(X, dim=1)", 0},
+  {"layer norm", "X: f16[8, 64]\n G: f16[64]\n B: f16[64]\n return layer_norm(X, G, B)", 0},
+  {"product", "A: f16[16, 32]\n B: f16[32, 24]\n return matmul(A, B)", 1},
+  {"product of a transpose", "A: f16[16, 32]\n B: f16[24, 32]\n return matmul(A, transpose(B))", 1},
+  {"product between", "A: f16[16, 32]\n B: f16[32, 24]\n return exp(matmul(A * 0.1, B))", 1},
+  {"batched product", "A: f16[2, 3, 4, 16]\n B: f16[2, 3, 16, 8]\n return matmul(A, B)", 1},
+  {"batches that share a matrix", "A: f16[4, 1, 16]\n B: f16[16, 8]\n return matmul(A, B)", 1},
+  {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return matmul(Q, transpose(repeat(K, dim=1, times=4)))", 1},
+  {"a product of permuted heads", "X: f16[4, 6, 16]\n W: f16[6, 16, 8]\n return matmul(transpose(X, perm=[1, 0, 2]), W)", 1},
+  {"a product whose rows have no stride", "X: f16[4, 6, 16]\n W: f16[16, 8]\n return matmul(reshape(transpose(X, perm=[1, 0, 2]), [24, 16]), W)", 1},
+  {"a view is an output", "X: f16[6, 40]\n return transpose(exp(X))", 0},
+  {"a reshape is an output", "X: f16[6, 40]\n return reshape(exp(X), [4, 60])", 0},
+  {"an input is an output", "X: f16[6, 40]\n Y: f16[6, 40]\n return X, X + Y", 0},
+  {"one result is two outputs", "X: f16[6, 40]\n e = exp(X)\n return e, e", 0},
+  {"a reshape of a transpose", "X: f16[6, 40]\n return reshape(transpose(X), [16, 15]) * 2", 0},
+  {"repeated", "X: f16[2, 3, 8]\n return repeat(X, dim=1, times=4) + 1", 0},
+  {"bf16", "X: bf16[6, 40]\n return X / sum(abs(X), dim=1)", 0},
+  {"attention of few", "Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)", 2},
+  {"kernels of parts", "X: f16[8, 256]\n P = block(x=4, y=2) {\n x = iter(X, imap={x:1, y:0})\n save(reshape(sum(square(x), dim=1), [1, 4]), omap={x:0, y:1})\n }\n"
+    "O = block(x=2) {\n p = iter(P, imap={x:1})\n x = iter(X, imap={x:0})\n save(x / sqrt(reshape(sum(p, dim=0), [4, 1])), omap={x:0})\n }\n return O", 0},
+};
+// clang-format on
+
+static struct gpu_limits h200(void)
+{
+  struct err e = {0};
+  struct target t;
+  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
+  return gpu_limits(&t);
+}
+
+static struct graph *read(struct arena *mem, const char *text)
+{
+  const char *kind = strstr(text, "block(") ? "graph g" : "program g()";
+  return graph_of(mem, arena_printf(mem, "%s {\n %s\n}\n", kind, text));
+}
+
+static void must(int status, const char *name, const struct err *e)
+{
+  if (status == OK) return;
+  err_print(stderr, e);
+  fail_msg("%s: %s", name, e->text);
+}
+
+// ---- wrapping ----
+
+static void wrapped_computes_the_same(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(programs); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g = read(&mem, programs[i].text), *w;
+    must(wrap_library(&mem, g, &w, &e), programs[i].name, &e);
+    for (int k = 0; k < w->nnodes; k++) {
+      enum op op = w->nodes[k].op;
+      if (op_rows[op].rule != RULE_IO && op_rows[op].rule != RULE_VIEW && op != OP_CONST && op != OP_MATMUL && op != OP_BLOCK)
+        fail_msg("%s: %s is left", programs[i].name, op_rows[op].name);
+    }
+    assert_same_function(programs[i].name, g, w);
+    arena_close(&mem);
+  }
+}
+
+static void refused(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0}, f = {0};
+  struct graph *w;
+  assert_int_equal(wrap_library(&mem, read(&mem, "X: f16[6, 40]\n Y: f16[6, 8]\n return concat(X, Y, dim=1)"), &w, &e), USER);
+  assert_non_null(strstr(e.text, "concat"));
+  assert_int_equal(e.id, ERR_TARGET);
+  struct gpu_limits gpu = h200();
+  struct lower_plan p;
+  must(lower_plan(&mem, read(&mem, "X: f16[6, 40]\n W: f32[40, 8]\n return exp(X)"), &gpu, &(struct lower_opts){0}, &p, &f), "unused input", &f);
+  assert_int_equal(lower_plan(&mem, read(&mem, "X: f16[6, 40]\n W: f32[40, 8]\n return matmul(X, W)"), &gpu, &(struct lower_opts){0}, &p, &f), USER);
+  assert_non_null(strstr(f.text, "f16 and f32"));
+  arena_close(&mem);
+}
+
+// ---- running ----
+
+static void run(struct arena *mem, const char *name, const struct device_program *d, int products)
+{
+  struct err e = {0};
+  struct device_host h;
+  int seen = 0, multiplied = 0, last = 0;
+  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 3}, &e), name, &e);
+  for (int i = 0; i < d->nlaunch; i++) {
+    struct sim_report r;
+    struct device_answer a[8];
+    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
+    if (r.found) fail_msg("%s, %s: %s", name, d->launch[i].name, r.errors[0].text);
+    multiplied += d->launch[i].product;
+    int n = device_host_compare(&h, i, 8, a);
+    for (int k = 0; k < n; k++) {
+      if (!a[k].fine) fail_msg("%s, %s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, a[k].relative,
+                               (long long)a[k].worst, a[k].got, a[k].want);
+      last += a[k].output >= 0;
+    }
+    seen += n;
+    assert_true(device_host_counters_zero(&h));
+  }
+  assert_true(seen >= d->nlaunch && last == graph_outputs(d->g, NULL));
+  if (products >= 0) assert_int_equal(multiplied, products);
+  device_host_close(&h);
+}
+
+static void programs_run(void **state)
+{
+  (void)state;
+  struct gpu_limits gpu = h200();
+  for (size_t i = 0; i < COUNT(programs); i++)
+    for (int way = 0; way < 2; way++) {
+      struct arena mem = {0};
+      struct err e = {0};
+      struct device_program d;
+      struct lower_opts o = {.tails = way, .dependent = way};
+      must(lower_program(&mem, read(&mem, programs[i].text), &gpu, &o, &d, &e), programs[i].name, &e);
+      run(&mem, programs[i].name, &d, programs[i].products);
+      arena_close(&mem);
+    }
+}
+
+// A comparison that cannot fail shows nothing.
+static void a_wrong_element_is_seen(void **state)
+{
+  (void)state;
+  struct gpu_limits gpu = h200();
+  struct arena mem = {0};
+  struct err e = {0};
+  struct device_program d;
+  struct device_host h;
+  struct sim_report r;
+  struct device_answer a[4];
+  must(lower_program(&mem, read(&mem, "X: f16[64, 40]\n return exp(X)"), &gpu, &(struct lower_opts){0}, &d, &e), "exp", &e);
+  must(device_host_open(&h, &mem, &d, &(struct device_host_opts){.seed = 3}, &e), "exp", &e);
+  must(device_host_launch(&h, 0, &r, NULL, &e), "exp", &e);
+  assert_int_equal(device_host_compare(&h, 0, 4, a), 1);
+  assert_true(a[0].fine);
+  ((uint16_t *)h.out[0])[1234] ^= 1 << 9; // half as much again, of one element
+  assert_int_equal(device_host_compare(&h, 0, 4, a), 1);
+  assert_true(!a[0].fine && a[0].wrong == 1 && a[0].worst == 1234);
+  device_host_close(&h);
+  arena_close(&mem);
+}
+
+// ---- types, memory ----
+
+static void types_between_kernels(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *w;
+  const char *text = "A: f16[16, 32]\n B: f16[32, 24]\n C: f16[24, 8]\n s = exp(matmul(A, B))\n return matmul(s, C) / sum(s, dim=1)";
+  must(wrap_library(&mem, read(&mem, text), &w, &e), "types", &e);
+  const enum dtype *t = store_types(&mem, w);
+  for (int i = 0; i < w->nnodes; i++) {
+    const struct node *n = &w->nodes[i];
+    if (n->op == OP_INPUT) assert_int_equal(t[n->out], F16);
+    if (n->op == OP_OUTPUT) assert_int_equal(t[n->in[0]], F16);
+    if (n->op == OP_MATMUL) assert_int_equal(t[n->in[0]], F16), assert_int_equal(t[n->out], F32); // s is an operand; products are only read by exp, /
+    if (n->op == OP_BLOCK && w->tensors[n->out].shape.d[1] == 1) assert_int_equal(t[n->out], F32);
+  }
+  arena_close(&mem);
+}
+
+// Of a chain only two tensors live at a time.
+static void workspace_is_shared(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct gpu_limits gpu = h200();
+  struct device_program d;
+  const char *text = "X: f32[64, 64]\n a = exp(X)\n b = sum(a, dim=0)\n c = a / b\n d = max(c, dim=1)\n f = c - d\n return f * f";
+  must(lower_program(&mem, read(&mem, text), &gpu, &(struct lower_opts){0}, &d, &e), "chain", &e);
+  assert_int_equal(d.nlaunch, 6);
+  assert_true(d.workspace >= 2 * 64 * 64 * 4 && d.workspace < 3 * 64 * 64 * 4);
+  for (int l = 0; l < d.nlaunch; l++)
+    for (int k = 0; k < d.launch[l].nargs; k++) {
+      const struct launch_arg *x = &d.launch[l].arg[k];
+      if (x->at.kind == PLACE_WORK) assert_true(x->at.offset >= 0 && x->at.offset + x->elements * 4 <= d.workspace && x->at.offset % 256 == 0);
+    }
+  arena_close(&mem);
+}
+
+// ---- few blocks ----
+
+static void fewer_blocks_keep_their_tiles(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const char *text = "X: f16[64, 4096]\n W: f16[4096, 256]\n O = block(x=8, y=4; i=32) {\n x = iter(X, imap={x:0}, fmap={i:1})\n"
+                     " w = iter(W, imap={y:1}, fmap={i:0})\n save(accum(matmul(x, w)) / accum_rms(x, dim=1), omap={x:0, y:1})\n }\n return O";
+  struct graph *g = read(&mem, text), *small;
+  assert_true(verify_shrink_axes(&mem, g, &small));
+  const struct graph *a = g->nodes[2].sub, *b = small->nodes[2].sub;
+  assert_int_equal(a->ntensors, b->ntensors);
+  for (int t = 0; t < a->ntensors; t++) assert_true(shape_eq(&a->tensors[t].shape, &b->tensors[t].shape));
+  assert_true(graph_blocks(b) < graph_blocks(a) && graph_blocks(b) > 1);
+  assert_true(graph_iterations(b) < graph_iterations(a) && graph_iterations(b) > 1);
+  arena_close(&mem);
+}
+
+static void kernels_are_proven(void **state)
+{
+  (void)state;
+  struct gpu_limits gpu = h200();
+  struct arena mem = {0};
+  struct err e = {0};
+  struct lower_plan p;
+  struct device_proof proof;
+  const char *why = "";
+  const char *text = "X: f16[512, 256]\n O = block(x=512) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})\n }\n return O";
+  must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "softmax", &e);
+  assert_int_equal(p.nunits, 1);
+  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, NULL, &proof, &why, &e), OK);
+  assert_int_equal(proof.kernels, 1);
+  assert_int_equal(proof.run, 1);
+  assert_int_equal(proof.full, 0);
+  assert_true(proof.blocks > 0 && proof.blocks < 512 && proof.relative > 0 && proof.relative < 1);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrapped_computes_the_same), cmocka_unit_test(refused),
+      cmocka_unit_test(programs_run),              cmocka_unit_test(a_wrong_element_is_seen),
+      cmocka_unit_test(types_between_kernels),     cmocka_unit_test(workspace_is_shared),
+      cmocka_unit_test(fewer_blocks_keep_their_tiles), cmocka_unit_test(kernels_are_proven),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
