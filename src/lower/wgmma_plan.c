@@ -68,7 +68,7 @@ static void find_chain(struct wg_plan *w)
     else if (!ready && adds && !second) second = x;
     else return;
   }
-  if (!first || !second || p->iterations < 2 || w->blocks < w->items) return;
+  if (!first || !second || p->iterations < 2) return;
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
