@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 from .programs import folder, programs
@@ -69,6 +70,7 @@ def make(names, binary, outdir, dtype, limit, budget):
     """Folders in outdir, one a workload; prints a line each. 1 where one has no program."""
     known, end, failed, left = programs(), time.time() + budget, 0, []
     os.makedirs(outdir, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the run under way, too
     print(LINE % ("workload", "seconds", "mica us", "op-by-op", "ratio", "launches", ""), flush=True)
     for name in names:
         if name not in known:

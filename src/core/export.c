@@ -179,7 +179,7 @@ static void source(struct exporting *x)
 {
   PUT("// %s: made by Mica for %s; kernel.h says how it is called.\n", x->name, cuda_arch_name(x->d->gpu->arch));
   if (x->maps) PUT("#include <cuda.h>\n");
-  PUT("#include <cuda_runtime.h>\n#include <stdint.h>\n\n");
+  PUT("#include <cuda_runtime.h>\n#include <stdint.h>\n\n#pragma nv_diag_suppress 177, 550 // variables that are not used\n\n");
   kernels(x);
   if (x->products) PUT("#include <cublasLt.h> // here, because it has 16-bit types of its own\n\n");
   PUT("namespace {\n\n%s\n", export_launch_text);

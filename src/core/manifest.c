@@ -3,30 +3,33 @@
 // has null in its place and says why, and kernel.cu beside it has the same kernels for nvcc.
 #include "core/manifest.h"
 #include "core/core.h"
-#include "gpu/gpu.h"
-
-#include <string.h>
 
 // ---- machine code ----
 
-// All kernels or none.
-static void compile(struct arena *mem, const struct device_program *d, struct code *c, const char **compiler, const char **missing)
+// All kernels or none; why none, or NULL.
+static const char *compile(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c)
 {
-  struct nvrtc *r = NULL;
   struct err e = {0};
   struct compile_result result;
   struct compile_stats stats;
-  *compiler = *missing = NULL;
-  if (!c->nkernel) return;
-  int status = nvrtc_open(&r, &e);
-  if (status == OK) {
-    const struct gpu_compiler by = gpu_compiler_nvrtc(r);
-    status = compile_codes(mem, &by, NULL, d->gpu->arch, 1, c, &result, &stats, &e);
-    if (status == OK && result.status != OK) e = result.err, status = result.status;
-    if (status == OK) *compiler = arena_printf(mem, "NVRTC %d.%d", by.major, by.minor);
-  }
-  nvrtc_close(r);
-  if (status != OK) *missing = arena_strdup(mem, e.text);
+  int status = c->nkernel ? compile_codes(mem, by, NULL, d->gpu->arch, 1, c, &result, &stats, &e) : OK;
+  if (c->nkernel && status == OK && result.status != OK) status = result.status, e = result.err;
+  return status == OK ? NULL : arena_strdup(mem, e.text);
+}
+
+static const char *machine_code(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c,
+                                const char **compiler)
+{
+  struct nvrtc *r = NULL;
+  struct gpu_compiler nvrtc;
+  struct err e = {0};
+  *compiler = NULL;
+  if (by) return compile(mem, d, by, c);
+  if (nvrtc_open(&r, &e) != OK) return arena_strdup(mem, e.text);
+  nvrtc = gpu_compiler_nvrtc(r);
+  *compiler = arena_printf(mem, "NVRTC %d.%d", nvrtc.major, nvrtc.minor);
+  const char *missing = compile(mem, d, &nvrtc, c);
+  return nvrtc_close(r), missing;
 }
 
 // Each kernel's file, named after the first launch of it.
@@ -129,13 +132,14 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
   return v;
 }
 
-int manifest_make(struct arena *mem, const struct device_program *d, const char *name, struct manifest *out, struct err *e)
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct manifest *out,
+                  struct err *e)
 {
   struct code c;
   const char *compiler;
   *out = (struct manifest){0};
   TRY(code_make(mem, d, &c, e));
-  compile(mem, d, &c, &compiler, &out->missing);
+  out->missing = machine_code(mem, d, by, &c, &compiler);
   const char **file = files(mem, &c);
   json_t *launches = json_array();
   for (int i = 0; i < c.nlaunch; i++) json_array_append_new(launches, launch_json(&c, &c.launch[i], file, !out->missing));

@@ -65,7 +65,7 @@ static int choices_of(struct arena *mem, const json_t *report, const struct lowe
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
   struct manifest m;
-  int status = manifest_make(f->mem, d, name, &m, e);
+  int status = manifest_make(f->mem, d, name, NULL, &m, e);
   str_add(add(f, "program.json"), "%s", str_text(&m.json));
   for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].file), m.cubin[i].bytes, m.cubin[i].n);
   manifest_readme(&m, readme);
