@@ -94,8 +94,9 @@ MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p,
 MICA_API const char *mica_report_text(const struct mica_report *r); // for people
 MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
 MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
-// Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica), and the report into a
-// folder, which is made if need be. Files are whole or absent.
+// Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
+// program.json with machine code: docs/lower.md), and the report into a folder, which is made if need be. Files are
+// whole or absent.
 MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
 
 // Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate

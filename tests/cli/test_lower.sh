@@ -68,7 +68,7 @@ expect 0 'ok' tile check "$work/lowered/norm_1.tile"
 expect 0 'not measured' optimize "$work/norm.mica" --target sm_90a --out "$work/best" --json "$work/best.json"
 grep -q 'by the model' "$work/out" || complain "no time by the model"
 expect 0 'recalled' optimize "$work/norm.mica" --target sm_90a --out "$work/again"
-for file in program.mica graph.mica graph.json kernel.cu kernel.h README.md report.txt report.json; do
+for file in program.mica graph.mica graph.json kernel.cu kernel.h README.md program.json report.txt report.json; do
   [ -s "$work/best/$file" ] || complain "$file is missing"
   [ $file = report.txt ] || cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
 done
@@ -76,6 +76,21 @@ for key in model_us gpu unmeasured launches interpreter blocks workspace; do
   grep -q "\"$key\"" "$work/best.json" || complain "the report has no $key"
 done
 expect 0 'equal' verify "$work/norm.mica" "$work/best/graph.mica"
+
+# ---- machine code, which program.json names, or why there is none ----
+"$MICA" optimize "$work/norm.mica" --target sm_90a --out "$work/again" >"$work/said" 2>"$work/err" || complain "status $?: a third time"
+if grep -q '"missing": null' "$work/best/program.json"; then
+  sed -n 's/.*"cubin": "\(.*\)",/\1/p' "$work/best/program.json" >"$work/cubins"
+  [ -s "$work/cubins" ] || complain "program.json names no machine code"
+  while read -r file; do
+    kernel=$(grep -A1 "\"$file\"" "$work/best/program.json" | sed -n 's/.*"kernel": "\(.*\)",/\1/p' | head -1)
+    grep -aq -- "${kernel:-no kernel}" "$work/best/$file" || complain "$file has no kernel '$kernel'"
+    cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
+  done <"$work/cubins"
+else
+  grep -q 'no \*.cubin: ' "$work/said" || complain "nothing says that there is no machine code"
+  ! ls "$work/best/"*.cubin >/dev/null 2>&1 || complain "there is machine code that program.json does not name"
+fi
 
 # ---- the exported source is C++ for nvcc, where there is one ----
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
