@@ -115,7 +115,7 @@ static void frame(struct sk_emit *e)
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
     text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
   if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
-  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()"); // waited for before the first write to another block
+  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive.relaxed><<<#grid, #t>>>()"); // waited for before the first write to another block
   if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
 }
 
@@ -137,6 +137,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   spec(&e, out);
   frame(&e);
   sk_emit_stage(&e);
+  sk_emit_early(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
   text_close(&e.t);

@@ -78,6 +78,7 @@ static bool items(const struct sk_plan *p, struct sk_shape *s)
     if (s->cols % s->item == 0 && p->rows.size * s->cols / s->item >= s->threads / 2 && items_lie(p, s->item)) break;
   s->items = p->rows.size * s->cols / s->item;
   s->share = (s->items + s->split - 1) / s->split;
+  s->early = s->share <= s->threads;
   s->by_columns = p->nseconds && s->split > 1 && s->cols / s->item % s->split == 0;
   return items_lie(p, s->item) && items_of_seconds(p);
 }
