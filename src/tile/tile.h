@@ -171,7 +171,7 @@ struct tile_spec {
   ex arg[TILE_ARGS];
   double value;             // of Init, where is_number
   bool is_number, decomposed;
-  int nout, nin, out[16], in[16]; // views
+  int nout, nin, out[16], in[64]; // views
   int blocks, threads;            // groups
   const struct tile_atom *atom;   // after lowering, of what has no decomposition
 };
