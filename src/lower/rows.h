@@ -112,6 +112,7 @@ struct row_text {
   const char *threads, *coordinate, *block; // extents and names of coordinates
   bool *have;           // by value: computed where the text stands
   bool *wide;           // by value: loads whose fp32 registers are there
+  bool *masked;         // by value: -inf past extents, for a maximum
   int fresh;            // shared tensors so far
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);

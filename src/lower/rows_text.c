@@ -357,6 +357,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
 {
   struct row_text x = {.t = {.out = &out->text}, .mem = j->mem, .j = j, .p = p, .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
   x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
+  x.masked = NEWS(j->mem, bool, p->r->nvalues + 1);
   text_kernel(&x.t, j->name, NULL, j->gpu->arch);
   buffers(&x, out);
   coordinates(&x);

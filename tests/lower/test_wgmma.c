@@ -54,16 +54,17 @@ static const struct held products[] = {
   "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O"
 
 static const struct held chains[] = {
-    {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2", "wgmma.m64n64k16.fp32.fp16.rs"},
-    {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3", NULL},
-    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3", NULL},
-    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1", NULL},
+    {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=1", "wgmma.m64n64k16.fp32.fp16.rs"},
+    {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3 chain=1", NULL},
+    {"attention, product after product", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3 chain=1", NULL},
+    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1 chain=1", NULL},
     {"attention, one iteration", ATTENTION("1", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
     {"groups of heads as rows",
      "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"
      "N, D = block(x=2, y=2; i=2) { q = iter(T, imap={x:1})\n k = iter(K, imap={x:1, y:2}, fmap={i:2})\n v = iter(V, imap={x:1, y:2}, fmap={i:2})\n"
      "e = exp(matmul(reshape(q, [1, 1, 64, 64]), transpose(k)) * 0.1)\n save(reshape(accum(matmul(e, v)), [1, 1, 4, 16, 64]), omap={x:1, y:0})\n"
-     "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2", NULL},
+     "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2 chain=1", NULL},
 };
 
 #define TEST(table)                                                                                                      \
