@@ -8,7 +8,7 @@ import time
 
 from .programs import folder, programs
 
-GRACE = 30  # seconds between asking a run to stop, which then keeps its best, and ending it
+GRACE = 60  # seconds between asking a run to stop, which then keeps its best, and ending it
 LINE = "%-25s %8s %10s %10s %6s %8s  %s"
 
 
@@ -39,7 +39,7 @@ def optimize(words, log, limit):
 def last_line(log):
     with open(log, "rb") as f:
         lines = f.read().decode("utf-8", "replace").strip().splitlines()
-    return next((x.strip() for x in lines if "error" in x), lines[-1].strip() if lines else "")
+    return next((x.strip() for x in lines if x.startswith("mica: error")), lines[-1].strip() if lines else "")
 
 
 def outcome(where):
