@@ -33,6 +33,14 @@ static bool is_partial(mask has)
   return false;
 }
 
+static mask whole_classes(mask has)
+{
+  mask whole = 0;
+  for (int at = 0; has >> at; at += 3)
+    if ((has >> at & 7) == 7) whole |= (mask)7 << at;
+  return whole;
+}
+
 // Partial sums are fp32, and what the program gives is as it says; other tensors between kernels are as its outputs.
 static double elem_of(const struct model *m, mask has)
 {
@@ -40,10 +48,11 @@ static double elem_of(const struct model *m, mask has)
   return is_partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
 }
 
-// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it.
-static double waste(const struct model *m, const struct device *d, double elem, const struct sizes *z)
+// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it; inner: bytes of the tile
+// that are of one part.
+static double waste(const struct model *m, const struct device *d, double elem, double inner, const struct sizes *z)
 {
-  if (d->visit < 0) return 1;
+  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its order is open, but for parts, which come first
   const struct labels *l = &m->s->visit[d->visit].l;
   double run = elem;
   for (int i = l->n - 1; i >= 0; i--)
@@ -62,7 +71,7 @@ static struct term load_term(const struct model *m, const struct work *w, const 
   const struct device *d = &m->dev[w->device];
   if (!d->has) return (struct term){0};
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : elem_of(m, d->has);
-  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), more = waste(m, d, elem, z);
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z);
   bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
   struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns_of(w, z) * (double)z->blocks, .steps = w->looped ? BARRIER * turns_of(w, z) : 0};
   *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
