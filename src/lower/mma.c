@@ -91,20 +91,17 @@ void mma_fetch(struct mma_kernel *k)
   }
 }
 
-static void wait(struct mma_kernel *k, int left)
-{
-  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
-}
-
 static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()"); }
 
 static void begin_ring(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   int ahead = p->stages - 1;
+  if (p->iterations == 1) {
+    mma_load_once(k);
+    return;
+  }
   mma_load(k, false, "0", "0");
-  if (p->iterations == 1) mma_load(k, true, "0", "0");
   commit(k);
   for (int s = 0; s < ahead; s++) {
     char stage[12];
@@ -112,7 +109,7 @@ static void begin_ring(struct mma_kernel *k)
     if (s < p->iterations) mma_load(k, true, stage, stage);
     commit(k);
   }
-  wait(k, ahead);
+  mma_wait(k, ahead);
 }
 
 static void ring(struct mma_kernel *k)
@@ -121,7 +118,7 @@ static void ring(struct mma_kernel *k)
   long long n = p->iterations;
   text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
   k->section = MMA_LOOP;
-  wait(k, p->stages - 2);
+  mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
   text_line(k->t, "@stage = it %% %d", p->stages);
@@ -226,11 +223,14 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
     for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
       for (int way = 0; way < 6 && n < most; way++) {
-        int stages = p.iterations > 1 ? 4 - way / 2 : 2, by = way % 2;
+        int stages = 4 - way / 2, by = way % 2;
         struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
-        if ((stages > 2 && stages - 1 > p.iterations) || (by && wn == 1) || (p.iterations == 1 && way > 1)) continue;
+        if ((stages > 2 && p.iterations > 1 && stages - 1 > p.iterations) || (by && wn == 1)) continue;
+        if (p.iterations == 1 && stages == 3) continue;
         p.why = asked++ ? other : why; // the reason of the first that was asked
-        if (mma_fit(&p, &k)) out[n++] = k;
+        if (!mma_fit(&p, &k)) continue;
+        if (p.iterations == 1 && !p.queued && way > 1) continue; // stages are all the same
+        out[n++] = k;
       }
   return n;
 }

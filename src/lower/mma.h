@@ -8,6 +8,8 @@
 //   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT
 //                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
 //   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
+//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few slots,
+//                and while one is read the next ones come
 //   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose
 //                columns are what is reduced, from shared memory and back. So is a vector over columns that is reduced from
 //                iterators (the norms of values), which then lies in shared memory
@@ -28,7 +30,7 @@
 
 #include "lower/emit.h"
 
-enum { MMA_LISTS = 24, MMA_TILES = 16, MMA_STREAM = 64 };
+enum { MMA_LISTS = 48, MMA_TILES = 48 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
@@ -56,6 +58,10 @@ struct mma_tile {
   bool varying;       // a stage of the ring each iteration
   bool turned;        // a left operand whose rows are contiguous
   int reads;          // products that take it for their left operand
+  int due;            // orders tiles by when they are read first
+  // of knobs
+  int slot;           // number in the queue, -1: has room of its own
+  int buffer;         // whose tensor's name the room has
 };
 enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_SIDE, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -99,6 +105,7 @@ struct mma_plan {
   const struct mma_tile *source; // in the plan of a side: the tile
   // of knobs
   int wm, wn, mt, stages, threads;
+  int queued;                // tiles in the queue; 0: none. Its slots are `stages`
   int64_t shared, registers; // bytes a block, estimate a thread
 };
 
@@ -150,6 +157,7 @@ struct mma_kernel {
   struct mma_shape *have; // by tensor: the shape of these
   const char **left;      // by tensor: the same rounded to a left operand
   enum mma_section section;
+  int committed, arrived; // groups of copies so far, and how many were waited for, where there is no ring (mma_arrive)
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
@@ -170,6 +178,7 @@ int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of th
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type); // "[2, 4].[2, 1].[1, 2].fp32"
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type);        // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
+const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
 void mma_rows_close(struct mma_kernel *k, bool rows);
 void mma_row_names(struct mma_kernel *k, const char *padded); // @pr = padded, and @b and @r
@@ -180,6 +189,11 @@ const char *mma_text(struct mma_kernel *k, struct str *s);              // in th
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.
+const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
+void mma_load_once(struct mma_kernel *k);
+void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
+void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
 // The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then split, in new
 // registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);

@@ -113,19 +113,62 @@ static int64_t combined(const struct mma_plan *p)
   return bytes;
 }
 
+// ---- the queue ----
+
+static bool same_room(const struct mma_tile *a, const struct mma_tile *b)
+{
+  return a->rows == b->rows && a->cols == b->cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] && a->swizzle[2] == b->swizzle[2];
+}
+
+// Read by one product, on its right, and by nothing on the side.
+static bool may_queue(const struct mma_plan *p, const struct mma_tile *t)
+{
+  int reads = 0;
+  if (t->reads) return false;
+  for (int i = 0; i < p->nproducts; i++) reads += p->product[i].b == t->tensor;
+  for (int i = 0; i < p->nsides; i++)
+    if (p->side[i].tile == t - p->tile) return false;
+  return reads == 1;
+}
+
+// The largest number of tiles that can take turns, if there are more than slots.
+static void queue(struct mma_plan *p)
+{
+  const struct mma_tile *shape = NULL;
+  p->queued = 0;
+  for (int i = 0; i < p->ntiles; i++) p->tile[i].slot = -1, p->tile[i].buffer = p->tile[i].tensor;
+  for (int i = 0; i < p->ntiles && p->stages > 1; i++) {
+    int n = 0;
+    for (int k = 0; k < p->ntiles; k++) n += same_room(&p->tile[i], &p->tile[k]) && may_queue(p, &p->tile[k]);
+    if (n > p->queued) p->queued = n, shape = &p->tile[i];
+  }
+  if (p->queued <= p->stages) p->queued = 0;
+  for (int i = 0; i < p->ntiles && p->queued; i++) {
+    struct mma_tile *t = &p->tile[i];
+    if (!same_room(t, shape) || !may_queue(p, t)) continue;
+    t->slot = 0;
+    for (int k = 0; k < p->ntiles; k++)
+      t->slot += same_room(&p->tile[k], shape) && may_queue(p, &p->tile[k]) && (p->tile[k].due < t->due || (p->tile[k].due == t->due && k < i));
+  }
+  for (int i = 0; i < p->ntiles; i++)
+    for (int k = 0; k < p->ntiles; k++)
+      if (p->tile[i].slot >= 0 && p->tile[k].slot == 0) p->tile[i].buffer = p->tile[k].tensor;
+}
+
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = p->nbatch * p->padded / 16;
-  p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = p->iterations > 1 ? k->v[MMA_STAGES] : 1;
-  if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || (p->iterations > 1 && (p->stages < 2 || p->stages > 8)))
+  p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = p->iterations > 1 || !p->wg ? k->v[MMA_STAGES] : 1;
+  if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
   p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
   if (!share_columns(p, k->v[MMA_BY])) return false;
-  p->shared = p->registers = 0;
+  p->shared = p->registers = p->queued = 0;
+  if (p->iterations == 1) queue(p);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
-    p->shared += t->rows * t->stride * 2 * (t->varying ? p->stages : 1);
+    p->shared += t->slot > 0 ? 0 : t->rows * t->stride * 2 * (t->varying || t->slot == 0 ? p->stages : 1);
   }
   p->shared += combined(p);
   if (!mma_side_fit(p)) return false;

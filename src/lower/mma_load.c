@@ -8,7 +8,8 @@ void mma_load_declare(struct mma_kernel *k)
   mma_vector_declare(k);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
-    int stages = t->varying ? p->stages : 1;
+    int stages = t->varying || t->slot == 0 ? p->stages : 1;
+    if (t->slot > 0) continue;
     long long rows = t->rows, cols = t->cols, stride = t->stride;
     const char *type = tile_dtype(p->type);
     if (stride != cols)
@@ -18,6 +19,11 @@ void mma_load_declare(struct mma_kernel *k)
     else
       text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH", t->tensor, stages, rows, cols, type);
   }
+}
+
+const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
+{
+  return t->varying ? "@stage" : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
 }
 
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
@@ -35,7 +41,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + p->threads - 1) / p->threads);
   text_line(k->t, "@c = j * %d + @tid", p->threads);
   if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", pieces);
-  text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->tensor, t->varying ? stage : "0", w, outer, inner,
+  text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, outer, inner,
             w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
   if (pieces % p->threads) text_close(k->t);
@@ -47,4 +53,47 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
 {
   for (int i = 0; i < k->p->ntiles; i++)
     if (k->p->tile[i].varying == varying) copy(k, &k->p->tile[i], stage, it);
+}
+
+void mma_wait(struct mma_kernel *k, int left)
+{
+  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
+  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+// Which group of copies brings it: tiles that have room of their own in the order in which they are read, then the queue.
+static int group(const struct mma_plan *p, const struct mma_tile *t)
+{
+  int n = 1;
+  for (int i = 0; i < p->ntiles; i++) {
+    const struct mma_tile *x = &p->tile[i];
+    n += x->slot < 0 && (t->slot >= 0 || x->due < t->due || (x->due == t->due && x < t));
+  }
+  return n + MAX(t->slot, 0);
+}
+
+static void bring(struct mma_kernel *k, int g)
+{
+  for (int i = 0; i < k->p->ntiles; i++)
+    if (group(k->p, &k->p->tile[i]) == g) copy(k, &k->p->tile[i], "0", "0");
+  text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()");
+  k->committed++;
+}
+
+void mma_load_once(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  int now = p->ntiles - p->queued + MIN(p->queued, p->stages);
+  while (k->committed < now) bring(k, k->committed + 1);
+}
+
+// After the barrier nobody reads what the queue had before this tile: its slot is free.
+void mma_arrive(struct mma_kernel *k, const struct mma_tile *t)
+{
+  const struct mma_plan *p = k->p;
+  int g = group(p, t);
+  if (p->wg || p->iterations > 1 || g <= k->arrived) return;
+  mma_wait(k, k->committed - g);
+  k->arrived = g;
+  if (t->slot > 0 && k->committed < p->ntiles) bring(k, k->committed + 1);
 }

@@ -237,10 +237,27 @@ static void constant(struct mma_kernel *k, const struct node *n)
   set(k, k->reg[n->out], n->a.scalar);
 }
 
+// Vectors from device memory that are wanted next to a product's result are on their way while it runs.
+static void fetch_vectors(struct mma_kernel *k, int out)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (op_rows[n->op].rule != RULE_MAP || n->nin < 2 || p->section[i] != k->section) continue;
+    for (int j = 0; j < 2; j++) {
+      int other = root_of(k, n->in[1 - j]);
+      bool vector = p->n->iter_of[other] >= 0 && p->tile_of[other] < 0 && !(p->n->t[other].has & p->row_letters);
+      if (root_of(k, n->in[j]) == out && vector) operand(k, i, 1 - j);
+    }
+  }
+}
+
 static void product(struct mma_kernel *k, int node)
 {
   const struct mma_product *x = &k->p->product[k->p->product_of[node]];
   if (x->into >= 0) return; // with its accumulator
+  if (k->p->iterations == 1) fetch_vectors(k, x->out);
   const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
   if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);

@@ -24,7 +24,7 @@ static void turn(struct mma_product *x)
 static bool collect(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
-  if (p->n->joins) return mma_refuse(p, "an accumulator that joins the parts of the iterations");
+  if (p->n->joins) return mma_refuse(p, "parts that are joined or split");
   p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
   for (int i = 0; i < b->nnodes; i++) {
     p->product_of[i] = -1;
@@ -153,7 +153,7 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   }
   if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   struct mma_tile *t = &p->tile[p->ntiles];
-  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left};
+  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left, .slot = -1, .buffer = tensor};
   t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
   t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
@@ -241,6 +241,21 @@ static void join_accumulators(struct mma_plan *p)
   }
 }
 
+// When tiles are read first: by products in the order in which they are emitted, or before all of them on the side.
+static void order_tiles(struct mma_plan *p)
+{
+  const int after = 1 << 20;
+  for (int i = 0; i < p->ntiles; i++) p->tile[i].due = 2 * after;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    int at = (x->into >= 0 ? x->into : x->node) + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
+    for (int k = 0; k < 2; k++)
+      if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
+  }
+  for (int i = 0; i < p->nsides; i++)
+    if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
+}
+
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
 
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
@@ -258,6 +273,6 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
-  place_nodes(p), join_accumulators(p);
+  place_nodes(p), join_accumulators(p), order_tiles(p);
   return mma_shapes(p, NULL);
 }

@@ -39,22 +39,23 @@ static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
 static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char *to, const char *step)
 {
   const struct mma_plan *p = k->p;
-  const char *stage = t->varying ? "@stage" : "0";
+  const char *stage = mma_stage(p, t);
   if (!t->turned) {
-    mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + @lane %% 16", p->mt));
-    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to, t->tensor, stage,
+    mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
+    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to, t->buffer, stage,
               shared_row(k, &t->out), step);
     return;
   }
-  mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + @lane / 8 %% 2 * 8", p->mt));
+  mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
   text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane / 16 * 8 + @lane %% 8, @r / 8])", to,
-            t->tensor, stage, step);
+            t->buffer, stage, step);
 }
 
 static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t, int cols)
 {
   const struct mma_plan *p = k->p;
   const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
+  mma_arrive(k, t);
   text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, p->cols[cols].nt / 2, tile_dtype(p->type));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
   text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[cols].nt / 2);
@@ -91,7 +92,7 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ma
   const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
   bool trans = mma_list_has(&t->in) == x->cols;
   uint32_t batch = mma_list_has(&t->out) & p->batch_letters;
-  const char *stage = t->varying ? "@stage" : "0", *first = "", *step = step_of(p, x->sum_cols);
+  const char *stage = mma_stage(p, t), *first = "", *step = step_of(p, x->sum_cols);
   if (batch) { // rows of the tile of one of the batch are together
     struct str s = {0};
     int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
@@ -103,13 +104,13 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ma
   }
   text_line(k->t, "%%b:[%d].[2, 1].[2, 1].%s.RF", mats / 2, tile_dtype(p->type));
   if (trans)
-    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])", t->tensor, stage,
+    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])", t->buffer, stage,
               step, first, n, mats == 4 ? " + @lane / 16" : "");
   else if (mats == 4)
     text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])",
-              t->tensor, stage, n, first, step);
+              t->buffer, stage, n, first, step);
   else
-    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])", t->tensor,
+    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])", t->buffer,
               stage, n, first, step);
 }
 
@@ -143,6 +144,8 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   }
   bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters, keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
+  if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
+  mma_arrive(k, &p->tile[p->tile_of[x->b]]);
   const char *one = keeps ? arena_printf(k->mem, "%s[m, s]", left) : "a[m, 0]";
   text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[x->sum_cols].nt / 2);
   if (!keeps) {
@@ -153,7 +156,7 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   }
   if (batched) {
     text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16", p->mt));
+    mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   }
   multiply(k, x, one, into, batched);
   if (batched) text_close(k->t);

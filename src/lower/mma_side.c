@@ -195,6 +195,8 @@ void mma_sides(struct mma_kernel *k, bool varying)
 {
   bool any = false;
   for (int i = 0; i < k->p->nsides; i++)
+    if (k->p->side[i].tile >= 0) mma_arrive(k, &k->p->tile[k->p->side[i].tile]);
+  for (int i = 0; i < k->p->nsides; i++)
     if (k->p->side[i].varying == varying) any = true, side(k, &k->p->side[i]);
   if (any) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }

@@ -52,6 +52,9 @@ static const struct held joined[] = {
 static const struct held chains[] = {
     {"three layers", "X: f16[40, 32]\n W: f16[32, 48]\n V: f16[48, 16]\n U: f16[16, 32]\n c: f16[16]\n O = block() { x = iter(X)\n w = iter(W)\n v = iter(V)\n u = iter(U)\n b = iter(c)\n"
              "save(matmul(relu(matmul(relu(matmul(x, w)), v) + b), u)) }\n return O", "mma wm=2 wn=1 stages=2", NULL},
+    {"layers that take turns in shared memory", "X: f16[40, 32]\n A: f16[32, 32]\n B: f16[32, 32]\n C: f16[32, 32]\n D: f16[32, 32]\n E: f16[32, 32]\n a: f16[32]\n b: f16[32]\n"
+             "O = block() { x = iter(X)\n p = iter(A)\n q = iter(B)\n r = iter(C)\n s = iter(D)\n t = iter(E)\n u = iter(a)\n v = iter(b)\n"
+             "y = relu(matmul(relu(matmul(x * 0.5, p) + u), q) + v)\n save(matmul(relu(matmul(relu(matmul(y * 0.1, r)), s)), t)) }\n return O", "mma wm=2 wn=1 stages=3", NULL},
     {"attention", "Q: f16[2, 40, 32]\n K: f16[2, 32, 64]\n V: f16[2, 64, 32]\n O = block(x=2, y=2; i=4) { q = iter(Q, imap={x:0, y:1})\n"
              "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, k))\n"
              "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0, y:1}) }\n return O", "mma wm=2 wn=1 stages=2", NULL},
