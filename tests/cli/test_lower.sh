@@ -45,7 +45,7 @@ expect 2 'concat.mica:4:.*no GPU kernel is made of concat' lower "$work/concat.m
 expect 2 'takes a file' lower
 "$MICA" lower --dump schemes >"$work/schemes" || complain "status $?: --dump schemes"
 while read -r row; do
-  grep -Fqx -- "$row" docs/lower.md || complain "docs/lower.md does not have the row: $row"
+  grep -Fqx -- "$row" docs/lower.md || complain "docs/lower.md does not have this row of \`mica lower --dump schemes\`: $row"
 done <"$work/schemes"
 
 # ---- checking ----
