@@ -114,7 +114,7 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   int status = OK;
-  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent, .tails = o->tails,
+  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   struct planning w = {mem, p, stem_of(mem, wrapped)};
   bool *done = NEWS(mem, bool, wrapped->nnodes + 1); // as a tail

@@ -66,7 +66,7 @@ struct exchange {
 
 static const char *term(const struct row_text *x, const char *s, char what, int axis, int scale)
 {
-  return arena_printf(x->mem, "%s%s@%c%d * %d", s, *s ? " + " : "", what, axis, scale);
+  return row_term(x, s, arena_printf(x->mem, "@%c%d", what, axis), scale);
 }
 
 static struct exchange exchange_of(const struct row_text *x, const struct row_value *v)

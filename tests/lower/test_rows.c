@@ -253,13 +253,14 @@ static int pick(struct random_graph *x, int n) { return (int)rng_below(&x->r, (u
 static void add_random(struct random_graph *x)
 {
   static const enum op ops[] = {OP_SIGMOID, OP_RELU, OP_NEG, OP_TANH, OP_MUL_SCALAR, OP_ADD, OP_SUB, OP_MUL, OP_MAXIMUM, OP_MUL, OP_ADD, OP_SUM, OP_MEAN,
-                                OP_MAX, OP_SUM, OP_TRANSPOSE, OP_ACCUM, OP_ACCUM_SUM, OP_ACCUM_MEAN, OP_ACCUM_RMS, OP_ACCUM, OP_ACCUM_SUM};
+                                OP_MAX, OP_SUM, OP_TRANSPOSE, OP_ACCUM, OP_ACCUM_SUM, OP_ACCUM_MEAN, OP_ACCUM_RMS, OP_ACCUM, OP_ACCUM_SUM,
+                                OP_SPLIT, OP_CHUNK, OP_CONCAT, OP_CONCAT};
   enum op op = ops[pick(x, (int)COUNT(ops))];
   struct attrs a = attrs_default(op);
   struct err e = {0};
-  int in[2] = {pick(x, x->b->ntensors), pick(x, x->b->ntensors)}, out, n = op_rows[op].least;
+  int in[2] = {pick(x, x->b->ntensors), pick(x, x->b->ntensors)}, out, n = op == OP_CONCAT ? 2 : op_rows[op].least;
   if (pick(x, 3)) in[0] = x->b->ntensors - 1; // chains, rather than bushes
-  a.dim = pick(x, 2), a.scalar = 0.5;
+  a.dim = pick(x, 2), a.scalar = 0.5, a.parts = 2, a.index = pick(x, 2);
   if (op == OP_ACCUM && x->b->nloop && pick(x, 2)) a.fmap[0] = (int8_t)pick(x, 2);
   if (graph_add(x->b, op, n, in, &a, NOWHERE, &out, &e)) return;
   for (int i = 0; i < n; i++) x->used[in[i]] = true;
