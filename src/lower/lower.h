@@ -213,6 +213,7 @@ struct lower_plan {
 struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
+  bool anyway;        // tails also where the model says that two launches are faster
   bool dependent;     // kernels are launched before the one ahead has ended
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,

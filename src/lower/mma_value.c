@@ -40,12 +40,19 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
   else text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
 }
 
+// The number of this warp's m-th tile of 16 rows. Of a warpgroup four warps make 64 rows together.
+const char *mma_row_tile(const struct mma_plan *p)
+{
+  if (p->wg && p->mt > 1) return arena_printf(p->job->mem, "(@wm / 4 * %d + m * 4 + @wm %% 4)", 4 * p->mt);
+  return arena_printf(p->job->mem, "(@wm * %d + m)", p->mt);
+}
+
 void mma_rows_open(struct mma_kernel *k, bool rows)
 {
   if (!rows) return;
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
   text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + h * 8 + @lane / 4", k->p->mt));
+  mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
 }
 
 void mma_rows_close(struct mma_kernel *k, bool rows)
@@ -88,16 +95,19 @@ static const char *address(struct mma_kernel *k, const struct access *a, struct 
   return mma_text(k, &at);
 }
 
+// Vectors are loaded where they are asked for: left to the compiler, those of all layers of a chain come at its beginning.
+static const char *how(struct mma_shape s) { return s.rows ? "" : "<ld.global.nc>"; }
+
 static void load_one(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *from = address(k, a, s, 1, e);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s), k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%one%d:[].%s.RF", e, tile_dtype(t));
-  text_line(k->t, "%%one%d <- Move<<<#grid, #me>>>(%%%s[%s])", e, k->global[a->tensor], from);
+  text_line(k->t, "%%one%d <- Move%s<<<#grid, #me>>>(%%%s[%s])", e, how(s), k->global[a->tensor], from);
   text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e, e);
 }
 
@@ -106,11 +116,11 @@ static void load_pair(struct mma_kernel *k, const struct access *a, const char *
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = address(k, a, s, 2, 0);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s), k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(t));
-  text_line(k->t, "%%pair <- Move<<<#grid, #me>>>(%%%s.tile([2])[%s])", k->global[a->tensor], from);
+  text_line(k->t, "%%pair <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", how(s), k->global[a->tensor], from);
   text_line(k->t, "%%%s[%s, n][%s, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%pair)", to, row, half);
 }
 

@@ -268,10 +268,11 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
-  for (int stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
+  for (int groups = WG_MOST, stages; groups >= 1; groups--)
+  for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
     for (int chain = w->p.iterations > 1; chain >= 0; chain--)
       for (int blocks = 0; blocks <= j->gpu->processors && n < most; blocks += j->gpu->processors) {
-        struct knobs k = {{[WG_GROUPS] = (int)(w->p.nrows / 64), [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
+        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
         if (stages > w->p.iterations && stages > 2) continue;
         if (fits_so(w, &k, why)) out[n++] = k;
       }

@@ -68,7 +68,7 @@ static void find_chain(struct wg_plan *w)
     else if (!ready && adds && !second) second = x;
     else return;
   }
-  if (!first || !second || p->iterations < 2) return;
+  if (!first || !second || p->iterations < 2 || p->mt > 1) return;
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
@@ -79,7 +79,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
   w->groups = k->v[WG_GROUPS];
-  if (w->groups < 1 || w->groups > WG_MOST || w->groups * 64 != p->nrows) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
+  if (w->groups < 1 || w->groups > WG_MOST || p->nrows % (w->groups * 64)) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;

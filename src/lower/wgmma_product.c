@@ -40,11 +40,12 @@ static const char *right_view(struct mma_kernel *k, const struct mma_product *x,
 static const char *left_view(struct mma_kernel *k, const struct mma_product *x)
 {
   int tile = k->p->tile_of[x->a];
-  if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[0, s]", mma_left(k, x->a, x->sum_cols));
+  if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[m, s]", mma_left(k, x->a, x->sum_cols));
   const struct mma_tile *t = &k->p->tile[tile];
   const char *stage = t->varying ? "@stage" : k->p->wg_copy;
-  if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[@g, s]", t->tensor, stage);
-  return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, @g].reshape(0, [64, 16 : 16, 1])", t->tensor, stage);
+  const char *rows = k->p->mt > 1 ? arena_printf(k->mem, "@g * %d + m", k->p->mt) : "@g";
+  if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[%s, s]", t->tensor, stage, rows);
+  return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, %s].reshape(0, [64, 16 : 16, 1])", t->tensor, stage, rows);
 }
 
 void wgmma_commit(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.commit><<<#grid, #group>>>()"); }
@@ -54,8 +55,9 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
   text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].size / 16);
-  text_line(k->t, "%%%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, x->into >= 0 ? "" : ", s", left, right);
-  text_close(k->t);
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", x->into >= 0 ? "" : ", s", left, right);
+  text_close(k->t), text_close(k->t);
 }
 
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
@@ -109,7 +111,7 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
 static void second_product(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage_text)
 {
   const char *sum = k->reg[k->p->n->block->nodes[w->second->into].out];
-  multiply(k, w->second, arena_printf(k->mem, "%%%s[0, s]", left), right_view(k, w->second, stage_text), sum);
+  multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), right_view(k, w->second, stage_text), sum);
   wgmma_commit(k);
 }
 

@@ -171,7 +171,7 @@ struct tile_spec {
   ex arg[TILE_ARGS];
   double value;             // of Init, where is_number
   bool is_number, decomposed;
-  int nout, nin, out[16], in[16]; // views
+  int nout, nin, out[16], in[64]; // views
   int blocks, threads;            // groups
   const struct tile_atom *atom;   // after lowering, of what has no decomposition
 };
@@ -240,7 +240,9 @@ int build_indices(struct builder *b, int group, int nvars, const char *const *na
 int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m,
                  struct swizzle s, int *view);
 int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out); // tiles the innermost level
-int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out); // takes one of the outermost level
+// Takes one of the outermost level, or all along the dimensions where index is EX_ALL; the others then have extent 1.
+#define EX_ALL EX_C(INT64_MIN / 2)
+int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out);
 int build_reshape(struct builder *b, const char *name, int view, int depth, struct lay shape, int *out);
 int build_peer(struct builder *b, const char *name, int view, ex rank, int *out);
 int build_let(struct builder *b, const char *name, ex value, ex *var);

@@ -20,6 +20,8 @@ static const struct held products[] = {
     {"two, tiles of the grid", GEMM("256", "256", "256", "2", "2", "4"), "wgmma groups=2 stages=3", "wgmma.m64n128k16"},
     {"four", GEMM("256", "128", "128", "1", "2", "2"), "wgmma groups=4 stages=2", NULL},
     {"blocks that walk over tiles", GEMM("256", "192", "256", "2", "4", "3"), "wgmma groups=2 stages=2 blocks=3", NULL},
+    {"two tiles of rows a warpgroup", GEMM("256", "128", "128", "1", "2", "2"), "wgmma groups=2 stages=2", NULL},
+    {"four tiles of one warpgroup", GEMM("256", "64", "64", "1", "2", "1"), "wgmma groups=1 stages=2", NULL},
     {"more stages than iterations", GEMM("128", "128", "64", "2", "1", "2"), "wgmma groups=1 stages=4", NULL},
     {"narrow steps", GEMM("64", "64", "64", "1", "2", "4"), "wgmma groups=1 stages=2", "wgmma.m64n32k16"},
     {"one iteration", GEMM("64", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL},
@@ -44,7 +46,7 @@ static const struct held products[] = {
     {"columns in pieces of 32", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2", "wgmma.m64n96k16"},
     {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
-    {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "128 rows"},
+    {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=3 stages=2", NULL, "128 rows"},
 };
 
 #define ATTENTION(i, scores)                                                                                             \
