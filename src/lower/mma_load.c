@@ -26,6 +26,14 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
   return t->varying ? "@stage" : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
 }
 
+// Row and column of piece j * threads + @tid, so that what j adds is seen to be no part of the swizzle wherever that is so.
+static void piece(int threads, long long row, char outer[64], char inner[64])
+{
+  bool rows = threads % row == 0, parts = row % threads == 0;
+  snprintf(outer, 64, rows ? "j * %lld + @tid / %lld" : parts ? "j / %lld" : "@c / %lld", rows ? threads / row : parts ? row / threads : row, row);
+  snprintf(inner, 64, rows ? "@tid %% %lld" : parts ? "j %% %lld * %d + @tid" : "@c %% %lld", !rows && parts ? row / threads : row, threads);
+}
+
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
 {
   const struct mma_plan *p = k->p;
@@ -34,7 +42,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   long long row = t->cols / w, pieces = t->rows * row;
   struct str at = {0};
   char outer[64], inner[64];
-  snprintf(outer, sizeof outer, "@c / %lld", row), snprintf(inner, sizeof inner, "@c %% %lld", row);
+  piece(p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, outer, &at);
   mma_walk_list(p, &t->in, a->stride, w, w, inner, &at);
