@@ -113,10 +113,18 @@ static bool op_by_op(const struct row *r)
   return json_is_true(json_object_get(json_object_get(r->report, "best"), "op_by_op"));
 }
 
+static bool measured(const struct row *r) { return r->report && json_is_number(json_object_get(r->report, "speedup")); }
+
 static void print_row(const struct row *r)
 {
   if (!r->report) {
     printf("%-26s %s\n", r->what, r->failure);
+    return;
+  }
+  if (!measured(r)) {
+    printf("%-26s %12.1f %3.0f %12.1f %3.0f           by the model, not measured      %7.2f\n", r->what, num(r->report, "baseline", "model_us"),
+           num(r->report, "baseline", "kernels"), num(r->report, "best", "model_us"), num(r->report, "best", "kernels"),
+           num(r->report, "search", "seconds"));
     return;
   }
   printf("%-26s %12.1f %3.0f %12.1f %3.0f %7.2f   %4.0f%% of the %-14s %7.2f\n", r->what, num(r->report, "baseline", "us"),
@@ -138,7 +146,7 @@ static double mean_ratio(const struct bench *b, int *n)
   double sum = 0;
   *n = 0;
   for (int i = 0; i < b->n; i++)
-    if (b->rows[i].report) sum += log(num(b->rows[i].report, "speedup", NULL)), ++*n;
+    if (measured(&b->rows[i])) sum += log(num(b->rows[i].report, "speedup", NULL)), ++*n;
   return *n ? exp(sum / *n) : 1;
 }
 
@@ -173,13 +181,14 @@ static int write_csv(const struct bench *b, int n)
     const json_t *v = r->report;
     str_add(&s, "%s,%s,%s,\"%s\",%d,%s,%s,", r->what, c->dtype ? c->dtype : "", c->target, txt(v, "device", NULL),
             (int)num(v, "threads", NULL), rev, date);
-    if (v)
+    const char *why = v ? "not measured" : r->failure;
+    if (measured(r))
       str_add(&s, "%.2f,%.2f,%.2f,%.0f,%.2f,%.2f,%.2f,%.0f,%.3f,%.3f,%s,%.3f,%.2e,%.1e,\"%s\"\n", num(v, "baseline", "us"),
               num(v, "baseline", "p25"), num(v, "baseline", "p75"), num(v, "baseline", "kernels"), num(v, "best", "us"),
               num(v, "best", "p25"), num(v, "best", "p75"), num(v, "best", "kernels"), num(v, "speedup", NULL),
               num(v, "share", "best"), txt(v, "share", "of"), num(v, "search", "seconds"), num(v, "max_rel_err", NULL),
               num(v, "certificate", "delta"), txt(v, "best", "reason"));
-    else str_add(&s, ",,,,,,,,,,,,,,\"%.*s\"\n", (int)strcspn(r->failure, "\n\""), r->failure);
+    else str_add(&s, ",,,,,,,,,,,,,,\"%.*s\"\n", (int)strcspn(why, "\n\""), why);
   }
   int status = output_write(c->csv, str_text(&s), s.n, &c->err);
   str_free(&s);

@@ -199,7 +199,14 @@ static int save_program(struct cli *c, const struct device_program *d, const cha
 static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, const struct choice *pick)
 {
   struct device_program d;
-  TRY(lower_make(&c->mem, p, pick, &d, &c->err));
+  int made = lower_make(&c->mem, p, pick, &d, &c->err);
+  const struct launch *last = d.nlaunch ? &d.launch[d.nlaunch - 1] : NULL;
+  if (made != OK && last && last->text && c->err.id == ERR_TILE) { // the text of what is refused, for --out
+    struct err e = c->err;
+    save(c, last, "tile", last->text, strlen(last->text));
+    return c->err = e, made;
+  }
+  if (made != OK) return made;
   for (int i = 0; i < d.nlaunch; i++)
     if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
   return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;

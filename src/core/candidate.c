@@ -8,7 +8,8 @@
 
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
 enum { MOST_OF_A_STRUCTURE = 3 };
-enum { ON_A_GPU = 3 }; // there, a candidate takes less time
+enum { ON_A_GPU = 3, TRIES = 4, STRUCTURES = 4 }; // there, a candidate takes less time; how many are looked at for one that can take part
+static const double NEAR = 2; // of a GPU, after the best of each kind
 static const double FAR = 3; // what the model says costs more than this many times the best is not tried
 
 static int of_structure(const struct contest *c, int structure)
@@ -51,6 +52,18 @@ static bool wanted(const struct contest *c, const struct found *f, int round)
   }
 }
 
+// Whether exponentials can be tamed depends on the structure, and seldom on sizes.
+static bool overflows(const struct contest *c, const struct found *f)
+{
+  bool bad = false;
+  for (int i = 1; i < c->ncand; i++) {
+    if (c->cand[i].structure != f->structure) continue;
+    if (!c->cand[i].dropped) return false;
+    bad |= c->cand[i].overflows;
+  }
+  return bad;
+}
+
 static void add(struct contest *c, const struct found *f)
 {
   c->cand[c->ncand++] = (struct candidate){.found = f->g,
@@ -81,6 +94,7 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
     return;
   }
   if (in->overflows && !changed) {
+    c->overflows = true;
     c->dropped = arena_printf(j->mem, "its exponentials would overflow where the program's do not: %s", note);
     return;
   }
@@ -88,26 +102,82 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
   if (*note) c->note = arena_strdup(j->mem, note);
 }
 
+// Lowering for a GPU is cheap, and shows at once whether a candidate can take part.
+static bool takes_part(struct job *j, struct contest *c)
+{
+  struct candidate *x = &c->cand[c->ncand - 1];
+  if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
+  return !x->dropped;
+}
+
+struct picking {
+  struct job *j;
+  struct contest *c;
+  const struct search_result *r;
+  int good, most, tries; // candidates that take part, how many are wanted, how many may be looked at
+};
+
+static void try_found(struct picking *p, const struct found *f, double far)
+{
+  if (p->good >= p->most || p->c->ncand >= 1 + p->tries || f->cost > far * p->r->found[0].cost || candidate_known(p->c, f->g)) return;
+  add(p->c, f);
+  p->good += takes_part(p->j, p->c);
+}
+
+// The structure whose best candidate costs least, of those not in seen[0..n); -1: none. `found` costs are a guess from before
+// lowering, those of candidates are of the kernels that they become.
+static int next_structure(const struct contest *c, const int *seen, int n)
+{
+  int best = 0;
+  for (int i = 1; i < c->ncand; i++) {
+    bool fresh = !c->cand[i].dropped;
+    for (int k = 0; k < n; k++) fresh = fresh && seen[k] != c->cand[i].structure;
+    if (fresh && (!best || c->cand[i].cost < c->cand[best].cost)) best = i;
+  }
+  return best ? c->cand[best].structure : -1;
+}
+
+// On a GPU sizes matter more than on a CPU, and most structures that the search finds are not worth it: half the candidates are
+// for the variety, the others are more sizes of the structures that turn out to cost least, then of all.
+static void pick_for_gpu(struct picking *p)
+{
+  int seen[STRUCTURES], n = 0, all = p->most;
+  p->most = (all + 1) / 2;
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < p->r->n; i++)
+      if (wanted(p->c, &p->r->found[i], round) && !overflows(p->c, &p->r->found[i])) try_found(p, &p->r->found[i], round > 1 ? NEAR : FAR);
+  p->most = all;
+  for (int s; n < STRUCTURES && (s = next_structure(p->c, seen, n)) >= 0; seen[n++] = s)
+    for (int i = 0; i < p->r->n; i++)
+      if (p->r->found[i].structure == s) try_found(p, &p->r->found[i], FAR);
+  for (int i = 0; i < p->r->n; i++)
+    if (!overflows(p->c, &p->r->found[i])) try_found(p, &p->r->found[i], FAR);
+}
+
+static void pick_for_cpu(struct picking *p)
+{
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < p->r->n; i++)
+      if (wanted(p->c, &p->r->found[i], round)) try_found(p, &p->r->found[i], FAR);
+}
+
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
                     struct err *e)
 {
   (void)e;
   bool gpu = j->target.kind == TARGET_GPU;
-  int most = j->opts->measure * (gpu ? ON_A_GPU : 1), extra = kept ? kept->n : 0;
+  int extra = kept ? kept->n : 0, most = j->opts->measure * (gpu ? ON_A_GPU : 1) + extra;
+  struct picking p = {j, c, r, 0, most, gpu ? TRIES * most : most};
   struct candidate base = c->cand[0];
-  c->cand = NEWS(j->mem, struct candidate, 1 + most + extra);
-  c->cand[0] = base, c->ncand = 1;
-  c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
-  for (int i = 0; i < extra; i++) add(c, &kept->found[i]);
-  for (int round = 0; round < ROUNDS; round++)
-    for (int i = 0; i < r->n && c->ncand < 1 + most; i++)
-      if (r->found[i].cost <= FAR * r->found[0].cost && wanted(c, &r->found[i], round) &&
-          !candidate_known(c, r->found[i].g))
-        add(c, &r->found[i]);
   struct graph *stable;
   struct err inner = {0};
   char note[256] = "";
   if (plan_stable(j->mem, c->part->g, &stable, &c->overflows, note, &inner) != OK) c->overflows = false;
+  c->cand = NEWS(j->mem, struct candidate, 1 + p.tries);
+  c->cand[0] = base, c->ncand = 1;
+  c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
+  for (int i = 0; i < extra; i++) add(c, &kept->found[i]), p.good += takes_part(j, c);
+  (gpu ? pick_for_gpu : pick_for_cpu)(&p);
   return OK;
 }
 

@@ -66,6 +66,7 @@ struct candidate {
   double score;              // time over that of op-by-op in the same run, or by way of one that was in both runs
   struct certificate cert;
   double rel;                // numeric error
+  bool overflows;            // dropped because its exponentials would
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   const char *dropped;       // why it is out of the race, or NULL
   const char *note;          // of plan_stable, or ""
@@ -186,6 +187,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e);
 void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
+void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
 

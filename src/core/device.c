@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { OTHERS = 8 };
+
 // ---- choices ----
 
 static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
@@ -21,6 +23,21 @@ static struct choice pick(const struct lower_plan *p, const struct lower_unit *u
   return u->nchoices ? u->choice[0] : (struct choice){0};
 }
 
+// What a scheme promises and cannot keep costs the choice, as long as there is another.
+static int make_with_others(const struct job *j, struct lowered *d, struct err *e)
+{
+  for (int tries = 0; tries < OTHERS; tries++) {
+    struct err mine = {0};
+    if (lower_make(j->mem, &d->plan, d->pick, &d->program, &mine) == OK) return OK;
+    int at = d->program.nlaunch - 1;
+    const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
+    if (!e->status) *e = mine;
+    if (!u || u->product || tries + 1 >= u->nchoices) break;
+    d->pick[at] = u->choice[tries + 1];
+  }
+  return (int)e->status;
+}
+
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e)
 {
@@ -30,26 +47,28 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
   TRY(lower_plan(j->mem, named, &j->gpu, &(struct lower_opts){.tails = true, .dependent = true}, &d->plan, e));
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], nlike, like);
-  TRY(lower_make(j->mem, &d->plan, d->pick, &d->program, e));
+  struct err first = {0};
+  if (make_with_others(j, d, &first) != OK) return *e = first, (int)e->status;
   d->registers = NEWS(j->mem, int, d->program.nlaunch + 1), d->spilled = NEWS(j->mem, int, d->program.nlaunch + 1);
   for (int i = 0; i < d->program.nlaunch; i++) d->registers[i] = d->spilled[i] = -1;
   d->compiled = "", d->proof.note = "";
   return OK;
 }
 
+void device_candidate(struct job *j, const struct contest *c, struct candidate *x)
+{
+  struct err e = {0};
+  if (!x->g && !x->dropped) candidate_complete(j, c, x);
+  if (x->dropped || x->lowered) return;
+  if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->lowered, &e) != OK)
+    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
+  else x->kernels = x->lowered->program.nlaunch, x->cost = x->lowered->program.cost;
+}
+
 void devices_build(struct job *j, struct contest *c, int part, int from)
 {
-  const char *name = j->program->name ? j->program->name : "program";
-  for (int i = from; i < c->ncand && !job_stopping(j); i++) {
-    struct candidate *x = &c->cand[i];
-    struct err e = {0};
-    job_progress(j, "lower", part, (double)i / c->ncand, &c->stats, 0);
-    if (!x->g && !x->dropped) candidate_complete(j, c, x);
-    if (x->dropped || device_make(j, x->g, name, 0, NULL, &x->lowered, &e) == OK) continue;
-    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
-  }
-  for (int i = from; i < c->ncand; i++)
-    if (c->cand[i].lowered) c->cand[i].kernels = c->cand[i].lowered->program.nlaunch, c->cand[i].cost = c->cand[i].lowered->program.cost;
+  job_progress(j, "lower", part, 0, &c->stats, 0);
+  for (int i = from; i < c->ncand && !job_stopping(j); i++) device_candidate(j, c, &c->cand[i]);
 }
 
 // ---- compiling ----

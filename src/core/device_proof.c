@@ -146,7 +146,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_plan p;
   struct device_program d;
   struct device_host h = {0};
-  struct lower_opts lo = {.tails = u->last != u->first, .dependent = w->p->dependent};
+  struct lower_opts lo = {.tails = u->last != u->first, .anyway = true, .dependent = w->p->dependent};
   struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
   const struct choice *c = p.nunits == 1 ? nearest(&p.unit[0], want) : NULL;

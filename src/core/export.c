@@ -115,7 +115,7 @@ static void host(struct exporting *x)
   for (int i = 0; i < x->code.nlaunch; i++)
     for (int a = 0; a < x->code.launch[i].narg; a++)
       if (x->code.launch[i].arg[a].is_map) map_shape(x, &x->code.launch[i].arg[a].map, i, a);
-  PUT("\nextern \"C\" int %s(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
+  PUT("\nextern \"C\" int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
       "  int status = 0;\n  (void)workspace;\n", x->name);
   for (int i = 0; i < x->code.nlaunch; i++)
     if (x->code.launch[i].kernel < 0) product(x, &x->code.launch[i]);
@@ -152,7 +152,7 @@ static void header(struct exporting *x)
       "/* Once on each device, and once for each workspace. 0, or an error of the CUDA run-time. */\n"
       "int %s_prepare(void *workspace, cudaStream_t stream);\n"
       "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time. */\n"
-      "int %s(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n", x->name, x->name, x->name);
+      "int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n", x->name, x->name, x->name);
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 

@@ -7,7 +7,7 @@
 struct exported { // texts
   struct str source, header, readme;
 };
-// `name`: of the host function, an identifier. To be freed after an error too.
+// `name`: an identifier; the host functions are name_run, name_prepare and name_workspace. To be freed after an error too.
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e);
 void export_free(struct exported *x);
 

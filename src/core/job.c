@@ -100,11 +100,14 @@ static const char *key_of(const struct job *j, const char *kind, const struct gr
 
 const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", part); }
 
-// What a GPU's results depend on takes the place of the row's device.
+// What a GPU's results depend on takes the place of the row's device; capacities those of the device that is here.
 static void open_gpu(struct job *j)
 {
   struct err missing = {0};
   char identity[160];
+  struct gpu_facts f;
+  if (gpu_look(0, &f, &missing) == OK)
+    target_own(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0});
   j->gpu = gpu_limits(&j->target);
   if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
   else j->unmeasured = arena_strdup(j->mem, missing.text);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_WAYS = 3, MOST_ENTRANTS = 512, FAVOURITES = 2 };
+enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_ENTRANTS = 512, FAVOURITES = 2 };
 
 struct entrant { // a candidate with one way to make each of its kernels
   int cand;
@@ -50,14 +50,15 @@ static void enter(struct starters *f, int cand, const struct choice *pick)
   if (lower_make(mem, &l->plan, x->pick, x->program, &e) == OK) f->n++;
 }
 
-// The pick, and it with each unit alone made in each of its first `ways`.
+// The pick, and it with each unit alone made in other ways, about so many in all.
 static void enter_ways(struct starters *f, int cand, const struct choice *pick, int ways)
 {
   const struct lower_plan *p = &f->c->cand[cand].lowered->plan;
   struct choice *other = arena_copy(f->j->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   enter(f, cand, pick);
   for (int u = 0; u < p->nunits; u++) {
-    for (int k = 0; k < MIN(p->unit[u].nchoices, ways) && !p->unit[u].product; k++) {
+    int most = MIN(p->unit[u].nchoices, MAX(LEAST_WAYS, ways / p->nunits));
+    for (int k = 0; k < most && !p->unit[u].product; k++) {
       other[u] = p->unit[u].choice[k];
       enter(f, cand, other);
     }
@@ -134,7 +135,7 @@ static int refine(struct starters *f, struct err *e)
     if (best < 0) break;
     favourite[n++] = best;
   }
-  for (int i = 0; i < n; i++) enter_ways(f, f->x[favourite[i]].cand, f->x[favourite[i]].pick, CHOICES);
+  for (int i = 0; i < n; i++) enter_ways(f, f->x[favourite[i]].cand, f->x[favourite[i]].pick, 2 * CHOICES);
   return f->n > from ? race(f, from, e) : OK;
 }
 
@@ -176,7 +177,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct starters f = {j, c, part, 0, NEWS(j->mem, struct entrant, MOST_ENTRANTS)};
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].lowered && !c->cand[k].dropped) enter_ways(&f, k, c->cand[k].lowered->pick, k ? FIRST_WAYS : 1);
+    if (c->cand[k].lowered && !c->cand[k].dropped) enter_ways(&f, k, c->cand[k].lowered->pick, k ? FIRST_WAYS : 0);
   if (f.n) TRY(race(&f, 0, e));
   TRY(refine(&f, e));
   TRY(together(&f, e));

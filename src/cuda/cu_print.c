@@ -14,19 +14,21 @@ static const char *type_name(const struct printer *w, ex x)
 
 // ---- parameters ----
 
-static void buffer_parameter(struct printer *w, int i, struct str *s)
-{
-  const struct tile_buffer *b = &w->k->buffers[i];
-  w->buffers[i] = cu_name(w, b->name, "t");
-  str_add(s, "%s%s%s *__restrict__ %s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
-          w->buffers[i]);
-}
-
 static bool has(const struct tile_kernel *k, enum sem sem)
 {
   for (int i = 0; i < k->nspecs; i++)
     if (k->specs[i].atom && k->specs[i].atom->row->sem == sem) return true;
   return false;
+}
+
+// What a kernel only reads the compiler may take for unchanging and read ahead of time, where it is told that no other pointer
+// leads there. A kernel that starts before the one ahead of it has ended must not: Sync<grid.wait> would come too late.
+static void buffer_parameter(struct printer *w, int i, struct str *s)
+{
+  const struct tile_buffer *b = &w->k->buffers[i];
+  w->buffers[i] = cu_name(w, b->name, "t");
+  str_add(s, "%s%s%s *%s%s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
+          has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
 }
 
 static void signature(struct printer *w)

@@ -61,11 +61,13 @@ struct gpu; // a device with one stream, in which everything happens in order
 struct gpu_facts {
   char name[128];
   int arch, processors; // 90; multiprocessors
-  int64_t l2, shared;   // bytes of the L2 cache, of shared memory a block may have
+  int64_t l2, shared;   // bytes of the L2 cache, of shared memory a block may have,
+  int64_t shared_processor; // of a multiprocessor
   int driver;           // the CUDA version that the driver implements: 13000 is 13.0
 };
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
+int gpu_look(int device, struct gpu_facts *out, struct err *e); // without taking the device
 const struct gpu_facts *gpu_facts(const struct gpu *g);
 int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e);
 void gpu_free(struct gpu *g, gpu_address a);

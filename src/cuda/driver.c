@@ -14,7 +14,7 @@ static const struct {
     CU_FUNCTIONS
 #undef FUNCTION
 };
-enum { CC_MAJOR = 75, CC_MINOR = 76, PROCESSORS = 16, L2_BYTES = 38, SHARED_OPTIN = 97 }; // CUdevice_attribute
+enum { CC_MAJOR = 75, CC_MINOR = 76, PROCESSORS = 16, L2_BYTES = 38, SHARED_OPTIN = 97, SHARED_PROCESSOR = 81 }; // CUdevice_attribute
 enum { STREAM_NON_BLOCKING = 1 };
 
 int gpu_check(const struct gpu *g, int code, struct err *e, const char *fmt, ...)
@@ -52,28 +52,33 @@ static int find(struct gpu *g, struct err *e)
 static int read_facts(struct gpu *g, struct err *e)
 {
   struct gpu_facts *f = &g->facts;
-  int major, minor, l2, shared;
+  int major, minor, l2, shared, all;
   const struct {
     int id, *to;
   } wanted[] = {
-      {CC_MAJOR, &major}, {CC_MINOR, &minor}, {PROCESSORS, &f->processors}, {L2_BYTES, &l2}, {SHARED_OPTIN, &shared}};
+      {CC_MAJOR, &major}, {CC_MINOR, &minor}, {PROCESSORS, &f->processors}, {L2_BYTES, &l2}, {SHARED_OPTIN, &shared}, {SHARED_PROCESSOR, &all}};
   for (size_t i = 0; i < COUNT(wanted); i++)
     if (gpu_check(g, g->device_attribute(wanted[i].to, wanted[i].id, g->device), e, "asking about the device"))
       return e->status;
-  f->arch = 10 * major + minor, f->l2 = l2, f->shared = shared;
+  f->arch = 10 * major + minor, f->l2 = l2, f->shared = shared, f->shared_processor = all;
   if (gpu_check(g, g->version(&f->driver), e, "asking for the driver's version")) return e->status;
   return gpu_check(g, g->device_name(f->name, (int)sizeof f->name, g->device), e, "asking for the device's name");
 }
 
-static int take_device(struct gpu *g, int device, struct err *e)
+static int choose_device(struct gpu *g, int device, struct err *e)
 {
   int n = 0;
   if (gpu_check(g, g->init(0), e, "starting the driver")) return e->status;
   if (gpu_check(g, g->device_count(&n), e, "counting devices")) return e->status;
   if (device < 0 || device >= n)
     return err_set(e, ERR_GPU, NOWHERE, "there is no GPU %d: this machine has %d", device, n);
-  if (gpu_check(g, g->device_get(&g->device, device), e, "opening GPU %d", device)) return e->status;
+  return gpu_check(g, g->device_get(&g->device, device), e, "opening GPU %d", device);
+}
+
+static int take_device(struct gpu *g, int device, struct err *e)
+{
   cu_context context;
+  if (choose_device(g, device, e) != OK) return e->status;
   if (gpu_check(g, g->context_retain(&context, g->device), e, "opening a context on GPU %d", device)) return e->status;
   g->retained = true;
   if (gpu_check(g, g->context_set(context), e, "using GPU %d", device)) return e->status;
@@ -106,6 +111,18 @@ void gpu_close(struct gpu *g)
   if (g->retained) g->context_release(g->device);
   if (g->so) dlclose(g->so);
   free(g);
+}
+
+int gpu_look(int device, struct gpu_facts *out, struct err *e)
+{
+  struct gpu *g = calloc(1, sizeof *g);
+  CHECK(g);
+  int status = find(g, e);
+  if (status == OK) status = choose_device(g, device, e);
+  if (status == OK) status = read_facts(g, e);
+  *out = g->facts;
+  gpu_close(g);
+  return status;
 }
 
 const struct gpu_facts *gpu_facts(const struct gpu *g) { return &g->facts; }

@@ -15,6 +15,7 @@
 //
 // Files
 //   norm.c       block graphs in normal form
+//   norm_text.c  the same as text, for people
 //   letters.c    letters: splitting, unifying
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
@@ -25,7 +26,7 @@
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
-//   rows.c       scheme: rows in registers, no products
+//   rows*.c      scheme: rows in registers, no products
 //   mma*.c       scheme: products by mma.sync, chained in registers
 //   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
 //   wgmma*.c     scheme: sm_90a, TMA and wgmma
@@ -69,11 +70,13 @@ struct norm {
   int *iter_of;           // by tensor of block: index into iter of an iterator's tile, else -1
   int *uses;              // by tensor of block: nodes that read it or a view of it, views not counted
   // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
-  // sum step[k][l] l along axis k. Only schemes that say so take them.
+  // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
+  // dimension. Only schemes that say so take either.
   bool joins;
   int64_t step[MAX_LOOPS][MAX_LETTERS];
 };
-// NO with the reason in why where the block graph has no normal form (concatenations; views that cut what a grid or loop axis runs over).
+// NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
+// loop axis runs over).
 int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
 uint32_t norm_dim_letters(const struct norm_dim *d);
@@ -83,7 +86,7 @@ struct norm_product {
   uint32_t rows, cols, sum, batch;
 };
 struct norm_product norm_product(const struct norm *n, int node);
-void norm_text(const struct norm *n, struct str *out); // for people: --dump norm
+void norm_text(const struct norm *n, struct str *out); // norm_text.c; for people: --dump norm
 
 // ---- store.c, wrap.c -------------------------------------------------------------------------------
 
@@ -126,7 +129,7 @@ struct scheme {
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail
-  bool joins;              // takes accumulators that join the parts of the iterations
+  bool joins;              // takes graphs that join or split parts
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
@@ -210,6 +213,7 @@ struct lower_plan {
 struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
+  bool anyway;        // tails also where the model says that two launches are faster
   bool dependent;     // kernels are launched before the one ahead has ended
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,

@@ -13,7 +13,7 @@ static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
 {
   const struct mma_plan *p = k->p;
   const char *x = arena_printf(k->mem, "x%d", k->t->fresh++), *one = arena_printf(k->mem, "v%d", k->t->fresh++);
-  const char *row = arena_printf(k->mem, "(@wm * %d + m) * 16 + h * 8 + @lane / 4", p->mt);
+  const char *row = arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(p));
   text_line(k->t, "%%%s:[%d, %d].fp32.SH", x, p->wn, p->wm * p->mt * 16);
   text_open(k->t, "if (@lane %% 4 == 0)");
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);

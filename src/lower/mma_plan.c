@@ -25,7 +25,7 @@ static void turn(struct mma_product *x)
 static bool collect(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
-  if (p->n->joins) return mma_refuse(p, "an accumulator that joins the parts of the iterations");
+  if (p->n->joins) return mma_refuse(p, "parts that are joined or split");
   p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
   for (int i = 0; i < b->nnodes; i++) {
     p->product_of[i] = -1;

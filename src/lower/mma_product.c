@@ -41,12 +41,12 @@ static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char
   const struct mma_plan *p = k->p;
   const char *stage = mma_stage(p, t);
   if (!t->turned) {
-    mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + @lane %% 16", p->mt));
+    mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
     text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to,
               t->buffer, stage, shared_row(k, &t->out), step);
     return;
   }
-  mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + @lane / 8 %% 2 * 8", p->mt));
+  mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
   text_line(k->t,
             "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane / 16 * 8 + @lane %% "
             "8, @r / 8])",
@@ -169,7 +169,7 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   }
   if (batched) {
     text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16", p->mt));
+    mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   }
   multiply(k, x, one, into, batched);
   if (batched) text_close(k->t);

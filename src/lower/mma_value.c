@@ -44,12 +44,19 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
     text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
 }
 
+// The number of this warp's m-th tile of 16 rows. Of a warpgroup four warps make 64 rows together.
+const char *mma_row_tile(const struct mma_plan *p)
+{
+  if (p->wg && p->mt > 1) return arena_printf(p->job->mem, "(@wm / 4 * %d + m * 4 + @wm %% 4)", 4 * p->mt);
+  return arena_printf(p->job->mem, "(@wm * %d + m)", p->mt);
+}
+
 void mma_rows_open(struct mma_kernel *k, bool rows)
 {
   if (!rows) return;
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
   text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  mma_row_names(k, arena_printf(k->mem, "(@wm * %d + m) * 16 + h * 8 + @lane / 4", k->p->mt));
+  mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
 }
 
 void mma_rows_close(struct mma_kernel *k, bool rows)

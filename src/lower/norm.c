@@ -168,6 +168,35 @@ static int view(struct making *m, const struct node *n)
   return OK;
 }
 
+// Equal parts of a dimension: it is the number of the part, then the part's.
+static int split(struct making *m, const struct node *n)
+{
+  struct raw_list slow, fast;
+  m->n->joins = true;
+  if (!raw_cut(&m->raw, &m->dim[n->in[0]][n->a.dim], block_of(m)->tensors[n->out].shape.d[n->a.dim], &slow, &fast))
+    return cannot(m, n, "its parts cut a dimension unevenly");
+  for (int i = 0; i < n->nout; i++) {
+    same_dims(m, n->out + i, n->in[0]);
+    m->dim[n->out + i][n->a.dim] = fast;
+  }
+  return OK;
+}
+
+static int concat(struct making *m, const struct node *n)
+{
+  struct raw_list whole = {0}, part;
+  m->n->joins = true;
+  same_dims(m, n->out, n->in[0]);
+  for (int i = 1; i < n->nin; i++)
+    for (int d = 0; d < m->ndims[n->out]; d++)
+      if (!raw_unify(&m->raw, &m->dim[n->in[0]][d], &m->dim[n->in[i]][d])) return cannot(m, n, "its parts are of different extents");
+  part = m->dim[n->in[0]][n->a.dim];
+  raw_push(&m->raw, &whole, raw_fresh(&m->raw, n->nin));
+  for (int k = 0; k < part.n; k++) raw_push(&m->raw, &whole, part.id[k]);
+  m->dim[n->out][n->a.dim] = whole;
+  return OK;
+}
+
 static int one_node(struct making *m, const struct node *n, int *iterators)
 {
   const struct node *above = &m->n->kernels->nodes[m->n->node];
@@ -179,7 +208,9 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_REDUCE: return reduce(m, n);
   case RULE_ACCUM: return accumulate(m, n);
   case RULE_VIEW: return view(m, n);
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
+  case RULE_CONCAT: return concat(m, n);
+  case RULE_SPLIT: return split(m, n);
+  case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
   }
   return cannot(m, n, "has no normal form");
 }
@@ -323,51 +354,4 @@ struct norm_product norm_product(const struct norm *n, int node)
   p.rows = norm_dim_letters(&o->dim[o->ndims - 2]), p.cols = norm_dim_letters(&o->dim[o->ndims - 1]);
   for (int d = 0; d < o->ndims - 2; d++) p.batch |= norm_dim_letters(&o->dim[d]);
   return p;
-}
-
-// ---- for people ----
-
-static void letters_text(const struct norm *n, const struct norm_tensor *t, struct str *out)
-{
-  str_add(out, "[");
-  for (int d = 0; d < t->ndims; d++) {
-    str_add(out, d ? ", " : "");
-    for (int k = 0; k < t->dim[d].n; k++) str_add(out, "%s%c:%lld", k ? " " : "", 'a' + t->dim[d].letter[k], (long long)n->extent[(int)t->dim[d].letter[k]]);
-    if (!t->dim[d].n) str_add(out, "1");
-  }
-  str_add(out, "]");
-}
-
-static void access_text(const struct norm *n, const struct access *a, struct str *out)
-{
-  const char *name = n->kernels->tensors[a->tensor].name;
-  if (name) str_add(out, " %s + ", name);
-  else str_add(out, " tensor %d + ", a->tensor);
-  str_add(out, "%lld", (long long)a->offset);
-  for (int i = 0; i < n->block->ngrid; i++)
-    if (a->grid[i]) str_add(out, " + %lld %c", (long long)a->grid[i], "xyz"[i]);
-  for (int i = 0; i < n->block->nloop; i++)
-    if (a->loop[i]) str_add(out, " + %lld %c", (long long)a->loop[i], "ijkl"[i]);
-  for (int i = 0; i < n->nletters; i++)
-    if (a->stride[i]) str_add(out, " + %lld %c", (long long)a->stride[i], 'a' + i);
-}
-
-void norm_text(const struct norm *n, struct str *out)
-{
-  const struct graph *b = n->block;
-  for (int i = 0, iter = 0, save = 0; i < b->nnodes; i++) {
-    const struct node *x = &b->nodes[i];
-    bool is_view = op_rows[x->op].rule == RULE_VIEW;
-    int shown = x->op == OP_SAVE ? x->in[0] : x->out;
-    str_add(out, "%-18s", op_rows[x->op].name);
-    if (x->op != OP_SAVE) {
-      str_add(out, " t%d = ", x->out);
-      letters_text(n, &n->t[shown], out);
-    }
-    for (int k = 0; k < x->nin && x->op != OP_ITER; k++) str_add(out, " t%d", n->t[x->in[k]].root);
-    if (is_view) str_add(out, " (view)");
-    if (x->op == OP_ITER) access_text(n, &n->iter[iter++], out);
-    if (x->op == OP_SAVE) str_add(out, " ->"), access_text(n, &n->save[save++], out);
-    str_add(out, "\n");
-  }
 }

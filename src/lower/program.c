@@ -51,15 +51,19 @@ static int tail_of(const struct graph *g, int node)
   return found;
 }
 
-static bool with_tail(struct planning *w, struct lower_unit *u)
+// One launch of both where a scheme takes both, and where the model does not say that two are faster.
+static void with_tail(struct planning *w, struct lower_unit *u, bool anyway)
 {
-  int tail = tail_of(w->p->g, u->first);
+  struct lower_unit both = *u, next = *u;
   char why[160];
-  if (tail < 0 || norm_make(w->mem, w->p->g, tail, &u->tail, why) != OK) return false;
-  u->last = tail;
-  choose(w, u);
-  if (!u->nchoices) u->last = u->first;
-  return u->nchoices > 0;
+  both.last = next.first = next.last = tail_of(w->p->g, u->first);
+  if (both.last < 0 || norm_make(w->mem, w->p->g, both.last, &both.tail, why) != OK) return;
+  choose(w, &both);
+  if (!both.nchoices) return;
+  next.n = both.tail;
+  choose(w, &next);
+  bool apart = u->nchoices && next.nchoices && !anyway;
+  if (!apart || both.choice[0].cost <= u->choice[0].cost + next.choice[0].cost) *u = both;
 }
 
 static double product_cost(const struct lower_plan *p, const struct lower_unit *u, const int root[3])
@@ -85,14 +89,15 @@ static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
   return OK;
 }
 
-static int plan_unit(struct planning *w, int node, bool tails, struct err *e)
+static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)
 {
   struct lower_unit *u = &w->p->unit[w->p->nunits++];
   char why[160] = "";
   *u = (struct lower_unit){.first = node, .last = node, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
   if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
   if (norm_make(w->mem, w->p->g, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
-  if (!tails || !with_tail(w, u)) choose(w, u);
+  choose(w, u);
+  if (o->tails) with_tail(w, u, o->anyway);
   return OK;
 }
 
@@ -109,13 +114,13 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   int status = OK;
-  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent, .tails = o->tails,
+  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   struct planning w = {mem, p, stem_of(mem, wrapped)};
   bool *done = NEWS(mem, bool, wrapped->nnodes + 1); // as a tail
   for (int i = 0; i < wrapped->nnodes && !status; i++) {
     if ((wrapped->nodes[i].op != OP_BLOCK && wrapped->nodes[i].op != OP_MATMUL) || done[i]) continue;
-    status = plan_unit(&w, i, o->tails, e);
+    status = plan_unit(&w, i, o, e);
     done[p->unit[p->nunits - 1].last] = true;
   }
   return status;

@@ -112,6 +112,7 @@ struct row_text {
   const char *threads, *coordinate, *block; // extents and names of coordinates
   bool *have;           // by value: computed where the text stands
   bool *wide;           // by value: loads whose fp32 registers are there
+  bool *masked;         // by value: -inf past extents, for a maximum
   int fresh;            // shared tensors so far
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
@@ -119,6 +120,7 @@ const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // exte
 bool row_has_vec(const struct row_text *x, axis_set axes);
 const char *row_type(const struct row_text *x, axis_set axes);   // "[4,1,8].fp32"
 const char *row_name(struct row_text *x, int value);             // "v3", which is fp32 and there
+const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale); // sum + what * scale
 const char *row_place(const struct row_text *x, int axis);       // of the executing thread, in vectors
 const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
 void row_each_open(struct row_text *x, axis_set axes);           // loops over the registers of axes

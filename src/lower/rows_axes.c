@@ -1,7 +1,8 @@
 // Fewer axes. Two axes that everything walks together, one within the other, are one longer axis: rows of tiles and of
 // blocks, a loop and the letters of its tile; accesses along it get wider. Two axes of one extent that no value ever has both
 // of may be called the same, because a folded axis is only a name within its fold: what one part of the graph sums over and
-// another then walks, as in a norm whose data come by two iterators, is so read once and not twice.
+// another then walks, as in a norm whose data come by two iterators, is so read once and not twice; and two results that have
+// nothing to do with each other are not each computed for every element of the other.
 #include "lower/rows.h"
 
 #include <string.h>
@@ -51,18 +52,13 @@ static bool merge_one(struct rows *r)
 
 // ---- axes that never meet ----
 
-static bool saved(const struct rows *r, int a)
-{
-  for (int i = 0; i < r->nsaves; i++)
-    if (r->save[i].axes >> a & 1) return true;
-  return false;
-}
-
 static bool meet(const struct rows *r, int a, int b)
 {
   axis_set two = AXIS(a) | AXIS(b);
   for (int i = 0; i < r->nvalues; i++)
     if (r->v[i].live && ((r->v[i].axes | r->v[i].folded) & two) == two) return true;
+  for (int i = 0; i < r->nsaves; i++)
+    if ((r->save[i].axes & two) == two) return true;
   return false;
 }
 
@@ -74,6 +70,11 @@ static void rename_axis(struct rows *r, int from, int to)
     struct row_value *v = &r->v[i];
     if (v->at.stride[from]) v->at.stride[to] = v->at.stride[from];
     v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to);
+  }
+  for (int i = 0; i < r->nsaves; i++) {
+    struct row_save *s = &r->save[i];
+    if (s->at.stride[from]) s->at.stride[to] = s->at.stride[from];
+    s->axes = renamed(s->axes, from, to);
   }
 }
 
@@ -91,14 +92,26 @@ static void unite_loads(struct rows *r)
     }
 }
 
+static bool contiguous(const struct rows *r, int a)
+{
+  for (int i = 0; i < r->nvalues; i++)
+    if (r->v[i].live && r->v[i].at.stride[a] == 1) return true;
+  for (int i = 0; i < r->nsaves; i++)
+    if (r->save[i].at.stride[a] == 1) return true;
+  return false;
+}
+
+// Rather axes that are alike: both contiguous somewhere, or neither.
 static bool rename_one(struct rows *r)
 {
-  for (int a = 0; a < r->naxes; a++)
-    for (int b = 0; b < r->naxes; b++) {
-      if (a == b || r->extent[a] <= 1 || r->extent[a] != r->extent[b] || !(r->folded >> a & 1) || saved(r, a) || meet(r, a, b)) continue;
-      rename_axis(r, a, b);
-      return forget(r, a), true;
-    }
+  for (int any = 0; any < 2; any++)
+    for (int a = 0; a < r->naxes; a++)
+      for (int b = 0; b < r->naxes; b++) {
+        if (a == b || r->extent[a] <= 1 || r->extent[a] != r->extent[b] || meet(r, a, b)) continue;
+        if (!any && contiguous(r, a) != contiguous(r, b)) continue;
+        rename_axis(r, a, b);
+        return forget(r, a), true;
+      }
   return false;
 }
 
@@ -134,10 +147,6 @@ static void number(struct rows *r)
     if (n != a) {
       r->extent[n] = r->extent[a];
       rename_axis(r, a, n);
-      for (int i = 0; i < r->nsaves; i++) {
-        r->save[i].at.stride[n] = r->save[i].at.stride[a];
-        r->save[i].axes = renamed(r->save[i].axes, a, n);
-      }
       forget(r, a);
     }
     n++;

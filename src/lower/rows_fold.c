@@ -11,14 +11,14 @@ const char *row_neutral(enum row_kind kind) { return kind == ROW_SUM ? "0.0" : "
 // Operators that make 0 of zeros.
 static const enum op keeps_zero[] = {OP_SQUARE, OP_NEG, OP_ABS, OP_SQRT, OP_RELU, OP_SILU, OP_GELU, OP_TANH, OP_MUL_SCALAR, OP_ADD, OP_SUB, OP_MUL};
 
-// Is value i 0 where it lies past the axis? Loads are, and what keeps zeros.
-static bool zero_outside(const struct rows *r, int i, int axis)
+// Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
+static bool zero_outside(const struct row_text *x, int i, int axis)
 {
-  const struct row_value *v = &r->v[i];
+  const struct row_value *v = &x->p->r->v[i];
   bool keeps = v->kind == ROW_LOAD && v->axes >> axis & 1;
   for (size_t k = 0; k < COUNT(keeps_zero) && v->kind == ROW_MAP; k++) keeps |= v->op == keeps_zero[k];
-  for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(r, v->in[k], axis);
-  return keeps;
+  for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(x, v->in[k], axis);
+  return keeps && !x->masked[i];
 }
 
 // Sets what lies past the extents of folded axes.
@@ -26,8 +26,9 @@ static void mask(struct row_text *x, const struct row_value *v, const char *in)
 {
   axis_set axes = x->p->r->v[v->in[0]].axes, past = 0;
   for (int a = 0; a < x->p->r->naxes; a++)
-    if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == ROW_SUM && zero_outside(x->p->r, v->in[0], a))) past |= AXIS(a);
+    if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == ROW_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
+  x->masked[v->in[0]] |= v->kind == ROW_MAX;
   bool vec = x->p->vec > 1;
   row_each_open(x, axes);
   text_open(&x->t, "if (!(%s))", row_inside(x, past));
@@ -65,7 +66,7 @@ struct exchange {
 
 static const char *term(const struct row_text *x, const char *s, char what, int axis, int scale)
 {
-  return arena_printf(x->mem, "%s%s@%c%d * %d", s, *s ? " + " : "", what, axis, scale);
+  return row_term(x, s, arena_printf(x->mem, "@%c%d", what, axis), scale);
 }
 
 static struct exchange exchange_of(const struct row_text *x, const struct row_value *v)

@@ -15,9 +15,9 @@ static const char *number(const struct row_text *x, const struct row_access *a, 
   for (int i = 0; i < p->r->naxes; i++) {
     if (!a->stride[i]) continue;
     int64_t step = a->stride[i] * row_vec(p, i) / width;
-    s = arena_printf(x->mem, step == 1 ? "%s%s%s" : "%s%s%s * %lld", s, *s ? " + " : "", row_place(x, i), (long long)step);
+    s = row_term(x, s, row_place(x, i), step);
     if (i != p->role.across || width == p->vec) continue;
-    s = arena_printf(x->mem, width > 1 || a->stride[i] == 1 ? "%s + q" : "%s + q * %lld", s, (long long)a->stride[i]);
+    s = row_term(x, s, "q", a->stride[i]);
   }
   if (a->offset) s = arena_printf(x->mem, "%s%s%lld", s, *s ? " + " : "", (long long)a->offset / width);
   return *s ? s : "0";

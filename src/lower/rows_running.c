@@ -110,10 +110,18 @@ static bool one_node(struct running *r, int i)
     return is_free(&x);
   }
   if (op_rows[n->op].rule == RULE_ACCUM) return *out = FREE, accumulator(r, n, x);
-  if (t[n->out].phase == AFTER || t[n->out].phase == FIXED) return *out = FREE, true;
+  if (t[n->out].phase == AFTER || t[n->out].phase == FIXED) {
+    for (int k = 0; k < n->nout; k++) out[k] = FREE;
+    return true;
+  }
   if (op_rows[n->op].rule == RULE_VIEW) return *out = x, true;
   if (op_rows[n->op].rule == RULE_REDUCE) return folding(r, n, x, out);
-  if (op_rows[n->op].rule != RULE_MAP) return is_free(&x);
+  if (op_rows[n->op].rule != RULE_MAP) { // parts
+    bool all = true;
+    for (int k = 0; k < n->nin; k++) all = all && is_free(&r->p[n->in[k]]);
+    for (int k = 0; k < n->nout; k++) out[k] = FREE;
+    return all;
+  }
   return n->nin == 2 ? two(n->op, x, r->p[n->in[1]], out) : one(n, x, out);
 }
 

@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale)
+{
+  const char *plus = *sum ? " + " : "";
+  return scale == 1 ? arena_printf(x->mem, "%s%s%s", sum, plus, what) : arena_printf(x->mem, "%s%s%s * %lld", sum, plus, what, (long long)scale);
+}
+
 // ---- shapes and names ----
 
 // A register tensor has a dimension for each axis of several registers, 1 where it does not depend on it, and one for the
@@ -209,11 +215,11 @@ static void want_inputs(const struct row_text *x, int value, bool *want)
 static void place_line(struct row_text *x, int a, const char *chunk)
 {
   const struct row_plan *p = x->p;
-  const char *s = "0";
-  if (p->lanes[a] > 1) s = arena_printf(x->mem, "@l%d", a);
-  if (p->warps[a] > 1) s = arena_printf(x->mem, "%s + @w%d * %d", s, a, p->lanes[a]);
-  if (p->chunks[a] > 1) s = arena_printf(x->mem, "%s + %s * %d", s, chunk, p->regs[a] * row_threads(p, a));
-  text_line(&x->t, "@p%d = %s", a, s);
+  const char *s = "";
+  if (p->lanes[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@l%d", a), 1);
+  if (p->warps[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@w%d", a), p->lanes[a]);
+  if (p->chunks[a] > 1) s = row_term(x, s, chunk, (int64_t)p->regs[a] * row_threads(p, a));
+  text_line(&x->t, "@p%d = %s", a, *s ? s : "0");
 }
 
 static const char *binary(const struct row_value *v) { return v->kind == ROW_SUM ? "+" : "max"; }
@@ -357,6 +363,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
 {
   struct row_text x = {.t = {.out = &out->text}, .mem = j->mem, .j = j, .p = p, .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
   x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
+  x.masked = NEWS(j->mem, bool, p->r->nvalues + 1);
   text_kernel(&x.t, j->name, NULL, j->gpu->arch);
   buffers(&x, out);
   coordinates(&x);

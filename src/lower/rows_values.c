@@ -6,8 +6,17 @@
 #include <math.h>
 #include <string.h>
 
+// Parts that are joined: a value that is no value, but one for each index of an axis. What works on it works on each.
+enum { MOST_PARTS = 16, MOST_STORES = 64 };
+struct parts {
+  int value, axis, n, part[MOST_PARTS];
+  struct parts *next;
+};
+
 struct making {
   const struct norm *n;
+  struct parts *parts;
+  int saves; // nodes so far; one may be several stores
   const enum dtype *store;
   struct rows *r;
   int cap;
@@ -96,15 +105,57 @@ static int constant(struct making *m, double c)
   return add(m, v);
 }
 
-static int scaled(struct making *m, int x, double by)
+// ---- parts ----
+
+static const struct parts *parts_of(const struct making *m, int v)
 {
-  struct row_value v = {.kind = ROW_MAP, .op = OP_MUL_SCALAR, .nin = 1, .in = {x}, .axes = m->r->v[x].axes};
-  v.a.scalar = by;
-  return by == 1 ? x : add(m, v);
+  const struct parts *p = m->parts;
+  while (p && p->value != v) p = p->next;
+  return p;
+}
+
+static int joined(struct making *m, int axis, int n, const int *part)
+{
+  struct parts *p = NEW(m->mem, struct parts);
+  struct row_value v = {.kind = ROW_CONST, .axes = AXIS(axis)}; // nothing reads it
+  for (int k = 0; k < n; k++) p->part[k] = part[k], v.axes |= m->r->v[part[k]].axes;
+  p->axis = axis, p->n = n, p->next = m->parts, p->value = add(m, v);
+  m->parts = p;
+  return p->value;
+}
+
+// v where the axis has this index: what it is made of, all of it once more.
+static int at_index(struct making *m, int v, int axis, int64_t index, int *made)
+{
+  const struct parts *p = parts_of(m, v);
+  if (!(m->r->v[v].axes >> axis & 1)) return v;
+  if (p && p->axis == axis) return p->part[index];
+  if (made[v]) return made[v];
+  if (p) {
+    int part[MOST_PARTS];
+    for (int k = 0; k < p->n; k++) part[k] = at_index(m, p->part[k], axis, index, made);
+    return made[v] = joined(m, p->axis, p->n, part);
+  }
+  struct row_value x = m->r->v[v];
+  for (int k = 0; k < x.nin; k++) x.in[k] = at_index(m, x.in[k], axis, index, made);
+  x.at.offset += x.at.stride[axis] * index, x.at.stride[axis] = 0, x.axes &= ~AXIS(axis);
+  return made[v] = add(m, x);
+}
+
+static int part_at(struct making *m, int v, int axis, int64_t index)
+{
+  return at_index(m, v, axis, index, NEWS(m->mem, int, m->r->nvalues + 1)); // what is made has a number above 0
 }
 
 static int mapped(struct making *m, enum op op, int nin, int x, int y, const struct attrs *a)
 {
+  const struct parts *p = parts_of(m, x);
+  if (!p && nin > 1) p = parts_of(m, y);
+  if (p) {
+    int part[MOST_PARTS];
+    for (int k = 0; k < p->n; k++) part[k] = mapped(m, op, nin, part_at(m, x, p->axis, k), nin > 1 ? part_at(m, y, p->axis, k) : 0, a);
+    return joined(m, p->axis, p->n, part);
+  }
   struct row_value v = {.kind = ROW_MAP, .op = op, .nin = nin, .in = {x, y}, .axes = m->r->v[x].axes | (nin > 1 ? m->r->v[y].axes : 0)};
   if (a) v.a = *a;
   if (op == OP_POW && m->r->v[x].axes != v.axes) // of which x is raised step by step
@@ -112,9 +163,28 @@ static int mapped(struct making *m, enum op op, int nin, int x, int y, const str
   return add(m, v);
 }
 
+static int scaled(struct making *m, int x, double by)
+{
+  struct attrs a = {.scalar = by};
+  return by == 1 ? x : mapped(m, OP_MUL_SCALAR, 1, x, 0, &a);
+}
+
+static int fold(struct making *m, enum row_kind kind, int x, axis_set over);
+
+static int fold_parts(struct making *m, enum row_kind kind, const struct parts *p, axis_set over)
+{
+  int part[MOST_PARTS], all;
+  for (int k = 0; k < p->n; k++) part[k] = fold(m, kind, p->part[k], over & ~AXIS(p->axis));
+  if (!(over >> p->axis & 1)) return joined(m, p->axis, p->n, part);
+  all = part[0];
+  for (int k = 1; k < p->n; k++) all = mapped(m, kind == ROW_SUM ? OP_ADD : OP_MAXIMUM, 2, all, part[k], NULL);
+  return all;
+}
+
 // A sum or maximum over `over`; of axes that x does not depend on, a sum takes as many times the same.
 static int fold(struct making *m, enum row_kind kind, int x, axis_set over)
 {
+  if (parts_of(m, x)) return fold_parts(m, kind, parts_of(m, x), over);
   axis_set real = over & m->r->v[x].axes;
   if (real) {
     struct row_value v = {.kind = kind, .nin = 1, .in = {x}, .axes = m->r->v[x].axes & ~real, .folded = real};
@@ -155,12 +225,52 @@ static int accumulator(struct making *m, const struct node *n)
   return OK;
 }
 
-static void save(struct making *m, int v, const struct access *a)
+static int store(struct making *m, const struct node *n, int v, struct row_access x)
 {
-  struct row_access x = access_of(m, a);
+  const struct parts *p = parts_of(m, v);
+  int status = OK;
+  if (p) {
+    int64_t stride = x.stride[p->axis];
+    x.stride[p->axis] = 0;
+    for (int k = 0; k < p->n && !status; k++, x.offset += stride) status = store(m, n, p->part[k], x);
+    return status;
+  }
   axis_set axes = strided(&x) | m->r->v[v].axes;
+  if (m->r->nsaves == m->n->nsave + MOST_STORES) return cannot(m, n, "too many parts");
   if (axes != m->r->v[v].axes) v = add(m, (struct row_value){.kind = ROW_SPREAD, .nin = 1, .in = {v}, .axes = axes});
   m->r->save[m->r->nsaves++] = (struct row_save){v, axes, x};
+  return OK;
+}
+
+// The letters of dimension dim that only `with` has, slowest first: of a part's number.
+static int part_letters(const struct making *m, int with, int without, int dim, int letter[MAX_FACTORS])
+{
+  const struct norm_dim *d = &m->n->t[with].dim[dim];
+  int n = 0;
+  for (int k = 0; k < d->n; k++)
+    if (!(m->n->t[without].has >> d->letter[k] & 1)) letter[n++] = d->letter[k];
+  return n;
+}
+
+static int split(struct making *m, const struct node *n)
+{
+  int letter[MAX_FACTORS], letters = part_letters(m, n->in[0], n->out, n->a.dim, letter);
+  for (int i = 0; i < n->nout; i++) {
+    int64_t index = n->op == OP_CHUNK ? n->a.index : i;
+    int v = value(m, n->in[0]);
+    for (int k = letters; k-- > 0; index /= m->r->extent[letter[k]]) v = part_at(m, v, letter[k], index % m->r->extent[letter[k]]);
+    m->of[n->out + i] = v;
+  }
+  return OK;
+}
+
+static int concat(struct making *m, const struct node *n)
+{
+  int letter[MAX_FACTORS], part[MOST_PARTS], letters = part_letters(m, n->out, n->in[0], n->a.dim, letter);
+  if (n->nin == 1) return m->of[n->out] = value(m, n->in[0]), OK;
+  if (letters != 1 || n->nin > MOST_PARTS) return cannot(m, n, "too many parts, or parts that are cut in groups");
+  for (int k = 0; k < n->nin; k++) part[k] = value(m, n->in[k]);
+  return m->of[n->out] = joined(m, letter[0], n->nin, part), OK;
 }
 
 static int one_node(struct making *m, const struct node *n)
@@ -169,8 +279,7 @@ static int one_node(struct making *m, const struct node *n)
   switch (op_rows[n->op].rule) {
   case RULE_IO:
     if (n->op == OP_ITER) m->of[n->out] = load(m, &norm->iter[norm->iter_of[n->out]]);
-    else if (n->op == OP_SAVE) save(m, value(m, n->in[0]), &norm->save[m->r->nsaves]);
-    return OK;
+    return n->op == OP_SAVE ? store(m, n, value(m, n->in[0]), access_of(m, &norm->save[m->saves++])) : OK;
   case RULE_CONST: return m->of[n->out] = constant(m, n->a.scalar), OK;
   case RULE_MAP:
     if (!emit_has_pointwise(n->op)) return cannot(m, n, "no elementwise operator of tiles");
@@ -179,7 +288,9 @@ static int one_node(struct making *m, const struct node *n)
   case RULE_ACCUM: return accumulator(m, n);
   case RULE_VIEW: return OK;
   case RULE_CONTRACT: return cannot(m, n, "a product");
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "not done in rows");
+  case RULE_CONCAT: return concat(m, n);
+  case RULE_SPLIT: return split(m, n);
+  case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "not done in rows");
   }
   return cannot(m, n, "not done in rows");
 }
@@ -194,7 +305,7 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   for (int i = 0; i < n->nletters; i++) out->extent[i] = n->extent[i];
   for (int i = 0; i < b->ngrid; i++) out->extent[grid_axis(i)] = b->grid[i];
   for (int i = 0; i < b->nloop; i++) out->extent[loop_axis(i)] = b->loop[i];
-  out->save = NEWS(j->mem, struct row_save, b->nnodes);
+  out->save = NEWS(j->mem, struct row_save, n->nsave + MOST_STORES);
   for (int i = 0; i < b->nnodes; i++)
     if (one_node(&m, &b->nodes[i])) return NO;
   if (!rows_running(j->mem, n, why)) return NO;

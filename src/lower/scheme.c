@@ -49,7 +49,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
       continue;
     }
     if (j->n->joins && !x->joins) {
-      add_reason(why, x->name, "joins no parts of iterations");
+      add_reason(why, x->name, "joins and splits no parts");
       continue;
     }
     int got = x->choices(j, CHOICES, k, reason);

@@ -9,13 +9,24 @@ enum { SETTINGS = 512 };
 struct setting {
   struct knobs k;
   double cost;
-  int order; // settings of equal cost stay as they are listed
+  int again, order; // how many like it were listed before; settings of equal cost stay as they are listed
 };
 
 static int cheaper(const void *a, const void *b)
 {
   const struct setting *x = a, *y = b;
-  return x->cost < y->cost ? -1 : x->cost > y->cost ? 1 : x->order - y->order;
+  if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
+  return x->again != y->again ? x->again - y->again : x->order - y->order;
+}
+
+// The model does not tell apart what differs by less than it errs. Of these come first those that are least alike, since only
+// the first few of each kernel are tried at once: k split differently.
+static void order(struct setting *all, int n)
+{
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < i; k++)
+      if (all[k].cost == all[i].cost && all[k].k.v[KNOB_SPLIT] == all[i].k.v[KNOB_SPLIT]) all[i].again++;
+  qsort(all, (size_t)n, sizeof *all, cheaper);
 }
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
@@ -29,9 +40,9 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depth) && n < SETTINGS; i++) {
     size_t d = i % COUNT(depth), sp = i / COUNT(depth) % COUNT(split), w = i / COUNT(depth) / COUNT(split) % COUNT(warps);
     struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depth) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depth[d]}};
-    if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){k, sk_cost(p, &s), n}, n++;
+    if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){.k = k, .cost = sk_cost(p, &s), .order = n}, n++;
   }
-  qsort(all, (size_t)n, sizeof *all, cheaper);
+  order(all, n);
   for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
   if (!n) snprintf(why, 160, "rows, columns or strides that do not divide into fragments");
   return MIN(n, most);
@@ -115,7 +126,7 @@ static void frame(struct sk_emit *e)
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
     text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
   if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
-  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()"); // waited for before the first write to another block
+  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive.relaxed><<<#grid, #t>>>()"); // waited for before the first write to another block
   if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
 }
 
@@ -137,6 +148,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   spec(&e, out);
   frame(&e);
   sk_emit_stage(&e);
+  sk_emit_early(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
   text_close(&e.t);

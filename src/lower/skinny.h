@@ -100,6 +100,7 @@ struct sk_shape {
   int64_t steps, rounds; // steps in all; of each warp
   int64_t subs;        // blocks that share the columns of a block of the graph
   int item;            // columns of an item
+  bool early;          // a thread has one item at most, and what it loads for that comes before the loop
   bool by_columns;     // the blocks of a cluster finish different columns; else different rows
   int64_t items, share; // of a block's columns; of those, finished by each block of the cluster
   struct sk_take {     // by product
@@ -155,6 +156,7 @@ struct sk_emit {
 const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
+void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results
 void sk_emit_reduce(struct sk_emit *e); // after it: everything
 
 // Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
@@ -164,6 +166,8 @@ struct sk_place {
   int width;
   bool done[SK_VALUES];
 };
+enum sk_load { SK_DECLARE, SK_MOVE, SK_VALUE }; // registers for it, the load, the value
+void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how);
 void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v);
 // %out = the sum of what the warps, or the blocks of the cluster, have of a product or a statistic.
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element);

@@ -64,6 +64,22 @@ static int dim_of(const struct sk_plan *p, int axis)
   return -1;
 }
 
+// All of what was saved is read, not a part of it.
+static bool reads_all(const struct sk_plan *p, const struct sk_access *a)
+{
+  const struct shape *s = saved_shape(p);
+  int64_t left[MAX_DIMS];
+  for (int d = 0; d < s->n; d++) left[d] = s->d[d];
+  for (int i = 0; i < p->naxes; i++) {
+    int d = a->stride[i] && p->extent[i] > 1 ? dim_of(p, i) : 0;
+    if (d < 0) return false;
+    if (a->stride[i] && p->extent[i] > 1) left[d] /= p->extent[i];
+  }
+  for (int d = 0; d < s->n; d++)
+    if (left[d] != 1) return false;
+  return true;
+}
+
 // An access of the tail by the axes of the head, and what the tail has for itself.
 static bool restate(const struct sk_plan *p, const struct sk_access *from, struct sk_access *out)
 {
@@ -101,7 +117,7 @@ static bool tail_accesses(struct sk_plan *p)
   }
   for (int i = 0; i < n->niter; i++) {
     struct sk_access a = own_axes(&p->tail, &n->iter[i]);
-    if (is_saved(p, a.tensor) && !note(p, &a)) return false;
+    if (is_saved(p, a.tensor) && (!note(p, &a) || !reads_all(p, &a))) return false;
   }
   for (int i = 0; i < n->niter + n->nsave; i++) {
     bool saves = i >= n->niter;

@@ -4,6 +4,7 @@
 //
 //   %part0[w][row, column]  sums of product 0 by warp        %stat0[w][row]   of statistic 0
 //   %in0[b][row, column]    by block of the cluster          %insum0[b][row]
+//   %early5                 what value 5 loads, if a thread finishes one item only: it comes while the loop runs
 //   %h0[row, column]        left operand of second 0         %second7[k, column]  weights of the second that is value 7
 #include "lower/skinny.h"
 
@@ -153,6 +154,41 @@ static void left_operands(struct sk_emit *e)
   if (e->p->nseconds) text_line(t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
+// The items that this block finishes, one after another: @row, @col and, of what the block has for itself, @own.
+static void items_open(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct sk_shape *s = e->s;
+  int per_row = s->cols / s->item, own = s->by_columns ? per_row / s->split : per_row;
+  bool rest = !s->by_columns && s->split > 1;
+  loop_threads(e, s->share);
+  if (rest) text_line(t, "@item = @rank * %lld + @it", (long long)s->share);
+  else text_line(t, "@item = @it");
+  text_open(t, "if (@item < %lld)", (long long)s->items);
+  text_line(t, "@row = @item / %d", own);
+  text_line(t, "@own = @item %% %d", own);
+  text_line(t, s->by_columns ? "@col = @rank * %d + @own" : "@col = @own", own);
+}
+
+static void items_end(struct sk_emit *e)
+{
+  text_close(&e->t);
+  loop_end(e);
+}
+
+void sk_emit_early(struct sk_emit *e)
+{
+  struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
+  bool any = false;
+  for (int v = 0; v < e->p->nvalues && e->s->early; v++)
+    if (e->p->v[v].kind == SK_LOAD && e->p->v[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
+  if (!any) return;
+  items_open(e);
+  for (int v = 0; v < e->p->nvalues; v++)
+    if (e->p->v[v].kind == SK_LOAD && e->p->v[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_MOVE);
+  items_end(e);
+}
+
 static void save(struct sk_emit *e, struct sk_place *at, int i)
 {
   struct text *t = &e->t;
@@ -174,21 +210,10 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
 
 static void results(struct sk_emit *e)
 {
-  struct text *t = &e->t;
-  const struct sk_shape *s = e->s;
-  struct sk_place at = {.from = SK_WIDE, .width = s->item};
-  int per_row = s->cols / s->item, own = s->by_columns ? per_row / s->split : per_row;
-  bool rest = !s->by_columns && s->split > 1;
-  loop_threads(e, s->share);
-  if (rest) text_line(t, "@item = @rank * %lld + @it", (long long)s->share);
-  else text_line(t, "@item = @it");
-  if (rest && s->items % s->split) text_open(t, "if (@item < %lld)", (long long)s->items);
-  text_line(t, "@row = @item / %d", own);
-  text_line(t, "@own = @item %% %d", own);
-  text_line(t, s->by_columns ? "@col = @rank * %d + @own" : "@col = @own", own);
+  struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
+  items_open(e);
   for (int i = 0; i < e->p->nsave; i++) save(e, &at, i);
-  if (rest && s->items % s->split) text_close(t);
-  loop_end(e);
+  items_end(e);
 }
 
 void sk_emit_reduce(struct sk_emit *e)

@@ -1,6 +1,8 @@
 // What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
 #include "lower/skinny.h"
 
+#include <math.h>
+
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
   const struct sk_access *a = &p->iter[x->iter];
@@ -78,6 +80,7 @@ static bool items(const struct sk_plan *p, struct sk_shape *s)
     if (s->cols % s->item == 0 && p->rows.size * s->cols / s->item >= s->threads / 2 && items_lie(p, s->item)) break;
   s->items = p->rows.size * s->cols / s->item;
   s->share = (s->items + s->split - 1) / s->split;
+  s->early = s->share <= s->threads;
   s->by_columns = p->nseconds && s->split > 1 && s->cols / s->item % s->split == 0;
   return items_lie(p, s->item) && items_of_seconds(p);
 }
@@ -95,16 +98,17 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
   int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
-  s->registers = 40; // and a stage more than `depth`: the next loads go out before the fragments are made
+  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
+  s->registers = 40;
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
-    s->registers += t->width / 4 * s->tiles + (s->depth + 1) * t->width * s->kv / 16;
+    s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48;
   }
   s->shared += 4 * rows * p->nstats * (s->warps + in);
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
-      s->registers += (s->depth + 1) * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 4;
+      s->registers += thirds * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 12;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
@@ -126,7 +130,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
-  return s->shared <= gpu->shared && s->registers <= 300 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
+  return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
 }
 
 struct traffic { // bytes of a block: of its own columns, in all, in flight at a time
@@ -142,6 +146,9 @@ static double wave(const struct gpu_limits *gpu, const struct traffic *t, int64_
   double memory = (double)blocks * t->own / MIN(gpu->bandwidth, (double)blocks * t->flight / loaded);
   return MAX(memory, most * t->all / MIN(draws * gpu->bandwidth / gpu->processors, most * t->flight / loaded));
 }
+
+// Down to a power of this: the model errs by more.
+static const double FINE = 1.05;
 
 double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
 {
@@ -161,5 +168,6 @@ double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
   double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
   double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
   double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
-  return gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
+  double all = gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
+  return pow(FINE, floor(log(all) / log(FINE)));
 }

@@ -2,6 +2,8 @@
 // one element, and is broadcast where an operator needs it.
 #include "lower/skinny.h"
 
+#include <string.h>
+
 const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at)
 {
   struct str s = {0};
@@ -31,25 +33,30 @@ static const char *column_index(const struct sk_emit *e, const struct sk_place *
 
 static enum dtype stored(const struct sk_emit *e, const struct sk_value *v) { return e->p->j->store[e->p->iter[v->index].tensor]; }
 
+// %out = a load, cast to fp32 where need be; or of registers that hold it already.
 static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
 {
-  if (t == F32) {
-    text_line(&e->t, "%%%s <- Move<<<#grid, #me>>>(%s)", out, from);
-    return;
-  }
+  bool registers = !strncmp(from, "%early", 6);
   int fresh = e->t.fresh++;
-  text_line(&e->t, "%%l%d:[%d].%s.RF", fresh, width, tile_dtype(t));
-  text_line(&e->t, "%%l%d <- Move<<<#grid, #me>>>(%s)", fresh, from);
-  text_line(&e->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%l%d)", out, fresh);
+  if (t != F32 && !registers) {
+    text_line(&e->t, "%%l%d:[%d].%s.RF", fresh, width, tile_dtype(t));
+    text_line(&e->t, "%%l%d <- Move<<<#grid, #me>>>(%s)", fresh, from);
+    from = arena_printf(e->p->j->mem, "%%l%d", fresh);
+  }
+  text_line(&e->t, "%%%s <- %s<<<#grid, #me>>>(%s)", out, t == F32 ? "Move" : "UnaryPointwise<cast>", from);
 }
 
-static void load(struct sk_emit *e, const struct sk_place *at, int v, int width)
+void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how)
 {
   const struct sk_value *x = &e->p->v[v];
   bool has = x->has & sk_space_axes(columns(e, at));
+  int width = has ? at->width : 1;
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
-  const char *from = sk_element(e, &e->p->iter[x->index], has ? width : 1, has ? 2 : 1, to);
-  to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), from);
+  const char *from = sk_element(e, &e->p->iter[x->index], width, has ? 2 : 1, to);
+  bool early = at->from == SK_WIDE && e->s->early;
+  if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(stored(e, x)));
+  if (how == SK_MOVE) text_line(&e->t, "%%early%d <- Move<<<#grid, #me>>>(%s)", v, from);
+  if (how == SK_VALUE) to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
 }
 
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element)
@@ -100,7 +107,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   text_line(t, "%%%s:[%d].fp32.RF", out, width);
   switch (x->kind) {
   case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
-  case SK_LOAD: load(e, at, v, width); break;
+  case SK_LOAD: sk_emit_load(e, at, v, SK_VALUE); break;
   case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y), arena_printf(mem, "[%d].fp32", width)); break;
   case SK_PRODUCT: sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width)); break;
   case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;

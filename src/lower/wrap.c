@@ -143,6 +143,25 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   return status ? status : save(w, b, &c, t, 1, in, n->at, out);
 }
 
+// Tensors joined or split along a dimension, which no grid axis cuts.
+static int parts(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
+{
+  for (int k = 1; k < n->nin; k++)
+    if (!shape_eq(&w->to->tensors[in[0]].shape, &w->to->tensors[in[k]].shape))
+      return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of different extents", op_rows[n->op].name);
+  struct shape rest = *whole;
+  rest.d[n->a.dim] = 1;
+  struct cut c = cut_of(&rest, NULL, whole->d[n->a.dim], TILE);
+  struct graph *b = block_new(w, &c, 1);
+  int *tile = NEWS(w->to->mem, int, n->nin), t = 0, status = OK;
+  struct attrs a = attrs_default(OP_SAVE);
+  for (int k = 0; k < n->nin && !status; k++) status = load(w, b, &c, whole->n, in[k], -1, &tile[k]);
+  if (!status) status = graph_add(b, n->op, n->nin, tile, &n->a, n->at, &t, w->e);
+  for (int i = 0; i < c.n; i++) a.omap[i] = (int8_t)c.dim[i];
+  for (int k = 0; k < n->nout && !status; k++, t++) status = graph_add(b, OP_SAVE, 1, &t, &a, n->at, NULL, w->e);
+  return status ? status : graph_nest(w->to, b, n->nin, in, n->at, out, w->e);
+}
+
 // ---- what is kept ----
 
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
@@ -210,7 +229,9 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_GRAPH: return nest(w, n, in, out);
   case RULE_MAP: return map(w, n, in, &t->shape, out);
   case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
-  case RULE_ACCUM: case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: break;
+  case RULE_CONCAT: return parts(w, n, in, &t->shape, out);
+  case RULE_SPLIT: return parts(w, n, in, &g->tensors[n->in[0]].shape, out);
+  case RULE_ACCUM: case RULE_COMPOSITE: break;
   }
   return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
 }

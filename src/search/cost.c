@@ -19,12 +19,6 @@ struct term cost_term(const struct model *m, const struct work *w, const struct 
   return cost_rules(m->t)->term(m, w, z);
 }
 
-void cost_add(struct term *sum, const struct term *x)
-{
-  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
-  sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once;
-}
-
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
 {
   struct term sum = {0};

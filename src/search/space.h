@@ -394,7 +394,11 @@ struct cost_rules { // of a kind of target
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);
 struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
-void cost_add(struct term *sum, const struct term *x);
+static inline void cost_add(struct term *sum, const struct term *x) // most of a search's additions
+{
+  sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
+  sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once;
+}
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
 double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);

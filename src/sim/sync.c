@@ -126,11 +126,11 @@ static void completed(struct sim *s, struct gather *g)
   g->threads = 0, g->phase++;
 }
 
-static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, int needed)
+static void arrive(struct warp *w, const struct sim_atom *a, struct gather *g, int needed, bool publish)
 {
   if (!g->threads) g->atom = a->number;
   uint32_t phase = g->phase;
-  sync_publish(w, g->acc);
+  if (publish) sync_publish(w, g->acc);
   g->threads += __builtin_popcount(w->active);
   if (g->threads >= needed) completed(w->s, g);
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = phase, .atom = a->number, .joins = true};
@@ -165,7 +165,7 @@ enum go sem_barrier(struct warp *w, const struct sim_atom *a)
     report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
            "arrives at this barrier while others of the block stand at the one of line %d", s->atoms[g->atom].at.line);
   sync_warp(w, w->active);
-  arrive(w, a, g, needed);
+  arrive(w, a, g, needed, true);
   return GO_WAIT;
 }
 
@@ -177,17 +177,20 @@ enum go sem_syncwarp(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-enum go sem_cluster_arrive(struct warp *w, const struct sim_atom *a)
+static enum go cluster_arrive(struct warp *w, const struct sim_atom *a, bool publish)
 {
   struct gather *g = &w->s->cluster_gather;
   walk_collective(w, a);
   w->s->r->counts.barriers++;
   sync_warp(w, w->active);
   w->cluster_phase = g->phase + 1;
-  arrive(w, a, g, w->s->cluster * w->s->nthreads);
+  arrive(w, a, g, w->s->cluster * w->s->nthreads, publish);
   w->wait.kind = WAIT_NONE;
   return GO_ON;
 }
+
+enum go sem_cluster_arrive(struct warp *w, const struct sim_atom *a) { return cluster_arrive(w, a, true); }
+enum go sem_cluster_arrive_relaxed(struct warp *w, const struct sim_atom *a) { return cluster_arrive(w, a, false); }
 
 enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
 {

@@ -94,6 +94,8 @@ int build_group_index(struct builder *b, const char *name, int group, int n, con
 {
   struct tile_group g = derived(b, name, group, VIEW_INDEX);
   struct levels l = of(&g);
+  for (int i = 0; i < n; i++)
+    if (index[i] == EX_ALL) return build_error(b, "_ is no coordinate of threads or blocks");
   if (levels_index(b, &l, n, index, &g.offset)) return (int)b->e->status;
   set(&g, &l);
   g.nindex = n, g.index = arena_copy(b->p->mem, index, sizeof *index * (size_t)n);

@@ -90,12 +90,26 @@ int levels_index(struct builder *b, struct levels *l, int n, const ex *index, ex
   struct lay_ctx *c = &b->p->lay;
   int rank = lay_rank(l->level[0]);
   if (n != rank) return build_error(b, "%d coordinates for %d dimensions of %s", n, rank, levels_text(b, l));
+  ex at[64];
+  struct lay kept[64];
+  bool any = false;
+  CHECK(n <= 64);
+  for (int d = 0; d < n; d++) {
+    bool all = index[d] == EX_ALL;
+    at[d] = all ? EX_C(0) : index[d], any |= all;
+    kept[d] = all ? lay_mode(l->level[0], d) : lay_int(c, EX_C(1), EX_C(0));
+  }
   for (int d = 0; d < n && !conditional(b); d++) {
+    if (index[d] == EX_ALL) continue;
     ex extent = lay_size(c, lay_mode(l->level[0], d));
     if (ex_true(c->ex, ex_lt(c->ex, index[d], EX_C(0))) || ex_true(c->ex, ex_le(c->ex, extent, index[d])))
       return build_error(b, "coordinate %d is outside of %s", d, levels_text(b, l));
   }
-  *offset = ex_add(c->ex, *offset, lay_at_coords(c, l->level[0], n, index));
+  *offset = ex_add(c->ex, *offset, lay_at_coords(c, l->level[0], n, at));
+  if (any) {
+    l->level[0] = lay_tuple(c, n, kept);
+    return OK;
+  }
   for (int i = 1; i < l->n; i++) l->level[i - 1] = l->level[i];
   l->n--;
   return OK;

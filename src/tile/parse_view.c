@@ -10,7 +10,8 @@ static int coordinates(struct reader *r, struct loc opened, int *n, ex *index)
   *n = 0;
   do {
     if (*n == TILE_SOME) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d coordinates", TILE_SOME);
-    READ(read_ex(r, &index[(*n)++]));
+    if (read_word(r, "_")) index[(*n)++] = EX_ALL;
+    else READ(read_ex(r, &index[(*n)++]));
   } while (read_take(r, ','));
   return read_close(r, ']', '[', opened);
 }

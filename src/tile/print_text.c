@@ -113,7 +113,8 @@ static void put_index(struct tile_printer *o, int n, const ex *index)
   str_add(o->out, "[");
   for (int i = 0; i < n; i++) {
     if (i) str_add(o->out, ", ");
-    tile_put_ex(o, index[i]);
+    if (index[i] == EX_ALL) str_add(o->out, "_");
+    else tile_put_ex(o, index[i]);
   }
   str_add(o->out, "]");
 }

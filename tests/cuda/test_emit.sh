@@ -6,6 +6,12 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 
 "$MICA" tile emit tests/tile/notes/gemm.tile >"$folder/gemm.cu" || fail "emit"
 grep -q '__hfma(t1\[bid_m \* 128 + tid_m \* 8 + k \* 1024 + m\]' "$folder/gemm.cu" || fail "the notes' index"
+# A kernel that may start before the one ahead has ended must not let the compiler read ahead of Sync<grid.wait>.
+sed 's/^kernel copy {/&\n  target sm_90a/; s/^    @i = #t.indices()/&\n    Sync<grid.wait><<<#grid, #t>>>()/' kernels/copy.tile >"$folder/late.tile"
+"$MICA" tile emit "$folder/late.tile" >"$folder/late.cu" || fail "emit of a dependent kernel"
+grep -q 'griddepcontrol.wait' "$folder/late.cu" || fail "no wait"
+grep -q '__restrict__' "$folder/late.cu" && fail "what an earlier kernel may write is promised not to change"
+"$MICA" tile emit kernels/copy.tile | grep -q '__restrict__' || fail "no promise where nothing is waited for"
 "$MICA" tile emit kernels/copy.tile --arch sm_86 --out "$folder/copy.cu" || fail "--out"
 grep -q 'made by Mica for sm_86' "$folder/copy.cu" || fail "the architecture"
 "$MICA" tile emit kernels/copy.tile --arch sm_75 2>"$folder/said" && fail "sm_75 was taken"

@@ -127,7 +127,7 @@ static void refused(void **state)
 {
   (void)state;
   static const char *const bad[] = {
-      "X: f32[4, 6]\n O = block() { t = iter(X)\n save(concat(t, t, dim=0)) }\n return O",
+      "X: f32[4, 6]\n Y: f32[2, 6]\n O = block() { t = iter(X)\n y = iter(Y)\n save(concat(t, y, dim=0)) }\n return O",
       "X: f32[4, 6]\n T = reshape(transpose(X), [24])\n O = block(x=2) { t = iter(T, imap={x:0})\n save(reshape(t, [4, 3]), omap={x:0}) }\n return O",
   };
   for (size_t i = 0; i < COUNT(bad); i++) {

@@ -41,6 +41,9 @@ static const struct {
   {"one result is two outputs", "X: f16[6, 40]\n e = exp(X)\n return e, e", 0},
   {"a reshape of a transpose", "X: f16[6, 40]\n return reshape(transpose(X), [16, 15]) * 2", 0},
   {"repeated", "X: f16[2, 3, 8]\n return repeat(X, dim=1, times=4) + 1", 0},
+  {"rotary", "X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]\n a, b = split(X, dim=1, parts=2)\n return concat(a * C - b * S, a * S + b * C, dim=1)", 0},
+  {"a chunk of columns", "X: f16[6, 4, 10]\n return chunk(X, dim=1, parts=2, index=1) + 1", 0},
+  {"four below each other", "X: f16[6, 40]\n return concat(X, X * 2, X, exp(X), dim=0)", 0},
   {"bf16", "X: bf16[6, 40]\n return X / sum(abs(X), dim=1)", 0},
   {"attention of few", "Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)", 2},
   {"kernels of parts", "X: f16[8, 256]\n P = block(x=4, y=2) {\n x = iter(X, imap={x:1, y:0})\n save(reshape(sum(square(x), dim=1), [1, 4]), omap={x:0, y:1})\n }\n"

@@ -18,7 +18,7 @@ extern const struct scheme scheme_rows;
 
 static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
 
-enum { BEST = 3, SAMPLES = 14, TRIES = 400 };
+enum { BEST = 3, SAMPLES = 14, TRIES = 400, RANDOM = 60 };
 
 // clang-format off: the texts are laid out as graphs
 #define BLOCK_OF(inputs, axes, body) inputs "\n O = block(" axes ") {\n" body "\n }\n return O"
@@ -55,6 +55,17 @@ static const struct {
   {"running softmax sums", BLOCK_OF("X: f16[4, 256]", "x=4; i=8",
     "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(max(x, dim=1))\n e = exp(x - m)\n"
     "d = accum_sum_rescale(e, exp(moved), dim=1)\n n = accum_sum_rescale(e * x, exp(moved), dim=1)\n save(n / d, omap={x:0})")},
+  {"rotary", BLOCK_OF("X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]", "x=6",
+    "x = iter(X, imap={x:0})\n c = iter(C, imap={x:0})\n s = iter(S, imap={x:0})\n a, b = split(x, dim=1, parts=2)\n"
+    "save(concat(a * c - b * s, a * s + b * c, dim=1), omap={x:0})")},
+  {"gates", BLOCK_OF("X: f16[6, 120]", "x=2", "x = iter(X, imap={x:0})\n a, b, c = split(exp(x), dim=1, parts=3)\n save(sigmoid(a) * tanh(c) + b, omap={x:0})")},
+  {"parts normed together", BLOCK_OF("X: f16[6, 40]\n Y: f16[6, 40]\n Z: f16[6, 120]", "x=3",
+    "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n z = iter(Z, imap={x:0})\n j = concat(x, y, x * y, dim=1)\n"
+    "save(j * z / sqrt(mean(square(j), dim=1)) - max(z - j, dim=1), omap={x:0})")},
+  {"a part of a sum", BLOCK_OF("X: f16[8, 6, 16]", "x=2", "x = iter(X, imap={x:2})\n save(chunk(sum(square(x), dim=1), dim=0, parts=4, index=2), omap={x:2})")},
+  {"rows one below the other", BLOCK_OF("X: f16[8, 24]\n Y: f16[8, 24]", "x=2", "x = iter(X, imap={x:1})\n y = iter(Y, imap={x:1})\n"
+    "save(transpose(concat(x, y + 1, dim=0)), omap={x:0})")},
+  {"sum and maximum of one load", BLOCK_OF("X: f16[5, 77]", "x=5", "x = iter(X, imap={x:0})\n save(max(x, dim=1) - sum(x, dim=1) * sum(square(x), dim=1), omap={x:0})")},
   {"loop over rows", BLOCK_OF("X: f16[8, 40]", "x=2; i=4",
     "x = iter(X, imap={x:0}, fmap={i:0})\n e = exp(x)\n n = accum(e, fmap={i:0})\n d = accum(sum(e, dim=1), fmap={i:0})\n save(n / d, omap={x:0})")},
   {"rms norm over parts", BLOCK_OF("X: f16[8, 240]", "x=8; i=4",
@@ -99,13 +110,11 @@ struct fixture {
   struct lower_job j;
 };
 
-static void open_graph(struct fixture *f, const char *name, const char *text)
+static void open_made(struct fixture *f, const char *name, struct graph *g)
 {
   struct err e = {0};
   char why[160], note[256];
   bool changed;
-  *f = (struct fixture){0};
-  struct graph *g = graph_of(&f->mem, arena_printf(&f->mem, "graph g {\n %s\n}\n", text));
   if (plan_stable(&f->mem, g, &f->g, &changed, note, &e)) fail_msg("%s: %s", name, e.text);
   while (f->g->nodes[f->node].op != OP_BLOCK) f->node++;
   f->in = NEWS(&f->mem, void *, graph_inputs(f->g, NULL) + 1), f->out = NEWS(&f->mem, void *, 8);
@@ -113,6 +122,12 @@ static void open_graph(struct fixture *f, const char *name, const char *text)
   if (eval_run(&f->mem, f->g, DOM_F64, NULL, f->in, f->out, NULL, &e)) fail_msg("%s: %s", name, e.text);
   if (norm_make(&f->mem, f->g, f->node, &f->n, why)) fail_msg("%s: %s", name, why);
   f->j = (struct lower_job){.mem = &f->mem, .n = &f->n, .gpu = &H200, .name = "rows"};
+}
+
+static void open_graph(struct fixture *f, const char *name, const char *text)
+{
+  *f = (struct fixture){0};
+  open_made(f, name, graph_of(&f->mem, arena_printf(&f->mem, "graph g {\n %s\n}\n", text)));
 }
 
 // What the kernel argument holds before: an input, or nothing.
@@ -178,19 +193,28 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   return true;
 }
 
+// Would the interpreter take long?
+static bool heavy(struct fixture *f, const struct knobs *k)
+{
+  struct rows r;
+  struct row_plan p;
+  char why[160];
+  return rows_make(&f->j, &r, why) || !rows_plan(&f->mem, &r, k, &p) || p.blocks * p.threads > 1 << 14;
+}
+
 static int one_of(struct rng *r, int n, const int *of) { return of[rng_below(r, (uint64_t)n)]; }
 
 // Settings at random: most do not go with the kernel, and a good number must.
-static int sample(struct fixture *f, const char *name)
+static int sample(struct fixture *f, const char *name, int most)
 {
   static const int powers[] = {1, 1, 2, 4, 8, 16, 32, 64, 128}, vecs[] = {1, 2, 4, 8}, few[] = {0, 0, 1, 2, 3, 4, 8};
   struct rng r = {42};
   int done = 0;
-  for (int i = 0; i < TRIES && done < SAMPLES; i++) {
+  for (int i = 0; i < TRIES && done < most; i++) {
     struct arena_mark m = arena_mark(&f->mem);
     struct knobs k = {{one_of(&r, 4, vecs), one_of(&r, 9, powers), one_of(&r, 7, powers), one_of(&r, 6, powers), one_of(&r, 7, few), one_of(&r, 7, few), i % 2}};
     f->j.dependent = i % 3 == 0;
-    done += run(f, name, &k, NULL);
+    done += !heavy(f, &k) && run(f, name, &k, NULL);
     arena_reset(&f->mem, m);
   }
   return done;
@@ -209,10 +233,110 @@ static void correct(void **state)
     for (int k = 0; k < n; k++) assert_true(isfinite(scheme_rows.cost(&f.j, &best[k])));
     for (int k = 0; k < n; k++)
       if (!run(&f, graphs[i].name, &best[k], NULL)) fail_msg("%s: choice %d is refused", graphs[i].name, k);
-    int done = sample(&f, graphs[i].name);
+    int done = sample(&f, graphs[i].name, SAMPLES);
     if (done < 2 && strcmp(graphs[i].name, "one element")) fail_msg("%s: only %d settings went with it", graphs[i].name, done);
     arena_close(&f.mem);
   }
+}
+
+// ---- graphs at random ----
+
+struct random_graph {
+  struct rng r;
+  struct graph *g, *b;
+  int in[4], nin;
+  bool used[64];
+};
+
+static int pick(struct random_graph *x, int n) { return (int)rng_below(&x->r, (uint64_t)n); }
+
+static void add_random(struct random_graph *x)
+{
+  static const enum op ops[] = {OP_SIGMOID, OP_RELU, OP_NEG, OP_TANH, OP_MUL_SCALAR, OP_ADD, OP_SUB, OP_MUL, OP_MAXIMUM, OP_MUL, OP_ADD, OP_SUM, OP_MEAN,
+                                OP_MAX, OP_SUM, OP_TRANSPOSE, OP_ACCUM, OP_ACCUM_SUM, OP_ACCUM_MEAN, OP_ACCUM_RMS, OP_ACCUM, OP_ACCUM_SUM,
+                                OP_SPLIT, OP_CHUNK, OP_CONCAT, OP_CONCAT};
+  enum op op = ops[pick(x, (int)COUNT(ops))];
+  struct attrs a = attrs_default(op);
+  struct err e = {0};
+  int in[2] = {pick(x, x->b->ntensors), pick(x, x->b->ntensors)}, out, n = op == OP_CONCAT ? 2 : op_rows[op].least;
+  if (pick(x, 3)) in[0] = x->b->ntensors - 1; // chains, rather than bushes
+  a.dim = pick(x, 2), a.scalar = 0.5, a.parts = 2, a.index = pick(x, 2);
+  if (op == OP_ACCUM && x->b->nloop && pick(x, 2)) a.fmap[0] = (int8_t)pick(x, 2);
+  if (graph_add(x->b, op, n, in, &a, NOWHERE, &out, &e)) return;
+  for (int i = 0; i < n; i++) x->used[in[i]] = true;
+}
+
+// Whatever nothing has used is saved, in the loop accumulated first.
+static void save_rest(struct random_graph *x)
+{
+  struct attrs a = attrs_default(OP_SAVE), sum = attrs_default(OP_ACCUM);
+  struct err e = {0};
+  a.omap[0] = (int8_t)pick(x, 2);
+  for (int i = 0, n = x->b->ntensors; i < n; i++) {
+    int t = i, none;
+    if (x->used[i]) continue;
+    if (x->b->tensors[i].phase == VARYING) assert_int_equal(graph_add(x->b, OP_ACCUM, 1, &i, &sum, NOWHERE, &t, &e), OK);
+    assert_int_equal(graph_add(x->b, OP_SAVE, 1, &t, &a, NOWHERE, &none, &e), OK);
+  }
+}
+
+static void iterate(struct random_graph *x, int64_t rows, int64_t columns)
+{
+  struct attrs a = attrs_default(OP_ITER);
+  struct shape s = {2, {rows, columns}};
+  struct err e = {0};
+  int out;
+  assert_int_equal(graph_input(x->g, NULL, pick(x, 3) ? F32 : F16, &s, NOWHERE, &x->in[x->nin], &e), OK);
+  a.imap[0] = (int8_t)(rows > 1 && pick(x, 4) ? 0 : REPLICA);
+  a.fmap[0] = (int8_t)(x->b->nloop && columns > 1 && pick(x, 3) ? 1 : REPLICA);
+  assert_int_equal(graph_iter(x->b, x->g, x->in[x->nin++], &a, NOWHERE, &out, &e), OK);
+}
+
+static struct graph *make_random(struct arena *mem, uint64_t seed)
+{
+  static const int64_t extents[] = {4, 6, 10, 12, 24, 40};
+  struct random_graph x = {.r = {seed}, .g = graph_new(mem, KERNEL, "random"), .b = graph_new(mem, BLOCK, NULL)};
+  struct err e = {0};
+  int64_t rows = 2 * extents[pick(&x, 3)], columns = extents[pick(&x, 6)], two = 2;
+  int out, first;
+  graph_axes(x.b, 1, &two, pick(&x, 2), &two);
+  iterate(&x, rows, columns);
+  if (pick(&x, 2)) iterate(&x, rows, columns);
+  if (pick(&x, 2)) iterate(&x, 1, columns);
+  if (pick(&x, 2)) iterate(&x, rows, 1);
+  for (int i = 0, n = 3 + pick(&x, 8); i < n; i++) add_random(&x);
+  save_rest(&x);
+  if (graph_nest(x.g, x.b, x.nin, x.in, NOWHERE, &first, &e)) fail_msg("seed %d: %s", (int)seed, e.text);
+  for (int i = first, n = x.g->ntensors; i < n; i++) assert_int_equal(graph_add(x.g, OP_OUTPUT, 1, &i, NULL, NOWHERE, &out, &e), OK);
+  if (graph_check(x.g, &e)) fail_msg("seed %d: %s", (int)seed, e.text);
+  return x.g;
+}
+
+static void random_graphs(void **state)
+{
+  (void)state;
+  int taken = 0;
+  for (int seed = 0; seed < RANDOM; seed++) {
+    struct fixture f = {0};
+    char name[32], why[160];
+    struct norm n;
+    struct knobs best[1];
+    struct graph *g = make_random(&f.mem, (uint64_t)seed);
+    snprintf(name, sizeof name, "random graph %d", seed);
+    int node = 0;
+    while (g->nodes[node].op != OP_BLOCK) node++;
+    if (norm_make(&f.mem, g, node, &n, why)) {
+      arena_close(&f.mem);
+      continue;
+    }
+    open_made(&f, name, g);
+    if (scheme_rows.choices(&f.j, 1, best, why)) {
+      if (!heavy(&f, &best[0])) assert_true(run(&f, name, &best[0], NULL));
+      taken += sample(&f, name, 4) > 0;
+    }
+    arena_close(&f.mem);
+  }
+  assert_in_range(taken, RANDOM / 2, RANDOM);
 }
 
 // The best settings move every byte once, 16 a lane, in whole sectors, and without bank conflicts.
@@ -276,6 +400,6 @@ static void refused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(frugal), cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(frugal), cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,8 @@ static const struct held products[] = {
     {"two, tiles of the grid", GEMM("256", "256", "256", "2", "2", "4"), "wgmma groups=2 stages=3", "wgmma.m64n128k16"},
     {"four", GEMM("256", "128", "128", "1", "2", "2"), "wgmma groups=4 stages=2", NULL},
     {"blocks that walk over tiles", GEMM("256", "192", "256", "2", "4", "3"), "wgmma groups=2 stages=2 blocks=3", NULL},
+    {"two tiles of rows a warpgroup", GEMM("256", "128", "128", "1", "2", "2"), "wgmma groups=2 stages=2", NULL},
+    {"four tiles of one warpgroup", GEMM("256", "64", "64", "1", "2", "1"), "wgmma groups=1 stages=2", NULL},
     {"more stages than iterations", GEMM("128", "128", "64", "2", "1", "2"), "wgmma groups=1 stages=4", NULL},
     {"narrow steps", GEMM("64", "64", "64", "1", "2", "4"), "wgmma groups=1 stages=2", "wgmma.m64n32k16"},
     {"one iteration", GEMM("64", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL},
@@ -44,7 +46,7 @@ static const struct held products[] = {
     {"columns in pieces of 32", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2", "wgmma.m64n96k16"},
     {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
-    {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "128 rows"},
+    {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=3 stages=2", NULL, "128 rows"},
 };
 
 #define ATTENTION(i, scores)                                                                                             \
@@ -54,16 +56,17 @@ static const struct held products[] = {
   "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O"
 
 static const struct held chains[] = {
-    {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2", "wgmma.m64n64k16.fp32.fp16.rs"},
-    {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3", NULL},
-    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3", NULL},
-    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1", NULL},
+    {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=1", "wgmma.m64n64k16.fp32.fp16.rs"},
+    {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3 chain=1", NULL},
+    {"attention, product after product", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3 chain=1", NULL},
+    {"attention, one block for all", ATTENTION("4", "matmul(q * 0.5, transpose(k))"), "wgmma groups=1 stages=3 blocks=1 chain=1", NULL},
     {"attention, one iteration", ATTENTION("1", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2", NULL},
     {"groups of heads as rows",
      "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"
      "N, D = block(x=2, y=2; i=2) { q = iter(T, imap={x:1})\n k = iter(K, imap={x:1, y:2}, fmap={i:2})\n v = iter(V, imap={x:1, y:2}, fmap={i:2})\n"
      "e = exp(matmul(reshape(q, [1, 1, 64, 64]), transpose(k)) * 0.1)\n save(reshape(accum(matmul(e, v)), [1, 1, 4, 16, 64]), omap={x:1, y:0})\n"
-     "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2", NULL},
+     "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2 chain=1", NULL},
 };
 
 #define TEST(table)                                                                                                      \

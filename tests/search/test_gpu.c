@@ -1,5 +1,6 @@
 // The search for GPUs, on the row of sm_90a: structures that are known to be good come first, in sizes that fill the device,
 // and in several sizes each; the same on any number of threads. And the shape of the cost model.
+// test: check-all
 // test: timeout 300
 #include "examples.h"
 #include "search/space.h"
