@@ -1,5 +1,5 @@
-// The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change into
-// shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
+// The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change
+// into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
 #include "lower/mma.h"
 
 #include <math.h>
@@ -135,7 +135,8 @@ static void ring(struct mma_kernel *k)
 struct mma_known mma_remember(const struct mma_kernel *k)
 {
   size_t n = (size_t)k->p->n->block->ntensors;
-  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg), arena_copy(k->mem, k->left, n * sizeof *k->left),
+  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg),
+                            arena_copy(k->mem, k->left, n * sizeof *k->left),
                             arena_copy(k->mem, k->have, n * sizeof *k->have)};
 }
 

@@ -1,19 +1,26 @@
 // mma: inside mma*.c, the scheme of products by mma.sync.
 //
 // Every block graph with products that agree on their rows. Glossary
-//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16 rows
+//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16
+//   rows
 //                stays within one of the batch: rows are padded to a multiple of 16 for each of the batch
-//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the columns of
+//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the
+//   columns of
 //                its left operand
-//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT
-//                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
+//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16
+//   rows and NT
+//                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left
+//                operand
 //   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
-//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few slots,
+//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few
+//   slots,
 //                and while one is read the next ones come
-//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose
-//                columns are what is reduced, from shared memory and back. So is a vector over columns that is reduced from
-//                iterators (the norms of values), which then lies in shared memory
-//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so
+//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own,
+//   whose
+//                columns are what is reduced, from shared memory and back. So is a vector over columns that is reduced
+//                from iterators (the norms of values), which then lies in shared memory
+//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result,
+//   and so
 //                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
 //
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
@@ -45,8 +52,8 @@ struct mma_cols {
   bool product, summed; // some product makes these columns; sums over them
   // of knobs
   bool split;
-  int nt;               // tiles of 8 columns that a warp has
-  bool split_after;     // split after the loop, where parts of sums are combined
+  int nt;           // tiles of 8 columns that a warp has
+  bool split_after; // split after the loop, where parts of sums are combined
 };
 struct mma_tile {
   int tensor, iter;
@@ -60,10 +67,16 @@ struct mma_tile {
   int reads;          // products that take it for their left operand
   int due;            // orders tiles by when they are read first
   // of knobs
-  int slot;           // number in the queue, -1: has room of its own
-  int buffer;         // whose tensor's name the room has
+  int slot;   // number in the queue, -1: has room of its own
+  int buffer; // whose tensor's name the room has
 };
-enum mma_section { MMA_PRE, MMA_LOOP, MMA_POST, MMA_SIDE, MMA_CONST }; // MMA_CONST: constants, whose section is not looked at
+enum mma_section {
+  MMA_PRE,
+  MMA_LOOP,
+  MMA_POST,
+  MMA_SIDE,
+  MMA_CONST
+};                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
   bool rows;
   int cols; // list, -1: none
@@ -77,7 +90,7 @@ struct mma_product {
 struct mma_side {
   int root, tile; // what is read, and the tile that it replaces or comes from; -1: from device memory
   bool vector, varying;
-  bool *node;     // by node: does it belong to it
+  bool *node;            // by node: does it belong to it
   struct mma_plan *plan; // its fragments: all warps share the rows
 };
 struct mma_plan {
@@ -91,14 +104,14 @@ struct mma_plan {
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
   struct mma_product *product;
-  int *product_of;         // by node, -1
-  int *tile_of;            // by tensor, -1
-  struct mma_shape *shape; // by tensor
+  int *product_of;           // by node, -1
+  int *tile_of;              // by tensor, -1
+  struct mma_shape *shape;   // by tensor
   enum mma_section *section; // by node
   bool *folded;              // by node: a sum of products that add to an accumulator one after another
-  enum dtype type;         // of operands
-  bool wg, wg_async;       // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
-  const char *wg_copy;     // which copy of tiles that do not change with the loop, as text
+  enum dtype type;           // of operands
+  bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];
@@ -111,11 +124,11 @@ struct mma_plan {
 
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why
-bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);      // false
-int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);           // the list, made where there is none; -1: no room
-bool mma_shapes(struct mma_plan *p, const bool *only);                     // of these nodes; NULL: of all but sides
+bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
+int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
+bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
-bool mma_side_add(struct mma_plan *p, int root, int *source); // the iterator that has all of the operand's elements
+bool mma_side_add(struct mma_plan *p, int root, int *source);   // the iterator that has all of the operand's elements
 bool mma_side_mark(struct mma_plan *p, bool *node, int tensor); // nodes that compute it; false: not by iterators alone
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
@@ -135,8 +148,8 @@ struct mma_walk {
 };
 void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride);
 void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out); // " + ..." for each term
-// Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements of the
-// fastest letter at once.
+// Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
+// of the fastest letter at once.
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
                    const char *index, struct str *out);
 // offset, grid and loop of an access at iteration `it`.
@@ -173,10 +186,11 @@ struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
 
-const char *mma_it(const struct mma_kernel *k); // the iteration, as text
+const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
-const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type); // "[2, 4].[2, 1].[1, 2].fp32"
-const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type);        // fresh registers
+const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
+                           const char *type);                                        // "[2, 4].[2, 1].[1, 2].fp32"
+const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
 const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
@@ -184,27 +198,29 @@ void mma_rows_close(struct mma_kernel *k, bool rows);
 void mma_row_names(struct mma_kernel *k, const char *padded); // @pr = padded, and @b and @r
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit); // of this thread's first column of tile n
-struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i); // shape in which a node reads its operand i
-const char *mma_text(struct mma_kernel *k, struct str *s);              // in the arena; frees s
+struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i);   // shape in which a node reads its operand i
+const char *mma_text(struct mma_kernel *k, struct str *s);                // in the arena; frees s
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
-// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.
+// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
+// one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
 void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
-// The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then split, in new
-// registers of their own.
+// The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then
+// split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_vector_declare(struct mma_kernel *k);
-void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s, const char *reg); // k: of the side
+void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s,
+                      const char *reg);                         // k: of the side
 const char *mma_vector_value(struct mma_kernel *k, int tensor); // NULL: it is none
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
-bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
-const char *mma_left(struct mma_kernel *k, int tensor, int cols); // fragments of a left operand
+bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x);     // all its fragments at once
+const char *mma_left(struct mma_kernel *k, int tensor, int cols);               // fragments of a left operand
 const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want); // registers of an operand
 const char *mma_load_parts(struct mma_kernel *k, int node); // sum or maximum over the parts of an iterator
 void mma_node(struct mma_kernel *k, int node);

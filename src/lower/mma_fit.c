@@ -14,7 +14,8 @@ static bool may_split(const struct mma_plan *p, int c)
   if (p->cols[c].size % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split)) return false;
+    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split))
+      return false;
   }
   return true;
 }
@@ -25,7 +26,8 @@ static void split(struct mma_plan *p, bool product, bool summed)
     if (p->cols[c].product == product && p->cols[c].summed == summed && may_split(p, c)) p->cols[c].split = true;
 }
 
-// The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them whole.
+// The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them
+// whole.
 static void split_after(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
@@ -77,7 +79,9 @@ static int64_t estimate(const struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE || p->folded[i]) continue;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE ||
+        p->folded[i])
+      continue;
     here = fragment_registers(p, p->shape[n->out]);
     if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
       lasting += here;
@@ -103,11 +107,13 @@ static int64_t combined(const struct mma_plan *p)
   if (p->wn == 1) return 0;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
-    bool reduces = op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
+    bool reduces =
+        op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
     if (p->section[i] == MMA_SIDE || !n->nout) continue;
     struct mma_shape in = reduces ? mma_wanted(p, i, 0) : (struct mma_shape){false, -1};
     const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
-    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) || (x && x->into < 0 && p->cols[x->sum_cols].split))
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) ||
+        (x && x->into < 0 && p->cols[x->sum_cols].split))
       bytes += mma_combine_bytes(p, p->shape[n->out]);
   }
   return bytes;
@@ -117,7 +123,8 @@ static int64_t combined(const struct mma_plan *p)
 
 static bool same_room(const struct mma_tile *a, const struct mma_tile *b)
 {
-  return a->rows == b->rows && a->cols == b->cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] && a->swizzle[2] == b->swizzle[2];
+  return a->rows == b->rows && a->cols == b->cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] &&
+         a->swizzle[2] == b->swizzle[2];
 }
 
 // Read by one product, on its right, and by nothing on the side.
@@ -148,7 +155,8 @@ static void queue(struct mma_plan *p)
     if (!same_room(t, shape) || !may_queue(p, t)) continue;
     t->slot = 0;
     for (int k = 0; k < p->ntiles; k++)
-      t->slot += same_room(&p->tile[k], shape) && may_queue(p, &p->tile[k]) && (p->tile[k].due < t->due || (p->tile[k].due == t->due && k < i));
+      t->slot += same_room(&p->tile[k], shape) && may_queue(p, &p->tile[k]) &&
+                 (p->tile[k].due < t->due || (p->tile[k].due == t->due && k < i));
   }
   for (int i = 0; i < p->ntiles; i++)
     for (int k = 0; k < p->ntiles; k++)

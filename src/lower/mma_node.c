@@ -1,5 +1,5 @@
-// Nodes as specs over fragments: elementwise operators, reductions over columns, accumulators. Sums that only accumulate are
-// left in parts, one a lane of a quad, until after the loop.
+// Nodes as specs over fragments: elementwise operators, reductions over columns, accumulators. Sums that only
+// accumulate are left in parts, one a lane of a quad, until after the loop.
 #include "lower/mma.h"
 
 #include <math.h>
@@ -203,7 +203,8 @@ static void finish(struct mma_kernel *k, int node)
   unsigned flags = op_rows[n->op].flags;
   struct mma_shape s = p->shape[n->out];
   const char *sum = k->reg[n->out];
-  if (mma_partial(p, node)) k->reg[n->out] = sum = mma_combine(k, sum, s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
+  if (mma_partial(p, node))
+    k->reg[n->out] = sum = mma_combine(k, sum, s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
   if (!(flags & REDUCES)) return;
   struct mma_shape in = mma_wanted(p, node, 0);
   if (reduced(k, n) > 1) reduce_quad(k, "+", sum);
@@ -274,6 +275,11 @@ void mma_node(struct mma_kernel *k, int node)
   case RULE_CONTRACT: product(k, node); return;
   case RULE_REDUCE: reduce(k, node); return;
   case RULE_ACCUM: accumulate(k, node); return;
-  case RULE_IO: case RULE_VIEW: case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH: return;
+  case RULE_IO:
+  case RULE_VIEW:
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_GRAPH: return;
   }
 }

@@ -1,5 +1,5 @@
-// Which nodes the scheme does, and the rows and columns of what they make. Rows and columns of an operator's result are those
-// of its operands; an iterator is loaded in the shape in which it is wanted, so only what is computed must agree.
+// Which nodes the scheme does, and the rows and columns of what they make. Rows and columns of an operator's result are
+// those of its operands; an iterator is loaded in the shape in which it is wanted, so only what is computed must agree.
 #include "lower/mma.h"
 
 static bool computed(const struct mma_plan *p, int root) { return p->n->iter_of[root] < 0; }
@@ -13,7 +13,8 @@ static bool take_cols(struct mma_plan *p, int tensor, struct mma_shape *s)
   if (!letters) return true;
   s->cols = mma_cols_of(p, tensor, letters);
   if (s->cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
-  return p->cols[s->cols].size % 8 == 0 || mma_refuse(p, "%lld columns, no multiple of 8", (long long)p->cols[s->cols].size);
+  return p->cols[s->cols].size % 8 == 0 ||
+         mma_refuse(p, "%lld columns, no multiple of 8", (long long)p->cols[s->cols].size);
 }
 
 // Operands that are computed have the same columns or none; iterators may have some of them.
@@ -60,7 +61,8 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   struct mma_shape in = shape_in(p, root);
   if (!take_cols(p, root, &in)) return false;
   if (gone & p->row_letters) return mma_refuse(p, "%s sums over rows of products", op_rows[n->op].name);
-  if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
+  if (gone && gone != column_letters(p, n->in[0]))
+    return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
   *s = (struct mma_shape){in.rows, gone ? -1 : in.cols};
   if (gone && !in.rows) return mma_refuse(p, "%s sums what has no rows", op_rows[n->op].name);
   return true;
@@ -72,7 +74,8 @@ static bool accumulate(struct mma_plan *p, const struct node *n)
   if (n->op == OP_ACCUM_SUM_TO) return mma_refuse(p, "an accum_sum_to");
   if (flags & RESCALES) {
     int f = p->n->t[n->in[1]].root;
-    if (!computed(p, f) || p->shape[f].cols >= 0) return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
+    if (!computed(p, f) || p->shape[f].cols >= 0)
+      return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
   }
   if (flags & REDUCES && mma_sums_parts(p, n)) return mma_refuse(p, "%s of parts", op_rows[n->op].name);
   if (flags & REDUCES) return reduce(p, n);
@@ -100,17 +103,22 @@ bool mma_shapes(struct mma_plan *p, const bool *only)
     bool fine = true;
     if (only ? !only[i] : p->section[i] == MMA_SIDE) continue;
     switch (op_rows[n->op].rule) {
-    case RULE_IO: case RULE_CONST: case RULE_VIEW: break;
+    case RULE_IO:
+    case RULE_CONST:
+    case RULE_VIEW: break;
     case RULE_MAP: fine = map(p, n); break;
     case RULE_CONTRACT: fine = product(p, i); break;
     case RULE_REDUCE: fine = n->op == OP_SUM_TO ? mma_refuse(p, "a sum_to") : reduce(p, n); break;
     case RULE_ACCUM: fine = accumulate(p, n); break;
-    case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_GRAPH:
-      fine = mma_refuse(p, "%s", op_rows[n->op].name);
+    case RULE_CONCAT:
+    case RULE_SPLIT:
+    case RULE_COMPOSITE:
+    case RULE_GRAPH: fine = mma_refuse(p, "%s", op_rows[n->op].name);
     }
     if (!fine) return false;
   }
   for (int i = 0, s = 0; i < b->nnodes && !only; i++)
-    if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root)) return mma_refuse(p, "saves what it loads");
+    if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root))
+      return mma_refuse(p, "saves what it loads");
   return true;
 }

@@ -1,6 +1,7 @@
-// What a block graph needs to become products by mma.sync, whatever the knobs: which letters are rows, in which orientation
-// each product is done, which lists of columns there are, what lies in shared memory, and what is done before, in and after
-// the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it stands.
+// What a block graph needs to become products by mma.sync, whatever the knobs: which letters are rows, in which
+// orientation each product is done, which lists of columns there are, what lies in shared memory, and what is done
+// before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
+// stands.
 #include "lower/mma.h"
 
 #include <string.h>
@@ -102,8 +103,10 @@ static bool product_columns(struct mma_plan *p)
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
     p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
-    if (p->cols[x->sum_cols].size % 16) return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
-    if (p->cols[x->out_cols].size % 8) return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
+    if (p->cols[x->sum_cols].size % 16)
+      return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
+    if (p->cols[x->out_cols].size % 8)
+      return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }
   return true;
 }
@@ -115,9 +118,12 @@ static void choose_swizzle(struct mma_tile *t)
   int64_t n = t->cols;
   int log = 63 - __builtin_clzll((uint64_t)n);
   t->stride = n;
-  if (n & (n - 1)) t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
-  else if (n >= 64) t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
-  else if (n >= 16) t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
+  if (n & (n - 1))
+    t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
+  else if (n >= 64)
+    t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
+  else if (n >= 16)
+    t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
 }
 
 static bool operand_type(struct mma_plan *p, const struct access *a)
@@ -129,7 +135,8 @@ static bool operand_type(struct mma_plan *p, const struct access *a)
   return true;
 }
 
-static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner, bool left)
+static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner,
+                     bool left)
 {
   const struct access *a = &p->n->iter[p->n->iter_of[tensor]];
   uint32_t has = p->n->t[tensor].has;
@@ -137,23 +144,32 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   for (int i = 0; i < outer->n; i++)
     if (has >> outer->letter[i] & 1) rows.letter[rows.n++] = outer->letter[i];
   if (!operand_type(p, a)) return false;
-  if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
+  if (has & ~(mma_list_has(&rows) | mma_list_has(inner)))
+    return mma_refuse(p, "an operand has indices that its product has not");
   int64_t elements = mma_elements(p, a->tensor);
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
   bool swap = mma_width(p, a, inner, elements, 8) < mma_width(p, a, &rows, elements, 8);
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
-  if (swap && left && (mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
+  if (swap && left && (mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
+    swap = false, in = *inner, out = rows;
   if (mma_list_size(p->n, &in) % 8) return mma_refuse(p, "an operand's rows in shared memory are no multiple of 8");
   if (p->tile_of[tensor] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[tensor]];
     t->reads += left;
-    return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) || mma_refuse(p, "two products read a tensor in different ways");
+    return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) ||
+           mma_refuse(p, "two products read a tensor in different ways");
   }
   if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   struct mma_tile *t = &p->tile[p->ntiles];
-  *t = (struct mma_tile){.tensor = tensor, .iter = p->n->iter_of[tensor], .out = out, .in = in, .reads = left, .slot = -1, .buffer = tensor};
+  *t = (struct mma_tile){.tensor = tensor,
+                         .iter = p->n->iter_of[tensor],
+                         .out = out,
+                         .in = in,
+                         .reads = left,
+                         .slot = -1,
+                         .buffer = tensor};
   t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
   t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
@@ -199,10 +215,14 @@ static void place_nodes(struct mma_plan *p)
     bool inside = op_rows[n->op].rule == RULE_ACCUM;
     if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
     enum phase phase = n->nout ? b->tensors[n->out].phase : AFTER;
-    if (n->op == OP_SAVE || (phase == AFTER && !inside)) p->section[i] = MMA_POST;
-    else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN) p->section[i] = MMA_LOOP;
-    else if (phase == FIXED && within[n->out]) p->section[i] = MMA_PRE;
-    else p->section[i] = MMA_POST;
+    if (n->op == OP_SAVE || (phase == AFTER && !inside))
+      p->section[i] = MMA_POST;
+    else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN)
+      p->section[i] = MMA_LOOP;
+    else if (phase == FIXED && within[n->out])
+      p->section[i] = MMA_PRE;
+    else
+      p->section[i] = MMA_POST;
     for (int k = 0; k < n->nin && p->section[i] != MMA_POST; k++) within[p->n->t[n->in[k]].root] = true;
   }
 }
@@ -225,7 +245,8 @@ static bool sum_of_products(struct mma_plan *p, int root, int into)
   if (p->product_of[i] >= 0) return p->product[p->product_of[i]].into = into, true;
   if (b->nodes[i].op != OP_ADD) return false;
   p->folded[i] = into >= 0;
-  return sum_of_products(p, p->n->t[b->nodes[i].in[0]].root, into) && sum_of_products(p, p->n->t[b->nodes[i].in[1]].root, into);
+  return sum_of_products(p, p->n->t[b->nodes[i].in[0]].root, into) &&
+         sum_of_products(p, p->n->t[b->nodes[i].in[1]].root, into);
 }
 
 // Products that only an accumulator over the loop reads, alone or added to each other, add to it.
@@ -267,7 +288,8 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
   if (!collect(p)) return 0;
-  if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true))) return mma_refuse(p, "products have no rows in common"), 0;
+  if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true)))
+    return mma_refuse(p, "products have no rows in common"), 0;
   list_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;

@@ -1,6 +1,6 @@
-// Products: left operands as fragments, right operands by ldmatrix for 16 columns at a time. The lanes' addresses follow from
-// how the tile lies: where the summed index is contiguous a left operand is read as it lies and a right one too, else both
-// are transposed on the way.
+// Products: left operands as fragments, right operands by ldmatrix for 16 columns at a time. The lanes' addresses
+// follow from how the tile lies: where the summed index is contiguous a left operand is read as it lies and a right one
+// too, else both are transposed on the way.
 #include "lower/mma.h"
 
 static int left_tile(const struct mma_plan *p, int tensor) { return p->tile_of[tensor]; }
@@ -42,13 +42,15 @@ static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char
   const char *stage = mma_stage(p, t);
   if (!t->turned) {
     mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
-    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to, t->buffer, stage,
-              shared_row(k, &t->out), step);
+    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to,
+              t->buffer, stage, shared_row(k, &t->out), step);
     return;
   }
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
-  text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane / 16 * 8 + @lane %% 8, @r / 8])", to,
-            t->buffer, stage, step);
+  text_line(k->t,
+            "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane / 16 * 8 + @lane %% "
+            "8, @r / 8])",
+            to, t->buffer, stage, step);
 }
 
 static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t, int cols)
@@ -82,7 +84,8 @@ const char *mma_left(struct mma_kernel *k, int tensor, int cols)
 {
   if (k->left[tensor]) return k->left[tensor];
   int tile = left_tile(k->p, tensor);
-  return k->left[tensor] = tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
+  return k->left[tensor] =
+             tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
 }
 
 // The fragments of `mats` / 2 tiles of 8 columns, from tile `n` on, of a right operand.
@@ -97,24 +100,31 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ma
     struct str s = {0};
     int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
     for (int i = p->batch.n - 1; i >= 0; i--)
-      if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
+      if (batch >> p->batch.letter[i] & 1)
+        stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
     str_add(&s, " + 0");
     mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
     first = mma_text(k, &s);
   }
   text_line(k->t, "%%b:[%d].[2, 1].[2, 1].%s.RF", mats / 2, tile_dtype(p->type));
   if (trans)
-    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])", t->buffer, stage,
-              step, first, n, mats == 4 ? " + @lane / 16" : "");
+    text_line(k->t,
+              "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])",
+              t->buffer, stage, step, first, n, mats == 4 ? " + @lane / 16" : "");
   else if (mats == 4)
-    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])",
+    text_line(k->t,
+              "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% "
+              "8%s, %s * 2 + @lane / 8 %% 2])",
               t->buffer, stage, n, first, step);
   else
-    text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane / 8 %% 2])", t->buffer,
-              stage, n, first, step);
+    text_line(k->t,
+              "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane "
+              "/ 8 %% 2])",
+              t->buffer, stage, n, first, step);
 }
 
-static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool batched)
+static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into,
+                     bool batched)
 {
   const struct mma_plan *p = k->p;
   int nt = p->cols[x->out_cols].nt;
@@ -124,8 +134,10 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
     if (!rounds) continue;
     const char *n = odd ? arena_printf(k->mem, "%d", nt - 1) : "n * 2";
     const char *at = split ? arena_printf(k->mem, "@wn * %d + %s", nt, n) : n;
-    if (!odd) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", rounds);
-    else text_open(k->t, "for (n = 0; n < 1; n += 1) unroll");
+    if (!odd)
+      text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", rounds);
+    else
+      text_open(k->t, "for (n = 0; n < 1; n += 1) unroll");
     load_right(k, x, mats, at);
     if (!batched) text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
     for (int h = 0; h < mats / 2; h++)
@@ -142,7 +154,8 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
     wgmma_product(k, x, into);
     return;
   }
-  bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters, keeps = mma_keeps_left(p, x) || k->left[x->a];
+  bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters,
+       keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
   if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
   mma_arrive(k, &p->tile[p->tile_of[x->b]]);

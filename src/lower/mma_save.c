@@ -1,5 +1,5 @@
-// Savers: fragments to device memory, two elements at once where they lie together. Of what several warps or lanes have the
-// same, one stores.
+// Savers: fragments to device memory, two elements at once where they lie together. Of what several warps or lanes have
+// the same, one stores.
 #include "lower/mma.h"
 
 static const char *store_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
@@ -9,7 +9,8 @@ static const char *store_address(struct mma_kernel *k, const struct access *a, s
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit,
+                  e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }
@@ -17,9 +18,12 @@ static const char *store_address(struct mma_kernel *k, const struct access *a, s
 static void store(struct mma_kernel *k, const struct access *a, const char *from, struct mma_shape s, int width, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *at = store_address(k, a, s, width, e);
-  const char *value = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
-  const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at) : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
+             *at = store_address(k, a, s, width, e);
+  const char *value =
+      arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
+  const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at)
+                              : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
   if (t != F32) {
     text_line(k->t, width == 2 ? "%%out%d:[1, 2].%s.RF" : "%%out%d:[].%s.RF", e, tile_dtype(t));
     text_line(k->t, "%%out%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, value);
@@ -42,12 +46,14 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 }
 
 // Of rows that have a letter which the tensor has not, the first stores.
-static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index, struct str *c)
+static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index,
+                            struct str *c)
 {
   int64_t below = 1;
   for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->letter[i--]])
     if (!(has >> l->letter[i] & 1))
-      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->letter[i]]);
+      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below,
+              (long long)p->n->extent[(int)l->letter[i]]);
 }
 
 static const char *row_exists(struct mma_kernel *k, uint32_t has)
@@ -55,7 +61,8 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
   const struct mma_plan *p = k->p;
   struct str c = {0};
   if (p->nrows < p->padded) str_add(&c, "@pr %% %lld < %lld", (long long)p->padded, (long long)p->nrows);
-  if (p->wm * p->mt * 16 > p->nbatch * p->padded) str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
+  if (p->wm * p->mt * 16 > p->nbatch * p->padded)
+    str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
   missing_letters(p, has, &p->batch, "@b", &c);
   missing_letters(p, has, &p->rows, "@r", &c);
   return mma_text(k, &c);
@@ -73,7 +80,8 @@ void mma_save(struct mma_kernel *k, int save)
   mma_rows_open(k, s.rows);
   if (*exists) text_open(k->t, "if (%s)", exists);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-  if (width == 2) store(k, a, k->reg[root], s, 2, 0);
+  if (width == 2)
+    store(k, a, k->reg[root], s, 2, 0);
   else
     for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) store(k, a, k->reg[root], s, 1, e);
   if (s.cols >= 0) text_close(k->t);

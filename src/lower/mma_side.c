@@ -1,6 +1,6 @@
-// Right operands that are computed of iterators alone, such as keys divided by their norm. Each thread takes elements of the
-// tile from shared memory, in fragments whose columns are what the operand's reductions go over, computes, and puts them back
-// where they were; after a barrier the product finds them there. Nobody else reads the tile.
+// Right operands that are computed of iterators alone, such as keys divided by their norm. Each thread takes elements
+// of the tile from shared memory, in fragments whose columns are what the operand's reductions go over, computes, and
+// puts them back where they were; after a barrier the product finds them there. Nobody else reads the tile.
 #include "lower/mma.h"
 
 // ---- plan ----
@@ -50,7 +50,8 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].tensor, true;
   if (p->nsides == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   *s = (struct mma_side){.root = root, .node = NEWS(p->job->mem, bool, b->nnodes)};
-  if (!mma_side_mark(p, s->node, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
+  if (!mma_side_mark(p, s->node, root))
+    return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
   for (int i = 0; i < p->n->niter; i++) {
     int tile = p->n->iter[i].tile;
     bool within = false;
@@ -58,7 +59,8 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (!within || p->n->t[tile].has != p->n->t[root].has) continue;
     *source = tile, found++;
     for (int k = 0; k < p->nproducts; k++)
-      if (p->product[k].a == tile || p->product[k].b == tile) return mma_refuse(p, "a product reads what a right operand is computed from");
+      if (p->product[k].a == tile || p->product[k].b == tile)
+        return mma_refuse(p, "a product reads what a right operand is computed from");
   }
   if (found != 1) return mma_refuse(p, "a right operand is computed from %d tensors of its size", found);
   if (!private_nodes(p, s)) return mma_refuse(p, "what a right operand is computed from is read elsewhere");
@@ -84,7 +86,8 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   q->nsides = q->nproducts = q->ncols = 0, q->source = t;
   q->shape = NEWS(p->job->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE) cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
+    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE)
+      cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
   if (!cols && t) cols = mma_list_has(&t->in);
   q->row_letters = made->has & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
@@ -108,7 +111,8 @@ bool mma_side_fit(struct mma_plan *p)
     q->wm = p->wm * p->wn, q->wn = 1, q->threads = p->threads, q->stages = p->stages;
     while (tiles % q->wm) q->wm--;
     q->mt = (int)(tiles / q->wm);
-    for (int c = 0; c < q->ncols; c++) q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
+    for (int c = 0; c < q->ncols; c++)
+      q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
     if (p->side[i].vector) p->shared += 4 * q->nrows;
   }
@@ -142,7 +146,8 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 static bool paired(const struct mma_plan *p, int cols)
 {
   const struct mma_list *l = &p->cols[cols].list, *in = &p->source->in;
-  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] && p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
+  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] &&
+         p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
 }
 
 // Moves between the tile and registers %v: to %v in fp32, or back.
@@ -154,12 +159,15 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
   mma_rows_open(k, true);
   text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
-    const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor, stage, place(k, cols, unit, e));
+    const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor,
+                                  stage, place(k, cols, unit, e));
     const char *r = arena_printf(k->mem, unit == 2 ? "%s[m, n][h, 0]" : "%s[m, n][h, 0][0, %d]", v, e);
     text_line(k->t, "%%half%d:%s.%s.RF", e, unit == 2 ? "[1, 2]" : "[]", type);
     if (back) text_line(k->t, "%%half%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, r);
-    if (back) text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%half%d)", at, e);
-    else text_line(k->t, "%%half%d <- Move<<<#grid, #me>>>(%%%s)", e, at);
+    if (back)
+      text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%half%d)", at, e);
+    else
+      text_line(k->t, "%%half%d <- Move<<<#grid, #me>>>(%%%s)", e, at);
     if (!back) text_line(k->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%half%d)", r, e);
   }
   text_close(k->t);
@@ -179,15 +187,18 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   size_t n = (size_t)b->ntensors;
   struct mma_kernel q = *k;
   q.p = s->plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
-  q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
+  q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n),
+  q.have = NEWS(k->mem, struct mma_shape, n);
   for (int i = 0; i < b->nnodes; i++)
     if (op_rows[b->nodes[i].op].rule == RULE_CONST) q.reg[b->nodes[i].out] = k->reg[b->nodes[i].out];
   text_open(k->t, "if (@tid < %d)", 32 * s->plan->wm);
   text_line(k->t, "@wm = @tid / 32");
   for (int i = 0; i < b->nnodes; i++)
     if (s->node[i]) mma_node(&q, i);
-  if (s->vector) mma_vector_store(&q, k->p, s, q.reg[s->root]);
-  else transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
+  if (s->vector)
+    mma_vector_store(&q, k->p, s, q.reg[s->root]);
+  else
+    transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
   text_close(k->t);
 }
 

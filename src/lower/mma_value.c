@@ -1,5 +1,5 @@
-// Fragments of iterators, straight from device memory unless a product has them in shared memory; rows and columns of the
-// executing thread. Rows that do not exist read as the last one, and nothing is stored for them.
+// Fragments of iterators, straight from device memory unless a product has them in shared memory; rows and columns of
+// the executing thread. Rows that do not exist read as the last one, and nothing is stored for them.
 #include "lower/mma.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ const char *mma_text(struct mma_kernel *k, struct str *s)
 
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type)
 {
-  return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1, s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1,
-                      s.cols >= 0 ? 2 : 1, type);
+  return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1,
+                      s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1, s.cols >= 0 ? 2 : 1, type);
 }
 
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type)
@@ -34,10 +34,14 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
   long long rows = p->nrows, full = p->padded;
   bool surplus = p->wm * p->mt * 16 > p->nbatch * p->padded;
   text_line(k->t, "@pr = %s", padded);
-  if (p->nbatch > 1 && surplus) text_line(k->t, "@b = min(@pr / %lld, %lld)", full, (long long)p->nbatch - 1);
-  else if (p->nbatch > 1) text_line(k->t, "@b = @pr / %lld", full);
-  if (p->nbatch > 1) text_line(k->t, rows < full ? "@r = min(@pr %% %lld, %lld)" : "@r = @pr %% %lld", full, rows - 1);
-  else text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
+  if (p->nbatch > 1 && surplus)
+    text_line(k->t, "@b = min(@pr / %lld, %lld)", full, (long long)p->nbatch - 1);
+  else if (p->nbatch > 1)
+    text_line(k->t, "@b = @pr / %lld", full);
+  if (p->nbatch > 1)
+    text_line(k->t, rows < full ? "@r = min(@pr %% %lld, %lld)" : "@r = @pr %% %lld", full, rows - 1);
+  else
+    text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
 }
 
 // The number of this warp's m-th tile of 16 rows. Of a warpgroup four warps make 64 rows together.
@@ -90,25 +94,30 @@ static const char *address(struct mma_kernel *k, const struct access *a, struct 
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
     const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit,
+                  e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
   }
   return mma_text(k, &at);
 }
 
-// Vectors are loaded where they are asked for: left to the compiler, those of all layers of a chain come at its beginning.
+// Vectors are loaded where they are asked for: left to the compiler, those of all layers of a chain come at its
+// beginning.
 static const char *how(struct mma_shape s) { return s.rows ? "" : "<ld.global.nc>"; }
 
 static void load_one(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *from = address(k, a, s, 1, e);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
+             *from = address(k, a, s, 1, e);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s), k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s),
+              k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%one%d:[].%s.RF", e, tile_dtype(t));
   text_line(k->t, "%%one%d <- Move%s<<<#grid, #me>>>(%%%s[%s])", e, how(s), k->global[a->tensor], from);
-  text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e, e);
+  text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e,
+            e);
 }
 
 static void load_pair(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s)
@@ -116,7 +125,8 @@ static void load_pair(struct mma_kernel *k, const struct access *a, const char *
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = address(k, a, s, 2, 0);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s), k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s),
+              k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(t));
@@ -131,7 +141,8 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
   int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-  if (width == 2) load_pair(k, a, to, s);
+  if (width == 2)
+    load_pair(k, a, to, s);
   else
     for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) load_one(k, a, to, s, e);
   if (s.cols >= 0) text_close(k->t);
@@ -151,7 +162,8 @@ const char *mma_load_parts(struct mma_kernel *k, int node)
   text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, n->op == OP_MAX ? "-inf" : "0.0");
   text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
   one = from_memory(k, a, s);
-  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out, one);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out,
+            one);
   text_close(k->t);
   k->parts = 0;
   return out;
@@ -180,7 +192,8 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
   const struct norm_tensor *t = &p->n->t[tensor];
-  if (p->n->iter_of[tensor] < 0) return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
+  if (p->n->iter_of[tensor] < 0)
+    return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];

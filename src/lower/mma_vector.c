@@ -1,5 +1,5 @@
-// Vectors over columns that are reduced from iterators alone, such as the norm of each row of a right operand: computed on the
-// side (mma_side.c), in fragments whose rows are the vector's elements, and kept in shared memory for all warps.
+// Vectors over columns that are reduced from iterators alone, such as the norm of each row of a right operand: computed
+// on the side (mma_side.c), in fragments whose rows are the vector's elements, and kept in shared memory for all warps.
 #include "lower/mma.h"
 
 static bool reduces(const struct mma_plan *p, const bool *node)
@@ -36,7 +36,8 @@ static bool find_tile(struct mma_plan *p, struct mma_side *s)
       if (t >= 0) s->tile = t;
     }
   for (int i = 0; i < p->nsides; i++)
-    if (s->tile >= 0 && !p->side[i].vector && p->side[i].tile == s->tile) return mma_refuse(p, "a vector is reduced from what a right operand is computed from");
+    if (s->tile >= 0 && !p->side[i].vector && p->side[i].tile == s->tile)
+      return mma_refuse(p, "a vector is reduced from what a right operand is computed from");
   return true;
 }
 
@@ -62,7 +63,8 @@ bool mma_vectors(struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     bool read = false;
     for (int k = 0; of[i] && k < b->nnodes; k++)
-      for (int j = 0; j < b->nodes[k].nin && !of[k] && p->section[k] != MMA_SIDE && op_rows[b->nodes[k].op].rule != RULE_VIEW; j++)
+      for (int j = 0;
+           j < b->nodes[k].nin && !of[k] && p->section[k] != MMA_SIDE && op_rows[b->nodes[k].op].rule != RULE_VIEW; j++)
         read |= b->nodes[k].op != OP_ITER && p->n->t[b->nodes[k].in[j]].root == b->nodes[i].out;
     if (read && !add(p, i, of[i])) return false;
   }
@@ -70,7 +72,9 @@ bool mma_vectors(struct mma_plan *p)
     for (int k = 0; k < b->nnodes && p->side[i].vector; k++)
       if (p->side[i].node[k]) p->section[k] = MMA_SIDE;
   for (int i = 0; i < b->nnodes; i++)
-    for (int j = 0; j < b->nodes[i].nin && p->section[i] != MMA_SIDE && b->nodes[i].op != OP_ITER && op_rows[b->nodes[i].op].rule != RULE_VIEW; j++) {
+    for (int j = 0; j < b->nodes[i].nin && p->section[i] != MMA_SIDE && b->nodes[i].op != OP_ITER &&
+                    op_rows[b->nodes[i].op].rule != RULE_VIEW;
+         j++) {
       int root = p->n->t[b->nodes[i].in[j]].root;
       bool known = p->section[b->tensors[root].node] != MMA_SIDE;
       for (int k = 0; k < p->nsides; k++) known |= p->side[k].root == root;
@@ -84,7 +88,8 @@ bool mma_vectors(struct mma_plan *p)
 void mma_vector_declare(struct mma_kernel *k)
 {
   for (int i = 0; i < k->p->nsides; i++)
-    if (k->p->side[i].vector) text_line(k->t, "%%w%d:[%lld].fp32.SH", k->p->side[i].root, (long long)k->p->side[i].plan->nrows);
+    if (k->p->side[i].vector)
+      text_line(k->t, "%%w%d:[%lld].fp32.SH", k->p->side[i].root, (long long)k->p->side[i].plan->nrows);
 }
 
 // In the order of the columns that it will be.
@@ -111,7 +116,8 @@ const char *mma_vector_value(struct mma_kernel *k, int tensor)
     struct mma_shape s = p->shape[tensor];
     const char *v = mma_declare(k, s, "fp32");
     text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-    text_line(k->t, "%%%s[0, n][0, 0] <- Move<<<#grid, #me>>>(%%w%d.tile([2])[%s])", v, tensor, mma_cols_index(p, s.cols, 2));
+    text_line(k->t, "%%%s[0, n][0, 0] <- Move<<<#grid, #me>>>(%%w%d.tile([2])[%s])", v, tensor,
+              mma_cols_index(p, s.cols, 2));
     text_close(k->t);
     return k->have[tensor] = s, v;
   }

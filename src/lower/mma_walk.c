@@ -1,5 +1,5 @@
-// Addresses as text. An index counts letters, the fastest last; a tensor has a stride for each. Neighbours whose strides are
-// those of one longer letter are taken together, so that most addresses are a product and no division.
+// Addresses as text. An index counts letters, the fastest last; a tensor has a stride for each. Neighbours whose
+// strides are those of one longer letter are taken together, so that most addresses are a product and no division.
 #include "lower/mma.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 5e-9, CROWD = 2e-11, // s
-    HEAVY = 6e-4,  // of the time for memory, for each register above EASY_REGS: fewer warps hide less
+    HEAVY = 6e-4,  // of the time, for each register above EASY_REGS: fewer warps hide less
+    ALONE = 1.5,   // cycles between instructions of a warp that has a scheduler for itself
     CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
     PORT = 9e10,   // bytes a second into a multiprocessor
     PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
@@ -145,7 +146,8 @@ static void work(const struct row_plan *p, double *latency, double *instructions
     double cost = v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1;
     *instructions += n * rounds * cost * (v->axes & p->rounds ? p->passes : 1);
     if (!v->folded) continue;
-    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes) + (warps > 1 ? BARRIER + warps * 1e-9 + p->threads / ROW_LANES * 3e-9 : 0);
+    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes);
+    if (warps > 1) *latency += BARRIER + warps * 1e-9 + p->threads / ROW_LANES * 3e-9;
     *instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
   }
 }
@@ -160,7 +162,7 @@ double rows_cost(const struct lower_job *j, const struct row_plan *p)
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   latency += (rounds - 1) * LATENCY * p->passes + (p->passes - 1) * LATENCY;
-  latency += instructions * p->threads / ROW_LANES / SCHEDULERS / CLOCK;
+  latency += instructions * fmax(ALONE, p->threads / ROW_LANES / (double)SCHEDULERS) / CLOCK;
   double each = fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8)))));
   double room = fmax(1, each) * g->processors, resident = fmin(room, (double)p->blocks), busy = fmin(g->processors, (double)p->blocks);
   double flight = resident * p->threads * fmax(t.ahead, 1);
@@ -168,8 +170,8 @@ double rows_cost(const struct lower_job *j, const struct row_plan *p)
   memory = fmax(memory, t.l2 * LATENCY / flight);
   double issue = (double)p->blocks * p->threads * instructions / ROW_LANES / SCHEDULERS / CLOCK / busy;
   double waves = fmax(1, (double)p->blocks / room);
-  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) +
-         START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * memory;
+  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) + 0.2 * fmin(memory, latency) +
+         START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * (memory + latency);
 }
 
 // ---- choices ----

@@ -103,7 +103,9 @@ static void send(struct row_text *x, int value, int shared, const struct exchang
   else text_line(&x->t, "%%sh%d:[%d,%s].fp32.SH", shared, e->kept * e->parts, dims);
   if (*e->first) text_open(&x->t, "if (%s)", e->first);
   if (scalar) text_line(&x->t, "%%sh%d.tile([1, 1])[%s, %s] <- Move<<<#grid, #me>>>(%%v%d)", shared, e->at, e->part, value);
-  else text_line(&x->t, "%%sh%d.tile([1,%s])[(%s) * %d + %s%s] <- Move<<<#grid, #me>>>(%%v%d)", shared, dims, e->part, e->kept, e->at, zeros(x), value);
+  else
+    text_line(&x->t, "%%sh%d.tile([1,%s])[(%s) * %d + %s%s] <- Move<<<#grid, #me>>>(%%v%d)", shared, dims, e->part, e->kept, e->at,
+              zeros(x), value);
   if (*e->first) text_close(&x->t);
 }
 

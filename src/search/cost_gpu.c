@@ -20,7 +20,7 @@ static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
 static const double NEXT = 0.4e-6;     // for a block that comes after another
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double MMA = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
+static const double MMA = 0.9, MMA_BESIDE = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
 static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
 enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
@@ -33,6 +33,14 @@ static bool is_partial(mask has)
   return false;
 }
 
+static mask whole_classes(mask has)
+{
+  mask whole = 0;
+  for (int at = 0; has >> at; at += 3)
+    if ((has >> at & 7) == 7) whole |= (mask)7 << at;
+  return whole;
+}
+
 // Partial sums are fp32, and what the program gives is as it says; other tensors between kernels are as its outputs.
 static double elem_of(const struct model *m, mask has)
 {
@@ -40,10 +48,11 @@ static double elem_of(const struct model *m, mask has)
   return is_partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
 }
 
-// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it.
-static double waste(const struct model *m, const struct device *d, double elem, const struct sizes *z)
+// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it; inner: bytes of the tile
+// that are of one part.
+static double waste(const struct model *m, const struct device *d, double elem, double inner, const struct sizes *z)
 {
-  if (d->visit < 0) return 1;
+  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its order is open, but for parts, which come first
   const struct labels *l = &m->s->visit[d->visit].l;
   double run = elem;
   for (int i = l->n - 1; i >= 0; i--)
@@ -62,9 +71,11 @@ static struct term load_term(const struct model *m, const struct work *w, const 
   const struct device *d = &m->dev[w->device];
   if (!d->has) return (struct term){0};
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : elem_of(m, d->has);
-  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), more = waste(m, d, elem, z);
+  double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored);
+  double more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z), turns = turns_of(w, z);
   bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
-  struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns_of(w, z) * (double)z->blocks, .steps = w->looped ? BARRIER * turns_of(w, z) : 0};
+  struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns * (double)z->blocks,
+                   .steps = w->looped ? BARRIER * turns : 0};
   *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
   return x;
 }
@@ -72,12 +83,14 @@ static struct term load_term(const struct model *m, const struct work *w, const 
 // Seconds of a multiprocessor for one product of tiles: by the better of the instructions and of the two orders of operands.
 static double product_seconds(const struct target *t, double rows, double cols, double k)
 {
-  double rate = t->flops / t->cores, shared = 128 * t->vector_rate / t->cores / t->lanes, least = INFINITY;
+  bool warpgroups = t->arch >= 90; // there mma does not have all of the tensor cores
+  double rate = t->flops / t->cores, by_warps = rate * (warpgroups ? MMA_BESIDE : MMA), least = INFINITY;
+  double shared = 128 * t->vector_rate / t->cores / t->lanes; // bytes/s: 128 a clock
   for (int turn = 0; turn < 2; turn++) {
     double a = turn ? cols : rows, b = turn ? rows : cols;
-    double mma = 2 * pad(a, 16) * pad(b, 8) * k / (rate * MMA), fragments = k * (3 * pad(a, 16) + (a > 16 ? 3 : 2) * pad(b, 8)) / shared;
+    double mma = 2 * pad(a, 16) * pad(b, 8) * k / by_warps, fragments = k * (3 * pad(a, 16) + (a > 16 ? 3 : 2) * pad(b, 8)) / shared;
     least = fmin(least, fmax(mma, fragments));
-    if (t->arch < 90 || a < 64) continue;
+    if (!warpgroups || a < 64) continue;
     double wgmma = 2 * pad(a, 64) * pad(b, 8) * k / (rate * WGMMA), tiles = 2 * k * (pad(a, 64) + pad(b, 8)) / shared;
     least = fmin(least, fmax(wgmma, tiles));
   }

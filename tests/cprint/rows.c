@@ -309,6 +309,7 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
   case SEM_BARRIER:
   case SEM_SYNCWARP:
   case SEM_CLUSTER_ARRIVE:
+  case SEM_CLUSTER_ARRIVE_RELAXED:
   case SEM_CLUSTER_WAIT:
   case SEM_CP_COMMIT:
   case SEM_CP_WAIT:

@@ -16,9 +16,9 @@ struct holding {
   struct arena *mem;
   const struct held *row;
   struct graph *g;
-  int node;                  // the kernel
+  int node; // the kernel
   const enum dtype *store;
-  void *in[32], *out[32];    // float64, by input and output of the graph
+  void *in[32], *out[32]; // float64, by input and output of the graph
   struct lower_out made;
   struct choice c;
   struct err e;
@@ -54,7 +54,8 @@ static int lower(struct holding *h)
   char why[160] = "";
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
   if (norm_make(h->mem, h->g, h->node, &n, why)) return said(h, why);
-  struct lower_job j = {.mem = h->mem, .n = &n, .store = h->store, .gpu = &gpu, .name = "kernel_under_test", .dependent = true};
+  struct lower_job j = {
+      .mem = h->mem, .n = &n, .store = h->store, .gpu = &gpu, .name = "kernel_under_test", .dependent = true};
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
@@ -93,7 +94,8 @@ static int run(struct holding *h)
   struct sim_report r;
   struct tile_fill fill[32];
   int nfills = 0, status = OK;
-  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) || tile_lower(p, p->kernels[0], 90, &h->e)) {
+  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) ||
+      tile_lower(p, p->kernels[0], 90, &h->e)) {
     str_add(&h->said, "%d:%d: %s\n", h->e.at.line, h->e.at.col, h->e.text);
     return NO;
   }
@@ -101,9 +103,12 @@ static int run(struct holding *h)
   for (int i = 0, a = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) {
       int tensor = h->made.arg[a++], input = place_of(h->g, tensor, false);
-      if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
+      if (input >= 0)
+        fill[nfills++] =
+            (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
     }
-  if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) || tile_host_run(&t, &r, NULL, &h->e))
+  if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) ||
+      tile_host_run(&t, &r, NULL, &h->e))
     return said(h, h->e.text);
   if (r.found) sim_print_errors(&r, &h->said);
   if (r.counts.unwritten) said(h, "elements of outputs are not written");
@@ -113,7 +118,8 @@ static int run(struct holding *h)
       if (place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
     }
   for (int i = 0; h->row->instance && i < r.counts.nrows; i++)
-    if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times) return r.found || r.counts.unwritten ? NO : status;
+    if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times)
+      return r.found || r.counts.unwritten ? NO : status;
   if (h->row->instance) return said(h, "the instruction was not used");
   return r.found || r.counts.unwritten ? NO : status;
 }
@@ -125,8 +131,10 @@ static bool hold_row(const struct held *row)
   bool fine;
   int status = prepare(&h);
   if (status == OK) status = lower(&h);
-  if (row->refused) fine = status != OK && strstr(str_text(&h.said), row->refused);
-  else fine = status == OK && run(&h) == OK;
+  if (row->refused)
+    fine = status != OK && strstr(str_text(&h.said), row->refused);
+  else
+    fine = status == OK && run(&h) == OK;
   if (!fine) print_error("%s (%s): %s", row->name, row->how, str_text(&h.said));
   if (!fine && getenv("MICA_SHOW")) print_error("%s\n", str_text(&h.made.text));
   str_free(&h.said), str_free(&h.made.text);
