@@ -144,7 +144,7 @@ struct choice {
   struct knobs k;
   double cost;
 };
-// Over all schemes, cheapest first. 0: none takes it; why has the reason of each.
+// Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
