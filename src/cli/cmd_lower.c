@@ -4,6 +4,7 @@
 #include "core/device_host.h"
 #include "core/export.h"
 #include "cuda/cuda.h"
+#include "plan/layout.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -118,12 +119,25 @@ static int dump_schemes(const struct cli *c)
   return OK;
 }
 
+static int dump_layouts(struct cli *c, const struct lower_plan *p)
+{
+  struct layouts l;
+  struct str text = {0};
+  int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
+  if (status != OK) return status;
+  plan_layouts_text(&l, &text);
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}
+
 static int dump(struct cli *c, const struct lower_plan *p)
 {
   struct str text = {0};
   bool norm = !strcmp(c->dump, "norm");
+  if (!strcmp(c->dump, "layouts")) return dump_layouts(c, p);
   if (!norm && strcmp(c->dump, "choices") != 0)
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, choices or schemes, not %.40s", c->dump);
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, layouts, choices or schemes, not %.40s", c->dump);
   for (int i = 0; i < p->nunits; i++)
     if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
   if (output_wants_text(c)) fputs(str_text(&text), stdout);

@@ -34,7 +34,8 @@ expect 0 'us +rows vec=' lower "$work/soft.mica" --dump choices
 expect 0 'rows vec=8 across=32' lower "$work/soft.mica" --knobs 'rows vec=8 across=32'
 
 # ---- what is wrong ----
-expect 2 'dump takes norm, choices or schemes' lower "$work/soft.mica" --dump all
+expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
+expect 2 'dump takes norm, layouts, choices or schemes' lower "$work/soft.mica" --dump all
 expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2
 expect 2 'cpu is no GPU' lower "$work/soft.mica" --target cpu
