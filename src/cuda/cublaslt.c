@@ -5,9 +5,9 @@
 // of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is rounded to fewer
 // bits.
 #include "cuda/blas.h"
+#include "cuda/library.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,29 +32,14 @@ static const char *const library_names[] = {"libcublasLt.so.13", "libcublasLt.so
 static const char *const library_folders[] = {"/usr/local/cuda/lib64/libcublasLt.so.1[23]",
                                               "/usr/local/cuda*/lib64/libcublasLt.so.1[23]",
                                               "/opt/cuda/lib64/libcublasLt.so.1[23]"};
-enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
-
 static int blas_check(const struct blas *b, int code, struct err *e, const char *what)
 {
   return code ? err_set(e, ERR_GPU, NOWHERE, "%s: cuBLASLt says %s (%d)", what, b->status_name(code), code) : OK;
 }
 
-static void *library(void)
-{
-  void *so = NULL;
-  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], HOW);
-  for (size_t i = 0; i < COUNT(library_folders) && !so; i++) {
-    glob_t found = {0};
-    if (!glob(library_folders[i], 0, NULL, &found))
-      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], HOW);
-    globfree(&found);
-  }
-  return so;
-}
-
 static int find(struct blas *b, struct err *e)
 {
-  b->so = library();
+  b->so = cuda_library(COUNT(library_names), library_names, COUNT(library_folders), library_folders);
   if (!b->so) {
     err_set(e, ERR_LIBRARY, NOWHERE,
             "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");

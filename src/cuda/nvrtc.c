@@ -2,9 +2,9 @@
 // folders; its prototypes are written out here, so that building Mica needs no CUDA. PTX is kept beside the machine
 // code, for people and for tests that count instructions.
 #include "cuda/cuda.h"
+#include "cuda/library.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,26 +75,10 @@ int cuda_arch_find(const char *name, int *arch, struct err *e)
   return str_free(&all), e->status;
 }
 
-// Once loaded it stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.
-enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
-
-static void *library(void)
-{
-  void *so = NULL;
-  for (size_t i = 0; i < COUNT(library_names) && !so; i++) so = dlopen(library_names[i], HOW);
-  for (size_t i = 0; i < COUNT(library_folders) && !so; i++) {
-    glob_t found = {0};
-    if (!glob(library_folders[i], 0, NULL, &found))
-      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], HOW);
-    globfree(&found);
-  }
-  return so;
-}
-
 int nvrtc_open(struct nvrtc **out, struct err *e)
 {
   *out = NULL;
-  void *so = library();
+  void *so = cuda_library(COUNT(library_names), library_names, COUNT(library_folders), library_folders);
   if (!so) {
     err_set(e, ERR_LIBRARY, NOWHERE, "NVRTC, NVIDIA's run-time compiler (libnvrtc.so.12 or .13), was not found");
     err_hint(e, "install the CUDA toolkit's nvrtc package, or set LD_LIBRARY_PATH to the folder of libnvrtc.so");

@@ -192,6 +192,8 @@ const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
                            const char *type);                                        // "[2, 4].[2, 1].[1, 2].fp32"
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
+// Of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
+const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
 void mma_rows_close(struct mma_kernel *k, bool rows);

@@ -2,24 +2,11 @@
 // the same, one stores.
 #include "lower/mma.h"
 
-static const char *store_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
-{
-  struct str at = {0};
-  mma_walk_base(k->p, a, unit, "0", &at);
-  if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
-  if (s.cols >= 0) {
-    const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit,
-                  e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
-  }
-  return mma_text(k, &at);
-}
-
 static void store(struct mma_kernel *k, const struct access *a, const char *from, struct mma_shape s, int width, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
-             *at = store_address(k, a, s, width, e);
+             *at = mma_address(k, a, s, width, e);
   const char *value =
       arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
   const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at)

@@ -81,7 +81,7 @@ const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 
 // ---- loads ----
 
-static const char *address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
+const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
 {
   struct str at = {0};
   mma_walk_base(k->p, a, unit, mma_it(k), &at);
@@ -108,7 +108,7 @@ static void load_one(struct mma_kernel *k, const struct access *a, const char *t
 {
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
-             *from = address(k, a, s, 1, e);
+             *from = mma_address(k, a, s, 1, e);
   if (t == F32) {
     text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s),
               k->global[a->tensor], from);
@@ -123,7 +123,7 @@ static void load_one(struct mma_kernel *k, const struct access *a, const char *t
 static void load_pair(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = address(k, a, s, 2, 0);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = mma_address(k, a, s, 2, 0);
   if (t == F32) {
     text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s),
               k->global[a->tensor], from);
