@@ -95,7 +95,7 @@ fi
 
 # ---- the exported source is C++ for nvcc, where there is one ----
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-if [ -n "$nvcc" ] && [ -z "${MICA_SANITIZED:-}" ]; then
+if [ -n "$nvcc" ] && "$nvcc" --version >/dev/null 2>&1 && [ -z "${MICA_SANITIZED:-}" ]; then
   for folder in lowered best; do
     "$nvcc" -gencode arch=compute_90a,code=sm_90a -c "$work/$folder/kernel.cu" -o "$work/kernel.o" >"$work/out" 2>"$work/err" ||
       complain "nvcc refuses $folder/kernel.cu"
