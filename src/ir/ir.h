@@ -90,6 +90,7 @@ enum {
   REDUCES = 16, // an accumulator that also reduces along dim
   RESCALES = 32, // an accumulator that multiplies the old value by its second argument first
   RUNNING = 64, // an accumulator whose value may be used inside the loop
+  KEEPS_ZERO = 128, // elementwise, and 0 of zeros
 };
 
 enum {

@@ -9,14 +9,11 @@ static const char *binary(enum row_kind k) { return k == ROW_SUM ? "+" : "max"; 
 const char *row_neutral(enum row_kind kind) { return kind == ROW_SUM ? "0.0" : "-inf"; }
 
 // Operators that make 0 of zeros.
-static const enum op keeps_zero[] = {OP_SQUARE, OP_NEG, OP_ABS, OP_SQRT, OP_RELU, OP_SILU, OP_GELU, OP_TANH, OP_MUL_SCALAR, OP_ADD, OP_SUB, OP_MUL};
-
 // Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
   const struct row_value *v = &x->p->r->v[i];
-  bool keeps = v->kind == ROW_LOAD && v->axes >> axis & 1;
-  for (size_t k = 0; k < COUNT(keeps_zero) && v->kind == ROW_MAP; k++) keeps |= v->op == keeps_zero[k];
+  bool keeps = v->kind == ROW_MAP ? op_rows[v->op].flags & KEEPS_ZERO : v->kind == ROW_LOAD && v->axes >> axis & 1;
   for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(x, v->in[k], axis);
   return keeps && !x->masked[i];
 }

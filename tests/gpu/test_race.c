@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+
+#include "twice.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,24 +28,10 @@ struct fixture {
   struct gpu_race r;
 };
 
-static struct graph *program(struct arena *mem)
-{
-  static const struct shape shape = {1, {N}};
-  struct err e = {0};
-  struct attrs a = attrs_default(OP_MUL_SCALAR);
-  struct graph *g = graph_new(mem, KERNEL, "twice");
-  int x, y;
-  a.scalar = 2;
-  assert_int_equal(graph_input(g, "X", F32, &shape, NOWHERE, &x, &e), OK);
-  assert_int_equal(graph_add(g, OP_MUL_SCALAR, 1, &x, &a, NOWHERE, &y, &e), OK);
-  assert_int_equal(graph_add(g, OP_OUTPUT, 1, &y, NULL, NOWHERE, NULL, &e), OK);
-  return g;
-}
-
 static void start(struct fixture *f)
 {
   memset(f, 0, sizeof *f);
-  f->g = program(&f->mem);
+  f->g = twice(&f->mem, N);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
   f->o = (struct gpu_race_opts){
