@@ -2,7 +2,7 @@
 // one operator walks together become one, and a reshape cuts letters in two. What is left has no views: a tensor is its
 // root's elements under another order of the same letters. Requires a checked kernel graph without composites; provides
 // what every scheme asks: which letters a tensor has, and where in device memory its elements are.
-#include "lower/letters.h"
+#include "plan/letters.h"
 
 #include <string.h>
 
