@@ -48,11 +48,13 @@ struct norm {
   // dimension. Only schemes that say so take either.
   bool joins;
   int64_t step[MAX_LOOPS][MAX_LETTERS];
+  const struct passes *passes; // what is decided of it (passes.h)
 };
 // NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
 // loop axis runs over).
 int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
+int64_t norm_elements(const struct norm *n, int tensor);     // of the buffer of a tensor of the kernel graph
 uint32_t norm_dim_letters(const struct norm_dim *d);
 // For a product (MATMUL): letters of rows, columns, what is summed, and what only goes along (batches).
 struct norm_product {
