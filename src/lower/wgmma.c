@@ -104,12 +104,13 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
     const struct box *b = &w->box[i];
     if (ring_of(w, t) != ring) continue;
     if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
+      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b), t->tensor,
+                box_view(p, b, it, "0"), barrier);
       continue;
     }
     text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
-              box_view(p, b, it, "c"), barrier);
+    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk,
+              box_shape(p, b), t->tensor, box_view(p, b, it, "c"), barrier);
     text_close(k->t);
   }
 }
@@ -140,7 +141,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+    text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
     for (int ring = 0; ring < w->rings; ring++) {
       const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";

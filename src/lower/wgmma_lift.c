@@ -1,6 +1,10 @@
+// Rewrites that registers ask for, in a copy of the block graph and of its normal form.
+//
 // Factors of a fixed left operand go behind its product: (q c) k' = (q k') c. Then products read q where TMA has put it, and
 // the factor costs nothing in an exponential that follows (mma_node.c). Done where only maxima and differences read the
-// product, as in softmax; the two nodes change places in a copy of the block graph and of its normal form.
+// product, as in softmax; the two nodes change places.
+//
+// What is accumulated only to be summed is summed first: a row of the accumulator is one number then.
 #include "lower/wgmma.h"
 
 static bool is_view(const struct node *n) { return op_rows[n->op].rule == RULE_VIEW; }
@@ -64,20 +68,55 @@ static void exchange(struct arena *mem, struct norm *n, struct graph *b, int mul
     for (int o = 0; o < b->nodes[i].nout; o++) b->tensors[b->nodes[i].out + o].node = i;
 }
 
+// The sum that alone reads this accumulator; -1: there is none.
+static int sum_of_accumulated(const struct norm *n, int node)
+{
+  const struct graph *b = n->block;
+  const struct node *a = &b->nodes[node];
+  if ((a->op != OP_ACCUM && a->op != OP_ACCUM_RESCALE) || n->joins || n->uses[a->out] != 1) return -1;
+  for (int i = node + 1; i < b->nnodes; i++)
+    if (reads(n, &b->nodes[i], a->out)) return b->nodes[i].op == OP_SUM ? i : -1;
+  return -1;
+}
+
+// The accumulator becomes one of sums where it stands, its second output stays; the sum is gone.
+static void sum_first(struct norm *n, struct graph *b, int accumulator, int sum)
+{
+  struct node *a = &b->nodes[accumulator], s = b->nodes[sum];
+  a->op = a->op == OP_ACCUM ? OP_ACCUM_SUM : OP_ACCUM_SUM_RESCALE;
+  a->a = s.a;
+  n->t[a->out] = n->t[s.out], n->t[a->out].root = a->out, n->uses[a->out] = n->uses[s.out];
+  b->tensors[a->out].shape = b->tensors[s.out].shape;
+  for (int t = 0; t < b->ntensors; t++)
+    if (n->t[t].root == s.out) n->t[t].root = a->out;
+  for (int i = sum + 1; i < b->nnodes; i++) b->nodes[i - 1] = b->nodes[i];
+  b->nnodes--;
+  for (int i = sum; i < b->nnodes; i++)
+    for (int o = 0; o < b->nodes[i].nout; o++) b->tensors[b->nodes[i].out + o].node = i;
+}
+
+static struct lower_job *copy(const struct lower_job *j, struct norm **n, struct graph **b)
+{
+  struct lower_job *job = arena_copy(j->mem, j, sizeof *j);
+  *n = arena_copy(j->mem, j->n, sizeof **n), *b = arena_copy(j->mem, j->n->block, sizeof **b);
+  (*b)->nodes = arena_copy(j->mem, (*b)->nodes, (size_t)(*b)->nnodes * sizeof *(*b)->nodes);
+  (*b)->tensors = arena_copy(j->mem, (*b)->tensors, (size_t)(*b)->ntensors * sizeof *(*b)->tensors);
+  (*n)->t = arena_copy(j->mem, (*n)->t, (size_t)(*b)->ntensors * sizeof *(*n)->t);
+  (*n)->uses = arena_copy(j->mem, (*n)->uses, (size_t)(*b)->ntensors * sizeof *(*n)->uses);
+  (*n)->block = *b, job->n = *n;
+  return job;
+}
+
 const struct lower_job *wgmma_lift(const struct lower_job *j)
 {
-  const struct norm *old = j->n;
-  for (int i = 0; i < old->block->nnodes; i++) {
-    int product = product_of_scaled(old, i);
-    if (product < 0) continue;
-    struct lower_job *job = arena_copy(j->mem, j, sizeof *j);
-    struct norm *n = arena_copy(j->mem, old, sizeof *old);
-    struct graph *b = arena_copy(j->mem, old->block, sizeof *b);
-    b->nodes = arena_copy(j->mem, b->nodes, (size_t)b->nnodes * sizeof *b->nodes);
-    b->tensors = arena_copy(j->mem, b->tensors, (size_t)b->ntensors * sizeof *b->tensors);
-    n->t = arena_copy(j->mem, n->t, (size_t)b->ntensors * sizeof *n->t);
-    exchange(j->mem, n, b, i, product);
-    n->block = b, job->n = n;
+  struct norm *n;
+  struct graph *b;
+  for (int i = 0; i < j->n->block->nnodes; i++) {
+    int product = product_of_scaled(j->n, i), sum = sum_of_accumulated(j->n, i);
+    if (product < 0 && sum < 0) continue;
+    struct lower_job *job = copy(j, &n, &b);
+    if (product >= 0) exchange(j->mem, n, b, i, product);
+    else sum_first(n, b, i, sum);
     return wgmma_lift(job);
   }
   return j;
