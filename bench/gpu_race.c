@@ -3,13 +3,15 @@
 //
 //   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
 //   [--independent]
-//            [--save FOLDER] [--csv FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//            [--save FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
 // Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
 // at a time. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
-// the fastest one's tile programs and CUDA C++, --csv adds a line a race to a file. Exit status 1: in some race none is
+// the fastest one's tile programs and CUDA C++, --csv adds a line a race to a file, --samples a line a program and launch:
+// program, graph, number in the race, launches, number of the launch, scheme and knobs, what the model says of the launch
+// and of all, cold us of all (empty: not timed), round, verdict, registers, spilled. Exit status 1: in some race none is
 // right.
 #include "core/against.h"
 #include "core/core.h"
@@ -25,7 +27,7 @@ enum { MOST_PROGRAMS = 4096 };
 struct options {
   int variants;
   bool tails, dependent;
-  const char *save, *db, *csv;
+  const char *save, *db, *csv, *samples;
   struct gpu_race_opts race;
 };
 struct all {
@@ -109,6 +111,7 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--db")) return o->db = next, 2;
   if (!strcmp(w, "--save")) return o->save = next, 2;
   if (!strcmp(w, "--csv")) return o->csv = next, 2;
+  if (!strcmp(w, "--samples")) return o->samples = next, 2;
   return 0;
 }
 
@@ -169,6 +172,24 @@ static int add_row(struct all *a, const struct gpu_race *r)
   return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
 }
 
+// What the model said and what was measured, of every program.
+static int add_samples(struct all *a, const struct gpu_race *r)
+{
+  FILE *f = fopen(a->o.samples, "a");
+  if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
+  for (int i = 0; i < a->n; i++) {
+    const struct device_program *p = a->program[i];
+    const struct gpu_result *x = &r->result[i];
+    for (int k = 0; k < p->nlaunch; k++) {
+      fprintf(f, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, a->from[i], i, p->nlaunch, k, p->launch[k].how,
+              1e6 * p->launch[k].cost, 1e6 * p->cost);
+      if (x->cold.replays) fprintf(f, "%.3f", 1e6 * x->cold.median);
+      fprintf(f, ",%d,%s,%d,%d\n", x->round, gpu_verdict_name(x->verdict), x->registers, x->spilled);
+    }
+  }
+  return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
+}
+
 static int race(struct all *a)
 {
   struct gpu_race r;
@@ -180,11 +201,12 @@ static int race(struct all *a)
   gpu_race_text(&r, a->n, a->program, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);
+  if (a->o.samples && add_samples(a, &r)) return a->e.status;
   if (r.best < 0) return NO;
+  if (a->o.csv && add_row(a, &r)) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
-  if (a->o.csv && add_row(a, &r)) return a->e.status;
   return a->o.save ? save(a, a->program[r.best]) : OK;
 }
 

@@ -16,6 +16,17 @@ from .table import full_table, list_table, mica_table, summarize, table
 from .workload import WORKLOADS
 
 
+def keep_best(earlier, most):
+    """Of each workload the peers that were fastest in an earlier run, cold; all of those that it has not."""
+    with open(earlier) as f:
+        past = json.load(f)["workloads"]
+    for w in WORKLOADS:
+        seen = {n: r["cold_us"] for n, r in past.get(w.name, {}).get("baselines", {}).items() if n != "mica" and "cold_us" in r}
+        best = sorted(seen, key=seen.get)[:most]
+        if best:
+            w.baselines = [b for b in w.baselines if b.name in best]
+
+
 def main(about):
     ap = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--dtype", choices=["fp16", "bf16", "fp32"], default="fp16")
@@ -23,6 +34,8 @@ def main(about):
     ap.add_argument("--only", default="", help="regex on workload names")
     ap.add_argument("--skip", default="", help="regex on workload names to leave out")
     ap.add_argument("--baselines", default="", help="regex on baseline names")
+    ap.add_argument("--earlier", default="", metavar="JSON", help="an earlier run: only the --best fastest peers of it (and Mica) are measured again")
+    ap.add_argument("--best", type=int, default=2, metavar="N", help="with --earlier (2)")
     ap.add_argument("--max-prio", type=int, default=9,
                     help="0 eager+SDPA+cuBLAS, 1 Triton, 2 torch.compile and flex, 3 and 4 more compiled forms")
     ap.add_argument("--budget-s", type=float, default=515.0,
@@ -75,6 +88,8 @@ def main(about):
         os.execv(sys.executable, [sys.executable, os.path.abspath(sys.argv[0])] + sys.argv[1:])
     Sizes.tiny = args.dry_run
     define_workloads()
+    if args.earlier:
+        keep_best(args.earlier, args.best)
     if args.mica:
         add_mica(WORKLOADS, args.mica)
     todo = [w for w in WORKLOADS if re.search(args.only, w.name) and not (args.skip and re.search(args.skip, w.name))]

@@ -19,7 +19,8 @@
 //
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
 //   skinny_sums.c    tensors -> values                 skinny_plan.c    what the axes are
-//   skinny_shape.c   what knobs come to; cost          skinny_loop.c    text of the loop
+//   skinny_shape.c   what knobs come to                skinny_loop.c    text of the loop
+//   skinny_cost.c    the model
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
@@ -141,9 +142,10 @@ int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 
 // ---- skinny_shape.c ----
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *out); // false: does not fit
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
-
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
+
+// ---- skinny_cost.c ----
+double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {

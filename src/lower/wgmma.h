@@ -6,6 +6,7 @@
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
 //   wgmma_store.c    results by TMA
+//   wgmma_cost.c     the model
 //   wgmma_product.c  products, and two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
 #ifndef MICA_LOWER_WGMMA_H
@@ -67,6 +68,8 @@ const char *wgmma_store_type(const struct wg_plan *w, int save); // of %to<tile>
 void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save);
 void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w); // before a warpgroup ends
+// ---- wgmma_cost.c ----
+double wgmma_cost(const struct wg_plan *w);
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's

@@ -10,11 +10,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct gpu_limits gpu = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6};
+static const struct manner {
+  struct gpu_limits gpu;
+  double off; // relative norm
+} usual = {{90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6}, 2e-3},
+  wide = {{90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6}, 1.6e-2},
+  older = {{80, 108, 163 << 10, 164 << 10, 65536, 40 << 20, 1.6e12, 4e12, 3e14, 3e-6}, 2e-3};
 
 struct holding {
   struct arena *mem;
   const struct held *row;
+  const struct manner *manner;
   struct graph *g;
   int node; // the kernel
   const enum dtype *store;
@@ -55,7 +61,8 @@ static int lower(struct holding *h)
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
   if (norm_make(h->mem, h->g, h->node, &n, why)) return said(h, why);
   struct lower_job j = {
-      .mem = h->mem, .n = &n, .store = h->store, .gpu = &gpu, .name = "kernel_under_test", .dependent = true};
+      .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->manner->gpu, .name = "kernel_under_test",
+                         .dependent = h->manner->gpu.arch >= 90};
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
@@ -82,7 +89,7 @@ static int compare(struct holding *h, const struct tile_host *t, int buffer, int
     double d = num_one(b->type, (char *)t->data[buffer] + i * bytes) - want[i];
     off += d * d, size += want[i] * want[i];
   }
-  if (size > 0 && sqrt(off) <= 2e-3 * sqrt(size)) return OK;
+  if (size > 0 && sqrt(off) <= h->manner->off * sqrt(size)) return OK;
   str_add(&h->said, "%s: relative norm of the difference %g\n", b->name, sqrt(off / size));
   return NO;
 }
@@ -95,7 +102,7 @@ static int run(struct holding *h)
   struct tile_fill fill[32];
   int nfills = 0, status = OK;
   if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) ||
-      tile_lower(p, p->kernels[0], 90, &h->e)) {
+      tile_lower(p, p->kernels[0], h->manner->gpu.arch, &h->e)) {
     str_add(&h->said, "%d:%d: %s\n", h->e.at.line, h->e.at.col, h->e.text);
     return NO;
   }
@@ -124,10 +131,10 @@ static int run(struct holding *h)
   return r.found || r.counts.unwritten ? NO : status;
 }
 
-static bool hold_row(const struct held *row)
+static bool hold_row(const struct held *row, const struct manner *m)
 {
   struct arena mem = {0};
-  struct holding h = {.mem = &mem, .row = row};
+  struct holding h = {.mem = &mem, .row = row, .manner = m};
   bool fine;
   int status = prepare(&h);
   if (status == OK) status = lower(&h);
@@ -142,23 +149,58 @@ static bool hold_row(const struct held *row)
   return fine;
 }
 
-void hold(const struct held *rows, int n)
+static void hold_in(const struct held *rows, int n, const struct manner *m)
 {
   int failed = 0;
-  for (int i = 0; i < n; i++) failed += !hold_row(&rows[i]);
+  for (int i = 0; i < n; i++) failed += !hold_row(&rows[i], m);
   if (failed) fail_msg("%d of %d rows", failed, n);
+}
+
+void hold(const struct held *rows, int n) { hold_in(rows, n, &usual); }
+
+static struct held *without_instances(struct arena *mem, const struct held *rows, int n)
+{
+  struct held *plain = arena_copy(mem, rows, sizeof *rows * (size_t)n);
+  for (int i = 0; i < n; i++) plain[i].instance = NULL;
+  return plain;
+}
+
+void hold_sm80(const struct held *rows, int n)
+{
+  struct arena mem = {0};
+  hold_in(without_instances(&mem, rows, n), n, &older);
+  arena_close(&mem);
+}
+
+void hold_bf16(const struct held *rows, int n)
+{
+  struct arena mem = {0};
+  struct held *plain = without_instances(&mem, rows, n);
+  for (int i = 0; i < n; i++) {
+    struct str s = {0};
+    for (const char *at = rows[i].graph, *f; *at; at = f) {
+      f = strstr(at, "f16[");
+      f = f ? f : at + strlen(at);
+      str_add(&s, "%.*s%s", (int)(f - at), at, *f ? "bf16[" : "");
+      f += *f ? 4 : 0;
+    }
+    plain[i].graph = arena_strdup(&mem, str_text(&s));
+    str_free(&s);
+  }
+  hold_in(plain, n, &wide);
+  arena_close(&mem);
 }
 
 // The scheme's choices for a row's graph, as texts; returns how many.
 static int choices_of(struct arena *mem, const struct held *row, const char *how[CHOICES])
 {
-  struct holding h = {.mem = mem, .row = row};
+  struct holding h = {.mem = mem, .row = row, .manner = &usual};
   struct knobs k[CHOICES];
   struct norm n;
   char why[160];
   int found = 0;
   if (prepare(&h) == OK && scheme_parse(row->how, &h.c) && norm_make(mem, h.g, h.node, &n, why) == OK) {
-    struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &gpu, .name = "kernel_under_test"};
+    struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &usual.gpu, .name = "kernel_under_test"};
     found = scheme_at(h.c.scheme)->choices(&j, CHOICES, k, why);
   }
   for (int i = 0; i < found; i++) {
@@ -184,7 +226,7 @@ void hold_choices(const struct held *rows, int n)
     for (int k = 0; k < found; k++) {
       struct held row = rows[i];
       row.how = how[k], row.instance = NULL;
-      failed += !hold_row(&row);
+      failed += !hold_row(&row, &usual);
     }
     arena_close(&mem);
   }

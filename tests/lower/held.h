@@ -14,4 +14,8 @@ void hold(const struct held *rows, int n);
 // The same at all knobs that the row's scheme chooses.
 void hold_choices(const struct held *rows, int n);
 
+// With bf16 for fp16, off by no more than 1.6e-2; for sm_80, without what sm_90 has. Instances are not looked for.
+void hold_bf16(const struct held *rows, int n);
+void hold_sm80(const struct held *rows, int n);
+
 #endif

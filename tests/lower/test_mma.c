@@ -158,6 +158,23 @@ static void test_choices(void **state)
   hold_choices(chains, (int)COUNT(chains));
 }
 
+static void test_bf16(void **state)
+{
+  (void)state;
+  hold_bf16(gemm, (int)COUNT(gemm));
+  hold_bf16(joined, (int)COUNT(joined));
+  hold_bf16(chains, (int)COUNT(chains));
+}
+
+static void test_sm80(void **state)
+{
+  (void)state;
+  hold_sm80(gemm, (int)COUNT(gemm));
+  hold_sm80(joined, (int)COUNT(joined));
+  hold_sm80(chains, (int)COUNT(chains));
+  hold_sm80(shared, (int)COUNT(shared));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -167,6 +184,8 @@ int main(void)
       cmocka_unit_test(test_shared),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_sm80),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
