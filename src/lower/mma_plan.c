@@ -125,9 +125,8 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner)))
     return mma_refuse(p, "an operand has indices that its product has not");
-  int64_t elements = mma_elements(p, a->tensor);
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
-  bool swap = mma_width(p, a, inner, elements, 8) < mma_width(p, a, &rows, elements, 8);
+  bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
@@ -150,7 +149,7 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .slot = -1,
                          .buffer = tensor};
   t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
-  t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
+  t->width = mma_width(p, a, &in, 8), t->turned = swap;
   t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
   p->tile_of[tensor] = p->ntiles++;
@@ -170,8 +169,7 @@ static bool product_tiles(struct mma_plan *p)
     if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct access *a = &p->n->iter[p->n->iter_of[b]];
-    int64_t elements = mma_elements(p, a->tensor);
-    summed_inside = mma_width(p, a, sum, elements, 8) > mma_width(p, a, cols, elements, 8);
+      summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
@@ -206,7 +204,7 @@ static void order_tiles(struct mma_plan *p)
     if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
 }
 
-int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
+int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
 
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {

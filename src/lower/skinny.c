@@ -88,7 +88,7 @@ static void buffers(struct sk_emit *e, struct lower_out *out)
     if (used(p, i)) add_arg(out, p->iter[i].tensor);
   for (int i = 0; i < p->nsave; i++) add_arg(out, p->save[i].tensor);
   for (int i = 0; i < out->nargs; i++)
-    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)shape_size(&p->head.n->kernels->tensors[out->arg[i]].shape),
+    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->head.n, out->arg[i]),
               tile_dtype(p->j->store[out->arg[i]]));
 }
 
