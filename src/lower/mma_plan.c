@@ -3,6 +3,7 @@
 // before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
 // stands.
 #include "lower/mma.h"
+#include "plan/layout.h"
 
 #include <string.h>
 
@@ -92,17 +93,12 @@ static bool product_columns(struct mma_plan *p)
 
 // ---- operands in shared memory ----
 
+// Eight rows at the same chunk of 16 bytes are in different banks: by xor, or by rows that are longer.
 static void choose_swizzle(struct mma_tile *t)
 {
-  int64_t n = t->cols;
-  int log = 63 - __builtin_clzll((uint64_t)n);
-  t->stride = n;
-  if (n & (n - 1))
-    t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
-  else if (n >= 64)
-    t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
-  else if (n >= 16)
-    t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
+  struct swizzle_plan s = layout_swizzle(2 * t->cols);
+  t->stride = t->cols + s.shift / 2;
+  if (s.bits) t->swizzle[0] = s.bits, t->swizzle[1] = 3, t->swizzle[2] = s.from;
 }
 
 static bool operand_type(struct mma_plan *p, const struct access *a)
