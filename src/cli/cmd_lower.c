@@ -13,6 +13,15 @@ bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
   return !c->kernel || !strcmp(c->kernel, p->unit[unit].name);
 }
 
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit)
+{
+  int head = p->unit[unit].head;
+  if (!lower_inside(p, pick, unit)) return true;
+  for (int i = 0; i < p->unit[head].nchoices; i++)
+    if (!p->unit[head].choice[i].tail) return pick[head] = p->unit[head].choice[i], true;
+  return false;
+}
+
 // ---- what is asked ----
 
 static int limits(struct cli *c, struct gpu_limits *gpu)
@@ -47,7 +56,7 @@ static void by_knobs(const struct lower_unit *u, const struct choice *want, stru
 {
   *pick = *want;
   for (int i = u->nchoices - 1; i >= 0; i--) {
-    bool fits = u->choice[i].scheme == want->scheme;
+    bool fits = u->choice[i].scheme == want->scheme && (!want->tail || u->choice[i].tail);
     for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
     if (fits) *pick = u->choice[i];
   }
@@ -155,7 +164,7 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   }
   if (made != OK) return made;
   for (int i = 0; i < d.nlaunch; i++)
-    if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
+    if (cli_lower_chosen(c, p, d.launch[i].unit)) TRY(finish_one(c, r, &d, &d.launch[i]));
   return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
@@ -166,7 +175,7 @@ static int finish_all(struct cli *c, const struct lower_plan *p, const struct nv
   const char *kernel = c->kernel;
   for (int i = 0; i < p->nunits; i++) {
     struct choice kept = pick[i];
-    if (!cli_lower_chosen(c, p, i)) continue;
+    if (!cli_lower_chosen(c, p, i) || !cli_lower_apart(p, pick, i)) continue;
     c->kernel = p->unit[i].name;
     for (int k = 0; k < p->unit[i].nchoices; k++) {
       pick[i] = p->unit[i].choice[k];
@@ -191,7 +200,7 @@ int cmd_lower(struct cli *c)
   TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
   TRY(picks(c, &p, &pick));
   if (c->json) TRY(cli_lower_json(c, &p, pick));
-  if (c->dump) return cli_lower_dump(c, &p);
+  if (c->dump) return cli_lower_dump(c, &p, pick);
   if (c->compile) TRY(nvrtc_open(&r, &c->err));
   int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);
   nvrtc_close(r);

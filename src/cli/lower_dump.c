@@ -23,7 +23,7 @@ static void choices(const struct lower_plan *p, const struct lower_unit *u, stru
     str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
     if (u->product) str_add(out, "cublaslt");
     else scheme_text(&u->choice[i], out);
-    str_add(out, "%s\n", u->last != u->first ? " (with the kernel that follows)" : "");
+    str_add(out, "\n");
   }
 }
 
@@ -35,20 +35,18 @@ static void threads(const struct lower_plan *p, const struct norm *n, struct str
 
 // ---- of the whole program ----
 
-static int layouts(struct cli *c, const struct lower_plan *p, struct str *out)
+static int layouts(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)
 {
+  (void)pick;
   struct layouts l;
   int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
   if (status == OK) plan_layouts_text(&l, out);
   return status;
 }
 
-static int memory(struct cli *c, const struct lower_plan *p, struct str *out)
+static int memory(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)
 {
   struct device_program d;
-  struct choice *pick = NEWS(&c->mem, struct choice, p->nunits + 1);
-  for (int i = 0; i < p->nunits; i++)
-    if (p->unit[i].nchoices) pick[i] = p->unit[i].choice[0];
   TRY(lower_make(&c->mem, p, pick, &d, &c->err));
   str_add(out, "workspace: %lld bytes, of which %lld are zero at first\n", (long long)d.workspace, (long long)d.zeroed);
   for (int l = 0; l < d.nlaunch; l++)
@@ -68,7 +66,7 @@ static const struct {
   const char *name;
   void (*unit)(const struct lower_plan *, const struct lower_unit *, struct str *);
   void (*kernel)(const struct lower_plan *, const struct norm *, struct str *); // of a unit's normal form, and its tail's
-  int (*whole)(struct cli *, const struct lower_plan *, struct str *);
+  int (*whole)(struct cli *, const struct lower_plan *, const struct choice *, struct str *);
 } dumps[] = {
     {"norm", NULL, norm, NULL},         {"chains", NULL, chains, NULL},   {"schedule", NULL, schedule, NULL},
     {"meta", NULL, meta, NULL},         {"threads", NULL, threads, NULL}, {"layouts", NULL, NULL, layouts},
@@ -87,17 +85,16 @@ static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, si
     str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
   else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
   else dumps[which].kernel(p, &u->n, out);
-  if (u->last != u->first) dumps[which].kernel(p, &u->tail, out);
 }
 
-int cli_lower_dump(struct cli *c, const struct lower_plan *p)
+int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choice *pick)
 {
   struct str text = {0}, all = {0};
   int status = NO;
   for (size_t i = 0; i < COUNT(dumps); i++) {
     str_add(&all, "%s, ", dumps[i].name);
     if (strcmp(c->dump, dumps[i].name)) continue;
-    status = dumps[i].whole ? dumps[i].whole(c, p, &text) : OK;
+    status = dumps[i].whole ? dumps[i].whole(c, p, pick, &text) : OK;
     for (int k = 0; k < p->nunits && !dumps[i].whole; k++)
       if (cli_lower_chosen(c, p, k)) dump_unit(p, &p->unit[k], i, &text);
   }

@@ -140,7 +140,6 @@ static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
   if (u->product)
     json_object_set_new(v, "product", json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k", integer(m->k)));
   else if (u->n.passes) json_object_set_new(v, "passes", kernel(&u->n, p->store));
-  if (u->last != u->first) json_object_set_new(v, "tail", kernel(&u->tail, p->store));
   return v;
 }
 

@@ -87,11 +87,12 @@ const struct scheme *scheme_at(int i);
 struct choice {
   int scheme;
   struct knobs k;
-  double cost;
+  bool tail;   // with the tail that the kernel may have
+  double cost; // of both, then
 };
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
-void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
 // ---- program.c -------------------------------------------------------------------------------------
@@ -116,6 +117,7 @@ struct launch_product { // D = epilogue(A B), row-major, batched; by cuBLASLt
 struct launch {
   const char *name;      // "m_rms_1"
   const char *how;       // scheme and knobs, for people; "cublaslt"
+  int unit;              // of the plan
   int first, last;       // nodes of the kernel graph; last differs where there is a tail
   double cost;           // modelled seconds
   int nargs;
@@ -136,14 +138,15 @@ struct device_program {
   int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
   double cost;            // modelled seconds of all launches
 };
-// What becomes one launch, and how it may.
+// What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
-  int first, last;      // nodes of the kernel graph; last differs where there is a tail
+  int first, last;      // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
+  int head;             // the unit whose tail this can be, -1: none
   bool product;
   struct launch_product mul;
   struct norm n, tail;  // of what is no product; the tail where last differs
-  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why
+  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
   const char *why;
 };
@@ -157,8 +160,7 @@ struct lower_plan {
 };
 struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
-  bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
-  bool anyway;        // tails also where the model says that two launches are faster
+  bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;     // kernels are launched before the one ahead has ended
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
@@ -166,7 +168,9 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
 // Of a graph that is wrapped already, with these types between its kernels.
 int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
                   const struct lower_opts *o, struct lower_plan *out, struct err *e);
-// pick: by unit; what it says for products is not looked at.
+// Is the unit a part of another one's launch, with these picks?
+bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
+// pick: by unit; what it says for products and for units inside others is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct device_program *out, struct err *e);
