@@ -56,6 +56,8 @@ int row_width(const struct row_plan *p, const struct row_access *a)
   for (int i = 0; i < p->r->naxes; i++)
     while (i != across && a->stride[i] % w) w /= 2;
   while (a->offset % w || a->elements % w) w /= 2;
+  for (int i = 0; i < ROW_BASES; i++)
+    while (a->base[i] % w) w /= 2;
   return w;
 }
 
