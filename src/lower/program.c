@@ -1,7 +1,8 @@
 // A whole kernel graph as a device program: what is launched, by which scheme, with which arguments. Two steps, because many
 // programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
 // each, as text, lowered.
-#include "lower/letters.h"
+#include "lower/lower.h"
+#include "plan/letters.h"
 
 #include <string.h>
 

@@ -17,7 +17,8 @@
 //   rows_running.c   may running maxima be the final ones?
 //   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_plan.c      knobs -> places, passes, widths of accesses
-//   rows_cost.c      the model; choices
+//   rows_cost.c      the model
+//   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
 //   rows_fold.c      folds: registers, lanes, warps
@@ -101,10 +102,10 @@ int row_stages(const struct row_plan *p, int *stage);                // by value
 static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 
-// ---- rows_cost.c ----
+// ---- rows_cost.c, rows_choice.c ----
 
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 double rows_cost(const struct lower_job *j, const struct row_plan *p);
+int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 
 // ---- rows_text.c, rows_move.c, rows_fold.c ----
 

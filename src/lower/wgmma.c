@@ -279,17 +279,11 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-// As of mma.sync, which it is faster than; what overlaps costs less.
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return INFINITY;
-  double launch = j->gpu->launch, t = mma_cost(&w->p) - launch;
-  t *= w->p.wg_async ? 0.6 : 0.95;
-  if (w->first) t *= 0.9;
-  if (w->walks) t *= 0.95;
-  return launch + t * (1 + 0.02 / w->p.stages);
+  return wgmma_plan(w, j, why) && wgmma_fit(w, k) ? wgmma_cost(w) : INFINITY;
 }
 
 const struct scheme scheme_wgmma = {

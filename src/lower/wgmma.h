@@ -5,6 +5,7 @@
 //
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
+//   wgmma_cost.c     the model
 //   wgmma_product.c  products, and two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
 #ifndef MICA_LOWER_WGMMA_H
@@ -47,6 +48,9 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); //
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 int wgmma_copies(const struct wg_plan *w); // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
+
+// ---- wgmma_cost.c ----
+double wgmma_cost(const struct wg_plan *w);
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
