@@ -258,6 +258,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
     if (!digits_of(&t, i)) return false;
   while (more > 0) more = cut_one(&t);
   if (more < 0) return false;
+  rows_live(&x->r); // also which of the new axes are folded
   find_splits(&t);
   if (x->parts == 1) return refuse(&t, "joins no parts");
   if (way == TAIL_CLUSTER && x->parts > TAIL_LARGEST_CLUSTER) return refuse(&t, "joins more parts than a cluster has blocks");
