@@ -163,6 +163,16 @@ static void queue(struct mma_plan *p)
       if (p->tile[i].slot >= 0 && p->tile[k].slot == 0) p->tile[i].buffer = p->tile[k].tensor;
 }
 
+bool mma_tail_fit(struct mma_plan *p, int way, int threads)
+{
+  p->tail = NULL, p->n = p->job->n;
+  if (!p->job->tail || !threads) return true;
+  if (way < 0 || way >= TAIL_WAYS || !p->tails[way]) return mma_refuse(p, "a tail that is not done so");
+  if (!tail_fit(p->tails[way], threads)) return mma_refuse(p, "a tail that does not fit into registers");
+  p->tail = p->tails[way], p->n = &p->tail->head, p->shared += tail_shared(p->tail);
+  return true;
+}
+
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = p->nbatch * p->padded / 16;
@@ -179,7 +189,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     p->shared += t->slot > 0 ? 0 : t->rows * t->stride * 2 * (t->varying || t->slot == 0 ? p->stages : 1);
   }
   p->shared += combined(p);
-  if (!mma_side_fit(p)) return false;
+  if (!mma_side_fit(p) || !mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads)) return false;
   p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
