@@ -61,7 +61,8 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    int copies = t->varying ? p->stages : wgmma_copies(w);
+    int copies = t->varying || t->slot == 0 ? p->stages : wgmma_copies(w);
+    if (t->slot > 0) continue;
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
                                     : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
@@ -69,7 +70,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
                                      : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
-  wgmma_store_declare(k, w);
+  wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
@@ -78,6 +79,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
   }
+  wgmma_queue_init(k, w);
   if (w->any_varying) {
     text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
@@ -89,26 +91,29 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
+void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier)
+{
+  const struct box *b = &w->box[t - k->p->tile];
+  if (b->chunks == 1) {
+    text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, t->tensor, box_view(k->p, b, it, "0"), barrier);
+    return;
+  }
+  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
+  text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk, t->tensor,
+            box_view(k->p, b, it, "c"), barrier);
+  text_close(k->t);
+}
+
 static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, const char *stage, const char *it, const char *barrier)
 {
   const struct mma_plan *p = k->p;
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying == varying) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+    if (p->tile[i].varying == varying && p->tile[i].slot < 0) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
-  for (int i = 0; i < p->ntiles; i++) {
-    const struct mma_tile *t = &p->tile[i];
-    const struct box *b = &w->box[i];
-    if (t->varying != varying) continue;
-    if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
-      continue;
-    }
-    text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
-              box_view(p, b, it, "c"), barrier);
-    text_close(k->t);
-  }
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying == varying && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
 
 // Over the items of a block: the block graph's blocks, of which @bid is the number. Stages go on over their ends.
@@ -135,6 +140,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
     bring(k, w, false, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
+  wgmma_queue_bring(k, w);
   if (w->any_varying) {
     text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
@@ -187,6 +193,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", w->computing);
   mma_section(k, MMA_CONST);
+  wgmma_vector_load(k);
   items_open(k, w);
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
@@ -287,14 +294,14 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
   for (int groups = WG_MOST, stages; groups >= 1; groups--)
-  for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
+  for (stages = 8; stages >= 2; stages--)
     for (int chain = w->p.iterations > 1; chain >= 0; chain--)
       for (int way = 0; way < 6 && n < most; way++) {
         int blocks = way / 3 * j->gpu->processors, store = 2 - way % 3;
         struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store}};
-        if (stages > w->p.iterations && stages > 2) continue;
+        if (w->p.iterations > 1 && stages > w->p.iterations && stages > 2) continue;
         if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
-        if (fits_so(w, &k, why)) out[n++] = k;
+        if (fits_so(w, &k, why) && (stages == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
       }
   return n;
 }

@@ -31,10 +31,10 @@ void wgmma_release(struct mma_kernel *k, const char *who, const char *which)
 static const char *right_view(struct mma_kernel *k, const struct mma_product *x, const char *of_ring)
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
-  const char *stage = t->varying ? of_ring : k->p->wg_copy;
+  const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
   long long n = k->p->cols[x->out_cols].size;
-  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->tensor, stage);
-  return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->tensor, stage, n, n);
+  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
+  return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, n);
 }
 
 static const char *left_view(struct mma_kernel *k, const struct mma_product *x)
@@ -63,11 +63,14 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const char *left = left_view(k, x), *right = right_view(k, x, "@stage");
+  const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
+  wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
   multiply(k, x, left, right, into);
   if (k->p->wg_async) return;
   wgmma_commit(k);
   wgmma_wait(k, 0);
+  wgmma_queue_leave(k, t);
 }
 
 // ---- chains ----
