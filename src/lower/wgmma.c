@@ -295,12 +295,24 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
-// Is the choice before the same but for so many places?
-static bool fits_other(const struct knobs *before, const struct knobs *k, int places)
+// Is the choice before the same but for the way of results?
+static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
 {
   struct knobs x = *k;
-  x.v[WG_STORE] = places;
+  x.v[WG_STORE] = before->v[WG_STORE];
   return !memcmp(before, &x, sizeof x);
+}
+
+// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
+// they go on.
+static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  for (int store = 2; store >= 0 && n < most; store--) {
+    k.v[WG_STORE] = store;
+    if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
+    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
+  }
+  return n;
 }
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
@@ -308,16 +320,14 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
-  for (int groups = WG_MOST, stages; groups >= 1; groups--)
-  for (stages = 8; stages >= 2; stages--)
-    for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
-      for (int way = 0; way < 6 && n < most; way++) {
-        int blocks = way / 3 * j->gpu->processors, store = 2 - way % 3;
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store}};
-        if (((w->p.iterations > 1 && stages > w->p.iterations) || (chain && stages > 4)) && stages > 2) continue;
-        if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
-        if (fits_so(w, &k, why) && (stages == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
-      }
+  for (int groups = WG_MOST; groups >= 1; groups--)
+    for (int stages = 8; stages >= 2; stages--)
+      for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
+        for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
+          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || (chain && stages > 4);
+          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+        }
   return n;
 }
 
@@ -331,6 +341,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
+    .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
     .knob = {"groups", "stages", "blocks", "chain", "store"},
     .arch = 90,
     .choices = choices,
