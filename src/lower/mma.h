@@ -191,7 +191,9 @@ struct mma_known {                    // registers that are declared within a bl
 };
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
-void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
+// Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
+const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
