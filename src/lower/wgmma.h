@@ -5,7 +5,7 @@
 //
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
-//   wgmma_cost.c     the model
+//   wgmma_cost.c     what is counted
 //   wgmma_product.c  products, and two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
 #ifndef MICA_LOWER_WGMMA_H
@@ -50,7 +50,7 @@ int wgmma_copies(const struct wg_plan *w); // of a tile that does not change wit
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 
 // ---- wgmma_cost.c ----
-double wgmma_cost(const struct wg_plan *w);
+void wgmma_count(const struct wg_plan *w, struct kernel_counts *out);
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
