@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 13, MOST_LAUNCHES = 64, LINE = 4096 };
+enum { FIELDS = 13, MOST_LAUNCHES = 64, MOST_UNITS = 128, LINE = 4096 };
 enum { PROGRAM, GRAPH, NUMBER, LAUNCHES, LAUNCH, HOW, COST, ALL, US, ROUND, VERDICT };
 struct sample {
   char *field[FIELDS];
 };
-struct planned { // a graph, with tails, with all tails, without
+struct planned { // a graph
   char program[512], graph[512];
   struct arena mem;
-  struct lower_plan plan[3];
+  struct lower_plan plan;
   bool good;
 };
 
@@ -48,11 +48,8 @@ static int plan_all(struct planned *p, const struct gpu_limits *gpu, struct err 
   int status = against_program(&p->mem, p->graph, &g, e);
   if (status == OK) status = graph_expand(&p->mem, g, true, &g, e);
   if (status == OK) status = plan_stable(&p->mem, g, &g, &changed, note, e);
-  for (int i = 0; i < 3 && status == OK; i++) {
-    const struct lower_opts o = {.tails = i < 2, .anyway = i == 1, .dependent = true};
-    status = lower_plan(&p->mem, g, gpu, &o, &p->plan[i], e);
-  }
-  return status;
+  const struct lower_opts o = {.tails = true, .dependent = true};
+  return status == OK ? lower_plan(&p->mem, g, gpu, &o, &p->plan, e) : status;
 }
 
 static void open_graph(struct planned *p, const struct sample *s, const struct gpu_limits *gpu)
@@ -67,15 +64,17 @@ static void open_graph(struct planned *p, const struct sample *s, const struct g
 }
 
 // "cublaslt algorithm 3" is the library's, all else a scheme.
-static bool count(struct planned *p, const struct lower_plan *plan, const struct lower_unit *u, const char *how, struct kernel_counts *c)
+static bool count(struct planned *p, int unit, const char *how, struct choice *x, struct kernel_counts *c)
 {
-  struct choice x;
+  const struct lower_plan *plan = &p->plan;
+  const struct lower_unit *u = &plan->unit[unit];
   int root[3];
   struct launch_product m;
-  const struct lower_job j = {.mem = &p->mem, .n = &u->n, .tail = u->last != u->first ? &u->tail : NULL, .store = plan->store, .gpu = plan->gpu,
+  if (u->product && product_of(plan->g, u->first, &m, root)) return count_product(plan->g, plan->store, &m, root, plan->gpu, c), true;
+  if (u->product || !u->nchoices || !scheme_parse(how, x)) return false;
+  const struct lower_job j = {.mem = &p->mem, .n = &u->n, .tail = x->tail ? &u->tail : NULL, .store = plan->store, .gpu = plan->gpu,
                               .name = u->name, .dependent = true};
-  if (u->product) return product_of(plan->g, u->first, &m, root) ? count_product(plan->g, plan->store, &m, root, plan->gpu, c), true : false;
-  return u->nchoices && scheme_parse(how, &x) && scheme_at(x.scheme)->count(&j, &x.k, c);
+  return (!x->tail || u->last != u->first) && scheme_at(x->scheme)->count(&j, &x->k, c);
 }
 
 static void print_line(const struct sample *s, const struct kernel_counts *c)
@@ -89,19 +88,20 @@ static void print_line(const struct sample *s, const struct kernel_counts *c)
   printf("\n");
 }
 
-// All launches of one program of the race; false where they are not those of any plan.
+// All launches of one program of the race; false where they are not those of the plan.
 static bool count_program(struct planned *p, const struct sample *s, int n)
 {
   struct kernel_counts c[MOST_LAUNCHES];
-  for (int i = 0; i < 3 && p->good; i++) {
-    int done = 0;
-    if (p->plan[i].nunits != n) continue;
-    while (done < n && count(p, &p->plan[i], &p->plan[i].unit[done], s[done].field[HOW], &c[done])) done++;
-    if (done < n) continue;
-    for (int k = 0; k < n; k++) print_line(&s[k], &c[k]);
-    return true;
+  struct choice pick[MOST_UNITS] = {{0}};
+  int done = 0;
+  if (!p->good || p->plan.nunits > MOST_UNITS) return false;
+  for (int u = 0; u < p->plan.nunits; u++) {
+    if (lower_inside(&p->plan, pick, u)) continue;
+    if (done == n || !count(p, u, s[done].field[HOW], &pick[u], &c[done])) return false;
+    done++;
   }
-  return false;
+  for (int k = 0; k < n && done == n; k++) print_line(&s[k], &c[k]);
+  return done == n;
 }
 
 static int all(FILE *f, const struct gpu_limits *gpu)

@@ -128,6 +128,7 @@ int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const
 struct lower_plan;
 struct choice;
 bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // by --kernel
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);  // picks so that it is a launch; false: it never is
 // Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 

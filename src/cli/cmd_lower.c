@@ -14,6 +14,15 @@ bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
   return !c->kernel || !strcmp(c->kernel, p->unit[unit].name);
 }
 
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit)
+{
+  int head = p->unit[unit].head;
+  if (!lower_inside(p, pick, unit)) return true;
+  for (int i = 0; i < p->unit[head].nchoices; i++)
+    if (!p->unit[head].choice[i].tail) return pick[head] = p->unit[head].choice[i], true;
+  return false;
+}
+
 // ---- what is asked ----
 
 static int limits(struct cli *c, struct gpu_limits *gpu)
@@ -48,7 +57,7 @@ static void by_knobs(const struct lower_unit *u, const struct choice *want, stru
 {
   *pick = *want;
   for (int i = u->nchoices - 1; i >= 0; i--) {
-    bool fits = u->choice[i].scheme == want->scheme;
+    bool fits = u->choice[i].scheme == want->scheme && (!want->tail || u->choice[i].tail);
     for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
     if (fits) *pick = u->choice[i];
   }
@@ -89,7 +98,7 @@ static void choices_text(const struct lower_unit *u, struct str *out)
     str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
     if (u->product) str_add(out, "cublaslt");
     else scheme_text(&u->choice[i], out);
-    str_add(out, "%s\n", u->last != u->first ? " (with the kernel that follows)" : "");
+    str_add(out, "\n");
   }
 }
 
@@ -100,7 +109,6 @@ static void norm_dump(const struct lower_unit *u, struct str *out)
     str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)u->mul.batch, (long long)u->mul.m, (long long)u->mul.n, (long long)u->mul.k);
   else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
   else norm_text(&u->n, out);
-  if (u->last != u->first) norm_text(&u->tail, out);
 }
 
 // The table of docs/lower.md.
@@ -222,7 +230,7 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   }
   if (made != OK) return made;
   for (int i = 0; i < d.nlaunch; i++)
-    if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
+    if (cli_lower_chosen(c, p, d.launch[i].unit)) TRY(finish_one(c, r, &d, &d.launch[i]));
   return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
@@ -233,7 +241,7 @@ static int finish_all(struct cli *c, const struct lower_plan *p, const struct nv
   const char *kernel = c->kernel;
   for (int i = 0; i < p->nunits; i++) {
     struct choice kept = pick[i];
-    if (!cli_lower_chosen(c, p, i)) continue;
+    if (!cli_lower_chosen(c, p, i) || !cli_lower_apart(p, pick, i)) continue;
     c->kernel = p->unit[i].name;
     for (int k = 0; k < p->unit[i].nchoices; k++) {
       pick[i] = p->unit[i].choice[k];

@@ -1,6 +1,6 @@
 // What all schemes count alike: bytes, and where they come from.
 #include "lower/count.h"
-#include "lower/letters.h"
+#include "plan/letters.h"
 
 static bool is_output(const struct graph *g, int tensor)
 {
@@ -15,7 +15,7 @@ void count_bytes(const struct lower_job *j, int tensor, double bytes, struct ker
 {
   const struct graph *g = j->n->kernels;
   const struct tensor *t = &g->tensors[tensor];
-  double whole = (double)shape_size(&t->shape) * dtype_bytes(j->store[tensor]);
+  double whole = (double)shape_size(&t->shape) * dtype_bytes(j->store ? j->store[tensor] : t->dtype);
   bool far = g->nodes[t->node].op == OP_INPUT || is_output(g, tensor) || whole > 0.5 * (double)j->gpu->l2;
   *(far ? &c->memory : &c->near) += bytes;
 }

@@ -49,11 +49,12 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 void mma_section(struct mma_kernel *k, enum mma_section s)
 {
   const struct graph *b = k->p->n->block;
+  const struct schedule *planned = &k->p->n->passes->schedule;
   if (s != MMA_CONST) k->section = s;
-  for (int i = 0; i < b->nnodes; i++) {
-    bool constant = op_rows[b->nodes[i].op].rule == RULE_CONST;
-    if (s == MMA_CONST ? constant : k->p->section[i] == s && !constant) mma_node(k, i);
-  }
+  for (int i = 0; i < b->nnodes && s == MMA_CONST; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
+  for (int i = 0; i < planned->n && s != MMA_CONST; i++)
+    if (k->p->section[planned->order[i]] == s) mma_node(k, planned->order[i]);
 }
 
 void mma_hoist(struct mma_kernel *k)

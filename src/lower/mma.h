@@ -36,6 +36,7 @@
 #define MICA_LOWER_MMA_H
 
 #include "lower/emit.h"
+#include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
@@ -108,7 +109,7 @@ struct mma_plan {
   int *tile_of;              // by tensor, -1
   struct mma_shape *shape;   // by tensor
   enum mma_section *section; // by node
-  bool *folded;              // by node: a sum of products that add to an accumulator one after another
+  const bool *folded;        // by node: a sum of products that add to an accumulator one after another
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   const char *wg_copy;       // which copy of tiles that do not change with the loop, as text

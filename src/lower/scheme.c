@@ -35,10 +35,10 @@ static int insert(struct choice *out, int n, int most, const struct choice *c)
   return n;
 }
 
-double scheme_cost(const struct lower_job *j, const struct choice *c)
+double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k)
 {
   struct kernel_counts counts;
-  return scheme_at(c->scheme)->count(j, &c->k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
+  return s->count(j, k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
 }
 
 // Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its
@@ -74,8 +74,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     int got = x->choices(j, CHOICES, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
-      struct choice c = {s, k[i], 0};
-      c.cost = scheme_cost(j, &c);
+      struct choice c = {s, k[i], j->tail, scheme_cost(x, j, &k[i])};
       if (isfinite(c.cost)) n = insert(out, n, most, &c);
     }
   }
@@ -88,9 +87,10 @@ void scheme_text(const struct choice *c, struct str *out)
   const struct scheme *s = scheme_at(c->scheme);
   str_add(out, "%s", s->name);
   for (int i = 0; i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
+  if (c->tail) str_add(out, " tail");
 }
 
-// "mma warps=4 stages=3"; knobs that are left out stay 0.
+// "mma warps=4 stages=3 tail"; knobs that are left out stay 0.
 bool scheme_parse(const char *text, struct choice *out)
 {
   size_t n = strcspn(text, " ");
@@ -104,6 +104,10 @@ bool scheme_parse(const char *text, struct choice *out)
     const char *equals = memchr(text, '=', n);
     int k = 0;
     if (!n) break;
+    if (n == 4 && !memcmp(text, "tail", n)) {
+      out->tail = true;
+      continue;
+    }
     if (!equals) return false;
     const struct scheme *s = scheme_at(out->scheme);
     while (k < KNOBS && s->knob[k] && (strlen(s->knob[k]) != (size_t)(equals - text) || memcmp(s->knob[k], text, (size_t)(equals - text)))) k++;

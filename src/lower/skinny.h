@@ -18,9 +18,9 @@
 //   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
-//   skinny_sums.c    tensors -> values                 skinny_plan.c    what the axes are
-//   skinny_shape.c   what knobs come to                skinny_loop.c    text of the loop
-//   skinny_cost.c    what is counted
+//   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
+//   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
+//   skinny_loop.c    text of the loop                  skinny_cost.c    what is counted
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
@@ -133,8 +133,24 @@ uint64_t sk_axes_of(const struct sk_plan *p, const struct sk_access *a); // on w
 bool sk_tail_sums(struct sk_plan *p, const struct norm_dim *d);          // the tail sums parts; sets p->parts
 bool sk_same_columns(struct sk_plan *p);  // columns of wide products that nothing joins are counted together
 
-// ---- skinny_sums.c ----
+// ---- skinny_term.c ----
 int sk_no(struct sk_plan *p, const char *what); // -1; the first reason stays
+const struct node *sk_maker(const struct sk_side *s, int tensor); // of its root
+const struct norm_tensor *sk_tile(const struct sk_side *s, int tensor);
+int sk_iterator(const struct sk_side *s, int tensor);    // its number; -1: no iterator's
+bool sk_is_element(const struct sk_side *s, int tensor); // made element by element of what is loaded
+// Values; -1 with a reason.
+int sk_operate(struct sk_plan *p, enum op op, const struct attrs *a, int x, int y);
+int sk_scaled(struct sk_plan *p, int x, double by);
+int sk_load(struct sk_plan *p, int iter);
+int sk_constant(struct sk_plan *p, const struct node *n);
+int sk_matmul(struct sk_plan *p, int a, int b); // by weights, over all of k
+int sk_second(struct sk_plan *p, const struct sk_side *s, int x, int b); // of value x
+int sk_statistic(struct sk_plan *p, int tensor, const struct norm_dim *d, unsigned flags, bool square); // or a product of one row
+// Of x * w, which is summed over d: the tensor w, whose columns are not summed, and x, which is of d only; -1: it is not that.
+int sk_weights(const struct sk_side *s, int tensor, const struct norm_dim *d, int *x);
+
+// ---- skinny_sums.c ----
 int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor); // the value of a tensor after the loop; -1 with a reason
 
 // ---- skinny_plan.c ----

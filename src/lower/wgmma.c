@@ -64,41 +64,51 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   }
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
-  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
+  int slots = p->stages * w->rings;
+  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", slots), text_line(k->t, "%%empty:[%d].mbar.SH", slots);
+  wgmma_declare_turns(k, w);
   text_open(k->t, "if (@tid == 0)");
   for (int c = 0; w->any_fixed && c < wgmma_copies(w); c++) {
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
   }
   if (w->any_varying) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
     text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->groups);
     text_close(k->t);
   }
+  wgmma_begin_turns(k, w);
   text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
   text_close(k->t);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
-static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, const char *stage, const char *it, const char *barrier)
+// Which ring a tile is in; -1: it does not change with the loop.
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t)
+{
+  return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b;
+}
+
+static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
   const struct mma_plan *p = k->p;
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying == varying) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+    if (ring_of(w, &p->tile[i]) == ring) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    if (t->varying != varying) continue;
+    if (ring_of(w, t) != ring) continue;
     if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
+      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b), t->tensor,
+                box_view(p, b, it, "0"), barrier);
       continue;
     }
     text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
-              box_view(p, b, it, "c"), barrier);
+    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk,
+              box_shape(p, b), t->tensor, box_view(p, b, it, "c"), barrier);
     text_close(k->t);
   }
 }
@@ -108,7 +118,8 @@ static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
   text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1)", (long long)w->items, (long long)w->blocks);
-  text_line(k->t, "@bid = round * %lld + @first", (long long)w->blocks);
+  text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
+  wgmma_item(k, w, "@item");
 }
 
 static void items_close(struct mma_kernel *k, const struct wg_plan *w)
@@ -125,13 +136,16 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
-    bring(k, w, false, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
+    bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+    text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
-    text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[@stage])", p->stages);
-    bring(k, w, true, "@stage", "it", "full[@stage]");
+    for (int ring = 0; ring < w->rings; ring++) {
+      const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
+      text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[%s])", p->stages, slot);
+      bring(k, w, ring, "@stage", "it", arena_printf(k->mem, "full[%s]", slot));
+    }
     text_close(k->t);
   }
   items_close(k, w);
@@ -201,7 +215,8 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@%s = #grid.indices()", w->walks ? "first" : "bid");
+  text_line(t, "@first = #grid.indices()");
+  if (!w->walks) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -268,10 +283,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   if (!wgmma_plan(w, j, why)) return 0;
   for (int groups = WG_MOST, stages; groups >= 1; groups--)
   for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
-    for (int chain = w->p.iterations > 1; chain >= 0; chain--)
+    for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
       for (int blocks = 0; blocks <= j->gpu->processors && n < most; blocks += j->gpu->processors) {
         struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-        if (stages > w->p.iterations && stages > 2) continue;
+        if ((stages > w->p.iterations || (chain && stages > 4)) && stages > 2) continue;
         if (fits_so(w, &k, why)) out[n++] = k;
       }
   return n;

@@ -6,7 +6,10 @@
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
 //   wgmma_cost.c     what is counted
-//   wgmma_product.c  products, and two of them that run across iterations
+//   wgmma_lift.c     factors of left operands, behind the product
+//   wgmma_order.c    the order in which blocks are done
+//   wgmma_product.c  products, and the ring that they read
+//   wgmma_chain.c    two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
 #ifndef MICA_LOWER_WGMMA_H
 #define MICA_LOWER_WGMMA_H
@@ -29,8 +32,10 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 // "[extents : strides]" of the buffer, and ".tile([..])[..]" of the piece `chunk` at iteration `it`.
 const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
+const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
 enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN };
+enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4 };
 struct wg_plan {
   struct mma_plan p;
@@ -41,6 +46,8 @@ struct wg_plan {
   bool any_fixed, any_varying;
   int computing, bringing; // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
+  bool turns;              // warpgroups begin products in turns
+  int rings;               // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
 // ---- wgmma_plan.c ----
@@ -52,12 +59,24 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do
 // ---- wgmma_cost.c ----
 void wgmma_count(const struct wg_plan *w, struct kernel_counts *out);
 
+// ---- wgmma_lift.c, wgmma_order.c ----
+const struct lower_job *wgmma_lift(const struct lower_job *j); // j itself, where there is nothing to do
+void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
+
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int tensor, const char *stage); // of its barriers
 const char *wgmma_last_stage(struct mma_kernel *k); // of the last iteration of an item
 void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left); // until so many groups of products are under way
+const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text
+const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *stage);
+void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into);
+
+// ---- wgmma_chain.c ----
+void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_chain(struct mma_kernel *k, const struct wg_plan *w);
 
 #endif
