@@ -71,6 +71,7 @@ enum { ARG_COUNTERS = -1 };
 struct kernel_counts;
 struct scheme {
   const char *name, *doc;
+  const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail

@@ -55,6 +55,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns that a warp has
   bool split_after; // split after the loop, where parts of sums are combined
+  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
   int tensor, iter;
@@ -76,6 +77,7 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
+  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -157,7 +159,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);

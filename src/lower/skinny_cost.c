@@ -18,13 +18,14 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
-    c->loaded += 2 * elements, c->flight += 2.0 * (s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
+    c->loaded += 2 * elements, c->flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
     c->mma += 2 * elements * 8 * s->tiles;
     c->lanes += elements * (t->along ? 0.25 : 0.75);
     c->shared += 4 * rows * t->width * (s->warps + 1);
   }
   c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;
   c->steps = (double)s->rounds;
+  if (s->ring) c->shared += 2 * c->loaded;
 }
 
 // Warps' sums, then the cluster's; then each thread its items.
