@@ -110,13 +110,13 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
     const struct box *b = &w->box[i];
     if (ring_of(w, t) != ring) continue;
     if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b), t->tensor,
+      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b, NULL), t->tensor,
                 box_view(p, b, it, "0"), barrier);
       continue;
     }
     text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
     text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk,
-              box_shape(p, b), t->tensor, box_view(p, b, it, "c"), barrier);
+              box_shape(p, b, NULL), t->tensor, box_view(p, b, it, "c"), barrier);
     text_close(k->t);
   }
 }
@@ -299,6 +299,7 @@ static bool fits_other(const struct knobs *before, const struct knobs *k, int pl
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  bool chains = false;
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
   for (int groups = WG_MOST, stages; groups >= 1; groups--)
@@ -307,9 +308,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
       for (int way = 0; way < 6 && n < most; way++) {
         int blocks = way / 3 * j->gpu->processors, store = 2 - way % 3;
         struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store}};
-        if ((stages > w->p.iterations || (chain && stages > 4)) && stages > 2) continue;
+        if ((stages > w->p.iterations || ((chain || chains) && stages > 4)) && stages > 2) continue;
         if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
-        if (fits_so(w, &k, why)) out[n++] = k;
+        if (!fits_so(w, &k, why)) continue;
+        out[n++] = k, chains |= chain > WG_SINGLE; // what makes a chain is tried without it at few stages only
       }
   return n;
 }

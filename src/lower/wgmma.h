@@ -34,7 +34,8 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 // "[extents : strides]" of the buffer, and ".tile([..])[..]" of the piece `chunk` at iteration `it`.
 const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
-const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
+// ".reshape(..)" of a piece in shared memory to the box's dimensions; of so many rows along each where they are not all.
+const char *box_shape(const struct mma_plan *p, const struct box *b, const int64_t *rows_of);
 
 enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE };
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns

@@ -209,7 +209,8 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
   text_line(t, "Sync<fence.async><<<#grid, #me>>>()");
   text_line(t, "Sync<barrier><<<#grid, #group>>>()");
   text_open(t, "if (@i == 0)");
-  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place])", a->tile, view(k, &w->store[save]));
+  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place]%s)", a->tile, view(k, &w->store[save]),
+            box_shape(k->p, &w->store[save].box, w->store[save].piece));
   text_line(t, "Sync<bulk.commit><<<#grid, #me>>>()");
   text_close(t);
   text_close(t);
