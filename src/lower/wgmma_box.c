@@ -159,22 +159,19 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
   return text;
 }
 
-const char *box_shape(const struct mma_plan *p, const struct box *b, const int64_t *rows_of)
+const char *box_shape(const struct mma_plan *p, const struct box *b)
 {
   struct str shape = {0}, strides = {0};
-  int64_t rows = 1, below;
+  int64_t rows = 1, below = 1;
   int n = 0;
-  for (int i = 0; i < b->ndims; i++) {
-    int64_t here = b->dim[i].inner ? 1 : rows_of ? rows_of[i] : b->dim[i].box;
-    rows *= here, n += here > 1;
-  }
+  for (int i = 0; i < b->ndims; i++)
+    if (!b->dim[i].inner && b->dim[i].box > 1) rows *= b->dim[i].box, n++;
   if (n < 2) return "";
   below = rows;
   for (int i = 0; i < b->ndims; i++) {
-    int64_t here = b->dim[i].inner ? 1 : rows_of ? rows_of[i] : b->dim[i].box;
-    if (here == 1) continue;
-    below /= here;
-    str_add(&shape, "%lld, ", (long long)here), str_add(&strides, "%lld, ", (long long)below);
+    if (b->dim[i].inner || b->dim[i].box == 1) continue;
+    below /= b->dim[i].box;
+    str_add(&shape, "%lld, ", (long long)b->dim[i].box), str_add(&strides, "%lld, ", (long long)below);
   }
   const char *text = arena_printf(p->job->mem, ".reshape(0, [%s%lld : %s%lld])", str_text(&shape), (long long)b->chunk, str_text(&strides), (long long)rows);
   str_free(&shape), str_free(&strides);
