@@ -317,6 +317,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  bool chains = false;
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
   for (int groups = WG_MOST; groups >= 1; groups--)
@@ -324,8 +325,9 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
       for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
         for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
           struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || (chain && stages > 4);
+          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((chain || chains) && stages > 4);
           if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
         }
   return n;
 }

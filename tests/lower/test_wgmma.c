@@ -66,6 +66,11 @@ static const struct held products[] = {
 #define RUNNING_SUM "accum_sum_rescale(e, f, dim=2)"
 #define LATE_SUM "sum(accum_rescale(e, f), dim=2)"
 
+#define HEADS_APART \
+  "Q: f16[4, 32, 128]\n K: f16[128, 128]\n V: f16[128, 128]\n O = block(x=2; i=2) { q = reshape(iter(Q, imap={x:1}) * 0.2, [64, 128])\n" \
+  "k = iter(K, fmap={i:0})\n v = iter(V, fmap={i:0})\n s = matmul(q, transpose(k))\n m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n" \
+  "save(reshape(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), [4, 16, 128]), omap={x:1}) }\n return O"
+
 static const struct held large[] = {
     {"three warpgroups, 128 keys", LARGE("192", "256", "64", "2", RUNNING_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 chain=1", "wgmma.m64n128k16.fp32.fp16"},
     {"heads of 128, 128 keys", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=1", NULL},
@@ -80,10 +85,8 @@ static const struct held large[] = {
      "Q: f16[64, 64]\n K: f16[128, 64]\n O = block(; i=2) { q = iter(Q)\n k = iter(K, fmap={i:0})\n s = matmul(q * 0.3, transpose(k))\n"
      "m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n save(accum_rescale(matmul(e, k), f) / accum_sum_rescale(e, f, dim=1)) }\n return O",
      "wgmma groups=1 stages=2 chain=1", NULL},
-    {"rows of several heads, apart in memory",
-     "Q: f16[4, 32, 128]\n K: f16[128, 128]\n V: f16[128, 128]\n O = block(x=2; i=2) { q = reshape(iter(Q, imap={x:1}) * 0.2, [64, 128])\n"
-     "k = iter(K, fmap={i:0})\n v = iter(V, fmap={i:0})\n s = matmul(q, transpose(k))\n m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n"
-     "save(reshape(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), [4, 16, 128]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 chain=1", NULL},
+    {"rows of several heads, apart in memory", HEADS_APART, "wgmma groups=1 stages=2 chain=1", NULL},
+    {"the same sent by TMA", HEADS_APART, "wgmma groups=1 stages=2 chain=1 store=2", "tma.store"},
 };
 
 static const struct held chains[] = {
