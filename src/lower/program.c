@@ -131,7 +131,8 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   int status = OK;
-  *p = (struct lower_plan){.g = wrapped, .store = store, .order = o->order, .ordered = "row by row", .gpu = gpu, .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
+  *p = (struct lower_plan){.g = wrapped, .store = store, .order = o->order, .ordered = "row by row", .gpu = gpu,
+                           .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   struct planning w = {mem, p, stem_of(mem, wrapped)};
   for (int i = 0; i < wrapped->nnodes && !status; i++)
@@ -159,6 +160,7 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
   const char *what[ORDERS];
   struct lower_opts as = *o;
   int status = wrap_library(mem, g, &wrapped, e);
+  if (!status) status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
   const enum dtype *store = store_types(mem, wrapped);
   as.order = NULL;
