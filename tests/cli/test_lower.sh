@@ -75,6 +75,9 @@ E2
 expect 0 'tensors between kernels lie as planned: .* row by row' lower "$work/turned.mica" --dump layouts
 expect 0 '  T: 1 512' lower "$work/turned.mica" --dump layouts
 expect 0 'O, an output: 262144 elements' lower "$work/turned.mica" --check
+expect 0 '' lower "$work/turned.mica" --json "$work/plan.json" --dump norm
+python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["layouts"]["device"][1]; sys.exit(t["taken"] != {"strides": [1, 512], "elements": 262144})' \
+  "$work/plan.json" || complain "the strides that are taken"
 expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_split.mica --dump layouts
 
 # ---- what is wrong ----
