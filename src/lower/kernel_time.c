@@ -79,5 +79,5 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double longest = fmax(bytes, fmax(computing, ring));
   double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? c->flight * s.here / STAGE : 1;
-  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep));
+  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + c->tail;
 }

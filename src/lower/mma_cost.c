@@ -112,6 +112,7 @@ static double room(const struct mma_plan *p)
 void mma_count(const struct mma_plan *p, struct kernel_counts *c)
 {
   *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)graph_blocks(p->n->block), .threads = p->threads, .cluster = 1};
+  if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);
   loads(p, c), saves(p, c), products(p, c), arithmetic(p, c), combining(p, c);

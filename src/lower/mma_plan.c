@@ -189,10 +189,13 @@ static void place_nodes(struct mma_plan *p)
 static void order_tiles(struct mma_plan *p)
 {
   const int after = 1 << 20;
+  const struct schedule *planned = &p->n->passes->schedule;
+  int *place = NEWS(p->job->mem, int, p->n->block->nnodes + 1);
+  for (int i = 0; i < planned->n; i++) place[planned->order[i]] = i;
   for (int i = 0; i < p->ntiles; i++) p->tile[i].due = 2 * after;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    int at = (x->into >= 0 ? x->into : x->node) + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
+    int at = place[x->into >= 0 ? x->into : x->node] + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
     for (int k = 0; k < 2; k++)
       if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
   }
@@ -201,6 +204,18 @@ static void order_tiles(struct mma_plan *p)
 }
 
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
+
+bool mma_tails(struct mma_plan *p)
+{
+  const struct lower_job *j = p->job;
+  for (enum tail_way w = 0; j->tail && w < TAIL_WAYS; w++) {
+    char other[160];
+    struct tail *x = NEW(j->mem, struct tail);
+    if (w == TAIL_CLUSTER && j->gpu->arch < 90) continue;
+    if (tail_make(j, w, x, w ? other : p->why)) p->tails[w] = x;
+  }
+  return !j->tail || p->tails[TAIL_CLUSTER] || p->tails[TAIL_LAST];
+}
 
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {
@@ -217,5 +232,5 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   place_nodes(p), order_tiles(p);
-  return mma_shapes(p, NULL);
+  return mma_shapes(p, NULL) && mma_tails(p);
 }
