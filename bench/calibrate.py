@@ -114,8 +114,8 @@ def kernel_time(c, s, r):
     show = r["show"] + (1 - r["show"]) / hidden
     longest = np.maximum(moved, np.maximum(work, ring))
     t = r["start"] + longest + show * (moved + work + ring - longest) + wait + r["block"] * s["most"] + r["thread"] * c["threads"]
-    stage = np.where(c["flight"] > 0, c["flight"] * s["here"] / STAGE, 1)
-    return LAUNCH + t * (s["busy"] / PROCESSORS) ** r["idle"] * s["here"] ** r["crowd"] * stage ** r["deep"]
+    stage = np.where(c["flight"] > 0, np.clip(c["flight"] * s["here"] / STAGE, 1 / 16, 4), 1)
+    return LAUNCH + t * (s["busy"] / PROCESSORS) ** r["idle"] * s["here"] ** r["crowd"] * stage ** r["deep"] + c["tail"]
 
 
 # ---- how good ----

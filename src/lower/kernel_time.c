@@ -24,7 +24,7 @@ const struct kernel_rates kernel_rates = {
 };
 
 static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
-static const double STAGE = 65536;                                           // bytes, the unit of what is under way
+static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
 enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
 
 struct placed { // which items are where
@@ -78,6 +78,6 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), show = R(show) + (1 - R(show)) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
   double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
-  double deep = c->flight > 0 ? c->flight * s.here / STAGE : 1;
+  double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
   return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + c->tail;
 }
