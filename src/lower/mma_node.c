@@ -77,6 +77,25 @@ static double deferred(const struct mma_plan *p, int root)
   return m->a.scalar;
 }
 
+// 2^x in place. Where so many exponentials are computed beside products that the unit for them is short, one tile of columns out
+// of `poly` is left to multiplications.
+static void powers(struct mma_kernel *k, const char *x, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, every = p->poly;
+  if (!every || nt % every) {
+    unary(k, "exp2.approx", x, x);
+    return;
+  }
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", nt / every);
+  for (int e = 0; e < every; e++) {
+    const char *one = arena_printf(k->mem, "%s[m, n * %d + %d]", x, every, e);
+    unary(k, e == every - 1 ? "exp2.poly" : "exp2.approx", one, one);
+  }
+  text_close(k->t), text_close(k->t);
+}
+
 // exp(x - m) = 2^(x log2 e - m log2 e): the product with the constant and the difference are one instruction.
 static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *out)
 {
@@ -91,7 +110,7 @@ static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *ou
   scaled = mma_declare(k, y, "fp32");
   scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
   binary(k, "-", out, out, scaled);
-  unary(k, "exp2.approx", out, out);
+  powers(k, out, k->p->shape[n->out]);
   return true;
 }
 
