@@ -3,7 +3,6 @@
 // warpgroup has done with it.
 #include "lower/wgmma.h"
 
-#include <math.h>
 #include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
@@ -336,11 +335,13 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  return wgmma_plan(w, j, why) && wgmma_fit(w, k) ? wgmma_cost(w) : INFINITY;
+  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return false;
+  wgmma_count(w, out);
+  return true;
 }
 
 const struct scheme scheme_wgmma = {
@@ -350,6 +351,6 @@ const struct scheme scheme_wgmma = {
     .knob = {"groups", "stages", "blocks", "chain", "store", "poly"},
     .arch = 90,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

@@ -155,6 +155,11 @@ static const struct held layers[] = {
     {"three slots", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=3 store=2", NULL},
     {"room for all", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=4 store=1", NULL},
     {"several warpgroups, blocks", LAYERS("256", "2", "relu(u + d)"), "wgmma groups=2 stages=2 store=2", NULL},
+    {"branches, which are done one after the other",
+     "X: f16[64, 64]\n A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n D: f16[64, 64]\n E: f16[64, 64]\n F: f16[64, 64]\n O = block(x=1) {\n"
+     "x = iter(X)\n A = iter(A)\n B = iter(B)\n C = iter(C)\n D = iter(D)\n E = iter(E)\n F = iter(F)\n a = relu(matmul(x, A))\n"
+     "b = relu(matmul(x, B))\n c = relu(matmul(x, C))\n d = matmul(a, D)\n e = matmul(b, E)\n f = matmul(c, F)\n save(d * e * 0.01 + f) }\n return O",
+     "wgmma groups=1 stages=2", NULL},
     {"what came in is added", LAYERS("128", "2", "u + d + x"), "wgmma groups=1 stages=2 store=2", NULL},
 };
 
