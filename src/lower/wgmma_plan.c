@@ -82,7 +82,7 @@ static bool poly(struct wg_plan *w, int every)
   struct mma_plan *p = &w->p;
   p->poly = every;
   if (!every) return true;
-  if (!w->first || p->cols[w->first->sum_cols].size + p->cols[w->second->out_cols].size > 128)
+  if (!w->first || p->cols[w->first->sum_cols].size + p->cols[w->second->out_cols].size > 256)
     return mma_refuse(p, "exponentials are not many beside products");
   return p->cols[w->second->sum_cols].nt % every == 0 || mma_refuse(p, "columns that %d does not divide", every);
 }
