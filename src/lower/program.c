@@ -4,6 +4,7 @@
 #include "lower/lower.h"
 #include "plan/letters.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- plan: units ----
@@ -138,12 +139,35 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
   return status;
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *p, struct err *e)
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   struct graph *wrapped;
   int status = wrap_library(mem, g, &wrapped, e);
   return status ? status : lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, o, p, e);
+}
+
+// By the best choice of each kernel; INFINITY where one has none.
+static double best_cost(struct arena *mem, const struct lower_plan *p)
+{
+  struct choice *pick = NEWS(mem, struct choice, p->nunits + 1);
+  double cost = 0;
+  for (int i = 0; i < p->nunits; i++) {
+    if (p->unit[i].nchoices) pick[i] = p->unit[i].choice[0];
+    if (!lower_inside(p, pick, i)) cost += p->unit[i].nchoices ? pick[i].cost : INFINITY;
+  }
+  return cost;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *p, struct err *e)
+{
+  struct graph *merged;
+  struct lower_plan longer;
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  if (changed != OK) return status ? status : changed == NO ? OK : changed;
+  status = plan_wrapped(mem, merged, gpu, o, &longer, e);
+  if (!status && best_cost(mem, &longer) < best_cost(mem, p)) *p = longer;
+  return status;
 }
 
 // ---- programs ----
