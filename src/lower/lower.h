@@ -13,6 +13,7 @@
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
 //   merge.c      kernels that go on with the tiles of the one before
+//   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
@@ -33,7 +34,7 @@
 #include "target/target.h"
 #include "tile/tile.h"
 
-// ---- store.c, wrap.c -------------------------------------------------------------------------------
+// ---- store.c, wrap.c, steps.c -------------------------------------------------------------------------------
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
@@ -41,6 +42,8 @@ const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
 int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+// steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
+int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
@@ -73,6 +76,7 @@ struct lower_out {
 enum { ARG_COUNTERS = -1 };
 struct scheme {
   const char *name, *doc;
+  const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail

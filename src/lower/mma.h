@@ -36,10 +36,11 @@
 #define MICA_LOWER_MMA_H
 
 #include "lower/emit.h"
+#include "lower/tail.h"
 #include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST }; // MMA_LAST: which way a tail is done
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
@@ -55,6 +56,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns that a warp has
   bool split_after; // split after the loop, where parts of sums are combined
+  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
   int tensor, iter;
@@ -76,6 +78,7 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
+  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -98,6 +101,7 @@ struct mma_plan {
   const struct lower_job *job;
   const struct norm *n;
   char *why;
+  struct tail *tails[TAIL_WAYS], *tail; // by way, NULL: not so; that of knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
@@ -137,6 +141,8 @@ bool mma_vectors(struct mma_plan *p);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
+bool mma_tails(struct mma_plan *p);                  // makes them
+bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 double mma_cost(const struct mma_plan *p);
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
@@ -156,7 +162,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
@@ -185,7 +191,9 @@ struct mma_known {                    // registers that are declared within a bl
 };
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
-void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
+// Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
+const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph

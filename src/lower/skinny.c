@@ -91,7 +91,7 @@ static void buffers(struct sk_emit *e, struct lower_out *out)
     if (used(p, i)) add_arg(out, p->iter[i].tensor);
   for (int i = 0; i < p->nsave; i++) add_arg(out, p->save[i].tensor);
   for (int i = 0; i < out->nargs; i++)
-    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)shape_size(&p->head.n->kernels->tensors[out->arg[i]].shape),
+    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->head.n, out->arg[i]),
               tile_dtype(p->j->store[out->arg[i]]));
 }
 
@@ -164,5 +164,6 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 }
 
 const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
+                                     .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
                                      .knob = {"warps", "cols", "depth", "split", "ring"}, .arch = 80, .tails = true,
                                      .choices = choices, .cost = cost, .emit = emit};
