@@ -12,6 +12,7 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
@@ -38,6 +39,8 @@
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
+// merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
+int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
