@@ -22,6 +22,7 @@
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
 //   race_gpu.c     candidates on a GPU
+//   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
@@ -129,6 +130,7 @@ struct job {
   struct candidate base, best; // of the whole program
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;
+  struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL
 };
@@ -187,6 +189,8 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 // Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e);
+// The candidate with this plan and these ways to make its kernels.
+int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
@@ -203,6 +207,11 @@ int race_gpu_whole(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
+double tune_traffic(const struct graph *sub); // elements that the blocks of a kernel read and write
+// The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
+bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
+void tune_room(struct job *j, struct contest *c, int room);    // for so many candidates more
+int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
 
 // ---- remember.c ----
 const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part); // NULL without a database

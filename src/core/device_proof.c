@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "verify/verify.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double MOST_WORK = 2e8; // element operations of a kernel that is run
@@ -103,9 +104,12 @@ static int alike(const struct choice *a, const struct choice *b)
 }
 
 // A knob may be out of place where there are few blocks: then the most similar choice that there is.
-static const struct choice *nearest(const struct lower_unit *u, const struct choice *want)
+static const struct choice *nearest(struct arena *mem, const struct lower_plan *p, const struct choice *want)
 {
+  const struct lower_unit *u = &p->unit[0];
+  struct lower_job j = lower_unit_job(mem, p, u);
   const struct choice *best = NULL;
+  if (u->nchoices && isfinite(scheme_at(want->scheme)->cost(&j, &want->k))) return want;
   for (int i = 0; i < u->nchoices; i++)
     if (!best || alike(&u->choice[i], want) > alike(best, want)) best = &u->choice[i];
   return best && best->scheme == want->scheme ? best : NULL;
@@ -149,7 +153,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_opts lo = {.tails = u->last != u->first, .anyway = true, .dependent = w->p->dependent};
   struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
-  const struct choice *c = p.nunits == 1 ? nearest(&p.unit[0], want) : NULL;
+  const struct choice *c = p.nunits == 1 ? nearest(mem, &p, want) : NULL;
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
   TRY(lower_make(mem, &p, c, &d, e));

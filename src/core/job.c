@@ -90,9 +90,9 @@ static const char *key_of(const struct job *j, const char *kind, const struct gr
   struct str text = {0};
   graph_print(g, &text);
   const char *key = arena_printf(
-      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, seed %llu\n%s",
+      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure,
+      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, o->tune,
       (unsigned long long)o->seed, str_text(&text));
   str_free(&text);
   return key;
@@ -245,6 +245,8 @@ void job_close(struct job *j)
     }
   if (j->best.module != j->base.module) close_module(&j->best);
   close_module(&j->base);
+  gpu_session_close(j->session);
+  j->session = NULL;
   db_close(j->db);
   j->db = NULL;
 }

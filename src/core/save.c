@@ -48,6 +48,25 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
   return status;
 }
 
+// Which launches have tails, and whether they wait for each other themselves.
+static int plan_of(struct arena *mem, const json_t *report, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+                   struct err *e)
+{
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  struct lower_opts o = {0};
+  struct graph *wrapped;
+  TRY(wrap_library(mem, g, &wrapped, e));
+  bool *tail = NEWS(mem, bool, wrapped->nnodes + 1);
+  for (size_t i = 0; i < json_array_size(launches); i++) {
+    const json_t *l = json_array_get(launches, i);
+    json_int_t node = json_integer_value(json_object_get(l, "node"));
+    if (node >= 0 && node < wrapped->nnodes) tail[node] = json_is_true(json_object_get(l, "tail"));
+    o.dependent |= json_is_true(json_object_get(l, "dependent"));
+  }
+  o.tail = tail;
+  return lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, &o, p, e);
+}
+
 // The report says how each kernel was made; made in the same way again it is the same.
 static int choices_of(struct arena *mem, const json_t *report, const struct lower_plan *p, struct choice **pick, struct err *e)
 {
@@ -84,7 +103,7 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   *gpu = gpu_limits(t);
   gen_identifier(id, name ? name : "program");
   g->name = name;
-  TRY(lower_plan(f->mem, g, gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, e));
+  TRY(plan_of(f->mem, report, g, gpu, &p, e));
   TRY(choices_of(f->mem, report, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, &d, e));
   int status = export_device(f->mem, &d, id, &x, e);

@@ -146,6 +146,8 @@ struct choice {
 };
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
+// What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
+int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
@@ -214,6 +216,7 @@ struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
   bool anyway;        // tails also where the model says that two launches are faster
+  const bool *tail;   // by node of the wrapped kernel graph: with its tail, where a scheme takes both; NULL: as said by the two above
   bool dependent;     // kernels are launched before the one ahead has ended
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
@@ -221,6 +224,7 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
 // Of a graph that is wrapped already, with these types between its kernels.
 int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
                   const struct lower_opts *o, struct lower_plan *out, struct err *e);
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u); // of what is no product
 // pick: by unit; what it says for products is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,

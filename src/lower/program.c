@@ -13,7 +13,7 @@ struct planning {
   const char *stem; // of names
 };
 
-static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u)
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u)
 {
   return (struct lower_job){.mem = mem, .n = &u->n, .tail = u->last != u->first ? &u->tail : NULL, .store = p->store,
                             .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
@@ -23,7 +23,7 @@ static void choose(struct planning *w, struct lower_unit *u)
 {
   struct choice found[CHOICES];
   char why[256] = "";
-  struct lower_job j = job_of(w->mem, w->p, u);
+  struct lower_job j = lower_unit_job(w->mem, w->p, u);
   u->nchoices = scheme_choices(&j, CHOICES, found, why);
   u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
   u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
@@ -97,7 +97,7 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
   if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
   if (norm_make(w->mem, w->p->g, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
   choose(w, u);
-  if (o->tails) with_tail(w, u, o->anyway);
+  if (o->tail ? o->tail[node] : o->tails) with_tail(w, u, o->tail || o->anyway);
   return OK;
 }
 
@@ -200,7 +200,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
 {
   struct str how = {0};
   struct lower_out out = {0};
-  struct lower_job j = job_of(b->mem, b->p, u);
+  struct lower_job j = lower_unit_job(b->mem, b->p, u);
   scheme_text(c, &how);
   l->how = arena_strdup(b->mem, str_text(&how));
   str_free(&how);
