@@ -231,5 +231,7 @@ void json_text(const json_t *v, struct str *out); // indented, ends in a line fe
 
 // ---- save.c ----
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
+// A device program without a report.
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
 
 #endif
