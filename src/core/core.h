@@ -20,6 +20,7 @@
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
+//   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
 //   race_gpu.c     candidates on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
@@ -103,6 +104,8 @@ struct contest {
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
   const char *why;           // of search_result
   struct keeper keeper;
+  const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
+  const char *launches;       // how its kernels were made, as JSON
   bool overflows;            // the part has exponentials that plan_stable tames
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
@@ -195,6 +198,11 @@ void device_compile(const struct job *j, struct lowered *d, struct err *e); // b
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
+
+// ---- launches.c ----
+json_t *launches_json(const struct lowered *d);
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+                  struct choice **pick, struct err *e);
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);

@@ -134,23 +134,9 @@ void device_compile(const struct job *j, struct lowered *d, struct err *e)
 
 // ---- for the report ----
 
-static json_t *launch_json(const struct lowered *d, int i)
-{
-  const struct launch *l = &d->program.launch[i];
-  json_t *v = json_pack("{s:s, s:s, s:f, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product);
-  json_object_set_new(v, "node", json_integer(l->first));
-  json_object_set_new(v, "tail", json_boolean(l->last != l->first));
-  json_object_set_new(v, "dependent", json_boolean(l->dependent));
-  if (!l->product) json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
-  if (d->registers[i] >= 0) json_object_set_new(v, "registers", json_integer(d->registers[i]));
-  if (d->spilled[i] >= 0) json_object_set_new(v, "spilled", json_integer(d->spilled[i]));
-  return v;
-}
-
 json_t *lowered_json(const struct job *j, const struct lowered *d)
 {
-  json_t *list = json_array();
-  for (int i = 0; i < d->program.nlaunch; i++) json_array_append_new(list, launch_json(d, i));
+  json_t *list = launches_json(d);
   const struct device_proof *p = &d->proof;
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,

@@ -29,6 +29,25 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   }
 }
 
+// As it was fastest in an earlier race.
+static void enter_raced(struct entrants *f, int cand)
+{
+  struct lower_plan p;
+  struct choice *pick;
+  struct err e = {0};
+  const struct candidate *c = &f->c->cand[cand];
+  if (!f->c->raced || !graph_same(f->c->raced, c->found)) return;
+  json_t *launches = json_loads(f->c->launches, 0, NULL);
+  if (launches_read(f->j->mem, launches, c->g, &f->j->gpu, &p, &pick, &e) == OK) {
+    bool *tail = NEWS(f->j->mem, bool, p.g->nnodes + 1), fits = true;
+    for (int u = 0; u < p.nunits; u++) tail[p.unit[u].first] = p.unit[u].first != p.unit[u].last;
+    const struct climb_plan *plan = entrants_plan(f, cand, tail, p.dependent);
+    for (int u = 0; plan && u < p.nunits && fits; u++) fits = p.unit[u].product || entrants_setting(f, plan, u, &pick[u]);
+    if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
+  }
+  json_decref(launches);
+}
+
 static void set_timing(struct candidate *c, const struct gpu_time *t)
 {
   c->timing = (struct timing){t->median, t->least, t->p90, t->low, t->high, t->replays};
@@ -111,7 +130,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
   tune_room(j, c, MOST_SIZED);
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].lowered && !c->cand[k].dropped) enter_ways(f, k, k ? FIRST_WAYS : 0);
+    if (c->cand[k].lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
   if (climb_starters(f, e) != OK) return f;
   f->until = now_seconds() + seconds;
   if (seconds > 0) climb_run(f, e);

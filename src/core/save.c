@@ -48,38 +48,6 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
   return status;
 }
 
-// Which launches have tails, and whether they wait for each other themselves.
-static int plan_of(struct arena *mem, const json_t *report, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
-                   struct err *e)
-{
-  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
-  struct lower_opts o = {0};
-  struct graph *wrapped;
-  TRY(wrap_library(mem, g, &wrapped, e));
-  bool *tail = NEWS(mem, bool, wrapped->nnodes + 1);
-  for (size_t i = 0; i < json_array_size(launches); i++) {
-    const json_t *l = json_array_get(launches, i);
-    json_int_t node = json_integer_value(json_object_get(l, "node"));
-    if (node >= 0 && node < wrapped->nnodes) tail[node] = json_is_true(json_object_get(l, "tail"));
-    o.dependent |= json_is_true(json_object_get(l, "dependent"));
-  }
-  o.tail = tail;
-  return lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, &o, p, e);
-}
-
-// The report says how each kernel was made; made in the same way again it is the same.
-static int choices_of(struct arena *mem, const json_t *report, const struct lower_plan *p, struct choice **pick, struct err *e)
-{
-  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
-  *pick = NEWS(mem, struct choice, p->nunits + 1);
-  bool fits = json_array_size(launches) == (size_t)p->nunits;
-  for (int i = 0; i < p->nunits && fits; i++) {
-    const char *how = json_string_value(json_object_get(json_array_get(launches, (size_t)i), "how"));
-    fits = p->unit[i].product || (how && scheme_parse(how, &(*pick)[i]));
-  }
-  return fits ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
-}
-
 // Machine code, and what a program has to know that launches it.
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
@@ -115,8 +83,7 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
   g->name = json_string_value(json_object_get(report, "program"));
-  TRY(plan_of(f->mem, report, g, gpu, &p, e));
-  TRY(choices_of(f->mem, report, &p, &pick, e));
+  TRY(launches_read(f->mem, json_object_get(json_object_get(report, "gpu"), "launches"), g, gpu, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, &d, e));
   return device_files(&d, g->name, f, e);
 }

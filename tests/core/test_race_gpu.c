@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
+
 // What a batch is, and what is asked of it: here a list.
 struct gpu_batch {
   int n;
@@ -102,6 +104,8 @@ static double made_up(const struct device_program *d)
 
 enum { ENDLESS = 1000000 }; // no clock ends the climb
 
+static const char *database; // or NULL
+
 static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of *clock, double tune)
 {
   struct mica_options o = mica_options_default();
@@ -110,7 +114,7 @@ static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of
   bool recalled;
   memset(&seen, 0, sizeof seen);
   seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
-  o.target = "sm_90a", o.remember = false, o.measure = 2, o.threads = 1, o.tune = tune;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = 2, o.threads = 1, o.tune = tune;
   if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
   assert_int_equal(seen.open, 0);
   assert_non_null(report);
@@ -222,6 +226,33 @@ static void noise_is_not_climbed(void **state)
   arena_close(&mem);
 }
 
+// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
+// saved is what was measured.
+static void the_top_is_remembered(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  database = arena_printf(&mem, "%s/top.db", folder);
+  hill.noise = 0, hill.dependent = false, hill.asked = 0;
+  assert_true(scheme_parse(tops[0], &hill.top));
+  for (int turn = 0; turn < 3; turn++) {
+    json_t *r = optimize(&mem, texts[0], 0, on_the_hill, turn == 2 ? 0 : ENDLESS);
+    assert_string_equal(first_how(r), tops[0]);
+    assert_int_equal(seen.races == 0, turn == 1);
+    const char *out = arena_printf(&mem, "%s/out%d", folder, turn);
+    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
+    const json_t *launch = json_array_get(json_object_get(saved, "launches"), 0);
+    assert_string_equal(json_string_value(json_object_get(launch, "how")), tops[0]);
+    assert_true(json_is_false(json_object_get(launch, "dependent")));
+    json_decref(saved);
+    json_decref(r);
+  }
+  database = NULL;
+  arena_close(&mem);
+}
+
 // Where no program is right there is nothing to report.
 static void all_wrong_is_an_error(void **state)
 {
@@ -246,7 +277,8 @@ int main(void)
       cmocka_unit_test(the_fastest_right_one_is_reported),
       cmocka_unit_test(the_hill_is_climbed),
       cmocka_unit_test(noise_is_not_climbed),
+      cmocka_unit_test(the_top_is_remembered),
       cmocka_unit_test(all_wrong_is_an_error),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
