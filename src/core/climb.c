@@ -9,7 +9,7 @@
 enum { FINALISTS = 8, LEFT = 6, KEPT = 24 };
 static const double GAIN = 0.985;  // of the centre's time, at most, is a step
 static const double NEAR = 1.35;   // a line is begun where the fastest of a candidate takes at most this many times the best
-static const double FAR = 1.5;     // who is expected to take more than this many times the best is not tried
+static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
 static const double FINAL = 1;     // seconds
 
 struct batch {
@@ -79,6 +79,14 @@ static void give_back_slow(struct entrants *f, const struct batch *b)
   }
 }
 
+// Other sizes need not compute the same: where one way to make them is wrong and none was right, no other is tried.
+static void leave_wrong(struct entrants *f, const struct entrant *x)
+{
+  struct candidate *c = &f->c->cand[x->cand];
+  if (c->tuned && !c->dropped && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
+    c->dropped = arena_printf(f->j->mem, "wrong: %s", x->result->err.text);
+}
+
 static void take(struct entrants *f, const struct batch *b, const struct gpu_race *out)
 {
   int last = -1;
@@ -92,6 +100,7 @@ static void take(struct entrants *f, const struct batch *b, const struct gpu_rac
     x->rough = r->round < last;
     if (x->state == OUT) entrants_give_back(f, b->who[i]);
   }
+  for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);
   f->batches++, f->compiling += out->compile.seconds;
   if (*out->warning) f->j->warning = arena_strdup(f->j->mem, out->warning);
   give_back_slow(f, b);
@@ -99,14 +108,25 @@ static void take(struct entrants *f, const struct batch *b, const struct gpu_rac
 
 // ---- lines ----
 
+static bool same_operators(const struct graph *a, const struct graph *b)
+{
+  bool same = a->nnodes == b->nnodes;
+  for (int i = 0; i < a->nnodes && same; i++) {
+    const struct node *x = &a->nodes[i], *y = &b->nodes[i];
+    same = x->op == y->op && (x->op != OP_BLOCK || same_operators(x->sub, y->sub));
+  }
+  return same;
+}
+
+// Other sizes are near, and need no line of their own.
 static bool is_start(const struct entrants *f, int cand)
 {
   for (int i = 0; i < f->nlines; i++)
-    if (f->x[f->line[i].centre].cand == cand) return true;
+    if (same_operators(f->c->cand[f->x[f->line[i].centre].cand].found, f->c->cand[cand].found)) return true;
   return false;
 }
 
-// The fastest of the fastest candidates.
+// The fastest of the fastest candidates with different operators.
 static void begin_lines(struct entrants *f)
 {
   while (f->nlines < MOST_LINES) {
@@ -159,6 +179,7 @@ static void advance(struct entrants *f)
     }
     if (to != at) f->line[k].centre = to, climb_near(f, to);
   }
+  climb_expect(f);
 }
 
 // ---- all of it ----

@@ -11,6 +11,7 @@
 //   climb.c        batches: while one is compiled the one before is timed; new centres
 //   climb_entrants.c  entrants, plans, and how entrants become device programs
 //   climb_near.c   what is near an entrant
+//   climb_expect.c what is expected of those that wait
 #ifndef MICA_CORE_CLIMB_H
 #define MICA_CORE_CLIMB_H
 
@@ -31,14 +32,15 @@ struct entrant {
   bool centre, rough;
   bool last;           // in a race of the fastest, whose figures are exact
   double model;        // seconds by the model
-  double expect;       // seconds by the model and by what it is near to: who is tried first
+  double prior;        // seconds by the model and by what it is near to
+  double expect;       // seconds by all that is known: who is tried first
   double seconds;      // measured; INFINITY: not, or not right
   struct arena mem;    // of the program
   struct device_program *program; // NULL: not made, or given back
   uint64_t hash;       // of the program
   struct gpu_result *result;
 };
-enum { MOST_LINES = 3, BATCH = 24, MOST_SIZED = 200 };
+enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
 struct line {
   int centre; // the last one
 };
@@ -71,6 +73,9 @@ int entrants_fastest(const struct entrants *f, int cand, bool rough); // of a ca
 
 // ---- climb_near.c ----
 void climb_near(struct entrants *f, int at);
+
+// ---- climb_expect.c ----
+void climb_expect(struct entrants *f);
 
 // ---- climb.c ----
 int climb_starters(struct entrants *f, struct err *e); // times all that wait

@@ -97,8 +97,9 @@ void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, co
   if (known(f, p, pick)) return;
   x.pick = arena_copy(f->j->mem, pick, sizeof *pick * (size_t)(p->p.nunits + 1));
   for (int u = 0; u < p->p.nunits; u++) x.model += p->p.unit[u].product ? p->p.unit[u].choice->cost : pick[u].cost;
-  x.expect = x.model;
-  if (near_to >= 0) x.expect = handicap * f->x[near_to].seconds * pow(x.model / f->x[near_to].model, 1.0 / TRUST);
+  x.prior = x.model;
+  if (near_to >= 0) x.prior = handicap * f->x[near_to].seconds * pow(x.model / f->x[near_to].model, 1.0 / TRUST);
+  x.expect = x.prior;
   PUSH(f->j->mem, f->x, f->n, f->cap) = x;
 }
 
