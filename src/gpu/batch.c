@@ -53,7 +53,7 @@ static int start(struct gpu_batch *b, struct err *e)
   make_codes(b);
   int arch = b->programs[0]->gpu->arch;
   struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
-  if (compile_begin(&b->mem, &b->s->compiler, db, arch, b->ngood, b->good, &b->work, e)) return e->status;
+  if (compile_begin(&b->mem, &b->s->compiler, db, &b->s->compiled, arch, b->ngood, b->good, &b->work, e)) return e->status;
   b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
