@@ -114,7 +114,7 @@ static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of
   bool recalled;
   memset(&seen, 0, sizeof seen);
   seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
-  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = 2, o.threads = 1, o.tune = tune;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = 2, o.threads = 2, o.tune = tune;
   if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
   assert_int_equal(seen.open, 0);
   assert_non_null(report);
