@@ -227,11 +227,10 @@ static const char *how_of(struct arena *mem, const struct entrant *x)
 {
   struct str s = {0};
   for (int u = 0; u < x->plan->p.nunits; u++) {
-    const struct lower_unit *unit = &x->plan->p.unit[u];
+    if (lower_inside(&x->plan->p, x->pick, u)) continue;
     str_add(&s, u ? " | " : "");
-    if (unit->product) str_add(&s, "cublaslt");
+    if (x->plan->p.unit[u].product) str_add(&s, "cublaslt");
     else scheme_text(&x->pick[u], &s);
-    if (unit->first != unit->last) str_add(&s, " +tail");
   }
   if (!x->plan->p.dependent) str_add(&s, " (independent)");
   const char *text = arena_strdup(mem, str_text(&s));
@@ -253,6 +252,7 @@ static int climb_samples(struct all *a, const struct entrants *f)
     for (int u = 0; u < x->plan->p.nunits && x->result; u++) {
       const struct lower_unit *unit = &x->plan->p.unit[u];
       struct str how = {0};
+      if (lower_inside(&x->plan->p, x->pick, u)) continue;
       if (unit->product) str_add(&how, "cublaslt");
       else scheme_text(&x->pick[u], &how);
       fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, from(a, f->c, x->cand), i, x->plan->p.nunits, u, str_text(&how),

@@ -11,6 +11,7 @@ static const double GAIN = 0.985;  // of the centre's time, at most, is a step
 static const double NEAR = 1.35;   // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
 static const double FINAL = 1;     // seconds
+static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
 struct batch {
   int n, who[BATCH];
@@ -25,10 +26,13 @@ static void on_progress(void *arg, const char *stage, int done, int all)
   job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
 }
 
+// What hangs costs as long as it is waited for.
 static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
 {
   const struct job *j = f->j;
-  return (struct gpu_race_opts){.seed = j->opts->seed, .db = j->db, .stop = j->opts->stop, .progress = on_progress, .progress_arg = f,
+  int best = entrants_fastest(f, -1, true);
+  double limit = f->nlines && best >= 0 ? fmax(PATIENCE, LONGER * f->x[best].seconds) : 0;
+  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .stop = j->opts->stop, .progress = on_progress, .progress_arg = f,
                                 .quick = quick, .finalists = quick ? LEFT : FINALISTS, .seconds = FINAL};
 }
 
@@ -145,7 +149,7 @@ static void begin_lines(struct entrants *f)
 static bool differs_at(const struct entrant *x, const struct entrant *centre, int unit)
 {
   for (int u = 0; u < x->plan->p.nunits; u++) {
-    bool same = x->pick[u].scheme == centre->pick[u].scheme && !memcmp(&x->pick[u].k, &centre->pick[u].k, sizeof x->pick[u].k);
+    bool same = choice_same(&x->pick[u], &centre->pick[u]);
     if (same != (u != unit)) return false;
   }
   return true;

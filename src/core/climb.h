@@ -2,7 +2,7 @@
 //
 // Glossary
 //   entrant  a candidate with one way to make each of its kernels
-//   plan     which kernels of a candidate are launched with their tails, and whether launches wait for each other themselves
+//   plan     a candidate's kernels and all ways to make them; launches dependent or not
 //   near     an entrant that differs from another in little: a knob, two knobs by a step, a scheme, a tail, sizes
 //   centre   an entrant whose near ones were entered
 //   line     what comes from one start: each centre is faster than the one before
@@ -20,7 +20,6 @@
 
 struct climb_plan {
   int cand;
-  bool *tail; // by node of p.g
   struct lower_plan p;
 };
 enum entrant_state { WAITING, RACING, TIMED, OUT };
@@ -61,8 +60,7 @@ struct entrants {
 // ---- climb_entrants.c ----
 struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s);
 void entrants_close(struct entrants *f);
-// The candidate's kernels with these tails (by node; NULL: as the model likes it); NULL where nothing can be made of it.
-const struct climb_plan *entrants_plan(struct entrants *f, int cand, const bool *tail, bool dependent);
+const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent); // NULL where nothing can be made of it
 // Nothing where it is known, or where a scheme does not take its setting. near_to: an entrant, or -1. `handicap` is multiplied into
 // what is expected of it.
 void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, const struct choice *pick, int near_to, double handicap);
@@ -70,6 +68,8 @@ bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, 
 int entrants_make(struct entrants *f, int n, int *who); // device programs of entrants, in parallel; keeps those that are, returns how many
 void entrants_give_back(struct entrants *f, int i);
 int entrants_fastest(const struct entrants *f, int cand, bool rough); // of a candidate; of all that are not dropped where cand < 0. -1: none
+
+bool choice_same(const struct choice *a, const struct choice *b);
 
 // ---- climb_near.c ----
 void climb_near(struct entrants *f, int at);

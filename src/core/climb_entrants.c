@@ -22,48 +22,19 @@ void entrants_close(struct entrants *f)
 
 // ---- plans ----
 
-static const bool *tails_of(struct arena *mem, const struct lower_plan *p)
-{
-  bool *tail = NEWS(mem, bool, p->g->nnodes + 1);
-  for (int u = 0; u < p->nunits; u++) tail[p->unit[u].first] = p->unit[u].first != p->unit[u].last;
-  return tail;
-}
-
-static const struct climb_plan *known_plan(const struct entrants *f, int cand, const bool *tail, bool dependent)
-{
-  for (int i = 0; i < f->nplans; i++) {
-    const struct climb_plan *p = f->plan[i];
-    if (p->cand == cand && p->p.dependent == dependent && !memcmp(p->tail, tail, (size_t)p->p.g->nnodes)) return p;
-  }
-  return NULL;
-}
-
-// Only what the model's plan has not is lowered again.
-static bool plan_with(struct entrants *f, const struct lower_plan *model, const bool *tail, bool dependent, struct lower_plan *out)
-{
-  struct err e = {0};
-  *out = *model, out->dependent = dependent && f->j->gpu.arch >= 90;
-  if (!memcmp(tails_of(f->j->mem, model), tail, (size_t)model->g->nnodes)) return true;
-  const struct lower_opts o = {.tail = tail, .dependent = dependent};
-  return lower_plan_of(f->j->mem, model->g, model->store, &f->j->gpu, &o, out, &e) == OK;
-}
-
-const struct climb_plan *entrants_plan(struct entrants *f, int cand, const bool *tail, bool dependent)
+const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 {
   const struct lowered *l = f->c->cand[cand].lowered;
-  struct climb_plan made = {.cand = cand};
+  dependent = dependent && f->j->gpu.arch >= 90;
+  for (int i = 0; i < f->nplans; i++)
+    if (f->plan[i]->cand == cand && f->plan[i]->p.dependent == dependent) return f->plan[i];
   if (!l) return NULL;
-  if (!tail) tail = tails_of(f->j->mem, &l->plan);
-  const struct climb_plan *known = known_plan(f, cand, tail, dependent);
-  if (known) return known;
-  if (!plan_with(f, &l->plan, tail, dependent, &made.p)) return NULL;
-  for (int u = 0; u < made.p.nunits; u++)
-    if (!made.p.unit[u].nchoices) return NULL;
-  made.tail = (bool *)tails_of(f->j->mem, &made.p); // a scheme may have refused one
-  known = known_plan(f, cand, made.tail, made.p.dependent);
-  if (known) return known;
-  PUSH(f->j->mem, f->plan, f->nplans, f->planscap) = arena_copy(f->j->mem, &made, sizeof made);
-  return f->plan[f->nplans - 1];
+  for (int u = 0; u < l->plan.nunits; u++)
+    if (!l->plan.unit[u].nchoices && !lower_inside(&l->plan, l->pick, u)) return NULL;
+  struct climb_plan *p = NEW(f->j->mem, struct climb_plan);
+  *p = (struct climb_plan){cand, l->plan};
+  p->p.dependent = dependent;
+  return PUSH(f->j->mem, f->plan, f->nplans, f->planscap) = p;
 }
 
 // ---- entrants ----
@@ -72,12 +43,17 @@ bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, 
 {
   const struct lower_unit *u = &p->p.unit[unit];
   struct arena_mark mark = arena_mark(&f->scratch);
-  struct lower_job j = lower_unit_job(&f->scratch, &p->p, u);
+  struct lower_job j = lower_unit_job(&f->scratch, &p->p, u, c->tail);
   const struct scheme *s = scheme_at(c->scheme);
-  bool takes = !(j.tail && !s->tails) && !(j.n->joins && !s->joins);
-  c->cost = takes ? s->cost(&j, &c->k) : INFINITY;
+  bool takes = !(c->tail && (!s->tails || u->last == u->first)) && !(j.n->joins && !s->joins);
+  c->cost = takes ? scheme_cost(s, &j, &c->k) : INFINITY;
   arena_reset(&f->scratch, mark);
   return isfinite(c->cost);
+}
+
+bool choice_same(const struct choice *a, const struct choice *b)
+{
+  return a->scheme == b->scheme && a->tail == b->tail && !memcmp(&a->k, &b->k, sizeof a->k);
 }
 
 static bool known(const struct entrants *f, const struct climb_plan *p, const struct choice *pick)
@@ -85,7 +61,7 @@ static bool known(const struct entrants *f, const struct climb_plan *p, const st
   for (int i = 0; i < f->n; i++) {
     bool same = f->x[i].plan == p;
     for (int u = 0; u < p->p.nunits && same; u++)
-      same = p->p.unit[u].product || (f->x[i].pick[u].scheme == pick[u].scheme && !memcmp(&f->x[i].pick[u].k, &pick[u].k, sizeof pick[u].k));
+      same = p->p.unit[u].product || choice_same(&f->x[i].pick[u], &pick[u]) || lower_inside(&p->p, pick, u);
     if (same) return true;
   }
   return false;
@@ -96,7 +72,8 @@ void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, co
   struct entrant x = {.cand = p->cand, .line = line, .plan = p, .seconds = INFINITY};
   if (known(f, p, pick)) return;
   x.pick = arena_copy(f->j->mem, pick, sizeof *pick * (size_t)(p->p.nunits + 1));
-  for (int u = 0; u < p->p.nunits; u++) x.model += p->p.unit[u].product ? p->p.unit[u].choice->cost : pick[u].cost;
+  for (int u = 0; u < p->p.nunits; u++)
+    if (!lower_inside(&p->p, pick, u)) x.model += p->p.unit[u].product ? p->p.unit[u].choice->cost : pick[u].cost;
   x.prior = x.model;
   if (near_to >= 0) x.prior = handicap * f->x[near_to].seconds * pow(x.model / f->x[near_to].model, 1.0 / TRUST);
   x.expect = x.prior;

@@ -12,7 +12,7 @@ static double fastest_with(const struct entrants *f, const struct entrant *like,
   const struct choice *want = &like->pick[unit];
   for (int i = 0; i < f->n; i++) {
     const struct entrant *x = &f->x[i];
-    if (x->state == TIMED && x->plan == like->plan && x->pick[unit].scheme == want->scheme && x->pick[unit].k.v[knob] == want->k.v[knob])
+    if (x->state == TIMED && x->plan == like->plan && x->pick[unit].scheme == want->scheme && x->pick[unit].tail == want->tail && x->pick[unit].k.v[knob] == want->k.v[knob])
       best = fmin(best, x->seconds);
   }
   return best;
@@ -33,7 +33,8 @@ static void expect(struct entrants *f, struct entrant *x)
   if (!isfinite(base)) return;
   for (int u = 0; u < x->plan->p.nunits; u++) {
     const struct scheme *s = scheme_at(x->pick[u].scheme);
-    for (int k = 0; k < KNOBS && s->knob[k] && !x->plan->p.unit[u].product; k++) {
+    bool made = !x->plan->p.unit[u].product && !lower_inside(&x->plan->p, x->pick, u);
+    for (int k = 0; k < KNOBS && s->knob[k] && made; k++) {
       double t = fastest_with(f, x, u, k);
       if (isfinite(t)) slower *= t / base;
       else all = false;

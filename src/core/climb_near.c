@@ -37,7 +37,7 @@ static void add_value(struct values *d, int v)
 static void values_of(struct entrants *f, const struct climb_plan *p, int unit, const struct choice *now, struct values out[KNOBS])
 {
   struct arena_mark mark = arena_mark(&f->scratch);
-  struct lower_job j = lower_unit_job(&f->scratch, &p->p, &p->p.unit[unit]);
+  struct lower_job j = lower_unit_job(&f->scratch, &p->p, &p->p.unit[unit], now->tail);
   struct choice *all = NEWS(&f->scratch, struct choice, SETTINGS);
   int n = scheme_settings(&j, now->scheme, SETTINGS, all);
   memset(out, 0, sizeof *out * KNOBS);
@@ -86,24 +86,26 @@ static void near_knobs(struct entrants *f, int at, struct choice *pick, int unit
       }
 }
 
-// The best by the model: of this scheme SAME, of the others OTHERS each.
+// The best by the model, with tail and without: of this scheme SAME, of the others OTHERS each; and this setting the other way.
 static void near_choices(struct entrants *f, int at, struct choice *pick, int unit)
 {
   const struct entrant *x = &f->x[at];
   const struct lower_unit *u = &x->plan->p.unit[unit];
   struct choice was = pick[unit];
-  int seen[64] = {0};
+  int seen[64][2] = {{0}};
   for (int i = 0; i < u->nchoices; i++) {
     int s = u->choice[i].scheme;
-    if (seen[s]++ >= (s == was.scheme ? SAME : OTHERS)) continue;
+    if (seen[s][u->choice[i].tail]++ >= (s == was.scheme ? SAME : OTHERS)) continue;
     pick[unit] = u->choice[i];
     entrants_enter(f, x->line, x->plan, pick, at, LATER);
     x = &f->x[at];
   }
+  pick[unit] = was, pick[unit].tail = !was.tail;
+  if (entrants_setting(f, x->plan, unit, &pick[unit])) entrants_enter(f, x->line, x->plan, pick, at, FIRST);
   pick[unit] = was;
 }
 
-// ---- tails, dependent launches ----
+// ---- dependent launches ----
 
 // The entrant's way for kernels that the plan has too, the k-th best by the model for others. False: nothing is left to choose.
 static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, struct choice *pick)
@@ -113,8 +115,9 @@ static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, 
   for (int u = 0; u < p->p.nunits; u++) {
     const struct lower_unit *to = &p->p.unit[u];
     int from = 0;
-    while (from < x->plan->p.nunits && (x->plan->p.unit[from].first != to->first || x->plan->p.unit[from].last != to->last)) from++;
+    while (from < x->plan->p.nunits && x->plan->p.unit[from].first != to->first) from++;
     bool same = from < x->plan->p.nunits && !to->product && !x->plan->p.unit[from].product;
+    if (!to->nchoices) continue; // it is in another's launch
     pick[u] = same ? x->pick[from] : to->choice[MIN(k, to->nchoices - 1)];
     if (same && !entrants_setting(f, p, u, &pick[u])) same = false, pick[u] = to->choice[MIN(k, to->nchoices - 1)];
     other |= !same && !to->product && k < to->nchoices;
@@ -128,20 +131,6 @@ static void near_plan(struct entrants *f, int at, const struct climb_plan *p)
   struct choice *pick = NEWS(f->j->mem, struct choice, p->p.nunits + 1);
   for (int k = 0; k < OTHERS; k++)
     if (like(f, at, p, k, pick)) entrants_enter(f, f->x[at].line, p, pick, at, FIRST);
-}
-
-static void near_launches(struct entrants *f, int at)
-{
-  const struct climb_plan *p = f->x[at].plan;
-  near_plan(f, at, entrants_plan(f, p->cand, p->tail, !p->p.dependent));
-  bool *tail = arena_copy(f->j->mem, p->tail, sizeof *tail * (size_t)(p->p.g->nnodes + 1));
-  for (int u = 0; u < p->p.nunits; u++) {
-    const struct lower_unit *x = &p->p.unit[u];
-    if (x->product) continue;
-    tail[x->first] = !tail[x->first];
-    near_plan(f, at, entrants_plan(f, p->cand, tail, p->p.dependent));
-    tail[x->first] = p->tail[x->first];
-  }
 }
 
 // ---- sizes ----
@@ -174,9 +163,7 @@ static void enter_sized(struct entrants *f, int at, int cand)
 {
   const struct entrant *x = &f->x[at];
   device_candidate(f->j, f->c, &f->c->cand[cand]);
-  const struct lowered *l = f->c->cand[cand].lowered;
-  bool alike = l && l->plan.g->nnodes == x->plan->p.g->nnodes;
-  const struct climb_plan *p = l ? entrants_plan(f, cand, alike ? x->plan->tail : NULL, x->plan->p.dependent) : NULL;
+  const struct climb_plan *p = entrants_plan(f, cand, x->plan->p.dependent);
   if (!p) return;
   struct choice *pick = NEWS(f->j->mem, struct choice, p->p.nunits + 1);
   for (int k = -1; k < OTHERS - 1; k++) {
@@ -184,7 +171,7 @@ static void enter_sized(struct entrants *f, int at, int cand)
     for (int u = 0; u < p->p.nunits && k >= 0; u++) {
       const struct lower_unit *to = &p->p.unit[u], *from = u < x->plan->p.nunits ? &x->plan->p.unit[u] : NULL;
       bool same = from && graph_same(p->p.g->nodes[to->first].sub, x->plan->p.g->nodes[from->first].sub);
-      if (!to->product && !same) pick[u] = to->choice[MIN(k, to->nchoices - 1)];
+      if (!to->product && to->nchoices && !same) pick[u] = to->choice[MIN(k, to->nchoices - 1)];
     }
     entrants_enter(f, f->x[at].line, p, pick, at, LATER);
     x = &f->x[at];
@@ -215,10 +202,10 @@ void climb_near(struct entrants *f, int at)
   f->x[at].centre = true;
   struct choice *pick = picks(f, at);
   for (int u = 0; u < f->x[at].plan->p.nunits; u++) {
-    if (f->x[at].plan->p.unit[u].product) continue;
+    if (f->x[at].plan->p.unit[u].product || lower_inside(&f->x[at].plan->p, pick, u)) continue;
     near_knobs(f, at, pick, u);
     near_choices(f, at, pick, u);
   }
-  near_launches(f, at);
+  near_plan(f, at, entrants_plan(f, f->x[at].cand, !f->x[at].plan->p.dependent));
   near_sizes(f, at);
 }

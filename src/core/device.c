@@ -29,7 +29,7 @@ static int make_with_others(const struct job *j, struct lowered *d, struct err *
   for (int tries = 0; tries < OTHERS; tries++) {
     struct err mine = {0};
     if (lower_make(j->mem, &d->plan, d->pick, &d->program, &mine) == OK) return OK;
-    int at = d->program.nlaunch - 1;
+    int at = d->program.nlaunch ? d->program.launch[d->program.nlaunch - 1].unit : -1;
     const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
     if (!e->status) *e = mine;
     if (!u || u->product || tries + 1 >= u->nchoices) break;
@@ -45,32 +45,14 @@ static void nothing_compiled(const struct job *j, struct lowered *d)
   d->compiled = "", d->proof.note = "";
 }
 
-// Tails are those of the same kernels in `like`, where it has them.
-static int plan_like(const struct job *j, const struct graph *g, int nlike, const struct lowered *const *like, struct lower_plan *out,
-                     struct err *e)
-{
-  struct lower_opts o = {.tails = !nlike, .dependent = !nlike || like[0]->plan.dependent};
-  TRY(lower_plan(j->mem, g, &j->gpu, &o, out, e));
-  bool *tail = NEWS(j->mem, bool, out->g->nnodes + 1), some = false;
-  for (int u = 0; u < out->nunits && nlike; u++)
-    for (int i = 0; i < nlike; i++)
-      for (int k = 0; k < like[i]->plan.nunits; k++) {
-        const struct lower_unit *x = &like[i]->plan.unit[k], *y = &out->unit[u];
-        bool same = x->first != x->last && !y->product && graph_same(like[i]->plan.g->nodes[x->first].sub, out->g->nodes[y->first].sub);
-        if (same) some = tail[y->first] = true;
-      }
-  if (!some) return OK;
-  o.tail = tail;
-  return lower_plan_of(j->mem, out->g, out->store, &j->gpu, &o, out, e);
-}
-
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e)
 {
   struct lowered *d = *out = NEW(j->mem, struct lowered);
   struct graph *named = graph_copy(j->mem, g);
   named->name = name;
-  TRY(plan_like(j, named, nlike, like, &d->plan, e));
+  const struct lower_opts o = {.tails = true, .dependent = !nlike || like[0]->plan.dependent};
+  TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], nlike, like);
   struct err first = {0};

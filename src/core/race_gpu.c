@@ -14,14 +14,14 @@ enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4 };
 static void enter_ways(struct entrants *f, int cand, int ways)
 {
   const struct lowered *l = f->c->cand[cand].lowered;
-  const struct climb_plan *p = l ? entrants_plan(f, cand, NULL, l->plan.dependent) : NULL;
+  const struct climb_plan *p = l ? entrants_plan(f, cand, l->plan.dependent) : NULL;
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
   entrants_enter(f, -1, p, l->pick, -1, 1);
   for (int u = 0; u < p->p.nunits; u++) {
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
-    for (int k = 0; k < most && !x->product; k++) {
+    for (int k = 0; k < most && !x->product && !lower_inside(&p->p, l->pick, u); k++) {
       other[u] = x->choice[k];
       entrants_enter(f, -1, p, other, -1, 1);
     }
@@ -39,10 +39,10 @@ static void enter_raced(struct entrants *f, int cand)
   if (!f->c->raced || !graph_same(f->c->raced, c->found)) return;
   json_t *launches = json_loads(f->c->launches, 0, NULL);
   if (launches_read(f->j->mem, launches, c->g, &f->j->gpu, &p, &pick, &e) == OK) {
-    bool *tail = NEWS(f->j->mem, bool, p.g->nnodes + 1), fits = true;
-    for (int u = 0; u < p.nunits; u++) tail[p.unit[u].first] = p.unit[u].first != p.unit[u].last;
-    const struct climb_plan *plan = entrants_plan(f, cand, tail, p.dependent);
-    for (int u = 0; plan && u < p.nunits && fits; u++) fits = p.unit[u].product || entrants_setting(f, plan, u, &pick[u]);
+    bool fits = true;
+    const struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
+    for (int u = 0; plan && u < p.nunits && fits; u++)
+      fits = p.unit[u].product || lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
   }
   json_decref(launches);

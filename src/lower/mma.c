@@ -2,8 +2,6 @@
 // into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
 #include "lower/mma.h"
 
-#include <math.h>
-
 // ---- arguments ----
 
 static void add_arg(struct lower_out *out, int tensor)
@@ -19,13 +17,15 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
   out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
   for (int i = 0; i < p->n->niter; i++) add_arg(out, p->n->iter[i].tensor);
   int inputs = out->nargs;
-  for (int i = 0; i < p->n->nsave; i++) add_arg(out, p->n->save[i].tensor);
+  for (int i = 0; i < p->n->nsave; i++)
+    if (!p->tail || !tail_keeps(p->tail, p->n->save[i].tensor)) add_arg(out, p->n->save[i].tensor);
   for (int i = 0; i < out->nargs; i++) {
     int t = out->arg[i];
     struct str *list = i < inputs ? reads : writes;
     text_line(k->t, "%%%s:[%lld].%s.GL", k->global[t], (long long)mma_elements(p, t), tile_dtype(p->job->store[t]));
     str_add(list, "%s%%%s", list->n ? ", " : "", k->global[t]);
   }
+  if (p->tail) tail_arguments(p->tail, k->t, k->global, out, reads, writes);
 }
 
 // Names of buffers that no name of this scheme hides: those begin with lower case.
@@ -51,11 +51,12 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 void mma_section(struct mma_kernel *k, enum mma_section s)
 {
   const struct graph *b = k->p->n->block;
+  const struct schedule *planned = &k->p->n->passes->schedule;
   if (s != MMA_CONST) k->section = s;
-  for (int i = 0; i < b->nnodes; i++) {
-    bool constant = op_rows[b->nodes[i].op].rule == RULE_CONST;
-    if (s == MMA_CONST ? constant : k->p->section[i] == s && !constant) mma_node(k, i);
-  }
+  for (int i = 0; i < b->nnodes && s == MMA_CONST; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
+  for (int i = 0; i < planned->n && s != MMA_CONST; i++)
+    if (k->p->section[planned->order[i]] == s) mma_node(k, planned->order[i]);
 }
 
 void mma_hoist(struct mma_kernel *k)
@@ -160,7 +161,8 @@ static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   struct text *t = k->t;
-  text_line(t, "@bid = #grid.indices()");
+  if (p->tail) tail_blocks(p->tail, t);
+  else text_line(t, "@bid = #grid.indices()");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
@@ -177,6 +179,7 @@ static void body(struct mma_kernel *k)
   bool dependent = p->job->dependent && p->job->gpu->arch >= 90;
   groups(k);
   mma_load_declare(k);
+  if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
@@ -190,6 +193,7 @@ static void body(struct mma_kernel *k)
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+  if (p->tail) tail_emit(p->tail, k->t, k->global, p->threads);
 }
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
@@ -203,6 +207,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);
+  if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(j->n->block));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
@@ -214,41 +219,53 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 
 // ---- knobs ----
 
-static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+// Stages of the ring at one layout of the warps: n, and how many there are then.
+static int with_stages(struct mma_plan *p, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
-  struct mma_plan p;
-  char other[160];
-  int n = 0, asked = 0;
-  if (!mma_plan(&p, j, why)) return 0;
-  int64_t tiles = p.nbatch * p.padded / 16;
-  for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
-    for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
-      for (int way = 0; way < 6 && n < most; way++) {
-        int stages = 4 - way / 2, by = way % 2;
-        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
-        if ((stages > 2 && p.iterations > 1 && stages - 1 > p.iterations) || (by && wn == 1)) continue;
-        if (p.iterations == 1 && stages == 3) continue;
-        p.why = asked++ ? other : why; // the reason of the first that was asked
-        if (!mma_fit(&p, &k)) continue;
-        if (p.iterations == 1 && !p.queued && way > 1) continue; // stages are all the same
-        out[n++] = k;
-      }
+  int ways = p->job->tail ? 2 : 1;
+  for (int way = 0; way < 3 * ways && n < most; way++) {
+    int stages = 4 - way / ways;
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways}};
+    if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
+    if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
+    if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    out[n++] = k;
+  }
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+// Warps as threads.c lays them out, the best first.
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct mma_plan p;
+  struct warp_layout w[WARP_LAYOUTS];
+  char other[160];
+  int n = 0;
+  if (!mma_plan(&p, j, why)) return 0;
+  int layouts = plan_threads(j->n, &j->n->passes->chains, w);
+  for (int i = 0; i < layouts && n < most; i++) {
+    p.why = w[i].rows * w[i].cols == 1 ? why : other; // the reason of one warp, if none does it
+    n = with_stages(&p, &w[i], n, most, out);
+  }
+  return n;
+}
+
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  if (!mma_plan(&p, j, why) || !mma_fit(&p, k)) return false;
+  mma_count(&p, out);
+  return true;
 }
 
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages"},
+    .knob = {"wm", "wn", "by", "stages", "last"},
     .arch = 80,
+    .tails = true,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

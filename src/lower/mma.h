@@ -29,16 +29,18 @@
 //   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
-//   mma_combine.c  parts that warps have            mma_cost.c     the model
+//   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
 
 #include "lower/emit.h"
+#include "lower/tail.h"
+#include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST }; // MMA_LAST: which way a tail is done
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
@@ -54,6 +56,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns that a warp has
   bool split_after; // split after the loop, where parts of sums are combined
+  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
   int tensor, iter;
@@ -75,6 +78,7 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
+  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -97,6 +101,7 @@ struct mma_plan {
   const struct lower_job *job;
   const struct norm *n;
   char *why;
+  struct tail *tails[TAIL_WAYS], *tail; // by way, NULL: not so; that of knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
@@ -108,7 +113,7 @@ struct mma_plan {
   int *tile_of;              // by tensor, -1
   struct mma_shape *shape;   // by tensor
   enum mma_section *section; // by node
-  bool *folded;              // by node: a sum of products that add to an accumulator one after another
+  const bool *folded;        // by node: a sum of products that add to an accumulator one after another
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
@@ -136,7 +141,10 @@ bool mma_vectors(struct mma_plan *p);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
-double mma_cost(const struct mma_plan *p);
+bool mma_tails(struct mma_plan *p);                  // makes them
+bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
+// ---- mma_cost.c ----
+void mma_count(const struct mma_plan *p, struct kernel_counts *out);
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
@@ -155,7 +163,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
@@ -184,7 +192,9 @@ struct mma_known {                    // registers that are declared within a bl
 };
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
-void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
+// Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
+const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph

@@ -75,6 +75,7 @@ void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, str
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 {
   const struct mma_cols *c = &p->cols[cols];
+  if (c->from) return arena_printf(p->job->mem, "(%s + n) * %d + @lane %% 4 * %d", c->from, 8 / unit, 2 / unit);
   if (c->split) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
   return arena_printf(p->job->mem, "n * %d + @lane %% 4 * %d", 8 / unit, 2 / unit);
 }
@@ -138,7 +139,7 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
 {
   const struct mma_plan *p = k->p;
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
   if (width == 2)
@@ -200,7 +201,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
   if (p->source && p->source->tensor == tensor) return k->have[tensor] = want, k->reg[tensor] = mma_side_value(k, want);
   if (p->tile_of[tensor] >= 0 && is_left(p, tensor, want.cols))
     want.rows = true, k->reg[tensor] = from_left(k, tensor, want);
-  else
+  else if (!(k->reg[tensor] = wgmma_vector_value(k, &p->n->iter[p->n->iter_of[tensor]], want)))
     k->reg[tensor] = from_memory(k, &p->n->iter[p->n->iter_of[tensor]], want);
   k->have[tensor] = want;
   return k->reg[tensor];

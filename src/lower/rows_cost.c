@@ -1,19 +1,12 @@
-// What a plan costs, modelled, and which plans are worth a try. A kernel of rows is bound by bytes where there are many, and
-// by the latency of one block (a load, its folds, a store) where there are few; between them, by how many bytes its threads
-// have under way. The measured kernels of kernels/ on an H200 set the constants.
+// What a plan does, counted (count.def).
+#include "lower/count.h"
 #include "lower/rows.h"
 
 #include <math.h>
-#include <string.h>
 
-static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 5e-9, CROWD = 2e-11, // s
-    HEAVY = 6e-4,  // of the time, for each register above EASY_REGS: fewer warps hide less
-    ALONE = 1.5,   // cycles between instructions of a warp that has a scheduler for itself
-    CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
-    PORT = 9e10,   // bytes a second into a multiprocessor
-    PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
+static const double PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48, WIDEST = 8 };
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
@@ -61,14 +54,8 @@ static double touched(const struct row_plan *p, const struct row_access *x, axis
   return n * lines(p, x, axes);
 }
 
-struct traffic {
-  double dram, l2, ahead; // bytes; of a thread before its first use
-  double lines;
-};
-
-static struct traffic traffic(const struct row_plan *p)
+static void traffic(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
-  struct traffic t = {0};
   const struct rows *r = p->r;
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
@@ -76,16 +63,17 @@ static struct traffic traffic(const struct row_plan *p)
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
     for (int a = 0; a < r->naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->extent[a];
-    t.dram += all, t.l2 += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
-    t.lines += times * touched(p, &v->at, v->axes);
-    t.ahead += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type);
+    count_bytes(j, v->at.tensor, all, c);
+    c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
+    c->lines += times * touched(p, &v->at, v->axes);
+    c->flight += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type) * p->threads;
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
     double b = block_bytes(p, &s->at, s->axes) * (double)p->blocks;
-    t.dram += b, t.l2 += b, t.lines += touched(p, &s->at, s->axes);
+    count_bytes(j, s->at.tensor, b, c);
+    c->cache += b, c->lines += touched(p, &s->at, s->axes);
   }
-  return t;
 }
 
 // Does only a fold read value i? Then it is computed as it is folded, and never there as a whole.
@@ -103,7 +91,7 @@ static bool passes_through(const struct rows *r, int i)
 static double live_regs(struct arena *mem, const struct row_plan *p)
 {
   const struct rows *r = p->r;
-  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
+  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(mem, p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
   int *first = NEWS(mem, int, r->nvalues + 1), *last = NEWS(mem, int, r->nvalues + 1), *made = NEWS(mem, int, r->nvalues + 1);
   double most = 0;
   for (int s = 0; s < n; s++)
@@ -131,10 +119,10 @@ static double live_regs(struct arena *mem, const struct row_plan *p)
   return most;
 }
 
-// Latency of the folds of a block, and instructions of one of its threads.
-static void work(const struct row_plan *p, double *latency, double *instructions)
+static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
+  double instructions = 20; // of a thread
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
     if (!v->live) continue;
@@ -143,143 +131,27 @@ static void work(const struct row_plan *p, double *latency, double *instructions
       if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
     }
-    double cost = v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1;
-    *instructions += n * rounds * cost * (v->axes & p->rounds ? p->passes : 1);
+    double all = n * rounds * (v->axes & p->rounds ? p->passes : 1);
+    if (v->kind == ROW_MAP && op_rows[v->op].cost >= SLOW) c->exps += all * p->threads;
+    else instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
     if (!v->folded) continue;
-    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes);
-    if (warps > 1) *latency += BARRIER + warps * 1e-9 + p->threads / ROW_LANES * 3e-9;
-    *instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
+    c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
+    if (warps > 1) c->barriers += 1, c->chain += warps;
+    instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
   }
+  c->lanes = instructions * p->threads;
 }
 
-double rows_cost(const struct lower_job *j, const struct row_plan *p)
+bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
   const struct gpu_limits *g = j->gpu;
-  struct traffic t = traffic(p);
-  double regs = live_regs(j->mem, p) + BASE_REGS, latency = LATENCY + STORE, instructions = 20, rounds = 1;
-  if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return INFINITY;
-  work(p, &latency, &instructions);
+  double regs = live_regs(j->mem, p) + BASE_REGS, rounds = 1;
+  if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
+  *c = (struct kernel_counts){.kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
+  c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
+  traffic(j, p, c), work(p, c);
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
-  latency += (rounds - 1) * LATENCY * p->passes + (p->passes - 1) * LATENCY;
-  latency += instructions * fmax(ALONE, p->threads / ROW_LANES / (double)SCHEDULERS) / CLOCK;
-  double each = fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8)))));
-  double room = fmax(1, each) * g->processors, resident = fmin(room, (double)p->blocks), busy = fmin(g->processors, (double)p->blocks);
-  double flight = resident * p->threads * fmax(t.ahead, 1);
-  double memory = fmax(fmax(t.dram / g->bandwidth, t.l2 / g->l2_bandwidth), fmax(t.lines / busy / CLOCK, t.l2 / busy / PORT));
-  memory = fmax(memory, t.l2 * LATENCY / flight);
-  double issue = (double)p->blocks * p->threads * instructions / ROW_LANES / SCHEDULERS / CLOCK / busy;
-  double waves = fmax(1, (double)p->blocks / room);
-  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) + 0.2 * fmin(memory, latency) +
-         START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * (memory + latency);
-}
-
-// ---- choices ----
-
-static int upper_power(int64_t n, int most)
-{
-  int x = 1;
-  while (x < n && x < most) x *= 2;
-  return x;
-}
-
-// Settings that differ only in what matters little, the vector or the rows of a block, are one kind; the best of a kind stands
-// for it, so that those who measure a few measure different ones.
-struct kind {
-  int across, down, regs;
-};
-struct trying {
-  const struct lower_job *j;
-  const struct rows *r;
-  int n, most;
-  struct knobs *out;
-  struct kind kind[CHOICES];
-  double cost[CHOICES];
-};
-
-static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
-{
-  struct kind x = {k->v[KNOB_ACROSS], k->v[KNOB_DOWN], 0};
-  for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) x.regs = MAX(x.regs, row_regs(p, p->r->v[i].axes));
-  return x;
-}
-
-static void insert(struct trying *t, const struct knobs *k, struct kind kind, double cost)
-{
-  int i = 0;
-  while (i < t->n && memcmp(&t->kind[i], &kind, sizeof kind)) i++;
-  if (i < t->n && t->cost[i] <= cost) return;
-  if (i == t->n && t->n == t->most && t->cost[--i] <= cost) return;
-  if (i == t->n) t->n++;
-  for (; i > 0 && t->cost[i - 1] > cost; i--) t->out[i] = t->out[i - 1], t->cost[i] = t->cost[i - 1], t->kind[i] = t->kind[i - 1];
-  t->out[i] = *k, t->cost[i] = cost, t->kind[i] = kind;
-}
-
-static void attempt(struct trying *t, const struct knobs *k)
-{
-  struct row_plan p;
-  struct arena_mark m = arena_mark(t->j->mem);
-  double cost = rows_plan(t->j->mem, t->r, k, &p) ? rows_cost(t->j, &p) : INFINITY;
-  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost);
-  arena_reset(t->j->mem, m);
-}
-
-// What registers hold of an axis: `few` at a time. Is that the same as fewer, or as all, which 0 says?
-static bool repeats(const struct rows *r, int axis, int few, int places)
-{
-  if (axis < 0) return few > 0;
-  bool folded = r->folded >> axis & 1;
-  int64_t need = (r->extent[axis] + places - 1) / places;
-  return folded ? few && few >= need : !few || (few > 1 && few > need);
-}
-
-static void with_registers(struct trying *t, struct knobs k, const struct row_roles *role)
-{
-  static const int few[] = {0, 1, 2, 4, 8};
-  for (size_t i = 0; i < COUNT(few); i++)
-    for (size_t d = 0; d < COUNT(few); d++) {
-      k.v[KNOB_REGS] = few[i], k.v[KNOB_DEEP] = few[d];
-      if (repeats(t->r, role->across, few[i], k.v[KNOB_VEC] * k.v[KNOB_ACROSS]) || repeats(t->r, role->down, few[d], k.v[KNOB_DOWN])) continue;
-      attempt(t, &k);
-    }
-}
-
-// The widest access of any.
-static int widest(const struct rows *r, const struct row_roles *role)
-{
-  struct row_plan p = {.r = r, .role = *role, .vec = WIDEST};
-  int w = 1;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) w = MAX(w, row_width(&p, &r->v[i].at));
-  for (int i = 0; i < r->nsaves; i++) w = MAX(w, row_width(&p, &r->save[i].at));
-  return w;
-}
-
-static bool streams(const struct lower_job *j, const struct rows *r)
-{
-  double bytes = 0;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) bytes += (double)r->v[i].at.elements * dtype_bytes(r->v[i].at.type);
-  for (int i = 0; i < r->nsaves; i++) bytes += (double)r->save[i].at.elements * dtype_bytes(r->save[i].at.type);
-  return bytes > (double)j->gpu->l2;
-}
-
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out)
-{
-  struct row_roles role = rows_roles(r);
-  struct trying t = {.j = j, .r = r, .most = MIN(most, CHOICES), .out = out};
-  int64_t across = role.across < 0 ? 1 : r->extent[role.across], down = role.down < 0 ? 1 : r->extent[role.down];
-  int64_t join = role.join < 0 ? 1 : r->extent[role.join];
-  struct knobs k = {{0}};
-  k.v[KNOB_STREAM] = streams(j, r);
-  for (int v = widest(r, &role); v >= 1; v /= 2)
-    for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
-      for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
-        for (int b = 1; b <= upper_power(join, 64); b *= 2) {
-          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v > 1)) continue;
-          k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
-          with_registers(&t, k, &role);
-        }
-  return t.n;
+  c->waits = (rounds - 1) * p->passes + p->passes - 1;
+  return true;
 }

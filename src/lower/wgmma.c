@@ -3,7 +3,7 @@
 // warpgroup has done with it.
 #include "lower/wgmma.h"
 
-#include <math.h>
+#include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
 
@@ -42,6 +42,10 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct argu
   for (int i = 0; i < p->n->niter + p->n->nsave; i++) {
     bool save = i >= p->n->niter;
     int tensor = save ? p->n->save[i - p->n->niter].tensor : p->n->iter[i].tensor;
+    if (save && wgmma_sends(w, i - p->n->niter)) {
+      add_argument(k, a, tensor, arena_printf(k->mem, "to%d", p->n->save[i - p->n->niter].tile), wgmma_store_type(w, i - p->n->niter), true);
+      continue;
+    }
     if (flat[tensor] || (!save && is_operand(p, i))) continue;
     flat[tensor] = true;
     add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
@@ -56,7 +60,8 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    int copies = t->varying ? p->stages : wgmma_copies(w);
+    int copies = t->varying || t->slot == 0 ? p->stages : wgmma_copies(w);
+    if (t->slot > 0) continue;
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
                                     : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
@@ -64,53 +69,69 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
                                      : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
+  wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
-  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
+  int slots = p->stages * w->rings;
+  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", slots), text_line(k->t, "%%empty:[%d].mbar.SH", slots);
+  wgmma_declare_turns(k, w);
   text_open(k->t, "if (@tid == 0)");
   for (int c = 0; w->any_fixed && c < wgmma_copies(w); c++) {
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
   }
+  wgmma_queue_init(k, w);
   if (w->any_varying) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
     text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->groups);
     text_close(k->t);
   }
+  wgmma_begin_turns(k, w);
   text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
   text_close(k->t);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
-static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, const char *stage, const char *it, const char *barrier)
+void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier)
+{
+  const struct box *b = &w->box[t - k->p->tile];
+  if (b->chunks == 1) {
+    text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, box_shape(k->p, b), t->tensor,
+              box_view(k->p, b, it, "0"), barrier);
+    return;
+  }
+  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
+  text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk,
+            box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
+  text_close(k->t);
+}
+
+// Which ring a tile is in; -1: it does not change with the loop.
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t)
+{
+  return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b;
+}
+
+static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
   const struct mma_plan *p = k->p;
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying == varying) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+    if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
-  for (int i = 0; i < p->ntiles; i++) {
-    const struct mma_tile *t = &p->tile[i];
-    const struct box *b = &w->box[i];
-    if (t->varying != varying) continue;
-    if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
-      continue;
-    }
-    text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
-              box_view(p, b, it, "c"), barrier);
-    text_close(k->t);
-  }
+  for (int i = 0; i < p->ntiles; i++)
+    if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
 
 // Over the items of a block: the block graph's blocks, of which @bid is the number. Stages go on over their ends.
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
-  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1)", (long long)w->items, (long long)w->blocks);
-  text_line(k->t, "@bid = round * %lld + @first", (long long)w->blocks);
+  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled", (long long)w->items, (long long)w->blocks);
+  text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
+  wgmma_item(k, w, "@item");
 }
 
 static void items_close(struct mma_kernel *k, const struct wg_plan *w)
@@ -127,13 +148,17 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
-    bring(k, w, false, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
+    bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
+  wgmma_queue_bring(k, w);
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+    text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
-    text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[@stage])", p->stages);
-    bring(k, w, true, "@stage", "it", "full[@stage]");
+    for (int ring = 0; ring < w->rings; ring++) {
+      const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
+      text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[%s])", p->stages, slot);
+      bring(k, w, ring, "@stage", "it", arena_printf(k->mem, "full[%s]", slot));
+    }
     text_close(k->t);
   }
   items_close(k, w);
@@ -162,7 +187,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     return;
   }
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+  text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
   wgmma_stage(k, w);
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
@@ -181,6 +206,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", w->computing);
   mma_section(k, MMA_CONST);
+  wgmma_vector_load(k);
   items_open(k, w);
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
@@ -195,15 +221,20 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%done[%s])", w->p.wg_copy);
     text_close(k->t);
   }
-  for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+  for (int i = 0; i < p->n->nsave; i++) {
+    if (wgmma_sends(w, i)) wgmma_store(k, w, i);
+    else mma_save(k, i);
+  }
   items_close(k, w);
+  wgmma_store_finish(k, w);
 }
 
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@%s = #grid.indices()", w->walks ? "first" : "bid");
+  text_line(t, "@first = #grid.indices()");
+  if (!w->walks) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -263,41 +294,60 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
-static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+// Is the choice before the same but for the way of results?
+static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
 {
-  struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  int n = 0;
-  if (!wgmma_plan(w, j, why)) return 0;
-  for (int groups = WG_MOST, stages; groups >= 1; groups--)
-  for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
-    for (int chain = w->p.iterations > 1; chain >= 0; chain--)
-      for (int blocks = 0; blocks <= j->gpu->processors && n < most; blocks += j->gpu->processors) {
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-        if (stages > w->p.iterations && stages > 2) continue;
-        if (fits_so(w, &k, why)) out[n++] = k;
-      }
+  struct knobs x = *k;
+  x.v[WG_STORE] = before->v[WG_STORE];
+  return !memcmp(before, &x, sizeof x);
+}
+
+// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
+// they go on.
+static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  for (int store = 2; store >= 0 && n < most; store--) {
+    k.v[WG_STORE] = store;
+    if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
+    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
+  }
   return n;
 }
 
-// As of mma.sync, which it is faster than; what overlaps costs less.
-static double cost(const struct lower_job *j, const struct knobs *k)
+static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  bool chains = false;
+  int n = 0;
+  if (!wgmma_plan(w, j, why)) return 0;
+  for (int groups = WG_MOST; groups >= 1; groups--)
+    for (int stages = 8; stages >= 2; stages--)
+      for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
+        for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
+          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((chain || chains) && stages > 4);
+          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
+        }
+  return n;
+}
+
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return INFINITY;
-  double launch = j->gpu->launch, t = mma_cost(&w->p) - launch;
-  t *= w->p.wg_async ? 0.6 : 0.95;
-  if (w->first) t *= 0.9;
-  if (w->walks) t *= 0.95;
-  return launch + t * (1 + 0.02 / w->p.stages);
+  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return false;
+  wgmma_count(w, out);
+  return true;
 }
 
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
-    .knob = {"groups", "stages", "blocks", "chain"},
+    .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
+    .knob = {"groups", "stages", "blocks", "chain", "store"},
     .arch = 90,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

@@ -253,6 +253,49 @@ static void the_top_is_remembered(void **state)
   arena_close(&mem);
 }
 
+// ---- launches with tails ----
+
+static bool tails_are_good;
+
+static double by_tails(const struct device_program *d)
+{
+  bool any = false;
+  for (int i = 0; i < d->nlaunch; i++) any = any || d->launch[i].first != d->launch[i].last;
+  return 10e-6 + 1e-7 * d->nlaunch + 1e-9 * (double)(program_hash(d, 5) % 64) - (any == tails_are_good ? 2e-6 : 0);
+}
+
+static int tails_of(const json_t *launches)
+{
+  int n = 0;
+  for (size_t i = 0; i < json_array_size(launches); i++) n += strstr(json_string_value(json_object_get(json_array_get(launches, i), "how")), " tail") != NULL;
+  return n;
+}
+
+// What the model does not like is tried too, and saved as it was measured.
+static void tails_are_tried_both_ways(void **state)
+{
+  (void)state;
+  static const char text[] = "program lora() {\n X: f16[8, 1024]\n W: f16[1024, 1024]\n A: f16[1024, 16]\n B: f16[16, 1024]\n"
+                             " return matmul(X, W) + matmul(matmul(X, A), B)\n}\n";
+  for (int good = 0; good < 2; good++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    tails_are_good = good;
+    json_t *r = optimize(&mem, text, 0, by_tails, ENDLESS);
+    const json_t *launches = json_object_get(json_object_get(r, "gpu"), "launches");
+    assert_int_equal(tails_of(launches) > 0, good);
+    const char *out = arena_printf(&mem, "%s/tails%d", folder, good);
+    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
+    const json_t *there = json_object_get(saved, "launches");
+    assert_int_equal(json_array_size(there), json_array_size(launches));
+    assert_int_equal(tails_of(there), tails_of(launches));
+    json_decref(saved);
+    json_decref(r);
+    arena_close(&mem);
+  }
+}
+
 // Where no program is right there is nothing to report.
 static void all_wrong_is_an_error(void **state)
 {
@@ -278,6 +321,7 @@ int main(void)
       cmocka_unit_test(the_hill_is_climbed),
       cmocka_unit_test(noise_is_not_climbed),
       cmocka_unit_test(the_top_is_remembered),
+      cmocka_unit_test(tails_are_tried_both_ways),
       cmocka_unit_test(all_wrong_is_an_error),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);

@@ -1,0 +1,52 @@
+// What a kernel at some settings does, counted (count.def).
+#include "lower/count.h"
+#include "lower/skinny.h"
+
+static double room(const struct sk_plan *p, const struct sk_shape *s)
+{
+  const struct gpu_limits *gpu = p->j->gpu;
+  int64_t registers = (int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads;
+  int64_t fit = MIN(gpu->registers / registers, gpu->shared_processor / (s->shared + 1024));
+  return (double)MAX(1, MIN(fit, 2048 / s->threads));
+}
+
+// Where columns lie together, pairs along k are made by byte permutations.
+static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;
+  c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats);
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct sk_take *t = &s->take[i];
+    double elements = t->width * k;
+    c->loaded += 2 * elements, c->flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
+    c->mma += 2 * elements * 8 * s->tiles;
+    c->lanes += elements * (t->along ? 0.25 : 0.75);
+    c->shared += 4 * rows * t->width * (s->warps + 1);
+  }
+  c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;
+  c->steps = (double)s->rounds;
+  if (s->ring) c->shared += 2 * c->loaded;
+}
+
+// Warps' sums, then the cluster's; then each thread its items.
+static void after(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  double turns = (double)((s->share + s->threads - 1) / s->threads);
+  c->barriers += 2 + p->nseconds + (s->split > 1 ? 1 : 0);
+  c->chain += turns * s->warps * s->item + s->split * s->item + 10.0 * p->nstats;
+  c->waits += (s->early ? 0 : 1);
+  for (int i = 0; i < p->nseconds; i++) {
+    double n = (double)p->second[i].cols.size;
+    c->chain += turns * n * s->item / 2, c->lanes += (double)s->share * n * s->item;
+  }
+  c->lanes += (double)s->items * s->warps * s->item * 2;
+}
+
+void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  *c = (struct kernel_counts){.kind = COUNT_SKINNY, .blocks = (double)(MAX(p->blocks.size, 1) * s->subs * s->split), .threads = s->threads, .cluster = s->split};
+  c->items = c->blocks, c->room = room(p, s), c->registers = s->registers;
+  count_tensors(p->j, c);
+  loop(p, s, c), after(p, s, c);
+  c->cache = c->items * c->loaded, c->lines = c->cache / 128;
+}
