@@ -17,6 +17,7 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   order.c      how tensors between kernels lie in device memory
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
@@ -138,6 +139,7 @@ struct launch {
 };
 struct device_program {
   const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
+  const struct order *order; // by tensor of g, or NULL
   const struct gpu_limits *gpu;
   int nlaunch;
   struct launch *launch;
@@ -160,6 +162,8 @@ struct lower_unit {
 struct lower_plan {
   const struct graph *g; // library operators wrapped
   const enum dtype *store;
+  const struct order *order; // by tensor of g, or NULL: how tensors lie in device memory
+  const char *ordered;       // why so, for people
   const struct gpu_limits *gpu;
   bool dependent, tails;
   int nunits;
@@ -169,7 +173,9 @@ struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;     // kernels are launched before the one ahead has ended
+  const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
 };
+// Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                struct lower_plan *out, struct err *e);
 // Of a graph that is wrapped already, with these types between its kernels.
@@ -187,9 +193,15 @@ int lower_program(struct arena *mem, const struct graph *g, const struct gpu_lim
 // Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
 int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
 
+// ---- order.c ---------------------------------------------------------------------------------------
+
+// Ways in which the tensors between the kernels may lie, other than row by row: at most ORDERS, each by tensor.
+enum { ORDERS = 3 };
+int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
+
 // ---- product.c -------------------------------------------------------------------------------------
 
 // The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
-bool product_of(const struct graph *kernels, int node, struct launch_product *out, int root[3]);
+bool product_of(const struct graph *kernels, const struct order *order, int node, struct launch_product *out, int root[3]);
 
 #endif
