@@ -91,15 +91,18 @@ static const char *left_from_registers(struct mma_kernel *k, int tensor, int col
   int whole = p->cols[cols].nt / 2 * 2;
   declare_left(k, name, whole / 2, rest(p, cols));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
   if (whole) {
     text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", whole);
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
     text_line(k->t, "%%%s[m, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n][h, 0])", name, from);
+    text_close(k->t), text_close(k->t);
+  }
+  if (rest(p, cols)) {
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+    text_line(k->t, "%%%sl[m, 0][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, %d][h, 0])", name, from, whole);
     text_close(k->t);
   }
-  if (rest(p, cols))
-    text_line(k->t, "%%%sl[m, 0][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, %d][h, 0])", name, from, whole);
-  text_close(k->t), text_close(k->t);
+  text_close(k->t);
   return name;
 }
 
