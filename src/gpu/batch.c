@@ -1,5 +1,5 @@
-// Programs on their way to machine code: CUDA C++ is printed by several threads, then one thread sees to compiling while
-// the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
+// Programs on their way to machine code: CUDA C++ is printed by one thread, since programs share the arena in which printing
+// still makes expressions; then a thread sees to compiling while the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
 #include "gpu/rank.h"
 #include "gpu/session.h"
 
@@ -13,18 +13,12 @@ struct job_thread {
 
 // ---- code ----
 
-static void one_code(void *arg, int i, int worker)
-{
-  struct gpu_batch *b = arg;
-  (void)worker;
-  code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
-}
-
 static void make_codes(struct gpu_batch *b)
 {
-  pool_run(pool_cores(), b->n, one_code, b);
-  for (int i = 0; i < b->n; i++)
+  for (int i = 0; i < b->n; i++) {
+    code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
     if (b->err[i].status == OK) b->good[b->ngood] = b->codes[i], b->which[b->ngood++] = i;
+  }
 }
 
 // ---- what is remembered ----

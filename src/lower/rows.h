@@ -76,7 +76,7 @@ static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_
 
 // ---- rows_plan.c ----
 
-enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM };
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
   int down;        // the largest other folded axis
@@ -86,6 +86,7 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
+  bool *late; // by value: a load that comes where it is used; NULL: none
   int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
   int64_t chunks[ROW_AXES];
   int threads;

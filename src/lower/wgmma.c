@@ -326,7 +326,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
         for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
           struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
           bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((chain || chains) && stages > 4);
-          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+          for (int poly = chain ? WG_SHARE : 0; poly >= 0 && (!many || stages == 2); poly -= WG_SHARE) {
+            k.v[WG_POLY] = poly;
+            n = add_stores(w, k, n, most, out, why);
+          }
           chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
         }
   return n;
@@ -345,7 +348,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly"},
     .arch = 90,
     .choices = choices,
     .count = count,
