@@ -27,6 +27,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if (p->nrows % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
+    else if (p->cols[p->product[i].sum_cols].size % 16) return mma_refuse(p, "a product's sum is no multiple of 16");
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
