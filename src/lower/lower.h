@@ -17,6 +17,7 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
