@@ -19,6 +19,7 @@
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
 //   order.c      how tensors between kernels lie in device memory
+//   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
