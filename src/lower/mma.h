@@ -56,6 +56,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns that a warp has
   bool split_after; // split after the loop, where parts of sums are combined
+  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
   int tensor, iter;
@@ -77,6 +78,7 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
+  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers

@@ -75,6 +75,7 @@ void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, str
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 {
   const struct mma_cols *c = &p->cols[cols];
+  if (c->from) return arena_printf(p->job->mem, "(%s + n) * %d + @lane %% 4 * %d", c->from, 8 / unit, 2 / unit);
   if (c->split) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
   return arena_printf(p->job->mem, "n * %d + @lane %% 4 * %d", 8 / unit, 2 / unit);
 }

@@ -4,6 +4,7 @@
 #include "lower/wgmma.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
 
@@ -42,10 +43,16 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct argu
   for (int i = 0; i < p->n->niter + p->n->nsave; i++) {
     bool save = i >= p->n->niter;
     int tensor = save ? p->n->save[i - p->n->niter].tensor : p->n->iter[i].tensor;
-    if (flat[tensor] || (!save && is_operand(p, i))) continue;
+    if (save && wgmma_sends(w, i - p->n->niter)) {
+      add_argument(k, a, tensor, arena_printf(k->mem, "to%d", p->n->save[i - p->n->niter].tile), wgmma_store_type(w, i - p->n->niter), true);
+      continue;
+    }
+    bool kept = save && p->tail && tail_keeps(p->tail, tensor), wanted = save || !is_operand(p, i) || (p->tail && tail_reads(p->tail, tensor));
+    if (flat[tensor] || kept || !wanted) continue;
     flat[tensor] = true;
     add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
   }
+  if (p->tail) tail_arguments(p->tail, k->t, k->global, a->out, &a->reads, &a->writes);
 }
 
 // ---- tiles ----
@@ -64,6 +71,8 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
                                      : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
+  wgmma_store_declare(k, w);
+  if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   int slots = p->stages * w->rings;
@@ -119,7 +128,7 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
-  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1)", (long long)w->items, (long long)w->blocks);
+  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled", (long long)w->items, (long long)w->blocks);
   text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
   wgmma_item(k, w, "@item");
 }
@@ -176,7 +185,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     return;
   }
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+  text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
   wgmma_stage(k, w);
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
@@ -209,16 +218,22 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%done[%s])", w->p.wg_copy);
     text_close(k->t);
   }
-  for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+  for (int i = 0; i < p->n->nsave; i++) {
+    if (wgmma_sends(w, i)) wgmma_store(k, w, i);
+    else mma_save(k, i);
+  }
   items_close(k, w);
+  wgmma_store_finish(k, w);
+  if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@first = #grid.indices()");
-  if (!w->walks) wgmma_item(k, w, "@first");
+  if (k->p->tail) tail_blocks(k->p->tail, t);
+  else text_line(t, "@first = #grid.indices()");
+  if (!w->walks && !k->p->tail) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -242,6 +257,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   }
   text_open(k->t, "if (@g == %d)", w->groups);
   producer(k, w);
+  if (k->p->tail) tail_accompany(k->p->tail, k->t);
   text_close(k->t);
   text_open(k->t, "if (@g < %d)", w->groups);
   consumers(k, w);
@@ -259,6 +275,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, 90);
   arguments(&k, w, &a);
+  if (w->p.tail && w->p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)w->p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)w->blocks);
   text_line(&t, "#t:[%d].thread", w->p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&a.writes), str_text(&a.reads));
@@ -278,6 +295,14 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
+// Is the choice before the same but for so many places?
+static bool fits_other(const struct knobs *before, const struct knobs *k, int places)
+{
+  struct knobs x = *k;
+  x.v[WG_STORE] = places;
+  return !memcmp(before, &x, sizeof x);
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
@@ -286,9 +311,11 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (int groups = WG_MOST, stages; groups >= 1; groups--)
   for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
     for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
-      for (int blocks = 0; blocks <= j->gpu->processors && n < most; blocks += j->gpu->processors) {
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
+      for (int way = 0, ways = j->tail ? (int)TAIL_WAYS : 6; way < ways && n < most; way++) {
+        int blocks = way / 3 * j->gpu->processors, store = j->tail ? 0 : 2 - way % 3, last = j->tail ? way : 0;
+        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store, [WG_LAST] = last}};
         if ((stages > w->p.iterations || (chain && stages > 4)) && stages > 2) continue;
+        if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
         if (fits_so(w, &k, why)) out[n++] = k;
       }
   return n;
@@ -304,8 +331,9 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
-    .knob = {"groups", "stages", "blocks", "chain"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "last"},
     .arch = 90,
+    .tails = true,
     .choices = choices,
     .cost = cost,
     .emit = emit,

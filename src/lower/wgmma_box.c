@@ -98,26 +98,31 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
   return true;
 }
 
-bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
+bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
-  const struct access *a = &p->n->iter[t->iter];
+  int64_t size = mma_list_size(p->n, cols);
   *out = (struct box){0};
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
-  if (!add_letters(p, out, a, &t->in, true) || out->ndims != 1 || out->dim[0].stride != 1)
+  if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
-  if (!add_letters(p, out, a, &t->out, false) || !rows_in_order(p, out, a, &t->out) || !add_axes(p, out, a))
+  if (!add_letters(p, out, a, rows, false) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   out->chunk = 64; // elements that a swizzle of 128 bytes spans; 64 and 32 bytes are the others
-  while (out->chunk > 16 && t->cols % out->chunk) out->chunk /= 2;
-  out->chunks = t->cols / out->chunk;
-  if (t->cols % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)t->cols);
-  for (int i = 0; i < out->ndims; i++) {
-    const struct box_dim *d = &out->dim[i];
-    if (!d->inner && d->box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)d->box);
-    if (!d->inner && d->stride * dtype_bytes(p->type) % 16) return mma_refuse(p, "an operand's rows do not begin at 16 bytes");
-  }
+  while (out->chunk > 16 && size % out->chunk) out->chunk /= 2;
+  out->chunks = size / out->chunk;
+  if (size % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)size);
+  for (int i = 0; i < out->ndims; i++)
+    if (!out->dim[i].inner && out->dim[i].stride * dtype_bytes(p->type) % 16) return mma_refuse(p, "an operand's rows do not begin at 16 bytes");
+  return true;
+}
+
+bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
+{
+  if (!box_of(p, &p->n->iter[t->iter], &t->out, &t->in, out)) return false;
+  for (int i = 0; i < out->ndims; i++)
+    if (!out->dim[i].inner && out->dim[i].box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)out->dim[i].box);
   return true;
 }
 

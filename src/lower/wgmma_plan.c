@@ -34,6 +34,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
     t->swizzle[0] = w->box[i].chunk == 64 ? 3 : w->box[i].chunk == 32 ? 2 : 1, t->swizzle[1] = t->swizzle[2] = 3;
     *(t->varying ? &w->any_varying : &w->any_fixed) = true;
   }
+  wgmma_store_plan(w);
   return true;
 }
 
@@ -91,6 +92,10 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   struct mma_plan *p = &w->p;
   w->groups = k->v[WG_GROUPS];
   if (w->groups < 1 || w->groups > WG_MOST || p->nrows % (w->groups * 64)) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
+  w->places = k->v[WG_STORE];
+  if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
+  if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
+  wgmma_store_sections(w);
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;
@@ -99,7 +104,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   bool fits = mma_fit(p, &as);
   p->job = own;
   if (!fits) return false;
-  p->shared += 1024 + 32 * p->stages + 64;
+  p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w);
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
@@ -109,6 +114,8 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
     }
+  if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
+  if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN])) return false;
