@@ -4,7 +4,6 @@
 #include "core/device_host.h"
 #include "core/export.h"
 #include "cuda/cuda.h"
-#include "plan/layout.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -86,71 +85,6 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
-}
-
-// ---- --dump ----
-
-static void choices_text(const struct lower_unit *u, struct str *out)
-{
-  str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
-  if (!u->nchoices || !u->product) str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
-  for (int i = 0; i < u->nchoices; i++) {
-    str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
-    if (u->product) str_add(out, "cublaslt");
-    else scheme_text(&u->choice[i], out);
-    str_add(out, "\n");
-  }
-}
-
-static void norm_dump(const struct lower_unit *u, struct str *out)
-{
-  str_add(out, "%s\n", u->name);
-  if (u->product)
-    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)u->mul.batch, (long long)u->mul.m, (long long)u->mul.n, (long long)u->mul.k);
-  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
-  else norm_text(&u->n, out);
-}
-
-// The table of docs/lower.md.
-static int dump_schemes(const struct cli *c)
-{
-  struct str text = {0};
-  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
-  for (int i = 0; i < scheme_count(); i++) {
-    const struct scheme *s = scheme_at(i);
-    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
-    for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
-    str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
-  }
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
-}
-
-static int dump_layouts(struct cli *c, const struct lower_plan *p)
-{
-  struct layouts l;
-  struct str text = {0};
-  int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
-  if (status != OK) return status;
-  plan_layouts_text(&l, &text);
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
-}
-
-static int dump(struct cli *c, const struct lower_plan *p)
-{
-  struct str text = {0};
-  bool norm = !strcmp(c->dump, "norm");
-  if (!strcmp(c->dump, "layouts")) return dump_layouts(c, p);
-  if (!norm && strcmp(c->dump, "choices") != 0)
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, layouts, choices or schemes, not %.40s", c->dump);
-  for (int i = 0; i < p->nunits; i++)
-    if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
 }
 
 // ---- printing, compiling, saving ----
@@ -259,13 +193,14 @@ int cmd_lower(struct cli *c)
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
-  if (c->dump && !strcmp(c->dump, "schemes")) return dump_schemes(c);
+  if (c->dump && !strcmp(c->dump, "schemes")) return cli_lower_schemes(c);
   if (!c->nargs) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica lower takes a file");
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
   TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
-  if (c->dump) return dump(c, &p);
   TRY(picks(c, &p, &pick));
+  if (c->json) TRY(cli_lower_json(c, &p, pick));
+  if (c->dump) return cli_lower_dump(c, &p, pick);
   if (c->compile) TRY(nvrtc_open(&r, &c->err));
   int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);
   nvrtc_close(r);

@@ -70,6 +70,7 @@ struct lower_out {
 enum { ARG_COUNTERS = -1 };
 struct scheme {
   const char *name, *doc;
+  const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail

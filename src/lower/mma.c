@@ -221,25 +221,32 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 
 // ---- knobs ----
 
+// Stages of the ring at one layout of the warps, with the tail done so: n, and how many there are then.
+static int with_stages(struct mma_plan *p, const struct warp_layout *w, int last, int n, int most, struct knobs *out)
+{
+  for (int stages = 4; stages >= 2 && n < most; stages--) {
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = last}};
+    if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
+    if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
+    if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    out[n++] = k;
+  }
+  return n;
+}
+
+// Warps as threads.c lays them out, the best first.
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
+  struct warp_layout w[WARP_LAYOUTS];
   char other[160];
-  int n = 0, asked = 0;
+  int n = 0;
   if (!mma_plan(&p, j, why)) return 0;
-  int64_t tiles = p.nbatch * p.padded / 16;
-  for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
-    for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
-      for (int way = 0, ways = j->tail ? 12 : 6; way < ways && n < most; way++) {
-        int stages = 4 - way % 6 / 2, by = way % 2;
-        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages, [MMA_LAST] = way / 6}};
-        if ((stages > 2 && p.iterations > 1 && stages - 1 > p.iterations) || (by && wn == 1)) continue;
-        if (p.iterations == 1 && stages == 3) continue;
-        p.why = asked++ ? other : why; // the reason of the first that was asked
-        if (!mma_fit(&p, &k)) continue;
-        if (p.iterations == 1 && !p.queued && way % 6 > 1) continue; // stages are all the same
-        out[n++] = k;
-      }
+  int layouts = plan_threads(j->n, &j->n->passes->chains, w);
+  for (int i = 0; i < layouts && n < most; i++) {
+    p.why = w[i].rows * w[i].cols == 1 ? why : other; // the reason of one warp, if none does it
+    for (int last = 0; last < (j->tail ? (int)TAIL_WAYS : 1); last++) n = with_stages(&p, &w[i], last, n, most, out);
+  }
   return n;
 }
 

@@ -162,7 +162,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);

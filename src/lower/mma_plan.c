@@ -3,6 +3,7 @@
 // before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
 // stands.
 #include "lower/mma.h"
+#include "plan/layout.h"
 
 #include <string.h>
 
@@ -92,17 +93,12 @@ static bool product_columns(struct mma_plan *p)
 
 // ---- operands in shared memory ----
 
+// Eight rows at the same chunk of 16 bytes are in different banks: by xor, or by rows that are longer.
 static void choose_swizzle(struct mma_tile *t)
 {
-  int64_t n = t->cols;
-  int log = 63 - __builtin_clzll((uint64_t)n);
-  t->stride = n;
-  if (n & (n - 1))
-    t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
-  else if (n >= 64)
-    t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
-  else if (n >= 16)
-    t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
+  struct swizzle_plan s = layout_swizzle(2 * t->cols);
+  t->stride = t->cols + s.shift / 2;
+  if (s.bits) t->swizzle[0] = s.bits, t->swizzle[1] = 3, t->swizzle[2] = s.from;
 }
 
 static bool operand_type(struct mma_plan *p, const struct access *a)
@@ -125,9 +121,8 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner)))
     return mma_refuse(p, "an operand has indices that its product has not");
-  int64_t elements = mma_elements(p, a->tensor);
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
-  bool swap = mma_width(p, a, inner, elements, 8) < mma_width(p, a, &rows, elements, 8);
+  bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
@@ -150,7 +145,7 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .slot = -1,
                          .buffer = tensor};
   t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
-  t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
+  t->width = mma_width(p, a, &in, 8), t->turned = swap;
   t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
   p->tile_of[tensor] = p->ntiles++;
@@ -170,8 +165,7 @@ static bool product_tiles(struct mma_plan *p)
     if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct access *a = &p->n->iter[p->n->iter_of[b]];
-    int64_t elements = mma_elements(p, a->tensor);
-    summed_inside = mma_width(p, a, sum, elements, 8) > mma_width(p, a, cols, elements, 8);
+      summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
@@ -206,7 +200,7 @@ static void order_tiles(struct mma_plan *p)
     if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
 }
 
-int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
+int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
 
 bool mma_tails(struct mma_plan *p)
 {

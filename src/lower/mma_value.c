@@ -139,7 +139,7 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
 {
   const struct mma_plan *p = k->p;
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
   if (width == 2)

@@ -67,11 +67,10 @@ void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, c
   mma_walk_text(&loop, it, out);
 }
 
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most)
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most)
 {
   const struct meta *m = &p->n->passes->meta;
   bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
   const struct copy_meta *x = save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
-  (void)elements;
   return l->n && l->letter[l->n - 1] == x->along ? MIN(x->chunk, most) : 1;
 }

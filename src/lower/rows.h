@@ -26,6 +26,7 @@
 #define MICA_LOWER_ROWS_H
 
 #include "lower/emit.h"
+#include "plan/passes.h"
 
 enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32, ROW_BASES = 8 };
 typedef uint64_t axis_set;
@@ -98,7 +99,7 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
 int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
 bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
 int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
-int row_stages(const struct row_plan *p, int *stage);                // by value; the number of them
+int row_stages(struct arena *mem, const struct row_plan *p, int *stage); // by value; the number of them
 static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 

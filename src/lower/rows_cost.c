@@ -102,7 +102,7 @@ static bool passes_through(const struct rows *r, int i)
 static double live_regs(struct arena *mem, const struct row_plan *p)
 {
   const struct rows *r = p->r;
-  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
+  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(mem, p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
   int *first = NEWS(mem, int, r->nvalues + 1), *last = NEWS(mem, int, r->nvalues + 1), *made = NEWS(mem, int, r->nvalues + 1);
   double most = 0;
   for (int s = 0; s < n; s++)

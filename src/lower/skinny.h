@@ -93,8 +93,9 @@ struct sk_plan {
 };
 
 // What the knobs come to.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING };
 struct sk_shape {
+  bool ring;           // stages lie in shared memory, not in registers
   int warps, cols, depth, split;
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
@@ -175,6 +176,7 @@ const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int u
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results
+void sk_emit_inbox(struct sk_emit *e);  // where other blocks of the cluster write; they may while this one still is in its loop
 void sk_emit_reduce(struct sk_emit *e); // after it: everything
 
 // Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by

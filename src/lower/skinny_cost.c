@@ -28,7 +28,7 @@ double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
   for (int i = 0; i < p->nproducts; i++) {
     double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
     *(p->product[i].wide ? &t.own : &once) += p->product[i].wide ? bytes : bytes * s->split;
-    t.all += bytes, t.flight += 2.0 * (s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
+    t.all += bytes, t.flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
   }
   int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
   int64_t fit = MIN(gpu->registers / ((int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
@@ -37,7 +37,7 @@ double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
   double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
   double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
   double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
-  double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
+  double deep = s->ring ? 0 : 0.1e-6 * (s->depth - 1); // until the first of them is there
   double all = gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
   return pow(FINE, floor(log(all) / log(FINE)));
 }

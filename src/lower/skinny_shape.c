@@ -93,20 +93,34 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
   return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
 }
 
+// A stage of a ring: what the threads of a block load in a round.
+static int64_t stage(const struct sk_plan *p, const struct sk_shape *s)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < p->nproducts; i++) bytes += 2 * s->take[i].width * s->kv * 4 * s->warps;
+  for (int i = 0; i < p->nvalues; i++)
+    if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1 && p->v[i].has & sk_space_axes(&p->k))
+      bytes += (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) * s->threads;
+  return bytes;
+}
+
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
-  int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
-  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
+  int64_t rows = p->rows.size, in = 0; // what other blocks of the cluster write
+  int thirds = s->ring ? 3 : s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
   s->registers = 40;
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
-    s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
+    s->shared += 4 * rows * s->warps * (t->width + 4);
+    if (s->split > 1) in += 4 * rows * s->split * (t->width + p->nstats * !i);
     s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48;
   }
-  s->shared += 4 * rows * p->nstats * (s->warps + in);
+  s->shared += 4 * rows * p->nstats * s->warps;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
       s->registers += thirds * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 12;
+  if (s->ring) s->shared = MAX(s->shared, s->depth * stage(p, s)); // sums of warps come where the ring was
+  s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
@@ -116,7 +130,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT]};
+  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ring = k->v[KNOB_RING]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
   if (s->split > 1 && gpu->arch < 90) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
@@ -125,7 +139,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
-  if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
+  if (s->steps < turn || s->depth > 64 || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;

@@ -331,6 +331,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
+    .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
     .knob = {"groups", "stages", "blocks", "chain", "store", "last"},
     .arch = 90,
     .tails = true,

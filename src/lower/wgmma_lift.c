@@ -117,6 +117,7 @@ const struct lower_job *wgmma_lift(const struct lower_job *j)
     struct lower_job *job = copy(j, &n, &b);
     if (product >= 0) exchange(j->mem, n, b, i, product);
     else sum_first(n, b, i, sum);
+    n->passes = plan_passes(j->mem, n); // of what it is now
     return wgmma_lift(job);
   }
   return j;

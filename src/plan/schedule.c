@@ -203,12 +203,20 @@ static int load(struct scheduling *w, int tensor)
   return w->of[root] = w->nsteps++;
 }
 
+// A reduction takes what several threads have; with products, one that sums parts of an iterator does so as they are loaded.
+static bool folds(const struct norm *n, const struct chains *c, const struct node *x)
+{
+  if (op_rows[x->op].rule != RULE_REDUCE || !(n->t[x->in[0]].has & ~n->t[x->out].has)) return false;
+  return !c->nproducts || !chain_sums_parts(n, c->rows, x);
+}
+
 static void operands(struct scheduling *w, struct step *s, int node)
 {
   const struct node *x = &w->n->block->nodes[node];
+  bool meets = folds(w->n, w->c, x);
   for (int k = 0; k < x->nin; k++) {
     enum hand h = w->c->hand[node][MIN(k, 1)];
-    push(s, w->of[w->n->t[x->in[k]].root], h == HAND_TILE || h == HAND_FOLD || h == HAND_SHARED);
+    push(s, w->of[w->n->t[x->in[k]].root], meets || h == HAND_TILE || h == HAND_FOLD || h == HAND_SHARED);
   }
 }
 

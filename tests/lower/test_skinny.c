@@ -193,7 +193,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct sim_report r;
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
-  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d", name, k->v[0], k->v[1], k->v[2], k->v[3]);
+  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]);
   if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
@@ -213,6 +213,16 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   if (!(d < (h->store[h->g->nodes[0].out] == F16 ? 2e-3 : 8e-3))) fail_msg("%s: relative difference %g", what, d);
 }
 
+// Of a few rings, those that this graph takes.
+static int hold_rings(struct held *h, const char *name, const struct lower_job *j)
+{
+  static const struct knobs rings[] = {{{2, 64, 2, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
+  int n = 0;
+  for (size_t i = 0; i < COUNT(rings); i++)
+    if (isfinite(scheme_skinny.cost(j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
+  return n;
+}
+
 static void settings(void **state)
 {
   (void)state;
@@ -228,6 +238,8 @@ static void settings(void **state)
       if (!n) fail_msg("%s: %s", graphs[i].name, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_skinny.cost(&j, &k[c])));
       for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, graphs[i].name, &j, &k[c]);
+      int rings = hold_rings(&h, graphs[i].name, &j);
+      if (!rings) fail_msg("%s: no ring", graphs[i].name);
       arena_close(&h.mem);
     }
 }
