@@ -2,8 +2,6 @@
 // into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
 #include "lower/mma.h"
 
-#include <math.h>
-
 // ---- arguments ----
 
 static void add_arg(struct lower_out *out, int tensor)
@@ -221,11 +219,13 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 
 // ---- knobs ----
 
-// Stages of the ring at one layout of the warps, with the tail done so: n, and how many there are then.
-static int with_stages(struct mma_plan *p, const struct warp_layout *w, int last, int n, int most, struct knobs *out)
+// Stages of the ring at one layout of the warps: n, and how many there are then.
+static int with_stages(struct mma_plan *p, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
-  for (int stages = 4; stages >= 2 && n < most; stages--) {
-    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = last}};
+  int ways = p->job->tail ? 2 : 1;
+  for (int way = 0; way < 3 * ways && n < most; way++) {
+    int stages = 4 - way / ways;
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
@@ -245,16 +245,18 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int layouts = plan_threads(j->n, &j->n->passes->chains, w);
   for (int i = 0; i < layouts && n < most; i++) {
     p.why = w[i].rows * w[i].cols == 1 ? why : other; // the reason of one warp, if none does it
-    for (int last = 0; last < (j->tail ? (int)TAIL_WAYS : 1); last++) n = with_stages(&p, &w[i], last, n, most, out);
+    n = with_stages(&p, &w[i], n, most, out);
   }
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  if (!mma_plan(&p, j, why) || !mma_fit(&p, k)) return false;
+  mma_count(&p, out);
+  return true;
 }
 
 const struct scheme scheme_mma = {
@@ -264,6 +266,6 @@ const struct scheme scheme_mma = {
     .arch = 80,
     .tails = true,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };
