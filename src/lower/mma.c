@@ -197,13 +197,13 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   char why[160];
   struct mma_plan p;
   *out = (struct lower_out){0};
-  if (!mma_plan(&p, j, why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  if (!mma_plan(&p, j, knobs->v[MMA_ROWS], why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);
-  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(j->n->block));
+  text_line(&t, "#grid:[%lld].block", (long long)mma_blocks(&p));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
   body(&k);
@@ -214,39 +214,53 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 
 // ---- knobs ----
 
+struct choosing {
+  const struct lower_job *j;
+  struct knobs *out;
+  int most, n, asked;
+  char *why, other[160];
+};
+
+static void choose_rest(struct choosing *c, struct mma_plan *p, int64_t rows, int wm, int wn)
+{
+  for (int way = 0; way < 6 && c->n < c->most; way++) {
+    int stages = 4 - way / 2, by = way % 2;
+    struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages, [MMA_ROWS] = (int)rows}};
+    if ((stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) || (by && wn == 1)) continue;
+    if (p->iterations == 1 && stages == 3) continue;
+    p->why = c->asked++ ? c->other : c->why; // the reason of the first that was asked
+    if (!mma_fit(p, &k)) continue;
+    if (p->iterations == 1 && !p->queued && way > 1) continue; // stages are all the same
+    c->out[c->n++] = k;
+  }
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
-  char other[160];
-  int n = 0, asked = 0;
-  if (!mma_plan(&p, j, why)) return 0;
-  int64_t tiles = p.nbatch * p.padded / 16;
-  for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
-    for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2)
-      for (int way = 0; way < 6 && n < most; way++) {
-        int stages = 4 - way / 2, by = way % 2;
-        struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages}};
-        if ((stages > 2 && p.iterations > 1 && stages - 1 > p.iterations) || (by && wn == 1)) continue;
-        if (p.iterations == 1 && stages == 3) continue;
-        p.why = asked++ ? other : why; // the reason of the first that was asked
-        if (!mma_fit(&p, &k)) continue;
-        if (p.iterations == 1 && !p.queued && way > 1) continue; // stages are all the same
-        out[n++] = k;
-      }
-  return n;
+  struct choosing c = {.j = j, .out = out, .most = most, .why = why};
+  int64_t cut[MMA_CUTS];
+  int ncuts = mma_cuts(j, 16, cut, why);
+  for (int i = 0; i < ncuts; i++) {
+    if (!mma_plan(&p, j, cut[i], c.other)) continue;
+    int64_t tiles = mma_block_rows(&p) / 16;
+    for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
+      for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2) choose_rest(&c, &p, cut[i], wm, wn);
+  }
+  return c.n;
 }
 
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  return mma_plan(&p, j, k->v[MMA_ROWS], why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
 }
 
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages"},
+    .knob = {"wm", "wn", "by", "stages", "rows"},
     .arch = 80,
     .choices = choices,
     .cost = cost,

@@ -23,6 +23,10 @@
 //   and so
 //                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
 //
+//   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
+//                block graph's tiles have of them. The last block may have fewer
+//
+//   mma_cut.c    the grid cut anew
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
@@ -37,8 +41,8 @@
 
 #include "lower/emit.h"
 
-enum { MMA_LISTS = 48, MMA_TILES = 48 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES };
+enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 8 };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_ROWS };
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
@@ -64,6 +68,7 @@ struct mma_tile {
   int width;          // elements that are copied at once
   bool varying;       // a stage of the ring each iteration
   bool turned;        // a left operand whose rows are contiguous
+  bool cut;           // a left operand of which a block has `cut` rows
   int reads;          // products that take it for their left operand
   int due;            // orders tiles by when they are read first
   // of knobs
@@ -100,6 +105,9 @@ struct mma_plan {
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
+  int64_t cut;                   // 0: blocks have the rows that the block graph's have
+  int naxes;                     // of the grid, fastest first; where it is cut, the first one counts pieces of the rows
+  int64_t axis[GRID_AXES];
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
@@ -122,8 +130,17 @@ struct mma_plan {
   int64_t shared, registers; // bytes a block, estimate a thread
 };
 
+// ---- mma_cut.c ----
+bool mma_cut(struct mma_plan *p, int64_t rows);    // before rows are listed
+void mma_cut_rows(struct mma_plan *p);             // after
+int64_t mma_blocks(const struct mma_plan *p);
+int64_t mma_block_rows(const struct mma_plan *p);  // padded
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
+bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?
+int mma_cuts(const struct lower_job *j, int64_t least, int64_t out[MMA_CUTS], char why[160]); // that may be worth trying
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
-int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why
+// 0 with the reason in why; rows: of a block, a multiple of 16; 0: as the block graph has it.
+int mma_plan(struct mma_plan *p, const struct lower_job *j, int64_t rows, char why[160]);
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
 int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides

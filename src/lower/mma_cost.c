@@ -5,7 +5,9 @@
 
 static double tensor_bytes(const struct mma_plan *p, const struct access *a, uint32_t has)
 {
-  return (double)norm_extent(p->n, has) * dtype_bytes(p->job->store[a->tensor]);
+  int64_t rows = norm_extent(p->n, has & p->row_letters);
+  if (p->cut) rows = MIN(rows, p->cut);
+  return (double)(rows * norm_extent(p->n, has & ~p->row_letters)) * dtype_bytes(p->job->store[a->tensor]);
 }
 
 struct work {                         // of a block in one iteration
@@ -58,7 +60,7 @@ double mma_cost(const struct mma_plan *p)
 {
   const struct gpu_limits *gpu = p->job->gpu;
   struct work w = {0};
-  const double clock = 1.7e9, blocks = (double)graph_blocks(p->n->block), processors = gpu->processors;
+  const double clock = 1.7e9, blocks = (double)mma_blocks(p), processors = gpu->processors;
   int64_t fit =
       MIN(gpu->shared_processor / MAX(p->shared + 1024, 1), gpu->registers / (MAX(p->registers, 32) * p->threads));
   fit = MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));

@@ -152,8 +152,10 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
-  if (swap && left && (mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
+  if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
     swap = false, in = *inner, out = rows;
+  if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
+    return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
   if (mma_list_size(p->n, &in) % 8) return mma_refuse(p, "an operand's rows in shared memory are no multiple of 8");
   if (p->tile_of[tensor] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[tensor]];
@@ -169,8 +171,9 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .in = in,
                          .reads = left,
                          .slot = -1,
+                         .cut = left && p->cut,
                          .buffer = tensor};
-  t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
+  t->rows = t->cut ? p->cut : mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
   t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
   choose_swizzle(t);
@@ -279,7 +282,7 @@ static void order_tiles(struct mma_plan *p)
 
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
 
-int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
+int mma_plan(struct mma_plan *p, const struct lower_job *j, int64_t rows, char why[160])
 {
   const struct graph *b = j->n->block;
   *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
@@ -290,7 +293,9 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!collect(p)) return 0;
   if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true)))
     return mma_refuse(p, "products have no rows in common"), 0;
+  if (!mma_cut(p, rows)) return 0;
   list_rows(p);
+  if (rows) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)

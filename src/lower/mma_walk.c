@@ -61,7 +61,7 @@ void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, c
   const struct graph *b = p->n->block;
   struct mma_walk grid = {0}, loop = {0};
   str_add(out, "%lld", (long long)(a->offset / unit));
-  for (int i = b->ngrid - 1; i >= 0; i--) mma_walk_add(&grid, b->grid[i], a->grid[i] / unit);
+  for (int i = p->naxes - 1; i >= 0; i--) mma_walk_add(&grid, p->axis[i], a->grid[i] / unit);
   for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, b->loop[i], a->loop[i] / unit);
   mma_walk_text(&grid, "@bid", out);
   mma_walk_text(&loop, it, out);
@@ -71,7 +71,7 @@ static bool all_divide(const struct mma_plan *p, const struct access *a, int fas
 {
   const struct graph *b = p->n->block;
   bool fine = a->offset % w == 0;
-  for (int i = 0; i < b->ngrid; i++) fine &= a->grid[i] % w == 0;
+  for (int i = 0; i < p->naxes; i++) fine &= a->grid[i] % w == 0;
   for (int i = 0; i < b->nloop; i++) fine &= a->loop[i] % w == 0;
   for (int i = 0; i < p->n->nletters; i++) fine &= i == fastest || a->stride[i] % w == 0;
   return fine;

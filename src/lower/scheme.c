@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ASKED = 384 }; // settings of a scheme, of which the cheapest stay
+
 #define SCHEME(id) extern const struct scheme scheme_##id;
 #include "lower/scheme.def"
 #undef SCHEME
@@ -74,7 +76,7 @@ static void take_turns(struct arena *mem, struct choice *c, int n)
 
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
 {
-  struct knobs k[CHOICES];
+  struct knobs k[ASKED];
   int n = 0;
   const double bound = least(j);
   *why = 0;
@@ -90,7 +92,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
       add_reason(why, x->name, "joins and splits no parts");
       continue;
     }
-    int got = x->choices(j, CHOICES, k, reason);
+    int got = x->choices(j, ASKED, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
       struct choice c = {s, k[i], MAX(x->cost(j, &k[i]), bound)};

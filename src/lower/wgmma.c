@@ -238,7 +238,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, j, knobs->v[WG_ROWS], why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
@@ -263,19 +263,30 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
+static int choose_rest(struct wg_plan *w, int64_t rows, int most, struct knobs *out, char why[160])
+{
+  const int64_t iterations = w->p.iterations, processors = w->p.job->gpu->processors;
+  int n = 0;
+  for (int groups = WG_MOST; groups >= 1; groups--)
+    for (int stages = iterations > 1 ? 8 : 2; stages >= 2; stages--)
+      for (int chain = iterations > 1; chain >= 0; chain--)
+        for (int blocks = 0; blocks <= processors && n < most; blocks += (int)processors) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_ROWS] = (int)rows}};
+          if (stages > iterations && stages > 2) continue;
+          if (rows && stages > 4 && stages % 2) continue;
+          if (fits_so(w, &k, why)) out[n++] = k;
+        }
+  return n;
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  int n = 0;
-  if (!wgmma_plan(w, j, why)) return 0;
-  for (int groups = WG_MOST, stages; groups >= 1; groups--)
-  for (stages = w->p.iterations > 1 ? 8 : 2; stages >= 2; stages--)
-    for (int chain = w->p.iterations > 1; chain >= 0; chain--)
-      for (int blocks = 0; blocks <= j->gpu->processors && n < most; blocks += j->gpu->processors) {
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-        if (stages > w->p.iterations && stages > 2) continue;
-        if (fits_so(w, &k, why)) out[n++] = k;
-      }
+  int64_t cut[MMA_CUTS];
+  char other[160];
+  int n = 0, ncuts = mma_cuts(j, 64, cut, why);
+  for (int i = 0; i < ncuts; i++)
+    if (wgmma_plan(w, j, cut[i], *why ? other : why)) n += choose_rest(w, cut[i], most - n, out + n, why);
   return n;
 }
 
@@ -284,7 +295,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return INFINITY;
+  if (!wgmma_plan(w, j, k->v[WG_ROWS], why) || !wgmma_fit(w, k)) return INFINITY;
   double launch = j->gpu->launch, t = mma_cost(&w->p) - launch;
   t *= w->p.wg_async ? 0.6 : 0.95;
   if (w->first) t *= 0.9;
@@ -295,7 +306,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
-    .knob = {"groups", "stages", "blocks", "chain"},
+    .knob = {"groups", "stages", "blocks", "chain", "rows"},
     .arch = 90,
     .choices = choices,
     .cost = cost,

@@ -16,6 +16,7 @@ enum { BOX_DIMS = 8, BOX_RANK = 5 };
 struct box_dim {
   int64_t extent, stride, box; // of the buffer; of the tile along it
   bool inner;                  // the tile's contiguous dimension
+  bool rows;                   // all rows, of which a block has a piece
   struct mma_walk grid, loop;  // which box: sums over axes, strides in boxes
 };
 struct box { // a tile of operands: where it is in device memory, in pieces of `chunk` columns
@@ -29,7 +30,7 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_ROWS };
 enum { WG_MOST = 4 };
 struct wg_plan {
   struct mma_plan p;
@@ -43,7 +44,8 @@ struct wg_plan {
 };
 
 // ---- wgmma_plan.c ----
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
+// rows: of a block; 0: as the block graph has it. False with the reason in why.
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int64_t rows, char why[160]);
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 int wgmma_copies(const struct wg_plan *w); // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?

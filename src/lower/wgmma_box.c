@@ -10,6 +10,16 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
   return true;
 }
 
+// Rows of which a block has a piece: one dimension, which the first axis walks.
+static bool add_rows(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l)
+{
+  struct mma_walk rows = {0};
+  for (int i = 0; i < l->n; i++) mma_walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
+  if (rows.n != 1 || !add_dim(b, p->nrows, rows.stride[0], p->cut, false)) return false;
+  b->dim[b->ndims - 1].rows = true;
+  return true;
+}
+
 // Letters of a list, slowest first.
 static bool add_letters(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l, bool inner)
 {
@@ -27,7 +37,7 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct ac
 static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
 {
   for (int i = 0; i < b->ndims; i++)
-    if (b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
+    if (!b->dim[i].rows && b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
@@ -41,10 +51,10 @@ static int axes_by_stride(const struct mma_plan *p, const struct access *a, stru
 {
   const struct graph *g = p->n->block;
   int n = 0;
-  for (int i = 0; i < g->ngrid + g->nloop; i++) {
-    bool loop = i >= g->ngrid;
-    int k = loop ? i - g->ngrid : i;
-    struct axis x = {loop, k, loop ? g->loop[k] : g->grid[k], loop ? a->loop[k] : a->grid[k]};
+  for (int i = 0; i < p->naxes + g->nloop; i++) {
+    bool loop = i >= p->naxes;
+    int k = loop ? i - p->naxes : i;
+    struct axis x = {loop, k, loop ? g->loop[k] : p->axis[k], loop ? a->loop[k] : a->grid[k]};
     if (!x.stride || x.extent == 1) continue;
     int at = n++;
     for (; at > 0 && out[at - 1].stride > x.stride; at--) out[at] = out[at - 1];
@@ -58,13 +68,14 @@ static void begin_walks(const struct mma_plan *p, struct box_dim *d)
 {
   const struct graph *g = p->n->block;
   d->grid = d->loop = (struct mma_walk){0};
-  for (int i = g->ngrid - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = g->grid[i];
+  for (int i = p->naxes - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = p->axis[i];
+  if (d->rows) d->grid.stride[d->grid.n - 1] = 1;
   for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
 }
 
 static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)
 {
-  struct axis axis[MAX_GRID + MAX_LOOPS];
+  struct axis axis[GRID_AXES + MAX_LOOPS];
   int n = axes_by_stride(p, a, axis);
   for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
   for (int i = 0; i < n; i++) {
@@ -73,7 +84,7 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct acces
     if (!d) return false;
     if (b->ndims > before) begin_walks(p, d);
     struct mma_walk *w = axis[i].loop ? &d->loop : &d->grid;
-    w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
+    w->stride[axis[i].loop ? axis[i].index : p->naxes - 1 - axis[i].index] = d->extent / d->box;
     d->extent *= axis[i].extent;
   }
   return true;
@@ -105,7 +116,8 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
   if (!add_letters(p, out, a, &t->in, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
-  if (!add_letters(p, out, a, &t->out, false) || !rows_in_order(p, out, a, &t->out) || !add_axes(p, out, a))
+  if (t->cut && !add_rows(p, out, a, &t->out)) return mma_refuse(p, "rows of an operand are not together in memory");
+  if ((!t->cut && !add_letters(p, out, a, &t->out, false)) || !rows_in_order(p, out, a, &t->out) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);

@@ -17,14 +17,14 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return p->n->uses[t->tensor] > products;
 }
 
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int64_t rows, char why[160])
 {
   struct mma_plan *p = &w->p;
-  if (!mma_plan(p, j, why)) return false;
+  if (!mma_plan(p, j, rows, why)) return false;
   p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
-  if (p->nrows % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
+  if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
   for (int i = 0; i < p->ntiles; i++) {
@@ -79,7 +79,8 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
   w->groups = k->v[WG_GROUPS];
-  if (w->groups < 1 || w->groups > WG_MOST || p->nrows % (w->groups * 64)) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
+  if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
+    return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;
@@ -89,7 +90,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   p->job = own;
   if (!fits) return false;
   p->shared += 1024 + 16 * p->stages;
-  w->items = w->blocks = graph_blocks(p->n->block);
+  w->items = w->blocks = mma_blocks(p);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
