@@ -192,12 +192,14 @@ static void body(struct mma_kernel *k)
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
 }
 
+static struct mma_anew anew(const struct knobs *k) { return (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}; }
+
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct mma_plan p;
   *out = (struct lower_out){0};
-  if (!mma_plan(&p, j, knobs->v[MMA_ROWS], why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  if (!mma_plan(&p, j, anew(knobs), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
@@ -221,11 +223,11 @@ struct choosing {
   char *why, other[160];
 };
 
-static void choose_rest(struct choosing *c, struct mma_plan *p, int64_t rows, int wm, int wn)
+static void choose_rest(struct choosing *c, struct mma_plan *p, struct mma_anew to, int wm, int wn)
 {
   for (int way = 0; way < 6 && c->n < c->most; way++) {
     int stages = 4 - way / 2, by = way % 2;
-    struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages, [MMA_ROWS] = (int)rows}};
+    struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages, [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
     if ((stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) || (by && wn == 1)) continue;
     if (p->iterations == 1 && stages == 3) continue;
     p->why = c->asked++ ? c->other : c->why; // the reason of the first that was asked
@@ -239,7 +241,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
 {
   struct mma_plan p;
   struct choosing c = {.j = j, .out = out, .most = most, .why = why};
-  int64_t cut[MMA_CUTS];
+  struct mma_anew cut[MMA_CUTS];
   int ncuts = mma_cuts(j, 16, cut, why);
   for (int i = 0; i < ncuts; i++) {
     if (!mma_plan(&p, j, cut[i], c.other)) continue;
@@ -254,13 +256,13 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, k->v[MMA_ROWS], why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  return mma_plan(&p, j, anew(k), why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
 }
 
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "rows"},
+    .knob = {"wm", "wn", "by", "stages", "rows", "step"},
     .arch = 80,
     .choices = choices,
     .cost = cost,

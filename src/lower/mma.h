@@ -26,7 +26,7 @@
 //   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
 //                block graph's tiles have of them. The last block may have fewer
 //
-//   mma_cut.c    the grid cut anew
+//   mma_cut.c    the grid cut anew              mma_step.c     the loop cut anew
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
@@ -41,8 +41,11 @@
 
 #include "lower/emit.h"
 
-enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 8 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_ROWS };
+enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_ROWS, MMA_STEP };
+struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
+  int64_t rows, step;
+};
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
@@ -107,7 +110,7 @@ struct mma_plan {
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
   int64_t cut;                   // 0: blocks have the rows that the block graph's have
   int naxes;                     // of the grid, fastest first; where it is cut, the first one counts pieces of the rows
-  int64_t axis[GRID_AXES];
+  int64_t axis[GRID_AXES], loop[MAX_LOOPS];
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
@@ -137,10 +140,14 @@ int64_t mma_blocks(const struct mma_plan *p);
 int64_t mma_block_rows(const struct mma_plan *p);  // padded
 const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
 bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?
-int mma_cuts(const struct lower_job *j, int64_t least, int64_t out[MMA_CUTS], char why[160]); // that may be worth trying
+int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
+struct norm *mma_own_norm(struct mma_plan *p); // a copy that the plan may change
+// ---- mma_step.c ----
+bool mma_step(struct mma_plan *p, int64_t step);
+int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
-// 0 with the reason in why; rows: of a block, a multiple of 16; 0: as the block graph has it.
-int mma_plan(struct mma_plan *p, const struct lower_job *j, int64_t rows, char why[160]);
+// 0 with the reason in why.
+int mma_plan(struct mma_plan *p, const struct lower_job *j, struct mma_anew to, char why[160]);
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
 int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides

@@ -15,13 +15,15 @@ struct cutting {
 
 // ---- the norm as it will be ----
 
-static struct norm *copy_of(struct arena *mem, const struct norm *n)
+struct norm *mma_own_norm(struct mma_plan *p)
 {
+  struct arena *mem = p->job->mem;
+  const struct norm *n = p->n;
   struct norm *to = arena_copy(mem, n, sizeof *n);
   to->t = arena_copy(mem, n->t, sizeof *n->t * (size_t)n->block->ntensors);
   to->iter = arena_copy(mem, n->iter, sizeof *n->iter * (size_t)MAX(n->niter, 1));
   to->save = arena_copy(mem, n->save, sizeof *n->save * (size_t)MAX(n->nsave, 1));
-  return to;
+  return p->n = to, to;
 }
 
 static int accesses(const struct norm *n) { return n->niter + n->nsave; }
@@ -140,7 +142,7 @@ bool mma_cut(struct mma_plan *p, int64_t rows)
   if (!rows) return true;
   if (rows < 0 || rows % 16) return mma_refuse(p, "%lld rows a block, no multiple of 16", (long long)rows);
   if (p->job->tail) return mma_refuse(p, "a tail wants the blocks that the graph has");
-  p->n = c.n = copy_of(p->job->mem, p->n), c.needs = NEWS(p->job->mem, bool, b->ntensors);
+  c.n = mma_own_norm(p), c.needs = NEWS(p->job->mem, bool, b->ntensors);
   if (!turned_over(&c)) return false;
   for (int i = 0; i < p->nproducts; i++)
     for (uint32_t l = p->product[i].batch & c.n->t[p->product[i].b].has; l; l &= l - 1)
@@ -191,18 +193,25 @@ const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within)
 }
 
 // As the block graph has it, and pieces of a few sizes, none of which has all rows in its first half or is what the block graph
-// has anyway.
-int mma_cuts(const struct lower_job *j, int64_t least, int64_t out[MMA_CUTS], char why[160])
+// has anyway; each with a few steps of the loop.
+int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160])
 {
-  struct mma_plan own, cut;
+  struct mma_plan own, cut, p;
   char other[160];
-  bool fine = mma_plan(&own, j, 0, why);
-  int n = 0;
-  if (fine) out[n++] = 0;
-  if (!mma_plan(&cut, j, least, other)) return n;
-  for (int64_t rows = least; rows <= 256 && n < MMA_CUTS; rows += rows < 64 ? rows : 64) {
-    bool same = fine && own.nbatch == 1 && own.nrows == rows;
-    if (!same && (rows == least || rows / 2 < cut.nrows)) out[n++] = rows;
-  }
+  bool fine = mma_plan(&own, j, (struct mma_anew){0}, why);
+  int64_t rows[MMA_CUTS], step = mma_own_step(j->n);
+  int n = 0, nrows = 0;
+  if (fine) rows[nrows++] = 0;
+  if (mma_plan(&cut, j, (struct mma_anew){least, 0}, other))
+    for (int64_t r = least; r <= 256; r += r < 64 ? r : 64) {
+      bool same = fine && own.nbatch == 1 && own.nrows == r;
+      if (!same && (r == least || r / 2 < cut.nrows)) rows[nrows++] = r;
+    }
+  for (int i = 0; i < nrows; i++)
+    for (int64_t s = 0; s <= 128 && n < MMA_CUTS; s += s ? s : 64) {
+      struct mma_anew a = {rows[i], s};
+      if ((s && s == step) || (s && !mma_plan(&p, j, a, other))) continue;
+      out[n++] = a;
+    }
   return n;
 }

@@ -282,7 +282,7 @@ static void order_tiles(struct mma_plan *p)
 
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
 
-int mma_plan(struct mma_plan *p, const struct lower_job *j, int64_t rows, char why[160])
+int mma_plan(struct mma_plan *p, const struct lower_job *j, struct mma_anew to, char why[160])
 {
   const struct graph *b = j->n->block;
   *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
@@ -290,12 +290,12 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, int64_t rows, char w
   p->folded = NEWS(j->mem, bool, b->nnodes);
   p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
-  if (!collect(p)) return 0;
+  if (!mma_step(p, to.step) || !collect(p)) return 0;
   if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true)))
     return mma_refuse(p, "products have no rows in common"), 0;
-  if (!mma_cut(p, rows)) return 0;
+  if (!mma_cut(p, to.rows)) return 0;
   list_rows(p);
-  if (rows) mma_cut_rows(p);
+  if (to.rows) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)

@@ -62,7 +62,7 @@ void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, c
   struct mma_walk grid = {0}, loop = {0};
   str_add(out, "%lld", (long long)(a->offset / unit));
   for (int i = p->naxes - 1; i >= 0; i--) mma_walk_add(&grid, p->axis[i], a->grid[i] / unit);
-  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, b->loop[i], a->loop[i] / unit);
+  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, p->loop[i], a->loop[i] / unit);
   mma_walk_text(&grid, "@bid", out);
   mma_walk_text(&loop, it, out);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED = 384 }; // settings of a scheme, of which the cheapest stay
+enum { ASKED = 768 }; // settings of a scheme, of which the cheapest stay
 
 #define SCHEME(id) extern const struct scheme scheme_##id;
 #include "lower/scheme.def"

@@ -233,12 +233,14 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_close(k->t);
 }
 
+static struct mma_anew anew(const struct knobs *k) { return (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}; }
+
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, j, knobs->v[WG_ROWS], why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, j, anew(knobs), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
@@ -263,7 +265,7 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
-static int choose_rest(struct wg_plan *w, int64_t rows, int most, struct knobs *out, char why[160])
+static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations, processors = w->p.job->gpu->processors;
   int n = 0;
@@ -271,9 +273,9 @@ static int choose_rest(struct wg_plan *w, int64_t rows, int most, struct knobs *
     for (int stages = iterations > 1 ? 8 : 2; stages >= 2; stages--)
       for (int chain = iterations > 1; chain >= 0; chain--)
         for (int blocks = 0; blocks <= processors && n < most; blocks += (int)processors) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_ROWS] = (int)rows}};
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
           if (stages > iterations && stages > 2) continue;
-          if (rows && stages > 4 && stages % 2) continue;
+          if ((to.rows || to.step) && stages > 4 && stages % 2) continue;
           if (fits_so(w, &k, why)) out[n++] = k;
         }
   return n;
@@ -282,7 +284,7 @@ static int choose_rest(struct wg_plan *w, int64_t rows, int most, struct knobs *
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  int64_t cut[MMA_CUTS];
+  struct mma_anew cut[MMA_CUTS];
   char other[160];
   int n = 0, ncuts = mma_cuts(j, 64, cut, why);
   for (int i = 0; i < ncuts; i++)
@@ -295,7 +297,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, k->v[WG_ROWS], why) || !wgmma_fit(w, k)) return INFINITY;
+  if (!wgmma_plan(w, j, anew(k), why) || !wgmma_fit(w, k)) return INFINITY;
   double launch = j->gpu->launch, t = mma_cost(&w->p) - launch;
   t *= w->p.wg_async ? 0.6 : 0.95;
   if (w->first) t *= 0.9;
@@ -306,7 +308,7 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
-    .knob = {"groups", "stages", "blocks", "chain", "rows"},
+    .knob = {"groups", "stages", "blocks", "chain", "rows", "step"},
     .arch = 90,
     .choices = choices,
     .cost = cost,

@@ -30,7 +30,7 @@ bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_ROWS };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_ROWS, WG_STEP };
 enum { WG_MOST = 4 };
 struct wg_plan {
   struct mma_plan p;
@@ -44,8 +44,8 @@ struct wg_plan {
 };
 
 // ---- wgmma_plan.c ----
-// rows: of a block; 0: as the block graph has it. False with the reason in why.
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int64_t rows, char why[160]);
+// False with the reason in why.
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, struct mma_anew to, char why[160]);
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 int wgmma_copies(const struct wg_plan *w); // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?

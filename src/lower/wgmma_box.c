@@ -54,7 +54,7 @@ static int axes_by_stride(const struct mma_plan *p, const struct access *a, stru
   for (int i = 0; i < p->naxes + g->nloop; i++) {
     bool loop = i >= p->naxes;
     int k = loop ? i - p->naxes : i;
-    struct axis x = {loop, k, loop ? g->loop[k] : p->axis[k], loop ? a->loop[k] : a->grid[k]};
+    struct axis x = {loop, k, loop ? p->loop[k] : p->axis[k], loop ? a->loop[k] : a->grid[k]};
     if (!x.stride || x.extent == 1) continue;
     int at = n++;
     for (; at > 0 && out[at - 1].stride > x.stride; at--) out[at] = out[at - 1];
@@ -70,7 +70,7 @@ static void begin_walks(const struct mma_plan *p, struct box_dim *d)
   d->grid = d->loop = (struct mma_walk){0};
   for (int i = p->naxes - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = p->axis[i];
   if (d->rows) d->grid.stride[d->grid.n - 1] = 1;
-  for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
+  for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = p->loop[i];
 }
 
 static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)

@@ -17,10 +17,10 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return p->n->uses[t->tensor] > products;
 }
 
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int64_t rows, char why[160])
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, struct mma_anew to, char why[160])
 {
   struct mma_plan *p = &w->p;
-  if (!mma_plan(p, j, rows, why)) return false;
+  if (!mma_plan(p, j, to, why)) return false;
   p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
