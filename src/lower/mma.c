@@ -246,8 +246,9 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (int i = 0; i < ncuts; i++) {
     if (!mma_plan(&p, j, cut[i], c.other)) continue;
     int64_t tiles = mma_block_rows(&p) / 16;
-    for (int wm = 1; wm <= 16 && wm <= tiles; wm *= 2)
-      for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2) choose_rest(&c, &p, cut[i], wm, wn);
+    for (int wm = 1; wm <= 16 && wm <= tiles; wm++) // powers of two, and such that one or two tiles for each are all
+      if (!(wm & (wm - 1)) || wm == tiles || 2 * wm == tiles)
+        for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2) choose_rest(&c, &p, cut[i], wm, wn);
   }
   return c.n;
 }
