@@ -42,8 +42,11 @@ check-all: setup
 	cd build-asan && $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'
 
-# Tile kernels on this machine's GPU: as the interpreter computes them, and as programs in float64. Exit status 3: no GPU.
+# On this machine's GPU: the worker and what it says of kernels that do what no kernel should, a race; tile kernels as the
+# interpreter computes them, and as programs in float64. Exit status 3: no GPU.
 check-gpu: tile_gpu
+	@cmake --build build -j $(JOBS) --target gpu_test_real
+	build/tests/gpu_test_real
 	build/tile_gpu bench/tile.list
 
 tile_gpu: build/build.ninja

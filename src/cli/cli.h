@@ -124,12 +124,16 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
 int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
 int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
 
-// ---- cmd_lower.c, lower_check.c: kernel graphs as kernels for GPUs ----
+// ---- cmd_lower.c, lower_*.c: kernel graphs as kernels for GPUs ----
 struct lower_plan;
 struct choice;
 bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // by --kernel
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);  // picks so that it is a launch; false: it never is
 // Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
+int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choice *pick);
+int cli_lower_schemes(const struct cli *c); // the table of docs/lower.md
+int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);

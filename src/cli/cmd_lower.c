@@ -4,7 +4,6 @@
 #include "core/device_host.h"
 #include "core/export.h"
 #include "cuda/cuda.h"
-#include "plan/layout.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -12,6 +11,15 @@
 bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
 {
   return !c->kernel || !strcmp(c->kernel, p->unit[unit].name);
+}
+
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit)
+{
+  int head = p->unit[unit].head;
+  if (!lower_inside(p, pick, unit)) return true;
+  for (int i = 0; i < p->unit[head].nchoices; i++)
+    if (!p->unit[head].choice[i].tail) return pick[head] = p->unit[head].choice[i], true;
+  return false;
 }
 
 // ---- what is asked ----
@@ -48,7 +56,7 @@ static void by_knobs(const struct lower_unit *u, const struct choice *want, stru
 {
   *pick = *want;
   for (int i = u->nchoices - 1; i >= 0; i--) {
-    bool fits = u->choice[i].scheme == want->scheme;
+    bool fits = u->choice[i].scheme == want->scheme && (!want->tail || u->choice[i].tail);
     for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
     if (fits) *pick = u->choice[i];
   }
@@ -77,72 +85,6 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
-}
-
-// ---- --dump ----
-
-static void choices_text(const struct lower_unit *u, struct str *out)
-{
-  str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
-  if (!u->nchoices || !u->product) str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
-  for (int i = 0; i < u->nchoices; i++) {
-    str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
-    if (u->product) str_add(out, "cublaslt");
-    else scheme_text(&u->choice[i], out);
-    str_add(out, "%s\n", u->last != u->first ? " (with the kernel that follows)" : "");
-  }
-}
-
-static void norm_dump(const struct lower_unit *u, struct str *out)
-{
-  str_add(out, "%s\n", u->name);
-  if (u->product)
-    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)u->mul.batch, (long long)u->mul.m, (long long)u->mul.n, (long long)u->mul.k);
-  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
-  else norm_text(&u->n, out);
-  if (u->last != u->first) norm_text(&u->tail, out);
-}
-
-// The table of docs/lower.md.
-static int dump_schemes(const struct cli *c)
-{
-  struct str text = {0};
-  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
-  for (int i = 0; i < scheme_count(); i++) {
-    const struct scheme *s = scheme_at(i);
-    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
-    for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
-    str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
-  }
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
-}
-
-static int dump_layouts(struct cli *c, const struct lower_plan *p)
-{
-  struct layouts l;
-  struct str text = {0};
-  int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
-  if (status != OK) return status;
-  plan_layouts_text(&l, &text);
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
-}
-
-static int dump(struct cli *c, const struct lower_plan *p)
-{
-  struct str text = {0};
-  bool norm = !strcmp(c->dump, "norm");
-  if (!strcmp(c->dump, "layouts")) return dump_layouts(c, p);
-  if (!norm && strcmp(c->dump, "choices") != 0)
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes norm, layouts, choices or schemes, not %.40s", c->dump);
-  for (int i = 0; i < p->nunits; i++)
-    if (cli_lower_chosen(c, p, i)) (norm ? norm_dump : choices_text)(&p->unit[i], &text);
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  str_free(&text);
-  return OK;
 }
 
 // ---- printing, compiling, saving ----
@@ -222,7 +164,7 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   }
   if (made != OK) return made;
   for (int i = 0; i < d.nlaunch; i++)
-    if (cli_lower_chosen(c, p, i)) TRY(finish_one(c, r, &d, &d.launch[i]));
+    if (cli_lower_chosen(c, p, d.launch[i].unit)) TRY(finish_one(c, r, &d, &d.launch[i]));
   return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
@@ -233,7 +175,7 @@ static int finish_all(struct cli *c, const struct lower_plan *p, const struct nv
   const char *kernel = c->kernel;
   for (int i = 0; i < p->nunits; i++) {
     struct choice kept = pick[i];
-    if (!cli_lower_chosen(c, p, i)) continue;
+    if (!cli_lower_chosen(c, p, i) || !cli_lower_apart(p, pick, i)) continue;
     c->kernel = p->unit[i].name;
     for (int k = 0; k < p->unit[i].nchoices; k++) {
       pick[i] = p->unit[i].choice[k];
@@ -251,13 +193,14 @@ int cmd_lower(struct cli *c)
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
-  if (c->dump && !strcmp(c->dump, "schemes")) return dump_schemes(c);
+  if (c->dump && !strcmp(c->dump, "schemes")) return cli_lower_schemes(c);
   if (!c->nargs) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica lower takes a file");
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
   TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
-  if (c->dump) return dump(c, &p);
   TRY(picks(c, &p, &pick));
+  if (c->json) TRY(cli_lower_json(c, &p, pick));
+  if (c->dump) return cli_lower_dump(c, &p, pick);
   if (c->compile) TRY(nvrtc_open(&r, &c->err));
   int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);
   nvrtc_close(r);

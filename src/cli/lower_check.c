@@ -39,7 +39,7 @@ static int launch(struct cli *c, struct device_host *h, int i, bool counts, bool
   return str_free(&text), OK;
 }
 
-// Launches 0 .. last, of which those before `shown` are not told of.
+// Launches of units up to last, of which those before `shown` are not told of.
 static int run(struct cli *c, const struct lower_plan *p, const struct choice *pick, const struct graph *program, int shown, int last, bool *fine)
 {
   struct arena mem = {0};
@@ -47,11 +47,11 @@ static int run(struct cli *c, const struct lower_plan *p, const struct choice *p
   struct device_host h = {0};
   int status = lower_make(&mem, p, pick, &d, &c->err);
   if (status == OK) status = device_host_open(&h, &mem, &d, &(struct device_host_opts){.program = program, .seed = c->seed}, &c->err);
-  for (int i = 0; i <= last && status == OK; i++) {
+  for (int i = 0; status == OK && i < d.nlaunch && d.launch[i].unit <= last; i++) {
     struct sim_report r;
     bool good = true;
-    if (i < shown) status = device_host_launch(&h, i, &r, cli_stop, &c->err);
-    else status = launch(c, &h, i, !c->all && cli_lower_chosen(c, p, i), &good);
+    if (d.launch[i].unit < shown) status = device_host_launch(&h, i, &r, cli_stop, &c->err);
+    else status = launch(c, &h, i, !c->all && cli_lower_chosen(c, p, d.launch[i].unit), &good);
     *fine = *fine && good;
   }
   device_host_close(&h);
@@ -63,7 +63,7 @@ static int every_choice(struct cli *c, const struct lower_plan *p, const struct 
 {
   struct choice *other = arena_copy(&c->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   for (int i = 0; i < p->nunits; i++) {
-    if (p->unit[i].product || !cli_lower_chosen(c, p, i)) continue;
+    if (p->unit[i].product || !cli_lower_chosen(c, p, i) || !cli_lower_apart(p, other, i)) continue;
     for (int k = 0; k < p->unit[i].nchoices; k++) {
       other[i] = p->unit[i].choice[k];
       TRY(run(c, p, other, NULL, i, i, fine));
@@ -96,7 +96,7 @@ static int small(struct cli *c, const struct lower_plan *p, const struct choice 
   struct choice *other = arena_copy(&c->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   for (int i = 0; i < p->nunits; i++) {
     const struct lower_unit *u = &p->unit[i];
-    if (u->product || !cli_lower_chosen(c, p, i)) continue;
+    if (u->product || !cli_lower_chosen(c, p, i) || (!c->all && lower_inside(p, pick, i))) continue;
     if (!u->nchoices) printf("%s: %s\n", u->name, u->why);
     for (int k = 0; k < (c->all ? u->nchoices : MIN(u->nchoices, 1)); k++) {
       if (c->all) other[i] = u->choice[k];

@@ -29,7 +29,7 @@ static int make_with_others(const struct job *j, struct lowered *d, struct err *
   for (int tries = 0; tries < OTHERS; tries++) {
     struct err mine = {0};
     if (lower_make(j->mem, &d->plan, d->pick, &d->program, &mine) == OK) return OK;
-    int at = d->program.nlaunch - 1;
+    int at = d->program.nlaunch ? d->program.launch[d->program.nlaunch - 1].unit : -1;
     const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
     if (!e->status) *e = mine;
     if (!u || u->product || tries + 1 >= u->nchoices) break;

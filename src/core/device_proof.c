@@ -60,15 +60,15 @@ static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, st
   return OK;
 }
 
-static int alone(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, struct lone *l, struct err *e)
+static int alone(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail, struct lone *l, struct err *e)
 {
   int nt = p->g->ntensors;
   *l = (struct lone){.g = graph_new(mem, KERNEL, u->name), .store = NEWS(mem, enum dtype, nt + 1), .dtype = NEWS(mem, enum dtype, nt + 1),
                      .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1)};
   for (int t = 0; t < nt; t++) l->at[t] = -1;
   TRY(bring_kernel(l, p, u->first, e));
-  if (u->last != u->first) TRY(bring_kernel(l, p, u->last, e));
-  const struct node *n = &p->g->nodes[u->last];
+  if (tail) TRY(bring_kernel(l, p, u->last, e));
+  const struct node *n = &p->g->nodes[tail ? u->last : u->first];
   for (int k = 0; k < n->nout; k++) TRY(graph_add(l->g, OP_OUTPUT, 1, &l->at[n->out + k], NULL, n->at, NULL, e));
   return OK;
 }
@@ -97,7 +97,7 @@ static double work(const struct graph *g)
 
 static int alike(const struct choice *a, const struct choice *b)
 {
-  int same = a->scheme == b->scheme ? 1 : -KNOBS;
+  int same = a->scheme == b->scheme && a->tail == b->tail ? 1 : -KNOBS;
   for (int k = 0; k < KNOBS; k++) same += a->k.v[k] == b->k.v[k];
   return same;
 }
@@ -108,7 +108,7 @@ static const struct choice *nearest(const struct lower_unit *u, const struct cho
   const struct choice *best = NULL;
   for (int i = 0; i < u->nchoices; i++)
     if (!best || alike(&u->choice[i], want) > alike(best, want)) best = &u->choice[i];
-  return best && best->scheme == want->scheme ? best : NULL;
+  return best && best->scheme == want->scheme && best->tail == want->tail ? best : NULL;
 }
 
 static void add_note(struct proving *w, const struct lower_unit *u, const char *what)
@@ -146,13 +146,13 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_plan p;
   struct device_program d;
   struct device_host h = {0};
-  struct lower_opts lo = {.tails = u->last != u->first, .anyway = true, .dependent = w->p->dependent};
+  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent};
   struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
-  const struct choice *c = p.nunits == 1 ? nearest(&p.unit[0], want) : NULL;
+  const struct choice *c = p.nunits == 1 + want->tail ? nearest(&p.unit[0], want) : NULL;
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
-  TRY(lower_make(mem, &p, c, &d, e));
+  TRY(lower_make(mem, &p, (struct choice[]){*c, {0}}, &d, e));
   int status = device_host_open(&h, mem, &d, &o, e);
   if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
   return device_host_close(&h), status;
@@ -164,7 +164,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   struct lone l;
   struct graph *small;
   const struct lower_unit *u = &w->p->unit[i];
-  int status = alone(&mem, w->p, u, &l, e);
+  int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
   if (status == OK) {
     bool full = !verify_shrink_axes(&mem, l.g, &small) || graph_same(small, l.g);
     const struct graph *g = full ? l.g : small;
@@ -183,7 +183,7 @@ int device_prove(struct arena *mem, const struct lower_plan *p, const struct cho
   *out = (struct device_proof){.note = ""};
   int status = OK;
   for (int i = 0; i < p->nunits && status == OK; i++) {
-    if (p->unit[i].product || (only >= 0 && only != i)) continue;
+    if (p->unit[i].product || (only < 0 ? lower_inside(p, pick, i) : only != i)) continue;
     out->kernels++;
     status = prove_unit(&w, i, e);
   }

@@ -26,12 +26,17 @@ struct starters {
 
 // ---- entrants ----
 
+static bool same_choice(const struct choice *a, const struct choice *b)
+{
+  return a->scheme == b->scheme && a->tail == b->tail && !memcmp(&a->k, &b->k, sizeof a->k);
+}
+
 static bool known(const struct starters *f, int cand, const struct choice *pick, int units)
 {
   for (int i = 0; i < f->n; i++) {
     bool same = f->x[i].cand == cand;
     for (int u = 0; u < units && same; u++)
-      same = f->x[i].pick[u].scheme == pick[u].scheme && !memcmp(&f->x[i].pick[u].k, &pick[u].k, sizeof pick[u].k);
+      same = same_choice(&f->x[i].pick[u], &pick[u]);
     if (same) return true;
   }
   return false;
@@ -58,7 +63,7 @@ static void enter_ways(struct starters *f, int cand, const struct choice *pick, 
   enter(f, cand, pick);
   for (int u = 0; u < p->nunits; u++) {
     int most = MIN(p->unit[u].nchoices, MAX(LEAST_WAYS, ways / p->nunits));
-    for (int k = 0; k < most && !p->unit[u].product; k++) {
+    for (int k = 0; k < most && !p->unit[u].product && !lower_inside(p, pick, u); k++) {
       other[u] = p->unit[u].choice[k];
       enter(f, cand, other);
     }
@@ -149,7 +154,7 @@ static int together(struct starters *f, struct err *e)
     double least = INFINITY;
     for (int i = 0; i < from; i++) {
       bool alone = f->x[i].cand == f->x[best].cand && f->x[i].seconds < least;
-      for (int o = 0; o < p->nunits && alone; o++) alone = o == u || !memcmp(&f->x[i].pick[o].k, &f->x[best].pick[o].k, sizeof pick[o].k);
+      for (int o = 0; o < p->nunits && alone; o++) alone = o == u || same_choice(&f->x[i].pick[o], &f->x[best].pick[o]);
       if (alone) least = f->x[i].seconds, pick[u] = f->x[i].pick[u];
     }
   }

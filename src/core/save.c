@@ -53,12 +53,14 @@ static int choices_of(struct arena *mem, const json_t *report, const struct lowe
 {
   const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
   *pick = NEWS(mem, struct choice, p->nunits + 1);
-  bool fits = json_array_size(launches) == (size_t)p->nunits;
+  bool fits = true;
+  size_t n = 0;
   for (int i = 0; i < p->nunits && fits; i++) {
-    const char *how = json_string_value(json_object_get(json_array_get(launches, (size_t)i), "how"));
-    fits = p->unit[i].product || (how && scheme_parse(how, &(*pick)[i]));
+    if (lower_inside(p, *pick, i)) continue;
+    const char *how = json_string_value(json_object_get(json_array_get(launches, n++), "how"));
+    fits = how && (p->unit[i].product || scheme_parse(how, &(*pick)[i]));
   }
-  return fits ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
+  return fits && json_array_size(launches) == n ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
 }
 
 // Machine code, and what a program has to know that launches it.

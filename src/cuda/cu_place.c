@@ -67,11 +67,14 @@ const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index,
   return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }
 
-// A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits.
+// A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits. The matrix begins so
+// many units behind its buffer: added to the descriptor of the buffer, which is the same for all steps of a product.
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index)
 {
   const struct tile_desc *d = &o->desc;
   uint64_t mode = d->swizzle_bytes == 128 ? 1 : d->swizzle_bytes == 64 ? 2 : d->swizzle_bytes == 32 ? 3 : 0;
   uint64_t rest = (uint64_t)(d->lead >> 4 & 0x3fff) << 16 | (uint64_t)(d->step >> 4 & 0x3fff) << 32 | mode << 62;
-  return arena_printf(w->mem, "mica_matrix(%s, 0x%llxull)", cu_shared(w, o, index, false), (unsigned long long)rest);
+  int64_t unit = 16 / tile_types[w->k->buffers[o->buf].type].bytes;
+  const char *units = cu_value(w, ex_div(pool(w), index, EX_C(unit)), L_ANY);
+  return arena_printf(w->mem, "mica_matrix(mica_shared(&%s[0]), %s, 0x%llxull)", w->buffers[o->buf], units, (unsigned long long)rest);
 }

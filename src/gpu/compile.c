@@ -1,7 +1,7 @@
 // Kernels to machine code. The sources of all candidates are compiled together, each different one once, on all cores;
 // machine code is remembered in the database under its source, the architecture and the compiler's version. The
 // database is asked and told by one thread.
-#include "gpu/gpu.h"
+#include "gpu/session.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -16,7 +16,9 @@ struct unit { // a source
 };
 struct compilation {
   const struct gpu_compiler *c;
-  int arch, nunits;
+  struct db *db;
+  double start, seconds;
+  int arch, nunits, ncodes, *unit; // unit: of each kernel of each code, in their order
   struct unit *units;
   int *todo, ntodo; // that the database does not have
 };
@@ -95,28 +97,47 @@ static void take(struct arena *mem, struct code_kernel *k, const struct unit *u,
   k->registers = u->cubin.registers, k->spilled = u->cubin.spilled;
 }
 
+int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, const struct code *codes,
+                  struct compilation **out, struct err *e)
+{
+  struct compilation *w = *out = NEW(mem, struct compilation);
+  int all = 0, at = 0;
+  *w = (struct compilation){.c = c, .db = db, .arch = arch, .start = now_seconds(), .ncodes = n};
+  if (!cuda_arch_name(arch)) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
+  for (int i = 0; i < n; i++) all += codes[i].nkernel;
+  w->units = NEWS(mem, struct unit, all + 1), w->todo = NEWS(mem, int, all + 1), w->unit = NEWS(mem, int, all + 1);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < codes[i].nkernel; k++) w->unit[at++] = unit_of(mem, w, &codes[i].kernel[k]);
+  for (int i = 0; i < w->nunits; i++)
+    if (!recall(mem, db, &w->units[i])) w->todo[w->ntodo++] = i;
+  return OK;
+}
+
+void compile_work(struct compilation *w)
+{
+  pool_run(pool_cores(), w->ntodo, compile_one, w);
+  w->seconds = now_seconds() - w->start;
+}
+
+void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results,
+                 struct compile_stats *stats)
+{
+  int at = 0;
+  for (int i = 0; i < w->nunits; i++) remember(w->db, &w->units[i]);
+  for (int i = 0; i < w->ncodes; i++) {
+    results[i] = (struct compile_result){0};
+    for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w->units[w->unit[at++]], &results[i]);
+  }
+  for (int i = 0; i < w->nunits; i++) arena_close(&w->units[i].mem);
+  *stats = (struct compile_stats){at, w->nunits, w->nunits - w->ntodo, w->seconds};
+}
+
 int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
                   struct compile_result *results, struct compile_stats *stats, struct err *e)
 {
-  struct compilation w = {.c = c, .arch = arch};
-  double start = now_seconds();
-  int all = 0, at = 0;
-  if (!cuda_arch_name(arch)) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
-  for (int i = 0; i < n; i++) all += codes[i].nkernel;
-  w.units = NEWS(mem, struct unit, all + 1), w.todo = NEWS(mem, int, all + 1);
-  int *unit = NEWS(mem, int, all + 1);
-  for (int i = 0; i < n; i++)
-    for (int k = 0; k < codes[i].nkernel; k++) unit[at++] = unit_of(mem, &w, &codes[i].kernel[k]);
-  for (int i = 0; i < w.nunits; i++)
-    if (!recall(mem, db, &w.units[i])) w.todo[w.ntodo++] = i;
-  pool_run(pool_cores(), w.ntodo, compile_one, &w);
-  for (int i = 0; i < w.nunits; i++) remember(db, &w.units[i]);
-  at = 0;
-  for (int i = 0; i < n; i++) {
-    results[i] = (struct compile_result){0};
-    for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w.units[unit[at++]], &results[i]);
-  }
-  for (int i = 0; i < w.nunits; i++) arena_close(&w.units[i].mem);
-  *stats = (struct compile_stats){all, w.nunits, w.nunits - w.ntodo, now_seconds() - start};
+  struct compilation *w;
+  if (compile_begin(mem, c, db, arch, n, codes, &w, e)) return e->status;
+  compile_work(w);
+  compile_end(mem, w, codes, results, stats);
   return OK;
 }

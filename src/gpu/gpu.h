@@ -27,6 +27,8 @@
 //   find.c       which executable is a worker
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
+//   session.c    what races of one program share: worker, compiler, inputs, reference
+//   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
 //   once.c       one program run on given inputs
 //   rank.c       which candidates go on, which orders are sure
@@ -203,6 +205,7 @@ struct gpu_race_opts {
   int device, finalists;               // 0: 4
   double seconds;                      // for the last rounds; 0: 2
   double limit;                        // seconds that one candidate may take to run; 0: 10
+  bool quick;                          // figures of a few replays; the fastest is not held against other inputs
   const char *worker;                  // path, or NULL
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC
@@ -225,6 +228,17 @@ struct gpu_race {
 // All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`.
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
              const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
+// Several races of one program: its reference is made once. `o` are the options of those who start the worker and the compiler.
+struct gpu_session;
+int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out);
+void gpu_session_close(struct gpu_session *s);
+// Kernels are compiled while the caller goes on; then a race of them. The programs must live as long as the batch, which is to be
+// dropped after an error too, before the session is closed.
+struct gpu_batch;
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
+                    const struct device_program *const *programs, struct gpu_batch **out, struct err *e);
+int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e);
+void gpu_batch_drop(struct gpu_batch *b);
 // One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
 int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
                     struct err *e);

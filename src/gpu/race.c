@@ -5,14 +5,16 @@
 // on; the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure
 // or the time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
 #include "gpu/rank.h"
+#include "gpu/session.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINALISTS = 4, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
+enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
+enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds, the last round of a quick race
 static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3,
-                    SHORT_REPLAY = 0.5e-3, LONGEST_REPLAY = 8e-3;
+                    SHORT_REPLAY = 0.5e-3, LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
@@ -21,10 +23,11 @@ struct race {
   const struct device_program *const *programs;
   const struct gpu_race_opts *o;
   struct gpu_race *out;
+  struct gpu_batch *b;
+  struct gpu_session *s;
   struct gpu_worker *w;
-  struct problem problem;
+  const struct problem *problem;
   struct code *codes;
-  struct compile_result *compiled;
   int *id;         // in the worker, -1: none
   int *who, nwho;  // candidates still in the race
   double *seconds; // by candidate: of its last round
@@ -50,45 +53,25 @@ static void out_of_race(struct race *r, int k, enum gpu_verdict v, const struct 
 
 // ---- before the race ----
 
-static int compile_with(struct race *r, const struct gpu_compiler *c, int arch, struct err *e)
+static void take_codes(struct race *r)
 {
-  struct code *good = NEWS(r->mem, struct code, r->n + 1);
-  int *which = NEWS(r->mem, int, r->n + 1), n = 0;
-  for (int i = 0; i < r->n; i++) {
-    struct err mine = {0};
-    if (code_make(r->mem, r->programs[i], &r->codes[i], &mine) == OK)
-      good[n] = r->codes[i], which[n++] = i;
-    else
-      out_of_race(r, i, GPU_NOT_COMPILED, &mine);
-  }
-  progress(r, "compile", 0, n);
-  if (compile_codes(r->mem, c, r->o->db, arch, n, good, r->compiled, &r->out->compile, e)) return e->status;
-  for (int j = 0; j < n; j++) {
-    struct gpu_result *x = &r->out->result[which[j]];
-    r->codes[which[j]] = good[j];
-    if (r->compiled[j].status != OK) {
-      out_of_race(r, which[j], GPU_NOT_COMPILED, &r->compiled[j].err);
+  const struct gpu_batch *b = r->b;
+  r->codes = b->codes, r->out->compile = b->stats;
+  for (int i = 0; i < r->n; i++)
+    if (b->err[i].status != OK) out_of_race(r, i, GPU_NOT_COMPILED, &b->err[i]);
+  for (int i = 0; i < b->ngood; i++) {
+    int k = b->which[i];
+    struct gpu_result *x = &r->out->result[k];
+    if (b->results[i].status != OK) {
+      out_of_race(r, k, GPU_NOT_COMPILED, &b->results[i].err);
       continue;
     }
-    for (int k = 0; k < good[j].nkernel; k++) {
-      x->registers = MAX(x->registers, good[j].kernel[k].registers);
-      x->spilled = MAX(x->spilled, good[j].kernel[k].spilled);
+    for (int j = 0; j < b->good[i].nkernel; j++) {
+      x->registers = MAX(x->registers, b->good[i].kernel[j].registers);
+      x->spilled = MAX(x->spilled, b->good[i].kernel[j].spilled);
     }
-    r->who[r->nwho++] = which[j];
+    r->who[r->nwho++] = k;
   }
-  return OK;
-}
-
-static int compile(struct race *r, struct err *e)
-{
-  struct nvrtc *nvrtc;
-  int arch = r->programs[0]->gpu->arch;
-  if (r->o->compiler) return compile_with(r, r->o->compiler, arch, e);
-  if (nvrtc_open(&nvrtc, e)) return e->status;
-  struct gpu_compiler c = gpu_compiler_nvrtc(nvrtc);
-  int status = compile_with(r, &c, arch, e);
-  nvrtc_close(nvrtc);
-  return status;
 }
 
 static int check_device(struct race *r, struct err *e)
@@ -127,7 +110,7 @@ static void load_and_check(struct race *r, int k)
   }
   x->algorithm =
       arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
-  if (check_candidate(r, k, &r->problem, REPEATS, &e))
+  if (check_candidate(r, k, r->problem, REPEATS, &e))
     out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
 }
 
@@ -241,7 +224,7 @@ static int time_hot(struct race *r, struct err *e)
 
 static bool order(struct race *r)
 {
-  struct gpu_time t[64];
+  struct gpu_time t[MOST_FINALISTS];
   rank_keep(r->who, r->nwho, r->seconds, r->nwho, INFINITY);
   for (int i = 0; i < r->nwho; i++) t[i] = r->out->result[r->who[i]].cold;
   return rank_sure(t, r->nwho);
@@ -285,79 +268,87 @@ static bool again(struct race *r, int k, const struct problem *p)
   return false;
 }
 
-static int other_inputs(struct race *r, struct problem *p, struct err *e)
-{
-  if (problem_open(p, r->mem, r->problem.g, hash_mix(r->o->seed, 1), e)) return e->status;
-  for (int i = 0; i < r->n; i++) r->id[i] = -1;
-  return gpu_worker_problem(r->w, p->b, 2, e);
-}
-
 // Other inputs where the reference is cheap, else the same.
 static int choose(struct race *r, struct err *e)
 {
-  struct problem other = {0};
-  bool cheap = reference64_products(r->problem.g) <= CHEAP && r->problem.seconds < SECONDS;
-  int status = cheap ? other_inputs(r, &other, e) : OK;
-  for (int i = 0; i < r->nwho && status == OK && r->out->best < 0; i++)
-    if (again(r, r->who[i], cheap ? &other : &r->problem)) r->out->best = r->who[i];
-  problem_close(&other);
-  return status;
+  const struct problem *p = r->problem;
+  bool anew = false, cheap = reference64_products(p->g) <= CHEAP && p->seconds < SECONDS;
+  if (cheap && (session_problem(r->s, OTHER_INPUTS, &p, e) || session_stage(r->s, OTHER_INPUTS, &anew, e))) return e->status;
+  for (int i = 0; i < r->n && anew; i++) r->id[i] = -1;
+  for (int i = 0; i < r->nwho && r->out->best < 0; i++)
+    if (again(r, r->who[i], p)) r->out->best = r->who[i];
+  return OK;
+}
+
+// ---- a quick race: who is fast, roughly ----
+
+static int time_quickly(struct race *r, struct err *e)
+{
+  if (play_round(r, LAST_QUICK, QUICK_REPLAYS, e)) return e->status;
+  r->out->sure = order(r);
+  if (r->nwho) r->out->best = r->who[0];
+  return OK;
 }
 
 // ---- all of it ----
 
 static int run(struct race *r, struct err *e)
 {
-  int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, 64));
-  if (compile(r, e)) return e->status;
+  int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS));
+  bool anew;
   progress(r, "reference", 0, 1);
-  if (problem_open(&r->problem, r->mem, r->problem.g, r->o->seed, e)) return e->status;
-  r->out->reference_seconds = r->problem.seconds;
-  if (check_device(r, e) || gpu_worker_problem(r->w, r->problem.b, 0, e)) return e->status;
+  if (session_problem(r->s, OWN_INPUTS, &r->problem, e)) return e->status;
+  progress(r, "compile", 0, r->n);
+  batch_wait(r->b);
+  take_codes(r);
+  r->out->reference_seconds = r->problem->seconds;
+  if (check_device(r, e) || session_stage(r->s, OWN_INPUTS, &anew, e)) return e->status;
   r->out->sets = gpu_worker_sets(r->w);
   if (check_all(r, e)) return e->status;
   if (!r->nwho) return OK;
   leave_hopeless(r);
-  if (halve(r, finalists, e) || time_final(r, e)) return e->status;
-  return choose(r, e);
+  if (halve(r, finalists, e)) return e->status;
+  if (r->o->quick) return time_quickly(r, e);
+  return time_final(r, e) ? (int)e->status : choose(r, e);
 }
 
 static int start(struct race *r, struct err *e)
 {
   int n = r->n;
-  r->codes = NEWS(r->mem, struct code, n + 1), r->compiled = NEWS(r->mem, struct compile_result, n + 1);
   r->id = NEWS(r->mem, int, n + 1), r->who = NEWS(r->mem, int, n + 1), r->seconds = NEWS(r->mem, double, n + 1);
   for (int i = 0; i < n; i++) r->id[i] = -1;
-  const struct gpu_worker_opts o = {.device = r->o->device, .path = r->o->worker};
-  r->w = r->o->with;
-  int status = r->w ? OK : gpu_worker_open(&o, &r->w, e);
-  if (status == OK) status = run(r, e);
-  problem_close(&r->problem);
-  if (r->o->with)
-    gpu_worker_end(r->w);
-  else
-    gpu_worker_close(r->w);
+  int status = run(r, e);
+  for (int i = 0; i < n; i++)
+    if (r->id[i] >= 0) gpu_worker_drop(r->w, r->id[i]);
   return status;
+}
+
+int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
+{
+  struct race r = {.mem = mem, .n = b->n, .programs = b->programs, .o = &b->o, .out = out, .b = b, .s = b->s, .w = b->s->w};
+  double start_at = now_seconds();
+  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
+  if (b->n < 1) return OK;
+  if (b->recalled) return keep_recall(mem, b->o.db, b->key, b->n, out), OK;
+  for (int i = 0; i < b->n; i++)
+    out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
+  if (start(&r, e)) return e->status;
+  out->seconds = now_seconds() - start_at;
+  if (b->key) keep_race(b->o.db, b->key, b->n, b->programs, out, out->warning);
+  return OK;
 }
 
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
              const struct gpu_race_opts *o, struct gpu_race *out, struct err *e)
 {
-  struct race r = {.mem = mem, .n = n, .programs = programs, .o = o, .out = out, .problem = {.g = reference}};
+  struct gpu_session *s;
+  struct gpu_batch *b = NULL;
   double start_at = now_seconds();
-  char identity[160] = "";
-  const char *key = NULL;
-  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, n + 1)};
-  if (n < 1) return OK;
-  for (int i = 0; i < n; i++)
-    out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
-  if (o->db) {
-    if (gpu_identity(o->device, identity, e)) return e->status;
-    key = keep_key(mem, n, programs, reference, o, identity);
-    if (keep_recall(mem, o->db, key, n, out)) return OK;
-  }
-  if (start(&r, e)) return e->status;
-  out->seconds = now_seconds() - start_at;
-  if (key) keep_race(o->db, key, n, programs, out, out->warning);
-  return OK;
+  int status = gpu_session_open(reference, o, &s);
+  if (status == OK) status = gpu_batch_start(s, o, n, programs, &b, e);
+  if (status == OK) status = gpu_race_batch(mem, b, out, e);
+  if (status == OK && !out->recalled) out->seconds = now_seconds() - start_at;
+  gpu_batch_drop(b);
+  gpu_session_close(s);
+  return status;
 }

@@ -2,10 +2,6 @@
 // (docs/tile.md) by one of several schemes, or a product by the vendor's library; together they are a device program.
 //
 // Glossary
-//   normal form  a block graph without views. Every dimension of every tile is a product of letters
-//   letter       a factor of tile indices that nothing in the block graph cuts. Extents are those within a tile; two
-//                tensors have the same letter where an operator walks them together
-//   root         the tensor whose elements a view shows: an iterator's or an operator's
 //   scheme       a way to make a block graph a kernel; a row of scheme.def
 //   knobs        what a scheme leaves open: warps, stages of a ring, ...
 //   tail         a second kernel, which only finishes what the blocks of the first left in parts (sums them, divides), done in
@@ -14,9 +10,6 @@
 //                keep theirs; of those between kernels, what only elementwise operators and sums read is fp32
 //
 // Files
-//   norm.c       block graphs in normal form
-//   norm_text.c  the same as text, for people
-//   letters.c    letters: splitting, unifying
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
 //   text.c       tile text: names, indentation
@@ -35,58 +28,9 @@
 
 #include "cuda/cuda.h"
 #include "ir/ir.h"
+#include "plan/norm.h"
 #include "target/target.h"
 #include "tile/tile.h"
-
-// ---- norm.c ----------------------------------------------------------------------------------------
-
-enum { MAX_LETTERS = 32, MAX_FACTORS = 12, GRID_AXES = MAX_GRID + 3 }; // schemes may cut a grid anew, with more axes
-
-struct norm_dim { // a dimension as a product of letters, slowest first; no letters: extent 1
-  int n;
-  int8_t letter[MAX_FACTORS];
-};
-struct norm_tensor {
-  int root;           // the tensor of the block graph whose elements these are; itself, where it is no view
-  int ndims;
-  struct norm_dim dim[MAX_DIMS];
-  uint32_t has;       // its letters, as bits
-};
-// Where an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
-// offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
-struct access {
-  int tile;                             // tensor of the block graph
-  int tensor;                           // of the kernel graph: the one that has the buffer, views resolved
-  int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
-};
-struct norm {
-  const struct graph *kernels, *block; // the kernel graph, and the block graph in its node
-  int node;
-  int nletters;
-  int64_t extent[MAX_LETTERS];
-  struct norm_tensor *t;  // by tensor of block
-  int niter, nsave;
-  struct access *iter, *save; // in the order of the block graph
-  int *iter_of;           // by tensor of block: index into iter of an iterator's tile, else -1
-  int *uses;              // by tensor of block: nodes that read it or a view of it, views not counted
-  // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
-  // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
-  // dimension. Only schemes that say so take either.
-  bool joins;
-  int64_t step[MAX_LOOPS][MAX_LETTERS];
-};
-// NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
-// loop axis runs over).
-int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
-int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
-uint32_t norm_dim_letters(const struct norm_dim *d);
-// For a product (MATMUL): letters of rows, columns, what is summed, and what only goes along (batches).
-struct norm_product {
-  int out, a, b; // tensors (roots)
-  uint32_t rows, cols, sum, batch;
-};
-struct norm_product norm_product(const struct norm *n, int node);
-void norm_text(const struct norm *n, struct str *out); // norm_text.c; for people: --dump norm
 
 // ---- store.c, wrap.c -------------------------------------------------------------------------------
 
@@ -116,6 +60,7 @@ struct lower_job {
   const struct gpu_limits *gpu;
   const char *name;        // of the tile kernel
   bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
+  int64_t cut;             // rows of a block, where a scheme has cut the grid anew (mma_cut.c)
 };
 struct lower_out {
   struct str text;      // of the tile program
@@ -126,6 +71,7 @@ struct lower_out {
 enum { ARG_COUNTERS = -1 };
 struct scheme {
   const char *name, *doc;
+  const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
   int arch;                // least
   bool tails;              // takes a tail
@@ -142,11 +88,12 @@ const struct scheme *scheme_at(int i);
 struct choice {
   int scheme;
   struct knobs k;
-  double cost;
+  bool tail;   // with the tail that the kernel may have
+  double cost; // of both, then
 };
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
-void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3"
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
 // ---- program.c -------------------------------------------------------------------------------------
@@ -171,6 +118,7 @@ struct launch_product { // D = epilogue(A B), row-major, batched; by cuBLASLt
 struct launch {
   const char *name;      // "m_rms_1"
   const char *how;       // scheme and knobs, for people; "cublaslt"
+  int unit;              // of the plan
   int first, last;       // nodes of the kernel graph; last differs where there is a tail
   double cost;           // modelled seconds
   int nargs;
@@ -191,14 +139,15 @@ struct device_program {
   int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
   double cost;            // modelled seconds of all launches
 };
-// What becomes one launch, and how it may.
+// What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
-  int first, last;      // nodes of the kernel graph; last differs where there is a tail
+  int first, last;      // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
+  int head;             // the unit whose tail this can be, -1: none
   bool product;
   struct launch_product mul;
   struct norm n, tail;  // of what is no product; the tail where last differs
-  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why
+  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
   const char *why;
 };
@@ -212,8 +161,7 @@ struct lower_plan {
 };
 struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
-  bool tails;         // a kernel whose results only the next one reads becomes one launch with it, where a scheme takes both
-  bool anyway;        // tails also where the model says that two launches are faster
+  bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;     // kernels are launched before the one ahead has ended
 };
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
@@ -221,7 +169,9 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
 // Of a graph that is wrapped already, with these types between its kernels.
 int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
                   const struct lower_opts *o, struct lower_plan *out, struct err *e);
-// pick: by unit; what it says for products is not looked at.
+// Is the unit a part of another one's launch, with these picks?
+bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
+// pick: by unit; what it says for products and for units inside others is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct device_program *out, struct err *e);

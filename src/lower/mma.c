@@ -51,11 +51,12 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 void mma_section(struct mma_kernel *k, enum mma_section s)
 {
   const struct graph *b = k->p->n->block;
+  const struct schedule *planned = &k->p->n->passes->schedule;
   if (s != MMA_CONST) k->section = s;
-  for (int i = 0; i < b->nnodes; i++) {
-    bool constant = op_rows[b->nodes[i].op].rule == RULE_CONST;
-    if (s == MMA_CONST ? constant : k->p->section[i] == s && !constant) mma_node(k, i);
-  }
+  for (int i = 0; i < b->nnodes && s == MMA_CONST; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
+  for (int i = 0; i < planned->n && s != MMA_CONST; i++)
+    if (k->p->section[planned->order[i]] == s) mma_node(k, planned->order[i]);
 }
 
 void mma_hoist(struct mma_kernel *k)
@@ -192,20 +193,23 @@ static void body(struct mma_kernel *k)
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
 }
 
-static struct mma_anew anew(const struct knobs *k) { return (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}; }
+static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+{
+  return mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
+}
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct mma_plan p;
   *out = (struct lower_out){0};
-  if (!mma_plan(&p, j, anew(knobs), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  if (!mma_plan(&p, anew(j, knobs, why), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);
-  text_line(&t, "#grid:[%lld].block", (long long)mma_blocks(&p));
+  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(p.n->block));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
   body(&k);
@@ -216,48 +220,55 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 
 // ---- knobs ----
 
-struct choosing {
-  const struct lower_job *j;
-  struct knobs *out;
-  int most, n, asked;
-  char *why, other[160];
-};
-
-static void choose_rest(struct choosing *c, struct mma_plan *p, struct mma_anew to, int wm, int wn)
+// Stages of the ring at one layout of the warps: n, and how many there are then.
+static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
-  for (int way = 0; way < 6 && c->n < c->most; way++) {
-    int stages = 4 - way / 2, by = way % 2;
-    struct knobs k = {{[MMA_WM] = wm, [MMA_WN] = wn, [MMA_BY] = by, [MMA_STAGES] = stages, [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
-    if ((stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) || (by && wn == 1)) continue;
-    if (p->iterations == 1 && stages == 3) continue;
-    p->why = c->asked++ ? c->other : c->why; // the reason of the first that was asked
-    if (!mma_fit(p, &k)) continue;
-    if (p->iterations == 1 && !p->queued && way > 1) continue; // stages are all the same
-    c->out[c->n++] = k;
+  for (int stages = 4; stages >= 2 && n < most; stages--) {
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages,
+                       [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
+    if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
+    if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
+    if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    out[n++] = k;
   }
+  return n;
+}
+
+// Warps as threads.c lays them out, the best first; then one or two tiles of rows for each warp, where that is no power of two.
+static int layouts(const struct mma_plan *p, struct warp_layout *w)
+{
+  const struct norm *n = mma_block_norm(p);
+  int64_t tiles = mma_block_rows(p) / 16;
+  int count = plan_threads(n, &n->passes->chains, w);
+  for (int64_t rows = tiles; rows >= 3 && rows <= 16 && rows >= tiles - tiles / 2; rows -= tiles / 2)
+    for (int cols = 1; rows * cols <= 16 && count < WARP_LAYOUTS && rows & (rows - 1); cols *= 2)
+      w[count++] = (struct warp_layout){(int)rows, cols, cols > 1, 0, 0};
+  return count;
 }
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
-  struct choosing c = {.j = j, .out = out, .most = most, .why = why};
-  struct mma_anew cut[MMA_CUTS];
-  int ncuts = mma_cuts(j, 16, cut, why);
-  for (int i = 0; i < ncuts; i++) {
-    if (!mma_plan(&p, j, cut[i], c.other)) continue;
-    int64_t tiles = mma_block_rows(&p) / 16;
-    for (int wm = 1; wm <= 16 && wm <= tiles; wm++) // powers of two, and such that one or two tiles for each are all
-      if (!(wm & (wm - 1)) || wm == tiles || 2 * wm == tiles)
-        for (int wn = 1; wm * wn <= 16 && wn <= 8; wn *= 2) choose_rest(&c, &p, cut[i], wm, wn);
+  struct warp_layout w[WARP_LAYOUTS];
+  struct mma_anew to[MMA_CUTS];
+  char other[160];
+  int n = 0, cuts = mma_cuts(j, 16, to, why);
+  for (int i = 0; i < cuts; i++) {
+    if (!mma_plan(&p, mma_anew(j, to[i], other), other)) continue;
+    int count = layouts(&p, w);
+    for (int k = 0; k < count && n < most; k++) {
+      p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp, if none does it
+      n = with_stages(&p, to[i], &w[k], n, most, out);
+    }
   }
-  return c.n;
+  return n;
 }
 
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, anew(k), why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  return mma_plan(&p, anew(j, k, why), why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
 }
 
 const struct scheme scheme_mma = {

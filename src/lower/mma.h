@@ -40,6 +40,7 @@
 #define MICA_LOWER_MMA_H
 
 #include "lower/emit.h"
+#include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_ROWS, MMA_STEP };
@@ -61,6 +62,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns that a warp has
   bool split_after; // split after the loop, where parts of sums are combined
+  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
   int tensor, iter;
@@ -83,6 +85,7 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
+  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
 struct mma_shape { // of a tensor in registers
@@ -108,9 +111,7 @@ struct mma_plan {
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
-  int64_t cut;                   // 0: blocks have the rows that the block graph's have
-  int naxes;                     // of the grid, fastest first; where it is cut, the first one counts pieces of the rows
-  int64_t axis[GRID_AXES], loop[MAX_LOOPS];
+  int64_t cut;                   // 0: blocks have the rows that the block graph's have; else the first axis counts pieces of them
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
@@ -119,7 +120,7 @@ struct mma_plan {
   int *tile_of;              // by tensor, -1
   struct mma_shape *shape;   // by tensor
   enum mma_section *section; // by node
-  bool *folded;              // by node: a sum of products that add to an accumulator one after another
+  const bool *folded;        // by node: a sum of products that add to an accumulator one after another
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
@@ -133,21 +134,18 @@ struct mma_plan {
   int64_t shared, registers; // bytes a block, estimate a thread
 };
 
-// ---- mma_cut.c ----
-bool mma_cut(struct mma_plan *p, int64_t rows);    // before rows are listed
-void mma_cut_rows(struct mma_plan *p);             // after
-int64_t mma_blocks(const struct mma_plan *p);
+// ---- mma_cut.c, mma_step.c ----
+const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]); // NULL with the reason in why
+void mma_cut_rows(struct mma_plan *p);             // the order of rows, where they are cut
 int64_t mma_block_rows(const struct mma_plan *p);  // padded
 const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
 bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?
+struct norm *mma_block_norm(const struct mma_plan *p); // with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
-struct norm *mma_own_norm(struct mma_plan *p); // a copy that the plan may change
-// ---- mma_step.c ----
-bool mma_step(struct mma_plan *p, int64_t step);
+bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]); // b: of n
 int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
-// 0 with the reason in why.
-int mma_plan(struct mma_plan *p, const struct lower_job *j, struct mma_anew to, char why[160]);
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
 int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides
@@ -179,7 +177,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most);
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);

@@ -60,7 +60,7 @@ double mma_cost(const struct mma_plan *p)
 {
   const struct gpu_limits *gpu = p->job->gpu;
   struct work w = {0};
-  const double clock = 1.7e9, blocks = (double)mma_blocks(p), processors = gpu->processors;
+  const double clock = 1.7e9, blocks = (double)graph_blocks(p->n->block), processors = gpu->processors;
   int64_t fit =
       MIN(gpu->shared_processor / MAX(p->shared + 1024, 1), gpu->registers / (MAX(p->registers, 32) * p->threads));
   fit = MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));

@@ -17,11 +17,14 @@ int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s)
 static int in_order(const struct mma_plan *p, int *order, int loop[2])
 {
   const struct graph *b = p->n->block;
+  const struct schedule *planned = &p->n->passes->schedule;
   int n = 0;
   for (enum mma_section s = MMA_PRE; s <= MMA_POST; s++) {
     if (s == MMA_LOOP) loop[0] = n;
+    for (int i = 0; i < planned->n; i++)
+      if (p->section[planned->order[i]] == s) order[n++] = planned->order[i];
     for (int i = 0; i < b->nnodes; i++)
-      if (p->section[i] == s && b->nodes[i].op != OP_ITER && op_rows[b->nodes[i].op].rule != RULE_VIEW) order[n++] = i;
+      if (p->section[i] == s && b->nodes[i].op == OP_SAVE) order[n++] = i;
     if (s == MMA_LOOP) loop[1] = n - 1;
   }
   return n;

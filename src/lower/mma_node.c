@@ -49,6 +49,34 @@ static void scale(struct mma_kernel *k, const char *out, const char *x, double b
 
 // ---- elementwise ----
 
+// Is the difference computed with its exponential only?
+static bool left_to_exp(const struct mma_plan *p, int node)
+{
+  const struct graph *b = p->n->block;
+  const struct node *n = &b->nodes[node];
+  if (n->op != OP_SUB || p->n->uses[n->out] != 1) return false;
+  for (int i = node + 1; i < b->nnodes; i++)
+    if (b->nodes[i].op == OP_EXP && p->n->t[b->nodes[i].in[0]].root == n->out)
+      return p->section[i] == p->section[node] && p->shape[b->nodes[i].out].cols == p->shape[n->out].cols;
+  return false;
+}
+
+// x c, where only maxima and such differences read it: they take x, and bring c in where it costs little or nothing. Gives c, or
+// 1 for what is computed as it stands.
+static double deferred(const struct mma_plan *p, int root)
+{
+  const struct graph *b = p->n->block;
+  const struct node *m = &b->nodes[b->tensors[root].node];
+  if (m->op != OP_MUL_SCALAR || m->a.scalar <= 0 || p->n->iter_of[p->n->t[m->in[0]].root] >= 0) return 1;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    bool reads = false, max = n->op == OP_MAX, sub = left_to_exp(p, i) && p->n->t[n->in[1]].root != root;
+    for (int k = 0; k < n->nin && op_rows[n->op].rule != RULE_VIEW && n->op != OP_ITER; k++) reads |= p->n->t[n->in[k]].root == root;
+    if (reads && ((!max && !sub) || p->section[i] != p->section[b->tensors[root].node])) return 1;
+  }
+  return m->a.scalar;
+}
+
 // exp(x - m) = 2^(x log2 e - m log2 e): the product with the constant and the difference are one instruction.
 static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *out)
 {
@@ -61,22 +89,22 @@ static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *ou
   const char *x = operand(k, from, 0), *m = operand(k, from, 1), *scaled;
   if (p->n->iter_of[root_of(k, sub->in[1])] >= 0) y = k->have[root_of(k, sub->in[1])];
   scaled = mma_declare(k, y, "fp32");
-  scale(k, scaled, m, log2e), scale(k, out, x, log2e);
+  scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
   binary(k, "-", out, out, scaled);
   unary(k, "exp2.approx", out, out);
   return true;
 }
 
-// Is the difference computed with its exponential only?
-static bool left_to_exp(const struct mma_plan *p, int node)
+// x / y of a y without columns is x (1 / y): divisions are long.
+static bool by_rows(struct mma_kernel *k, const struct node *n, const char *out, const char *x, const char *y)
 {
-  const struct graph *b = p->n->block;
-  const struct node *n = &b->nodes[node];
-  if (n->op != OP_SUB || p->n->uses[n->out] != 1) return false;
-  for (int i = node + 1; i < b->nnodes; i++)
-    if (b->nodes[i].op == OP_EXP && p->n->t[b->nodes[i].in[0]].root == n->out)
-      return p->section[i] == p->section[node] && p->shape[b->nodes[i].out].cols == p->shape[n->out].cols;
-  return false;
+  const struct mma_plan *p = k->p;
+  if (n->op != OP_DIV || p->n->iter_of[root_of(k, n->in[1])] >= 0 || p->shape[n->out].cols < 0) return false;
+  struct mma_shape s = p->shape[root_of(k, n->in[1])];
+  if (s.cols >= 0) return false;
+  const char *one = mma_declare(k, s, "fp32");
+  unary(k, "rcp", one, y), binary(k, "*", out, x, one);
+  return true;
 }
 
 static void map(struct mma_kernel *k, int node)
@@ -91,8 +119,13 @@ static void map(struct mma_kernel *k, int node)
     return;
   }
   x = operand(k, node, 0);
+  if (deferred(p, n->out) != 1) {
+    k->reg[n->out] = x;
+    return;
+  }
   if (n->nin > 1) y = operand(k, node, 1);
   k->reg[n->out] = out = mma_declare(k, p->shape[n->out], "fp32");
+  if (by_rows(k, n, out, x, y)) return;
   emit_pointwise(k->t, n->op, &n->a, out, x, y, mma_shape_text(p, p->shape[n->out], "fp32"));
 }
 
@@ -130,7 +163,8 @@ static void reduce(struct mma_kernel *k, int node)
   }
   const char *op = n->op == OP_MAX ? "max" : "+", *x = operand(k, node, 0);
   struct mma_shape in = mma_wanted(k->p, node, 0);
-  if (reduced(k, n) == 1) {
+  double factor = deferred(k->p, root_of(k, n->in[0]));
+  if (reduced(k, n) == 1 && factor == 1) {
     k->reg[n->out] = x;
     return;
   }
@@ -138,6 +172,7 @@ static void reduce(struct mma_kernel *k, int node)
   reduce_quad(k, op, out);
   if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[n->out], op, false);
   if (n->op == OP_MEAN) scale(k, out, out, 1.0 / (double)reduced(k, n));
+  if (factor != 1) scale(k, out, out, factor);
 }
 
 // ---- accumulators ----

@@ -3,6 +3,7 @@
 // before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
 // stands.
 #include "lower/mma.h"
+#include "plan/layout.h"
 
 #include <string.h>
 
@@ -17,45 +18,24 @@ bool mma_refuse(struct mma_plan *p, const char *fmt, ...)
 
 // ---- products and their rows ----
 
-static void turn(struct mma_product *x)
-{
-  *x = (struct mma_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch};
-}
-
 static bool collect(struct mma_plan *p)
 {
+  const struct chains *c = &p->n->passes->chains;
   const struct graph *b = p->n->block;
   if (p->n->joins) return mma_refuse(p, "parts that are joined or split");
-  p->product = NEWS(p->job->mem, struct mma_product, b->nnodes);
   for (int i = 0; i < b->nnodes; i++) {
     p->product_of[i] = -1;
     if (b->nodes[i].op == OP_CONCAT_MATMUL) return mma_refuse(p, "a concat_matmul");
-    if (b->nodes[i].op != OP_MATMUL) continue;
-    struct norm_product x = norm_product(p->n, i);
-    p->product_of[i] = p->nproducts;
-    p->product[p->nproducts++] = (struct mma_product){i, x.out, x.a, x.b, x.rows, x.cols, x.sum, x.batch};
   }
-  return p->nproducts || mma_refuse(p, "no products");
-}
-
-// Turns products so that all have the same letters for rows, the first one as it stands or turned.
-static bool orient(struct mma_plan *p, bool first_turned)
-{
-  uint32_t rows = 0, others = 0;
-  for (int i = 0; i < p->nproducts; i++) {
-    struct mma_product *x = &p->product[i];
-    bool fits = false;
-    if (!i && first_turned) turn(x);
-    for (int k = 0; k < 2 && !fits; k++) {
-      if (k) turn(x);
-      fits = !((x->rows | x->batch) & others) && !((x->cols | x->sum) & rows);
-      if (!i) break;
-    }
-    if (!fits) return false;
-    rows |= x->rows | x->batch, others |= x->cols | x->sum;
+  p->product = NEWS(p->job->mem, struct mma_product, c->nproducts + 1);
+  for (int i = 0; i < c->nproducts; i++) {
+    const struct chain_product *x = &c->product[i];
+    p->product_of[x->node] = i;
+    p->product[i] = (struct mma_product){x->node, x->out, x->a, x->b, x->rows, x->cols, x->sum, x->batch, 0, 0, x->into};
   }
-  p->row_letters = rows;
-  return !(rows & others);
+  p->nproducts = c->nproducts, p->row_letters = c->rows;
+  if (!p->nproducts) return mma_refuse(p, "no products");
+  return c->oriented || mma_refuse(p, "products have no rows in common");
 }
 
 static void push_letters(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted)
@@ -113,17 +93,12 @@ static bool product_columns(struct mma_plan *p)
 
 // ---- operands in shared memory ----
 
+// Eight rows at the same chunk of 16 bytes are in different banks: by xor, or by rows that are longer.
 static void choose_swizzle(struct mma_tile *t)
 {
-  int64_t n = t->cols;
-  int log = 63 - __builtin_clzll((uint64_t)n);
-  t->stride = n;
-  if (n & (n - 1))
-    t->stride = n / 8 % 2 ? n : n + 8; // rows that begin in different banks
-  else if (n >= 64)
-    t->swizzle[0] = 3, t->swizzle[1] = 3, t->swizzle[2] = log - 3;
-  else if (n >= 16)
-    t->swizzle[0] = log - 3, t->swizzle[1] = 3, t->swizzle[2] = 3;
+  struct swizzle_plan s = layout_swizzle(2 * t->cols);
+  t->stride = t->cols + s.shift / 2;
+  if (s.bits) t->swizzle[0] = s.bits, t->swizzle[1] = 3, t->swizzle[2] = s.from;
 }
 
 static bool operand_type(struct mma_plan *p, const struct access *a)
@@ -146,9 +121,8 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner)))
     return mma_refuse(p, "an operand has indices that its product has not");
-  int64_t elements = mma_elements(p, a->tensor);
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
-  bool swap = mma_width(p, a, inner, elements, 8) < mma_width(p, a, &rows, elements, 8);
+  bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
@@ -174,8 +148,8 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .cut = left && p->cut,
                          .buffer = tensor};
   t->rows = t->cut ? p->cut : mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
-  t->width = mma_width(p, a, &in, elements, 8), t->turned = swap;
-  t->varying = p->iterations > 1 && p->n->block->tensors[tensor].phase == VARYING;
+  t->width = mma_width(p, a, &in, 8), t->turned = swap;
+  t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
   p->tile_of[tensor] = p->ntiles++;
   return true;
@@ -194,8 +168,7 @@ static bool product_tiles(struct mma_plan *p)
     if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct access *a = &p->n->iter[p->n->iter_of[b]];
-    int64_t elements = mma_elements(p, a->tensor);
-    summed_inside = mma_width(p, a, sum, elements, 8) > mma_width(p, a, cols, elements, 8);
+      summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
@@ -208,61 +181,11 @@ static bool product_tiles(struct mma_plan *p)
 
 // ---- sections ----
 
-// A node that does the same in all iterations is done before the loop if something within reads it, else after.
 static void place_nodes(struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
-  bool *within = NEWS(p->job->mem, bool, b->ntensors);
-  for (int i = b->nnodes - 1; i >= 0; i--) {
-    const struct node *n = &b->nodes[i];
-    bool inside = op_rows[n->op].rule == RULE_ACCUM;
-    if (n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE) continue;
-    enum phase phase = n->nout ? b->tensors[n->out].phase : AFTER;
-    if (n->op == OP_SAVE || (phase == AFTER && !inside))
-      p->section[i] = MMA_POST;
-    else if (p->iterations == 1 || inside || phase == VARYING || phase == RUN)
-      p->section[i] = MMA_LOOP;
-    else if (phase == FIXED && within[n->out])
-      p->section[i] = MMA_PRE;
-    else
-      p->section[i] = MMA_POST;
-    for (int k = 0; k < n->nin && p->section[i] != MMA_POST; k++) within[p->n->t[n->in[k]].root] = true;
-  }
-}
-
-static int only_reader(const struct mma_plan *p, int root)
-{
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes && p->n->uses[root] == 1; i++)
-    for (int k = 0; k < b->nodes[i].nin && b->nodes[i].op != OP_ITER && op_rows[b->nodes[i].op].rule != RULE_VIEW; k++)
-      if (p->n->t[b->nodes[i].in[k]].root == root) return i;
-  return -1;
-}
-
-// All that is added up to `root`, by nodes that nothing else reads, are products. Marks these, or undoes that.
-static bool sum_of_products(struct mma_plan *p, int root, int into)
-{
-  const struct graph *b = p->n->block;
-  int i = b->tensors[root].node;
-  if (only_reader(p, root) < 0) return false;
-  if (p->product_of[i] >= 0) return p->product[p->product_of[i]].into = into, true;
-  if (b->nodes[i].op != OP_ADD) return false;
-  p->folded[i] = into >= 0;
-  return sum_of_products(p, p->n->t[b->nodes[i].in[0]].root, into) &&
-         sum_of_products(p, p->n->t[b->nodes[i].in[1]].root, into);
-}
-
-// Products that only an accumulator over the loop reads, alone or added to each other, add to it.
-static void join_accumulators(struct mma_plan *p)
-{
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < p->nproducts; i++) p->product[i].into = -1;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    if (n->op != OP_ACCUM && n->op != OP_ACCUM_RESCALE) continue;
-    int root = p->n->t[n->in[0]].root;
-    if (!sum_of_products(p, root, i)) sum_of_products(p, root, -1);
-  }
+  static const enum mma_section of[] = {[SECTION_BEFORE] = MMA_PRE, [SECTION_LOOP] = MMA_LOOP, [SECTION_AFTER] = MMA_POST};
+  for (int i = 0; i < p->n->block->nnodes; i++)
+    if (p->section[i] != MMA_SIDE) p->section[i] = of[p->n->passes->schedule.section[i]];
 }
 
 // When tiles are read first: by products in the order in which they are emitted, or before all of them on the side.
@@ -280,26 +203,24 @@ static void order_tiles(struct mma_plan *p)
     if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
 }
 
-int64_t mma_elements(const struct mma_plan *p, int tensor) { return shape_size(&p->n->kernels->tensors[tensor].shape); }
+int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
 
-int mma_plan(struct mma_plan *p, const struct lower_job *j, struct mma_anew to, char why[160])
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {
+  if (!j) return 0;
   const struct graph *b = j->n->block;
-  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
+  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b), .cut = j->cut};
   p->product_of = NEWS(j->mem, int, b->nnodes), p->section = NEWS(j->mem, enum mma_section, b->nnodes);
-  p->folded = NEWS(j->mem, bool, b->nnodes);
+  p->folded = j->n->passes->chains.folded;
   p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
-  if (!mma_step(p, to.step) || !collect(p)) return 0;
-  if (!orient(p, false) && !(p->nproducts = 0, collect(p) && orient(p, true)))
-    return mma_refuse(p, "products have no rows in common"), 0;
-  if (!mma_cut(p, to.rows)) return 0;
+  if (!collect(p)) return 0;
   list_rows(p);
-  if (to.rows) mma_cut_rows(p);
+  if (p->cut) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
-  place_nodes(p), join_accumulators(p), order_tiles(p);
+  place_nodes(p), order_tiles(p);
   return mma_shapes(p, NULL);
 }

@@ -63,7 +63,7 @@ void mma_save(struct mma_kernel *k, int save)
   int root = p->n->t[a->tile].root;
   struct mma_shape s = p->shape[root];
   const char *who = once(k, s), *exists = s.rows ? row_exists(k, p->n->t[root].has) : "";
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   if (*who) text_open(k->t, "if (%s)", who);
   mma_rows_open(k, s.rows);
   if (*exists) text_open(k->t, "if (%s)", exists);

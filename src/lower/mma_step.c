@@ -3,6 +3,8 @@
 // to the next becomes longer or shorter, and the loop's extent what is left.
 #include "lower/mma.h"
 
+#include <stdio.h>
+
 // The loop that has more than one iteration; -1: none, or several.
 static int only_loop(const struct graph *b)
 {
@@ -66,19 +68,14 @@ static bool only_summed(const struct norm *n, uint32_t letter)
   return true;
 }
 
-bool mma_step(struct mma_plan *p, int64_t step)
+bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 {
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nloop; i++) p->loop[i] = b->loop[i];
-  if (!step) return true;
-  int loop = only_loop(b), letter = loop < 0 ? -1 : continued_letter(p->n, loop);
-  if (letter < 0 || p->n->joins || !only_summed(p->n, 1u << letter))
-    return mma_refuse(p, "the loop does not go on where an iteration ends");
-  int64_t own = p->n->extent[letter], all = own * b->loop[loop];
+  int loop = only_loop(b), letter = loop < 0 ? -1 : continued_letter(n, loop);
+  if (letter < 0 || !only_summed(n, 1u << letter)) return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
+  int64_t own = n->extent[letter], all = own * b->loop[loop];
   if (step < 16 || step % 16 || all % step || all / step < 2)
-    return mma_refuse(p, "%lld at a time of %lld", (long long)step, (long long)all);
-  struct norm *n = mma_own_norm(p);
-  n->extent[letter] = step, p->loop[loop] = all / step, p->iterations = all / step;
+    return snprintf(why, 160, "%lld at a time of %lld", (long long)step, (long long)all), false;
+  n->extent[letter] = step, b->loop[loop] = all / step;
   for (int i = 0; i < n->niter; i++)
     if (n->iter[i].loop[loop]) n->iter[i].loop[loop] = n->iter[i].stride[letter] * step;
   return true;

@@ -79,6 +79,7 @@ void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, str
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 {
   const struct mma_cols *c = &p->cols[cols];
+  if (c->from) return arena_printf(p->job->mem, "(%s + n) * %d + @lane %% 4 * %d", c->from, 8 / unit, 2 / unit);
   if (c->split) return arena_printf(p->job->mem, "(@wn * %d + n) * %d + @lane %% 4 * %d", c->nt, 8 / unit, 2 / unit);
   return arena_printf(p->job->mem, "n * %d + @lane %% 4 * %d", 8 / unit, 2 / unit);
 }
@@ -142,7 +143,7 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
 {
   const struct mma_plan *p = k->p;
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, mma_elements(p, a->tensor), 2) : 1;
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
   if (width == 2)

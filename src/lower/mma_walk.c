@@ -61,27 +61,16 @@ void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, c
   const struct graph *b = p->n->block;
   struct mma_walk grid = {0}, loop = {0};
   str_add(out, "%lld", (long long)(a->offset / unit));
-  for (int i = p->naxes - 1; i >= 0; i--) mma_walk_add(&grid, p->axis[i], a->grid[i] / unit);
-  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, p->loop[i], a->loop[i] / unit);
+  for (int i = b->ngrid - 1; i >= 0; i--) mma_walk_add(&grid, b->grid[i], a->grid[i] / unit);
+  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, b->loop[i], a->loop[i] / unit);
   mma_walk_text(&grid, "@bid", out);
   mma_walk_text(&loop, it, out);
 }
 
-static bool all_divide(const struct mma_plan *p, const struct access *a, int fastest, int w)
+int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most)
 {
-  const struct graph *b = p->n->block;
-  bool fine = a->offset % w == 0;
-  for (int i = 0; i < p->naxes; i++) fine &= a->grid[i] % w == 0;
-  for (int i = 0; i < b->nloop; i++) fine &= a->loop[i] % w == 0;
-  for (int i = 0; i < p->n->nletters; i++) fine &= i == fastest || a->stride[i] % w == 0;
-  return fine;
-}
-
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int64_t elements, int most)
-{
-  int fastest = l->n ? l->letter[l->n - 1] : -1;
-  if (fastest < 0 || a->stride[fastest] != 1) return 1;
-  for (int w = most; w > 1; w /= 2)
-    if (elements % w == 0 && p->n->extent[fastest] % w == 0 && all_divide(p, a, fastest, w)) return w;
-  return 1;
+  const struct meta *m = &p->n->passes->meta;
+  bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
+  const struct copy_meta *x = save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
+  return l->n && l->letter[l->n - 1] == x->along ? MIN(x->chunk, most) : 1;
 }

@@ -1,7 +1,8 @@
 // Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. Where neighbouring
 // batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
 // batch of vectors times one matrix.
-#include "lower/letters.h"
+#include "lower/lower.h"
+#include "plan/letters.h"
 
 struct side {
   int root, n;                 // factors of the batches, slowest first, as the other side has them

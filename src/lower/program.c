@@ -1,7 +1,8 @@
 // A whole kernel graph as a device program: what is launched, by which scheme, with which arguments. Two steps, because many
 // programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
 // each, as text, lowered.
-#include "lower/letters.h"
+#include "lower/lower.h"
+#include "plan/letters.h"
 
 #include <string.h>
 
@@ -13,17 +14,17 @@ struct planning {
   const char *stem; // of names
 };
 
-static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u)
+static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
 {
-  return (struct lower_job){.mem = mem, .n = &u->n, .tail = u->last != u->first ? &u->tail : NULL, .store = p->store,
+  return (struct lower_job){.mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store,
                             .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
 }
 
-static void choose(struct planning *w, struct lower_unit *u)
+static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
   struct choice found[CHOICES];
   char why[256] = "";
-  struct lower_job j = job_of(w->mem, w->p, u);
+  struct lower_job j = job_of(w->mem, w->p, u, tail);
   u->nchoices = scheme_choices(&j, CHOICES, found, why);
   u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
   u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
@@ -51,19 +52,32 @@ static int tail_of(const struct graph *g, int node)
   return found;
 }
 
-// One launch of both where a scheme takes both, and where the model does not say that two are faster.
-static void with_tail(struct planning *w, struct lower_unit *u, bool anyway)
+// Both in turns, since the model errs: those who measure a few meet both.
+static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
 {
-  struct lower_unit both = *u, next = *u;
+  u->nchoices = first->nchoices + second->nchoices;
+  u->choice = NEWS(w->mem, struct choice, u->nchoices + 1);
+  for (int i = 0, n = 0; n < u->nchoices; i++) {
+    if (i < first->nchoices) u->choice[n++] = first->choice[i];
+    if (i < second->nchoices) u->choice[n++] = second->choice[i];
+  }
+}
+
+// Choices with one launch for both beside those with two, the cheaper kind first.
+static void with_tail(struct planning *w, struct lower_unit *u)
+{
+  struct lower_unit alone = *u, both = *u, next = *u;
   char why[160];
   both.last = next.first = next.last = tail_of(w->p->g, u->first);
   if (both.last < 0 || norm_make(w->mem, w->p->g, both.last, &both.tail, why) != OK) return;
-  choose(w, &both);
+  choose(w, &both, true);
   if (!both.nchoices) return;
   next.n = both.tail;
-  choose(w, &next);
-  bool apart = u->nchoices && next.nchoices && !anyway;
-  if (!apart || both.choice[0].cost <= u->choice[0].cost + next.choice[0].cost) *u = both;
+  choose(w, &next, false);
+  bool apart = alone.nchoices && next.nchoices, first = apart && alone.choice[0].cost + next.choice[0].cost < both.choice[0].cost;
+  if (!apart) alone.nchoices = 0;
+  *u = both;
+  in_turns(w, u, first ? &alone : &both, first ? &both : &alone);
 }
 
 static double product_cost(const struct lower_plan *p, const struct lower_unit *u, const int root[3])
@@ -93,11 +107,13 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
 {
   struct lower_unit *u = &w->p->unit[w->p->nunits++];
   char why[160] = "";
-  *u = (struct lower_unit){.first = node, .last = node, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
+  *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
+  for (int i = 0; i < w->p->nunits - 1; i++)
+    if (w->p->unit[i].last == node) u->head = i;
   if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
   if (norm_make(w->mem, w->p->g, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
-  choose(w, u);
-  if (o->tails) with_tail(w, u, o->anyway);
+  choose(w, u, false);
+  if (o->tails) with_tail(w, u);
   return OK;
 }
 
@@ -117,12 +133,8 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
   *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   struct planning w = {mem, p, stem_of(mem, wrapped)};
-  bool *done = NEWS(mem, bool, wrapped->nnodes + 1); // as a tail
-  for (int i = 0; i < wrapped->nnodes && !status; i++) {
-    if ((wrapped->nodes[i].op != OP_BLOCK && wrapped->nodes[i].op != OP_MATMUL) || done[i]) continue;
-    status = plan_unit(&w, i, o, e);
-    done[p->unit[p->nunits - 1].last] = true;
-  }
+  for (int i = 0; i < wrapped->nnodes && !status; i++)
+    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(&w, i, o, e);
   return status;
 }
 
@@ -200,7 +212,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
 {
   struct str how = {0};
   struct lower_out out = {0};
-  struct lower_job j = job_of(b->mem, b->p, u);
+  struct lower_job j = job_of(b->mem, b->p, u, c->tail);
   scheme_text(c, &how);
   l->how = arena_strdup(b->mem, str_text(&how));
   str_free(&how);
@@ -226,11 +238,17 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
     err_set(b->e, ERR_TARGET, b->p->g->nodes[u->first].at, "no GPU kernel can be made of %s: %s", u->name, u->why);
     return err_hint(b->e, "`mica lower FILE --dump norm` shows what the kernels are made from"), (int)USER;
   }
-  *l = (struct launch){.name = u->name, .first = u->first, .last = u->last, .dependent = b->p->dependent,
-                       .cost = u->product ? u->choice->cost : c->cost};
+  *l = (struct launch){.name = u->name, .unit = (int)(u - b->p->unit), .first = u->first, .last = c->tail ? u->last : u->first,
+                       .dependent = b->p->dependent, .cost = u->product ? u->choice->cost : c->cost};
   int status = u->product ? add_product(b, u, l) : add_kernel(b, u, c, l);
   b->d->nlaunch++, b->d->cost += l->cost;
   return status;
+}
+
+bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit)
+{
+  int head = p->unit[unit].head;
+  return head >= 0 && !p->unit[head].product && p->unit[head].nchoices && pick[head].tail && !lower_inside(p, pick, head);
 }
 
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *d, struct err *e)
@@ -239,7 +257,8 @@ int lower_make(struct arena *mem, const struct lower_plan *p, const struct choic
   struct building b = {mem, p, d, NEWS(mem, struct place, p->g->ntensors + 1), e};
   int status = OK;
   find_places(&b);
-  for (int i = 0; i < p->nunits && !status; i++) status = add_launch(&b, &p->unit[i], &pick[i]);
+  for (int i = 0; i < p->nunits && !status; i++)
+    if (!lower_inside(p, pick, i)) status = add_launch(&b, &p->unit[i], &pick[i]);
   return status ? status : workspace_plan(mem, d, e);
 }
 

@@ -16,7 +16,8 @@
 //   rows_running.c   may running maxima be the final ones?
 //   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_plan.c      knobs -> places, passes, widths of accesses
-//   rows_cost.c      the model; choices
+//   rows_cost.c      the model
+//   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
 //   rows_fold.c      folds: registers, lanes, warps
@@ -24,6 +25,7 @@
 #define MICA_LOWER_ROWS_H
 
 #include "lower/emit.h"
+#include "plan/passes.h"
 
 enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32 };
 typedef uint64_t axis_set;
@@ -91,14 +93,14 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
 int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
 bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
 int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
-int row_stages(const struct row_plan *p, int *stage);                // by value; the number of them
+int row_stages(struct arena *mem, const struct row_plan *p, int *stage); // by value; the number of them
 static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 
-// ---- rows_cost.c ----
+// ---- rows_cost.c, rows_choice.c ----
 
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 double rows_cost(const struct lower_job *j, const struct row_plan *p);
+int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 
 // ---- rows_text.c, rows_move.c, rows_fold.c ----
 

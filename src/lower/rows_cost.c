@@ -1,10 +1,9 @@
-// What a plan costs, modelled, and which plans are worth a try. A kernel of rows is bound by bytes where there are many, and
+// What a plan costs, modelled. A kernel of rows is bound by bytes where there are many, and
 // by the latency of one block (a load, its folds, a store) where there are few; between them, by how many bytes its threads
 // have under way. The measured kernels of kernels/ on an H200 set the constants.
 #include "lower/rows.h"
 
 #include <math.h>
-#include <string.h>
 
 static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 5e-9, CROWD = 2e-11, // s
     HEAVY = 6e-4,  // of the time, for each register above EASY_REGS: fewer warps hide less
@@ -13,7 +12,7 @@ static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIE
     PORT = 9e10,   // bytes a second into a multiprocessor
     PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48, WIDEST = 8 };
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
@@ -103,7 +102,7 @@ static bool passes_through(const struct rows *r, int i)
 static double live_regs(struct arena *mem, const struct row_plan *p)
 {
   const struct rows *r = p->r;
-  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
+  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(mem, p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
   int *first = NEWS(mem, int, r->nvalues + 1), *last = NEWS(mem, int, r->nvalues + 1), *made = NEWS(mem, int, r->nvalues + 1);
   double most = 0;
   for (int s = 0; s < n; s++)
@@ -172,114 +171,4 @@ double rows_cost(const struct lower_job *j, const struct row_plan *p)
   double waves = fmax(1, (double)p->blocks / room);
   return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) + 0.2 * fmin(memory, latency) +
          START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * (memory + latency);
-}
-
-// ---- choices ----
-
-static int upper_power(int64_t n, int most)
-{
-  int x = 1;
-  while (x < n && x < most) x *= 2;
-  return x;
-}
-
-// Settings that differ only in what matters little, the vector or the rows of a block, are one kind; the best of a kind stands
-// for it, so that those who measure a few measure different ones.
-struct kind {
-  int across, down, regs;
-};
-struct trying {
-  const struct lower_job *j;
-  const struct rows *r;
-  int n, most;
-  struct knobs *out;
-  struct kind kind[CHOICES];
-  double cost[CHOICES];
-};
-
-static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
-{
-  struct kind x = {k->v[KNOB_ACROSS], k->v[KNOB_DOWN], 0};
-  for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) x.regs = MAX(x.regs, row_regs(p, p->r->v[i].axes));
-  return x;
-}
-
-static void insert(struct trying *t, const struct knobs *k, struct kind kind, double cost)
-{
-  int i = 0;
-  while (i < t->n && memcmp(&t->kind[i], &kind, sizeof kind)) i++;
-  if (i < t->n && t->cost[i] <= cost) return;
-  if (i == t->n && t->n == t->most && t->cost[--i] <= cost) return;
-  if (i == t->n) t->n++;
-  for (; i > 0 && t->cost[i - 1] > cost; i--) t->out[i] = t->out[i - 1], t->cost[i] = t->cost[i - 1], t->kind[i] = t->kind[i - 1];
-  t->out[i] = *k, t->cost[i] = cost, t->kind[i] = kind;
-}
-
-static void attempt(struct trying *t, const struct knobs *k)
-{
-  struct row_plan p;
-  struct arena_mark m = arena_mark(t->j->mem);
-  double cost = rows_plan(t->j->mem, t->r, k, &p) ? rows_cost(t->j, &p) : INFINITY;
-  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost);
-  arena_reset(t->j->mem, m);
-}
-
-// What registers hold of an axis: `few` at a time. Is that the same as fewer, or as all, which 0 says?
-static bool repeats(const struct rows *r, int axis, int few, int places)
-{
-  if (axis < 0) return few > 0;
-  bool folded = r->folded >> axis & 1;
-  int64_t need = (r->extent[axis] + places - 1) / places;
-  return folded ? few && few >= need : !few || (few > 1 && few > need);
-}
-
-static void with_registers(struct trying *t, struct knobs k, const struct row_roles *role)
-{
-  static const int few[] = {0, 1, 2, 4, 8};
-  for (size_t i = 0; i < COUNT(few); i++)
-    for (size_t d = 0; d < COUNT(few); d++) {
-      k.v[KNOB_REGS] = few[i], k.v[KNOB_DEEP] = few[d];
-      if (repeats(t->r, role->across, few[i], k.v[KNOB_VEC] * k.v[KNOB_ACROSS]) || repeats(t->r, role->down, few[d], k.v[KNOB_DOWN])) continue;
-      attempt(t, &k);
-    }
-}
-
-// The widest access of any.
-static int widest(const struct rows *r, const struct row_roles *role)
-{
-  struct row_plan p = {.r = r, .role = *role, .vec = WIDEST};
-  int w = 1;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) w = MAX(w, row_width(&p, &r->v[i].at));
-  for (int i = 0; i < r->nsaves; i++) w = MAX(w, row_width(&p, &r->save[i].at));
-  return w;
-}
-
-static bool streams(const struct lower_job *j, const struct rows *r)
-{
-  double bytes = 0;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) bytes += (double)r->v[i].at.elements * dtype_bytes(r->v[i].at.type);
-  for (int i = 0; i < r->nsaves; i++) bytes += (double)r->save[i].at.elements * dtype_bytes(r->save[i].at.type);
-  return bytes > (double)j->gpu->l2;
-}
-
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out)
-{
-  struct row_roles role = rows_roles(r);
-  struct trying t = {.j = j, .r = r, .most = MIN(most, CHOICES), .out = out};
-  int64_t across = role.across < 0 ? 1 : r->extent[role.across], down = role.down < 0 ? 1 : r->extent[role.down];
-  int64_t join = role.join < 0 ? 1 : r->extent[role.join];
-  struct knobs k = {{0}};
-  k.v[KNOB_STREAM] = streams(j, r);
-  for (int v = widest(r, &role); v >= 1; v /= 2)
-    for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
-      for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
-        for (int b = 1; b <= upper_power(join, 64); b *= 2) {
-          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v > 1)) continue;
-          k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
-          with_registers(&t, k, &role);
-        }
-  return t.n;
 }

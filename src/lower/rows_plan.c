@@ -50,13 +50,8 @@ bool row_overhangs(const struct row_plan *p, int a)
 
 int row_width(const struct row_plan *p, const struct row_access *a)
 {
-  int across = p->role.across, w = p->vec;
-  if (across < 0 || a->stride[across] != 1) return 1;
-  while (w * dtype_bytes(a->type) > 16) w /= 2;
-  for (int i = 0; i < p->r->naxes; i++)
-    while (i != across && a->stride[i] % w) w /= 2;
-  while (a->offset % w || a->elements % w) w /= 2;
-  return w;
+  int most = MIN(p->vec, 16 / dtype_bytes(a->type));
+  return plan_chunk(p->r->naxes, p->r->extent, a->stride, p->role.across, a->offset, a->elements, most);
 }
 
 int row_regs(const struct row_plan *p, axis_set axes)
@@ -151,16 +146,12 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
   return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p);
 }
 
-int row_stages(const struct row_plan *p, int *stage)
+int row_stages(struct arena *mem, const struct row_plan *p, int *stage)
 {
-  int most = 0;
-  for (int i = 0; i < p->r->nvalues; i++) {
-    const struct row_value *v = &p->r->v[i];
-    stage[i] = 0;
-    if (!v->live) continue;
-    for (int k = 0; k < v->nin; k++) stage[i] = MAX(stage[i], stage[v->in[k]]);
-    if (row_folds(v)) stage[i]++;
-    most = MAX(most, stage[i]);
-  }
+  int most = 0, n = p->r->nvalues;
+  struct step *s = NEWS(mem, struct step, n + 1);
+  for (int i = 0; i < n; i++) s[i] = (struct step){.nin = p->r->v[i].nin, .in = p->r->v[i].in, .waits = row_folds(&p->r->v[i]) ? 1 : 0};
+  schedule_depths(n, s, stage);
+  for (int i = 0; i < n; i++) most = MAX(most, p->r->v[i].live ? stage[i] : 0);
   return most + 1;
 }

@@ -38,6 +38,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 const struct scheme scheme_rows = {
     .name = "rows",
     .doc = "sums, maxima and elementwise operators, tiles in registers",
+    .apart = "a loop is an axis like others, so sections and rings are those of its knobs",
     .knob = {"vec", "across", "down", "join", "regs", "deep", "stream"},
     .arch = 80,
     .joins = true,

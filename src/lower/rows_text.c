@@ -167,7 +167,7 @@ static void folds(struct row_text *x, const bool *want, const int *stage, int s,
 static void values(struct row_text *x, const bool *want, bool again)
 {
   const struct rows *r = x->p->r;
-  int *stage = NEWS(x->mem, int, r->nvalues + 1), n = row_stages(x->p, stage);
+  int *stage = NEWS(x->mem, int, r->nvalues + 1), n = row_stages(x->mem, x->p, stage);
   for (int i = 0; i < r->nvalues; i++)
     if (want[i] && !x->have[i] && r->v[i].kind == ROW_LOAD) row_load(x, i), x->have[i] = true;
   for (int s = 0; s < n; s++) {

@@ -71,7 +71,7 @@ static int value(const struct making *m, int tensor) { return m->of[m->n->t[tens
 static struct row_access access_of(const struct making *m, const struct access *a)
 {
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
-  struct row_access x = {a->tensor, m->store ? m->store[a->tensor] : t->dtype, shape_size(&t->shape), a->offset, {0}};
+  struct row_access x = {a->tensor, m->store ? m->store[a->tensor] : t->dtype, norm_elements(m->n, a->tensor), a->offset, {0}};
   for (int i = 0; i < m->n->nletters; i++) x.stride[i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(i)] = a->grid[i];
   for (int i = 0; i < m->n->block->nloop; i++) {

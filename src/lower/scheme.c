@@ -95,7 +95,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     int got = x->choices(j, ASKED, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
-      struct choice c = {s, k[i], MAX(x->cost(j, &k[i]), bound)};
+      struct choice c = {s, k[i], j->tail, MAX(x->cost(j, &k[i]), bound)};
       if (isfinite(c.cost)) n = insert(out, n, most, &c);
     }
   }
@@ -108,9 +108,10 @@ void scheme_text(const struct choice *c, struct str *out)
   const struct scheme *s = scheme_at(c->scheme);
   str_add(out, "%s", s->name);
   for (int i = 0; i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
+  if (c->tail) str_add(out, " tail");
 }
 
-// "mma warps=4 stages=3"; knobs that are left out stay 0.
+// "mma warps=4 stages=3 tail"; knobs that are left out stay 0.
 bool scheme_parse(const char *text, struct choice *out)
 {
   size_t n = strcspn(text, " ");
@@ -124,6 +125,10 @@ bool scheme_parse(const char *text, struct choice *out)
     const char *equals = memchr(text, '=', n);
     int k = 0;
     if (!n) break;
+    if (n == 4 && !memcmp(text, "tail", n)) {
+      out->tail = true;
+      continue;
+    }
     if (!equals) return false;
     const struct scheme *s = scheme_at(out->scheme);
     while (k < KNOBS && s->knob[k] && (strlen(s->knob[k]) != (size_t)(equals - text) || memcmp(s->knob[k], text, (size_t)(equals - text)))) k++;

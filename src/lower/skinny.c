@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTINGS = 512 };
+enum { SETTINGS = 2048 };
 struct setting {
   struct knobs k;
   double cost;
@@ -29,17 +29,20 @@ static void order(struct setting *all, int n)
   qsort(all, (size_t)n, sizeof *all, cheaper);
 }
 
+// Stages in registers, then in rings.
+static const int depths[][2] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {2, 1}, {3, 1}, {4, 1}, {6, 1}, {8, 1}, {12, 1}, {16, 1}};
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
-  static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8}, depth[] = {1, 2, 3, 4};
+  static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8};
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
   struct setting *all = NEWS(j->mem, struct setting, SETTINGS);
   struct sk_shape s;
   int n = 0;
   if (sk_plan_make(j, p, why) != OK) return 0;
-  for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depth) && n < SETTINGS; i++) {
-    size_t d = i % COUNT(depth), sp = i / COUNT(depth) % COUNT(split), w = i / COUNT(depth) / COUNT(split) % COUNT(warps);
-    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depth) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depth[d]}};
+  for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depths) && n < SETTINGS; i++) {
+    size_t d = i % COUNT(depths), sp = i / COUNT(depths) % COUNT(split), w = i / COUNT(depths) / COUNT(split) % COUNT(warps);
+    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depths) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depths[d][0], [KNOB_RING] = depths[d][1]}};
     if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){.k = k, .cost = sk_cost(p, &s), .order = n}, n++;
   }
   order(all, n);
@@ -88,7 +91,7 @@ static void buffers(struct sk_emit *e, struct lower_out *out)
     if (used(p, i)) add_arg(out, p->iter[i].tensor);
   for (int i = 0; i < p->nsave; i++) add_arg(out, p->save[i].tensor);
   for (int i = 0; i < out->nargs; i++)
-    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)shape_size(&p->head.n->kernels->tensors[out->arg[i]].shape),
+    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->head.n, out->arg[i]),
               tile_dtype(p->j->store[out->arg[i]]));
 }
 
@@ -152,6 +155,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   frame(&e);
   sk_emit_stage(&e);
   sk_emit_early(&e);
+  sk_emit_inbox(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
   text_close(&e.t);
@@ -160,5 +164,6 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 }
 
 const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
-                                     .knob = {"warps", "cols", "depth", "split"}, .arch = 80, .tails = true,
+                                     .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
+                                     .knob = {"warps", "cols", "depth", "split", "ring"}, .arch = 80, .tails = true,
                                      .choices = choices, .cost = cost, .emit = emit};

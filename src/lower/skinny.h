@@ -18,8 +18,9 @@
 //   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
-//   skinny_sums.c    tensors -> values                 skinny_plan.c    what the axes are
-//   skinny_shape.c   what knobs come to; cost          skinny_loop.c    text of the loop
+//   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
+//   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
+//   skinny_loop.c    text of the loop                  skinny_cost.c    the model
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
@@ -92,8 +93,9 @@ struct sk_plan {
 };
 
 // What the knobs come to.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING };
 struct sk_shape {
+  bool ring;           // stages lie in shared memory, not in registers
   int warps, cols, depth, split;
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
@@ -132,8 +134,24 @@ uint64_t sk_axes_of(const struct sk_plan *p, const struct sk_access *a); // on w
 bool sk_tail_sums(struct sk_plan *p, const struct norm_dim *d);          // the tail sums parts; sets p->parts
 bool sk_same_columns(struct sk_plan *p);  // columns of wide products that nothing joins are counted together
 
-// ---- skinny_sums.c ----
+// ---- skinny_term.c ----
 int sk_no(struct sk_plan *p, const char *what); // -1; the first reason stays
+const struct node *sk_maker(const struct sk_side *s, int tensor); // of its root
+const struct norm_tensor *sk_tile(const struct sk_side *s, int tensor);
+int sk_iterator(const struct sk_side *s, int tensor);    // its number; -1: no iterator's
+bool sk_is_element(const struct sk_side *s, int tensor); // made element by element of what is loaded
+// Values; -1 with a reason.
+int sk_operate(struct sk_plan *p, enum op op, const struct attrs *a, int x, int y);
+int sk_scaled(struct sk_plan *p, int x, double by);
+int sk_load(struct sk_plan *p, int iter);
+int sk_constant(struct sk_plan *p, const struct node *n);
+int sk_matmul(struct sk_plan *p, int a, int b); // by weights, over all of k
+int sk_second(struct sk_plan *p, const struct sk_side *s, int x, int b); // of value x
+int sk_statistic(struct sk_plan *p, int tensor, const struct norm_dim *d, unsigned flags, bool square); // or a product of one row
+// Of x * w, which is summed over d: the tensor w, whose columns are not summed, and x, which is of d only; -1: it is not that.
+int sk_weights(const struct sk_side *s, int tensor, const struct norm_dim *d, int *x);
+
+// ---- skinny_sums.c ----
 int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor); // the value of a tensor after the loop; -1 with a reason
 
 // ---- skinny_plan.c ----
@@ -141,9 +159,10 @@ int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 
 // ---- skinny_shape.c ----
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *out); // false: does not fit
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
-
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
+
+// ---- skinny_cost.c ----
+double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {
@@ -157,6 +176,7 @@ const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int u
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results
+void sk_emit_inbox(struct sk_emit *e);  // where other blocks of the cluster write; they may while this one still is in its loop
 void sk_emit_reduce(struct sk_emit *e); // after it: everything
 
 // Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by

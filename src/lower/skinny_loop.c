@@ -2,6 +2,10 @@
 // makes of its registers and its products, so that registers are free again when the loads are issued. The loop is
 // `rolled`: compilers that unroll all of it move each load down to its use, and nothing is in flight.
 //
+// Or the stages are a ring in shared memory, which holds many more bytes than registers: each thread copies there, past its
+// registers, what it alone will read, and waits for nobody but itself.
+//
+//   %ring0[d][c, i][thread, V]  what comes to be %w0[0][c][i] of a thread; %ringx3[d][n][thread, KV] of %x3[0][n]
 //   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
 //   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
 //   %acc0[n, c][j] sums of product 0: columns V g + 2 j, + 1 of chunk c, rows 8 n + 2 q, + 1
@@ -23,6 +27,8 @@ static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_sp
 static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->rows); }
 static int tiles_of(const struct sk_emit *e, int v) { return of_rows(e, v) ? e->s->tiles : 1; }
 
+static bool streams(const struct sk_emit *e, int v) { return in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v); }
+
 static const char *row_index(const struct sk_emit *e)
 {
   if (e->p->rows.size % 8 == 0) return "(n * 8 + @g)";
@@ -35,9 +41,10 @@ static void declare(struct sk_emit *e)
 {
   struct text *t = &e->t;
   const struct sk_shape *s = e->s;
+  int depth = s->ring ? 1 : s->depth;
   for (int i = 0; i < e->p->nproducts; i++) {
     const struct sk_take *k = &s->take[i];
-    text_line(t, "%%w%d:[%d].[%d].[%d].[%d].%s.RF", i, s->depth, k->chunks, k->along ? 2 : s->kv, k->along ? s->kv : k->vector, weights_type(e, i));
+    text_line(t, "%%w%d:[%d].[%d].[%d].[%d].%s.RF", i, depth, k->chunks, k->along ? 2 : s->kv, k->along ? s->kv : k->vector, weights_type(e, i));
     text_line(t, "%%acc%d:[%d, %d].[%d].[2, 1].[1, 2].fp32.RF", i, s->tiles, k->chunks, k->along ? 1 : k->vector / 2);
     text_line(t, "%%acc%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
@@ -46,8 +53,8 @@ static void declare(struct sk_emit *e)
     text_line(t, "%%sum%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
   for (int v = 0; v < e->p->nvalues; v++)
-    if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v))
-      text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, s->depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
+    if (streams(e, v))
+      text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
 }
 
 // What the loop needs and does not change with k.
@@ -85,9 +92,11 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const char *col = k->along ? arena_printf(mem, "(%sc * 16 + i * 8 + @g)", sub) : arena_printf(mem, "(%sc * 8 + @g)", sub);
   const struct sk_coord along[] = {{&x->cols, col, false}, {&e->p->k, "@kv", true}};
   const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
+  const char *from = sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
-  text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across));
+  if (e->s->ring) text_line(t, "%%ring%d[%s][c, i].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", i, d, unit, from);
+  else text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, from);
   text_close(t);
   text_close(t);
 }
@@ -96,8 +105,10 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
 {
   struct text *t = &e->t;
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
+  const char *from = sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
-  text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at));
+  if (e->s->ring) text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
+  else text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, from);
   text_close(t);
 }
 
@@ -109,7 +120,7 @@ static void load_step(struct sk_emit *e, const char *step, const char *d, bool a
   text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
   for (int v = 0; v < e->p->nvalues; v++)
-    if (in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v)) load_elements(e, v, d);
+    if (streams(e, v)) load_elements(e, v, d);
   if (!always) text_close(t);
 }
 
@@ -228,33 +239,103 @@ static void multiply(struct sk_emit *e, int i)
   for (int n = 0; n < 4; n++) text_close(t);
 }
 
+// Fragments, what else is made of the registers of stage d, then the loads of a later round, then the products.
 static void round_text(struct sk_emit *e, const char *d, const char *next)
 {
   bool made[SK_VALUES] = {0};
   for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
   for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
-  if (e->s->rounds > e->s->depth) load_step(e, next, d, false);
+  if (next) load_step(e, next, d, false);
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
-void sk_emit_loop(struct sk_emit *e)
+static void in_registers(struct sk_emit *e)
 {
   struct text *t = &e->t;
   const struct sk_shape *s = e->s;
   struct arena *mem = e->p->j->mem;
   int turn = s->warps * s->split;
   bool full = s->steps % ((int64_t)turn * s->depth) == 0;
-  declare(e);
-  load_fixed(e);
-  text_line(t, s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", s->warps);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
   load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->depth * turn <= s->steps);
   text_close(t);
   text_open(t, "for (step = @first; step < %lld; step += %d) rolled", (long long)s->steps, s->depth * turn);
   text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
   if (!full) text_open(t, "if (step + d * %d < %lld)", turn, (long long)s->steps);
-  round_text(e, "d", arena_printf(mem, "step + (d + %d) * %d", s->depth, turn));
+  round_text(e, "d", s->rounds > s->depth ? arena_printf(mem, "step + (d + %d) * %d", s->depth, turn) : NULL);
   if (!full) text_close(t);
   text_close(t);
   text_close(t);
+}
+
+// ---- a ring ----
+
+static void declare_ring(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct sk_shape *s = e->s;
+  for (int i = 0; i < e->p->nproducts; i++) {
+    const struct sk_take *k = &s->take[i];
+    text_line(t, "%%ring%d:[%d].[%d, %d].[%d, %d].%s.SH", i, s->depth, k->chunks, k->along ? 2 : s->kv, s->threads, k->along ? s->kv : k->vector, weights_type(e, i));
+  }
+  for (int v = 0; v < e->p->nvalues; v++)
+    if (streams(e, v)) text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
+}
+
+// What this thread has copied to a stage, into registers.
+static void take_stage(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  for (int i = 0; i < e->p->nproducts; i++) {
+    const struct sk_take *k = &e->s->take[i];
+    text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
+    text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
+    text_line(t, "%%w%d[0][c][i] <- Move<<<#grid, #me>>>(%%ring%d[@stage][c, i].tile([1, %d])[@tid, 0])", i, i, k->along ? e->s->kv : k->vector);
+    text_close(t);
+    text_close(t);
+  }
+  for (int v = 0; v < e->p->nvalues; v++) {
+    if (!streams(e, v)) continue;
+    text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
+    text_line(t, "%%x%d[0][n] <- Move<<<#grid, #me>>>(%%ringx%d[@stage][n].tile([1, %d])[@tid, 0])", v, v, e->s->kv);
+    text_close(t);
+  }
+}
+
+// Each thread copies what it will need itself to its own place in shared memory: nobody waits for anybody.
+static void in_ring(struct sk_emit *e)
+{
+  struct text *t = &e->t;
+  const struct sk_shape *s = e->s;
+  struct arena *mem = e->p->j->mem;
+  int turn = s->warps * s->split;
+  bool full = s->steps % turn == 0;
+  text_open(t, "for (once = 0; once < 1; once += 1) unroll"); // what comes later may lie where the ring was
+  declare_ring(e);
+  text_open(t, "for (d = 0; d < %d; d += 1) unroll", s->depth);
+  load_step(e, arena_printf(mem, "@first + d * %d", turn), "d", s->depth * turn <= s->steps);
+  text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
+  text_close(t);
+  text_open(t, "for (round = 0; round < %lld; round += 1) rolled", (long long)s->rounds);
+  text_line(t, "@stage = round %% %d", s->depth);
+  text_line(t, "@step = @first + round * %d", turn);
+  text_line(t, "Sync<cp.wait, %d><<<#grid, #me>>>()", s->depth - 1);
+  if (!full) text_open(t, "if (@step < %lld)", (long long)s->steps);
+  take_stage(e);
+  if (s->rounds > s->depth) load_step(e, arena_printf(mem, "@step + %d", s->depth * turn), "@stage", false);
+  round_text(e, "0", NULL);
+  if (!full) text_close(t);
+  text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
+  text_close(t);
+  text_close(t);
+  text_line(t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+void sk_emit_loop(struct sk_emit *e)
+{
+  declare(e);
+  load_fixed(e);
+  text_line(&e->t, e->s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", e->s->warps);
+  if (e->s->ring) in_ring(e);
+  else in_registers(e);
 }

@@ -122,12 +122,17 @@ static void send_statistic(struct sk_emit *e, int i)
   text_close(t);
 }
 
+void sk_emit_inbox(struct sk_emit *e)
+{
+  long long rows = e->p->rows.size;
+  for (int i = 0; i < e->p->nproducts && e->s->split > 1; i++)
+    text_line(&e->t, "%%in%d:[%d].[%lld, %d].fp32.SH", i, e->s->split, rows, e->s->take[i].width);
+  for (int i = 0; i < e->p->nstats && e->s->split > 1; i++) text_line(&e->t, "%%insum%d:[%d].[%lld].fp32.SH", i, e->s->split, rows);
+}
+
 static void over_cluster(struct sk_emit *e)
 {
   struct text *t = &e->t;
-  long long rows = e->p->rows.size;
-  for (int i = 0; i < e->p->nproducts; i++) text_line(t, "%%in%d:[%d].[%lld, %d].fp32.SH", i, e->s->split, rows, e->s->take[i].width);
-  for (int i = 0; i < e->p->nstats; i++) text_line(t, "%%insum%d:[%d].[%lld].fp32.SH", i, e->s->split, rows);
   text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
   for (int i = 0; i < e->p->nproducts; i++) send_product(e, i);
   for (int i = 0; i < e->p->nstats; i++) send_statistic(e, i);

@@ -1,7 +1,5 @@
-// What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers; and what it costs.
+// What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers.
 #include "lower/skinny.h"
-
-#include <math.h>
 
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
@@ -95,20 +93,34 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
   return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
 }
 
+// A stage of a ring: what the threads of a block load in a round.
+static int64_t stage(const struct sk_plan *p, const struct sk_shape *s)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < p->nproducts; i++) bytes += 2 * s->take[i].width * s->kv * 4 * s->warps;
+  for (int i = 0; i < p->nvalues; i++)
+    if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1 && p->v[i].has & sk_space_axes(&p->k))
+      bytes += (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) * s->threads;
+  return bytes;
+}
+
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
-  int64_t rows = p->rows.size, in = s->split > 1 ? s->split : 0;
-  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
+  int64_t rows = p->rows.size, in = 0; // what other blocks of the cluster write
+  int thirds = s->ring ? 3 : s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
   s->registers = 40;
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
-    s->shared += 4 * rows * (s->warps * (t->width + 4) + in * t->width);
+    s->shared += 4 * rows * s->warps * (t->width + 4);
+    if (s->split > 1) in += 4 * rows * s->split * (t->width + p->nstats * !i);
     s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48;
   }
-  s->shared += 4 * rows * p->nstats * (s->warps + in);
+  s->shared += 4 * rows * p->nstats * s->warps;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
       s->registers += thirds * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 12;
+  if (s->ring) s->shared = MAX(s->shared, s->depth * stage(p, s)); // sums of warps come where the ring was
+  s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
@@ -118,7 +130,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT]};
+  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ring = k->v[KNOB_RING]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
   if (s->split > 1 && gpu->arch < 90) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
@@ -127,47 +139,8 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
-  if (s->steps < turn || (s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
+  if (s->steps < turn || s->depth > 64 || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
-}
-
-struct traffic { // bytes of a block: of its own columns, in all, in flight at a time
-  double own, all, flight;
-};
-
-// So many blocks at a time: the memory's bytes by its rate, if enough are in flight, whichever multiprocessors they lie on;
-// and what the fullest multiprocessor takes in, from memory or the L2 cache, by what it can draw.
-static double wave(const struct gpu_limits *gpu, const struct traffic *t, int64_t blocks)
-{
-  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
-  double most = (double)((blocks + gpu->processors - 1) / gpu->processors);
-  double memory = (double)blocks * t->own / MIN(gpu->bandwidth, (double)blocks * t->flight / loaded);
-  return MAX(memory, most * t->all / MIN(draws * gpu->bandwidth / gpu->processors, most * t->flight / loaded));
-}
-
-// Down to a power of this: the model errs by more.
-static const double FINE = 1.05;
-
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
-{
-  const struct gpu_limits *gpu = p->j->gpu;
-  struct traffic t = {0, 2.0 * (double)(p->rows.size * p->k.size / s->split), 0};
-  double once = t.all * s->split; // bytes that all blocks read
-  for (int i = 0; i < p->nproducts; i++) {
-    double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    *(p->product[i].wide ? &t.own : &once) += p->product[i].wide ? bytes : bytes * s->split;
-    t.all += bytes, t.flight += 2.0 * (s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
-  }
-  int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
-  int64_t fit = MIN(gpu->registers / ((int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
-  fit = MAX(1, MIN(fit, 2048 / s->threads)) * gpu->processors;
-  int64_t full = blocks / fit, rest = blocks % fit;
-  double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
-  double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
-  double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
-  double deep = 0.1e-6 * (s->depth - 1); // until the first of them is there
-  double all = gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
-  return pow(FINE, floor(log(all) / log(FINE)));
 }

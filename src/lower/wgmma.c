@@ -4,6 +4,7 @@
 #include "lower/wgmma.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
 
@@ -42,6 +43,10 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct argu
   for (int i = 0; i < p->n->niter + p->n->nsave; i++) {
     bool save = i >= p->n->niter;
     int tensor = save ? p->n->save[i - p->n->niter].tensor : p->n->iter[i].tensor;
+    if (save && wgmma_sends(w, i - p->n->niter)) {
+      add_argument(k, a, tensor, arena_printf(k->mem, "to%d", p->n->save[i - p->n->niter].tile), wgmma_store_type(w, i - p->n->niter), true);
+      continue;
+    }
     if (flat[tensor] || (!save && is_operand(p, i))) continue;
     flat[tensor] = true;
     add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
@@ -64,43 +69,54 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
                                      : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
+  wgmma_store_declare(k, w);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
-  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", p->stages), text_line(k->t, "%%empty:[%d].mbar.SH", p->stages);
+  int slots = p->stages * w->rings;
+  if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", slots), text_line(k->t, "%%empty:[%d].mbar.SH", slots);
+  wgmma_declare_turns(k, w);
   text_open(k->t, "if (@tid == 0)");
   for (int c = 0; w->any_fixed && c < wgmma_copies(w); c++) {
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
   }
   if (w->any_varying) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->stages);
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
     text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->groups);
     text_close(k->t);
   }
+  wgmma_begin_turns(k, w);
   text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
   text_close(k->t);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
-static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, const char *stage, const char *it, const char *barrier)
+// Which ring a tile is in; -1: it does not change with the loop.
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t)
+{
+  return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b;
+}
+
+static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
   const struct mma_plan *p = k->p;
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying == varying) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+    if (ring_of(w, &p->tile[i]) == ring) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    if (t->varying != varying) continue;
+    if (ring_of(w, t) != ring) continue;
     if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, t->tensor, box_view(p, b, it, "0"), barrier);
+      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b), t->tensor,
+                box_view(p, b, it, "0"), barrier);
       continue;
     }
     text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c] <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk, t->tensor,
-              box_view(p, b, it, "c"), barrier);
+    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk,
+              box_shape(p, b), t->tensor, box_view(p, b, it, "c"), barrier);
     text_close(k->t);
   }
 }
@@ -109,8 +125,9 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, bool varying, c
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
-  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1)", (long long)w->items, (long long)w->blocks);
-  text_line(k->t, "@bid = round * %lld + @first", (long long)w->blocks);
+  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled", (long long)w->items, (long long)w->blocks);
+  text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
+  wgmma_item(k, w, "@item");
 }
 
 static void items_close(struct mma_kernel *k, const struct wg_plan *w)
@@ -127,13 +144,16 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
-    bring(k, w, false, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
+    bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+    text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
-    text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[@stage])", p->stages);
-    bring(k, w, true, "@stage", "it", "full[@stage]");
+    for (int ring = 0; ring < w->rings; ring++) {
+      const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
+      text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[%s])", p->stages, slot);
+      bring(k, w, ring, "@stage", "it", arena_printf(k->mem, "full[%s]", slot));
+    }
     text_close(k->t);
   }
   items_close(k, w);
@@ -162,7 +182,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     return;
   }
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (it = 0; it < %lld; it += 1)", (long long)p->iterations);
+  text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
   wgmma_stage(k, w);
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
@@ -195,15 +215,20 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%done[%s])", w->p.wg_copy);
     text_close(k->t);
   }
-  for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+  for (int i = 0; i < p->n->nsave; i++) {
+    if (wgmma_sends(w, i)) wgmma_store(k, w, i);
+    else mma_save(k, i);
+  }
   items_close(k, w);
+  wgmma_store_finish(k, w);
 }
 
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@%s = #grid.indices()", w->walks ? "first" : "bid");
+  text_line(t, "@first = #grid.indices()");
+  if (!w->walks) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -233,14 +258,17 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_close(k->t);
 }
 
-static struct mma_anew anew(const struct knobs *k) { return (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}; }
+static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+{
+  return mma_anew(wgmma_lift(j), (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+}
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, j, anew(knobs), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, anew(j, knobs, why), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
@@ -265,17 +293,28 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
+// Is the choice before the same but for so many places?
+static bool fits_other(const struct knobs *before, const struct knobs *k, int places)
+{
+  struct knobs x = *k;
+  x.v[WG_STORE] = places;
+  return !memcmp(before, &x, sizeof x);
+}
+
 static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
 {
-  const int64_t iterations = w->p.iterations, processors = w->p.job->gpu->processors;
+  const int64_t iterations = w->p.iterations;
   int n = 0;
   for (int groups = WG_MOST; groups >= 1; groups--)
     for (int stages = iterations > 1 ? 8 : 2; stages >= 2; stages--)
-      for (int chain = iterations > 1; chain >= 0; chain--)
-        for (int blocks = 0; blocks <= processors && n < most; blocks += (int)processors) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-          if (stages > iterations && stages > 2) continue;
+      for (int chain = iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
+        for (int way = 0; way < 6 && n < most; way++) {
+          int blocks = way / 3 * w->p.job->gpu->processors, store = 2 - way % 3;
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store,
+                             [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+          if ((stages > iterations || (chain && stages > 4)) && stages > 2) continue;
           if ((to.rows || to.step) && stages > 4 && stages % 2) continue;
+          if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
           if (fits_so(w, &k, why)) out[n++] = k;
         }
   return n;
@@ -284,31 +323,27 @@ static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct k
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  struct mma_anew cut[MMA_CUTS];
+  const struct lower_job *lifted = wgmma_lift(j);
+  struct mma_anew to[MMA_CUTS];
   char other[160];
-  int n = 0, ncuts = mma_cuts(j, 64, cut, why);
-  for (int i = 0; i < ncuts; i++)
-    if (wgmma_plan(w, j, cut[i], *why ? other : why)) n += choose_rest(w, cut[i], most - n, out + n, why);
+  int n = 0, cuts = mma_cuts(lifted, 64, to, why);
+  for (int i = 0; i < cuts; i++)
+    if (wgmma_plan(w, mma_anew(lifted, to[i], other), *why ? other : why)) n += choose_rest(w, to[i], most - n, out + n, why);
   return n;
 }
 
-// As of mma.sync, which it is faster than; what overlaps costs less.
 static double cost(const struct lower_job *j, const struct knobs *k)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, anew(k), why) || !wgmma_fit(w, k)) return INFINITY;
-  double launch = j->gpu->launch, t = mma_cost(&w->p) - launch;
-  t *= w->p.wg_async ? 0.6 : 0.95;
-  if (w->first) t *= 0.9;
-  if (w->walks) t *= 0.95;
-  return launch + t * (1 + 0.02 / w->p.stages);
+  return wgmma_plan(w, anew(j, k, why), why) && wgmma_fit(w, k) ? wgmma_cost(w) : INFINITY;
 }
 
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
-    .knob = {"groups", "stages", "blocks", "chain", "rows", "step"},
+    .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
+    .knob = {"groups", "stages", "blocks", "chain", "store", "rows", "step"},
     .arch = 90,
     .choices = choices,
     .cost = cost,

@@ -5,7 +5,12 @@
 //
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
-//   wgmma_product.c  products, and two of them that run across iterations
+//   wgmma_store.c    results by TMA
+//   wgmma_cost.c     the model
+//   wgmma_lift.c     factors of left operands, behind the product
+//   wgmma_order.c    the order in which blocks are done
+//   wgmma_product.c  products, and the ring that they read
+//   wgmma_chain.c    two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
 #ifndef MICA_LOWER_WGMMA_H
 #define MICA_LOWER_WGMMA_H
@@ -24,38 +29,74 @@ struct box { // a tile of operands: where it is in device memory, in pieces of `
   struct box_dim dim[BOX_DIMS]; // slowest first
   int64_t chunk, chunks;
 };
-// False with p->why set where TMA cannot bring the tile.
+// False with p->why set where TMA cannot bring the tile, or what an access has in these rows and columns.
+bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out);
 bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 // "[extents : strides]" of the buffer, and ".tile([..])[..]" of the piece `chunk` at iteration `it`.
 const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
+const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_ROWS, WG_STEP };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_ROWS, WG_STEP };
+enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4 };
+struct wg_store { // of a saver
+  bool sent;      // by TMA, where the plan has places
+  struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
+  int64_t piece[BOX_DIMS], pieces[BOX_DIMS], below[BOX_DIMS]; // below: pieces of faster dimensions
+};
 struct wg_plan {
   struct mma_plan p;
   struct box box[MMA_TILES];
-  int groups;
+  struct wg_store *store; // by saver
+  enum mma_section *section; // by node, before some are done by pieces
+  int64_t store_chunk;    // columns of a piece of a result; 0: none goes by TMA
+  int groups, places;     // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
   int64_t blocks, items; // launched, and of the block graph
   bool walks;            // blocks walk over items, since there are more of these
   bool any_fixed, any_varying;
   int computing, bringing; // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
+  bool turns;              // warpgroups begin products in turns
+  int rings;               // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
 // ---- wgmma_plan.c ----
-// False with the reason in why.
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, struct mma_anew to, char why[160]);
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 int wgmma_copies(const struct wg_plan *w); // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 
+// ---- wgmma_store.c ----
+void wgmma_store_plan(struct wg_plan *w);
+void wgmma_store_sections(struct wg_plan *w); // of operators that are done by pieces; of knobs
+int64_t wgmma_store_bytes(const struct wg_plan *w);
+bool wgmma_sends(const struct wg_plan *w, int save);
+const char *wgmma_store_type(const struct wg_plan *w, int save); // of %to<tile>
+void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save);
+void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w); // before a warpgroup ends
+// ---- wgmma_cost.c ----
+double wgmma_cost(const struct wg_plan *w);
+
+// ---- wgmma_lift.c, wgmma_order.c ----
+const struct lower_job *wgmma_lift(const struct lower_job *j); // j itself, where there is nothing to do
+void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
+
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int tensor, const char *stage); // of its barriers
 const char *wgmma_last_stage(struct mma_kernel *k); // of the last iteration of an item
 void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left); // until so many groups of products are under way
+const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text
+const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *stage);
+void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into);
+
+// ---- wgmma_chain.c ----
+void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_chain(struct mma_kernel *k, const struct wg_plan *w);
 
 #endif

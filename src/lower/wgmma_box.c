@@ -51,10 +51,10 @@ static int axes_by_stride(const struct mma_plan *p, const struct access *a, stru
 {
   const struct graph *g = p->n->block;
   int n = 0;
-  for (int i = 0; i < p->naxes + g->nloop; i++) {
-    bool loop = i >= p->naxes;
-    int k = loop ? i - p->naxes : i;
-    struct axis x = {loop, k, loop ? p->loop[k] : p->axis[k], loop ? a->loop[k] : a->grid[k]};
+  for (int i = 0; i < g->ngrid + g->nloop; i++) {
+    bool loop = i >= g->ngrid;
+    int k = loop ? i - g->ngrid : i;
+    struct axis x = {loop, k, loop ? g->loop[k] : g->grid[k], loop ? a->loop[k] : a->grid[k]};
     if (!x.stride || x.extent == 1) continue;
     int at = n++;
     for (; at > 0 && out[at - 1].stride > x.stride; at--) out[at] = out[at - 1];
@@ -68,9 +68,9 @@ static void begin_walks(const struct mma_plan *p, struct box_dim *d)
 {
   const struct graph *g = p->n->block;
   d->grid = d->loop = (struct mma_walk){0};
-  for (int i = p->naxes - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = p->axis[i];
+  for (int i = g->ngrid - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = g->grid[i];
   if (d->rows) d->grid.stride[d->grid.n - 1] = 1;
-  for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = p->loop[i];
+  for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
 }
 
 static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)
@@ -84,7 +84,7 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct acces
     if (!d) return false;
     if (b->ndims > before) begin_walks(p, d);
     struct mma_walk *w = axis[i].loop ? &d->loop : &d->grid;
-    w->stride[axis[i].loop ? axis[i].index : p->naxes - 1 - axis[i].index] = d->extent / d->box;
+    w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
     d->extent *= axis[i].extent;
   }
   return true;
@@ -109,27 +109,33 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
   return true;
 }
 
-bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
+bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
-  const struct access *a = &p->n->iter[t->iter];
+  int64_t size = mma_list_size(p->n, cols);
+  bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
-  if (!add_letters(p, out, a, &t->in, true) || out->ndims != 1 || out->dim[0].stride != 1)
+  if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
-  if (t->cut && !add_rows(p, out, a, &t->out)) return mma_refuse(p, "rows of an operand are not together in memory");
-  if ((!t->cut && !add_letters(p, out, a, &t->out, false)) || !rows_in_order(p, out, a, &t->out) || !add_axes(p, out, a))
+  if (cut && !add_rows(p, out, a, rows)) return mma_refuse(p, "rows of an operand are not together in memory");
+  if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   out->chunk = 64; // elements that a swizzle of 128 bytes spans; 64 and 32 bytes are the others
-  while (out->chunk > 16 && t->cols % out->chunk) out->chunk /= 2;
-  out->chunks = t->cols / out->chunk;
-  if (t->cols % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)t->cols);
-  for (int i = 0; i < out->ndims; i++) {
-    const struct box_dim *d = &out->dim[i];
-    if (!d->inner && d->box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)d->box);
-    if (!d->inner && d->stride * dtype_bytes(p->type) % 16) return mma_refuse(p, "an operand's rows do not begin at 16 bytes");
-  }
+  while (out->chunk > 16 && size % out->chunk) out->chunk /= 2;
+  out->chunks = size / out->chunk;
+  if (size % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)size);
+  for (int i = 0; i < out->ndims; i++)
+    if (!out->dim[i].inner && out->dim[i].stride * dtype_bytes(p->type) % 16) return mma_refuse(p, "an operand's rows do not begin at 16 bytes");
+  return true;
+}
+
+bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out)
+{
+  if (!box_of(p, &p->n->iter[t->iter], &t->out, &t->in, out)) return false;
+  for (int i = 0; i < out->ndims; i++)
+    if (!out->dim[i].inner && out->dim[i].box > 256) return mma_refuse(p, "%lld rows of an operand, more than 256", (long long)out->dim[i].box);
   return true;
 }
 
@@ -163,5 +169,24 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
   str_add(&s, "]");
   const char *text = arena_strdup(p->job->mem, str_text(&s));
   str_free(&s);
+  return text;
+}
+
+const char *box_shape(const struct mma_plan *p, const struct box *b)
+{
+  struct str shape = {0}, strides = {0};
+  int64_t rows = 1, below = 1;
+  int n = 0;
+  for (int i = 0; i < b->ndims; i++)
+    if (!b->dim[i].inner && b->dim[i].box > 1) rows *= b->dim[i].box, n++;
+  if (n < 2) return "";
+  below = rows;
+  for (int i = 0; i < b->ndims; i++) {
+    if (b->dim[i].inner || b->dim[i].box == 1) continue;
+    below /= b->dim[i].box;
+    str_add(&shape, "%lld, ", (long long)b->dim[i].box), str_add(&strides, "%lld, ", (long long)below);
+  }
+  const char *text = arena_printf(p->job->mem, ".reshape(0, [%s%lld : %s%lld])", str_text(&shape), (long long)b->chunk, str_text(&strides), (long long)rows);
+  str_free(&shape), str_free(&strides);
   return text;
 }

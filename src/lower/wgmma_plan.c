@@ -4,7 +4,7 @@
 
 // Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute: together no more than the
 // block has when it starts, (65536 / threads) rounded down to 8 for each.
-static const int computing[WG_MOST + 1] = {0, 255, 232, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 40, 32, 24};
+static const int computing[WG_MOST + 1] = {0, 255, 240, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 24, 32, 24};
 static const int most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100};
 
 int wgmma_copies(const struct wg_plan *w) { return w->walks ? 2 : 1; }
@@ -17,10 +17,10 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return p->n->uses[t->tensor] > products;
 }
 
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, struct mma_anew to, char why[160])
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
-  if (!mma_plan(p, j, to, why)) return false;
+  if (!j || !mma_plan(p, wgmma_lift(j), why)) return false;
   p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
@@ -34,6 +34,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, struct mma_anew to
     t->swizzle[0] = w->box[i].chunk == 64 ? 3 : w->box[i].chunk == 32 ? 2 : 1, t->swizzle[1] = t->swizzle[2] = 3;
     *(t->varying ? &w->any_varying : &w->any_fixed) = true;
   }
+  wgmma_store_plan(w);
   return true;
 }
 
@@ -75,12 +76,27 @@ static void find_chain(struct wg_plan *w)
   if (p->n->block->tensors[second->a].phase == VARYING) w->first = first, w->second = second;
 }
 
+static bool chain(struct wg_plan *w, int how)
+{
+  struct mma_plan *p = &w->p;
+  w->first = w->second = NULL, w->turns = how == WG_TURNS, w->rings = 1;
+  if (!how) return true;
+  find_chain(w);
+  if (!w->first) return mma_refuse(p, "no two products that follow each other in the loop");
+  w->rings = w->first->b != w->second->b ? 2 : 1;
+  return !w->turns || w->groups > 1 || mma_refuse(p, "one warpgroup alone takes no turns");
+}
+
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
   w->groups = k->v[WG_GROUPS];
   if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
     return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
+  w->places = k->v[WG_STORE];
+  if (w->places < 0 || w->places > 4) return mma_refuse(p, "knobs out of range");
+  if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
+  wgmma_store_sections(w);
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;
@@ -89,8 +105,8 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   bool fits = mma_fit(p, &as);
   p->job = own;
   if (!fits) return false;
-  p->shared += 1024 + 16 * p->stages;
-  w->items = w->blocks = mma_blocks(p);
+  p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w);
+  w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
@@ -101,12 +117,9 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
     }
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
-  w->first = w->second = NULL;
-  if (k->v[WG_CHAIN]) find_chain(w);
-  if (k->v[WG_CHAIN] && !w->first) return mma_refuse(p, "no two products that follow each other in the loop");
-  if (w->first) p->registers += 2ll * p->cols[w->second->sum_cols].nt; // the left operand, while the next one is computed
+  if (!chain(w, k->v[WG_CHAIN])) return false;
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
-  if (p->registers > most_estimated[w->groups]) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  if (p->registers > (w->first ? w->computing : most_estimated[w->groups])) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
   return true;
 }

@@ -4,7 +4,8 @@
 // product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
 // loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products
 // and block graphs.
-#include "lower/letters.h"
+#include "lower/lower.h"
+#include "plan/letters.h"
 
 #include <string.h>
 

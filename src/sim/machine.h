@@ -109,12 +109,12 @@ struct groups {
   bool used; // the open group has copies
   struct group g[GROUPS];
 };
-enum wait_kind { WAIT_NONE, WAIT_GATHER, WAIT_MBAR, WAIT_DONE };
+enum wait_kind { WAIT_NONE, WAIT_GATHER, WAIT_MBAR, WAIT_REGISTERS, WAIT_DONE };
 struct wait {
   enum wait_kind kind;
   struct gather *gather;
   struct mbar *mbar;
-  uint32_t phase; // GATHER: wait while the phase is this; MBAR: the parity waited for
+  uint32_t phase; // GATHER: wait while the phase is this; MBAR: the parity waited for; REGISTERS: how many
   int atom;
   bool joins; // takes over the knowledge of the barrier
 };
@@ -152,6 +152,7 @@ struct warp {
   } partial[PARTIAL];
   uint32_t regfence; // wgmma.fence count
   uint32_t cluster_phase;
+  int allotted; // registers that a thread may use
 };
 struct pending {
   int n;
@@ -179,6 +180,7 @@ struct cta {
   struct quad quad[MOST_WARPS / 4];
   struct mbar *mbars;
   int left; // warps that have not ended
+  int64_t spare; // registers that warps have given back
 };
 
 struct channel { // the address of an atomic in global memory, through which blocks tell one another what they did
@@ -357,6 +359,10 @@ void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,
                bool reads);                                             // an atomic in global memory
 bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w hear of it from that cluster?
 struct known sync_known(struct sim *s);
+
+// ---- pool.c: registers that setmaxnreg moves
+int pool_at_start(const struct sim *s); // of a thread
+bool pool_take(struct warp *w, int registers); // false: not enough are left
 
 // ---- the functions of semantics.def, in move.c, point.c, lanes.c, mma.c, wgmma.c, tma.c, mbar.c, sync.c, groups.c
 // ----

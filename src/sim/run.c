@@ -244,6 +244,7 @@ static void warp_reset(struct warp *w)
   memset(w->pending, 0, sizeof *w->pending * (size_t)s->k->nbuffers);
   w->active = w->lanes, w->pc = 0, w->depth = 0, w->again = false;
   w->wait.kind = WAIT_NONE;
+  w->allotted = pool_at_start(s);
   w->npartial = 0, w->regfence = 0, w->cluster_phase = 0, w->cpdone = s->start, w->some_lanes = 0;
   copies_new(&w->cp), copies_new(&w->bulk), copies_new(&w->wgmma);
   sync_clear(s, w->known);
@@ -252,7 +253,7 @@ static void warp_reset(struct warp *w)
 
 static void cta_reset(struct sim *s, struct cta *c, int64_t number)
 {
-  c->number = number, c->left = s->nwarps;
+  c->number = number, c->left = s->nwarps, c->spare = 0;
   for (int i = 0; i < NAMED; i++) c->named[i].threads = 0;
   for (int i = 0; i < MOST_WARPS / 4; i++) c->quad[i].gather.threads = 0, c->quad[i].open = false;
   for (int i = 0; i < s->nmbars; i++) c->mbars[i].init = false, c->mbars[i].agent = -1;

@@ -41,6 +41,9 @@ static void describe(const struct sim *s, const struct warp *w, struct str *out)
   if (t->kind == WAIT_MBAR) {
     str_add(out, " for the end of phase %u of an mbarrier that ", t->mbar->phase);
     lacks(t->mbar, out);
+  } else if (t->kind == WAIT_REGISTERS) {
+    str_add(out, " for %u registers a thread, of which it has %d, and its block has %lld left for all threads", t->phase, w->allotted,
+            (long long)w->cta->spare);
   } else if (t->kind == WAIT_GATHER && t->gather == &s->cluster_gather) {
     str_add(out, " for the cluster");
   } else {

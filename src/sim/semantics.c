@@ -16,9 +16,3 @@ enum go sem_nothing(struct warp *w, const struct sim_atom *a)
   (void)w, (void)a;
   return GO_ON;
 }
-
-enum go sem_collective(struct warp *w, const struct sim_atom *a)
-{
-  walk_collective(w, a);
-  return GO_ON;
-}

@@ -141,6 +141,8 @@ bool sync_ready(struct warp *w)
   struct wait *t = &w->wait;
   if (t->kind == WAIT_MBAR) {
     if (!mbar_ready(t->mbar, t->phase)) return false;
+  } else if (t->kind == WAIT_REGISTERS) {
+    if (!pool_take(w, (int)t->phase)) return false;
   } else if (t->kind == WAIT_GATHER) {
     if (t->gather->phase == t->phase) return false;
     if (t->joins) sync_take(w, t->gather->done);

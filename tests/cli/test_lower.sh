@@ -31,11 +31,36 @@ expect 0 '1 times 8 x 64 x 256' lower "$work/norm.mica"
 expect 0 'product, 1 times 4 x 64 x 128' lower "$work/norm.mica" --set m=4 --set k=128 --dump norm
 expect 0 'iter +t0 = \[1, a:256\] X' lower "$work/soft.mica" --dump norm
 expect 0 'us +rows vec=' lower "$work/soft.mica" --dump choices
+expect 0 'rows on its own: ' lower "$work/soft.mica" --dump choices
 expect 0 'rows vec=8 across=32' lower "$work/soft.mica" --knobs 'rows vec=8 across=32'
+
+
+# ---- the plan ----
+expect 0 't3 = exp t2 registers; t5 = div t3 registers, t4 registers' lower "$work/soft.mica" --dump chains
+expect 0 'depth 2  t4   sum ' lower "$work/soft.mica" --dump schedule
+expect 0 'iter  t0   from X: chunks of 16 bytes along' lower "$work/soft.mica" --dump meta
+expect 0 'no products with rows in common' lower "$work/soft.mica" --dump threads
+expect 0 '16 warps:  8 along rows, 2 along columns' lower examples/graphs/gqa_split.mica --dump threads
+expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --dump memory
+expect 0 'product, 1 times 8 x 64 x 256' lower "$work/norm.mica" --dump chains
+expect 0 '' lower examples/graphs/gqa_split.mica --json "$work/plan.json" --dump norm
+python3 - "$work/plan.json" <<'E2' || complain "the plan as JSON"
+import json, sys
+v = json.load(open(sys.argv[1]))
+first = v["kernels"][0]
+passes = first["passes"]
+assert [c["op"] for c in passes["chains"][2]] == ["matmul", "accum_rescale"], passes["chains"]
+assert passes["products"]["oriented"] and passes["products"]["list"][1]["adds_to"] == 11
+assert [s["depth"] for s in passes["schedule"]["order"]] == sorted(s["depth"] for s in passes["schedule"]["order"])
+assert [c["tensor"] for c in passes["meta"]["copies"] if c["ring"]] == ["K", "V"]
+assert passes["threads"][0]["rows"] * passes["threads"][0]["columns"] == 16
+assert first["choices"][0]["how"] and v["layouts"]["device"][0]["strides"] == [16384, 64, 1]
+assert v["memory"]["workspace"] == 2162688
+E2
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
-expect 2 'dump takes norm, layouts, choices or schemes' lower "$work/soft.mica" --dump all
+expect 2 'dump takes norm, .*layouts, .*choices, or schemes, not all' lower "$work/soft.mica" --dump all
 expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2
 expect 2 'cpu is no GPU' lower "$work/soft.mica" --target cpu

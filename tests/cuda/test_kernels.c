@@ -118,12 +118,12 @@ static void descriptors_of_wgmma(void **state)
   struct arena mem = {0};
   const char *text = emitted_file(&mem, "tests/cuda/text/wgmma_layouts.tile", 90);
   static const char *const parts[] = {
-      "mica_matrix(mica_shared(&a_plain[0]), 0x1000080000ull)", // 256 bytes to the next 8 rows, 128 to the next 8 of k
-      "mica_matrix(mica_shared(&b_plain[0]), 0x800400000ull)", // 128 bytes to the next 8 columns, 1024 to the next 8 of
+      "mica_matrix(mica_shared(&a_plain[0]), 0, 0x1000080000ull)", // 256 bytes to the next 8 rows, 128 to the next 8 of k
+      "mica_matrix(mica_shared(&b_plain[0]), 0, 0x800400000ull)", // 128 bytes to the next 8 columns, 1024 to the next 8 of
                                                                // k
-      "mica_matrix(mica_shared(&a_32[0]), 0xc000001000010000ull)", // mode 3: 32 bytes
-      "mica_matrix(mica_shared(&b_64[0]), 0x8000002000400000ull)", // mode 2: 64 bytes; 1024 to the next 32 columns
-      "mica_matrix(mica_shared(&b_k[0]), 0x4000004000010000ull)"}; // mode 1: 128 bytes
+      "mica_matrix(mica_shared(&a_32[0]), 0, 0xc000001000010000ull)", // mode 3: 32 bytes
+      "mica_matrix(mica_shared(&b_64[0]), 0, 0x8000002000400000ull)", // mode 2: 64 bytes; 1024 to the next 32 columns
+      "mica_matrix(mica_shared(&b_k[0]), 0, 0x4000004000010000ull)"}; // mode 1: 128 bytes
   for (size_t i = 0; i < COUNT(parts); i++) assert_non_null(strstr(text, parts[i]));
   assert_non_null(strstr(text, "p, 1, 1, 0, 1; }"));
   assert_non_null(strstr(text, "p, 1, 1, 0, 0; }"));

@@ -92,6 +92,42 @@ static void the_fastest_of_many_wins(void **state)
   arena_close(&f.mem);
 }
 
+// Races of one program: its reference is made once, kernels of the next are compiled during one, and a whole race after
+// quick ones still has its other inputs.
+static void races_share_what_they_can(void **state)
+{
+  (void)state;
+  enum { TURNS = 4, EACH = 10 };
+  struct fixture f;
+  struct gpu_session *s;
+  struct gpu_batch *b[TURNS + 1] = {NULL};
+  const struct device_program *p[TURNS][EACH];
+  double reference = 0;
+  start(&f);
+  f.o.limit = 10;
+  assert_int_equal(gpu_session_open(f.g, &f.o, &s), OK);
+  for (int t = 0; t < TURNS; t++)
+    for (int i = 0; i < EACH; i++) {
+      const char *name = i == 7 ? "off_1000_5" : arena_printf(&f.mem, "right_1000_%d", 3000 + 100 * i - 500 * t);
+      p[t][i] = pretend_program(&f.mem, &name, 1, N);
+    }
+  for (int t = 0; t <= TURNS; t++) {
+    f.o.quick = t != 2;
+    if (t < TURNS && gpu_batch_start(s, &f.o, EACH, p[t], &b[t], &f.e)) fail_msg("%s", f.e.text);
+    if (!t) continue;
+    if (gpu_race_batch(&f.mem, b[t - 1], &f.r, &f.e)) fail_msg("%s", f.e.text);
+    assert_int_equal(f.r.best, 0);
+    assert_int_equal(f.r.result[7].verdict, GPU_WRONG);
+    assert_true(fabs(f.r.result[0].cold.median - (3000 - 500 * (t - 1)) * 1e-9) < 1e-9);
+    assert_int_equal(f.r.result[0].hot.replays > 0, t - 1 == 2);
+    if (t == 1) reference = f.r.reference_seconds;
+    assert_true(f.r.reference_seconds == reference);
+  }
+  for (int t = 0; t < TURNS; t++) gpu_batch_drop(b[t]);
+  gpu_session_close(s);
+  arena_close(&f.mem);
+}
+
 static void nothing_right_is_no_error(void **state)
 {
   (void)state;
@@ -232,7 +268,7 @@ int main(int argc, char **argv)
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
-      cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
+      cmocka_unit_test(races_share_what_they_can),  cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
       cmocka_unit_test(one_program_is_run),         cmocka_unit_test(gpus_are_told_by_files),
       cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);

@@ -54,6 +54,9 @@ static const struct held by_mma[] = {
     {"operands that are computed", NORMED, "mma wm=2 wn=1 stages=2 rows=32", NULL},
     {"heads and queries", QUERIES("q", "2"), "mma wm=2 wn=1 stages=2 rows=32", NULL},
     {"heads and queries, computed", QUERIES("q * 0.5", "2"), "mma wm=1 wn=2 by=1 stages=2 rows=32", NULL},
+    {"rows contiguous",
+     "X: f16[64, 48]\n W: f16[64, 16]\n O = block(x=3; i=2) { x = iter(X, imap={x:1}, fmap={i:0})\n w = iter(W, fmap={i:0})\n"
+     "save(accum(matmul(transpose(x), w)), omap={x:0}) }\n return O", "mma wm=2 wn=1 stages=2 rows=32", NULL},
     {"two iterations at once", GEMM("32", "128", "32", "1", "1", "8"), "mma wm=1 wn=1 stages=2 step=32", NULL},
     {"half an iteration", GEMM("32", "128", "32", "1", "1", "2"), "mma wm=1 wn=1 stages=3 rows=16 step=32", NULL},
     {"two iterations of attention", QUERIES("q", "4"), "mma wm=1 wn=2 by=1 stages=2 rows=32 step=64", NULL},

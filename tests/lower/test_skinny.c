@@ -105,6 +105,22 @@ static const struct {
                 "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
                 "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n s = iter(S, imap={y:0})\n b = iter(B, imap={x:0})\n"
                 "save(reshape(sum(p / s, dim=0), [2, 32]) + b, omap={x:1, y:0}) }\n return O"},
+    {"one row, sums of single products", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
+                "t = reshape(x, [128, 1])\n u = reshape(sum(accum(a * t), dim=0), [16, 1])\n save(sum(u * b, dim=0) + accum(matmul(x, w)), omap={x:1}) }\n return O"},
+    {"the same, all sums in the loop", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+                "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
+                "t = reshape(x, [128, 1])\n u = reshape(sum(t * a, dim=0), [16, 1])\n save(accum(sum(u * b, dim=0)) + accum_sum(t * w, dim=0), omap={x:1}) }\n return O"},
+    {"one row, means of single products", "X: f16[256, 1]\n W: f16[256, 64]\n A: f16[256, 16]\n B: f16[16, 64]\n"
+                "O = block(; i=2) { b = iter(B)\n w = iter(W, fmap={i:0})\n x = iter(X, fmap={i:0})\n a = iter(A, fmap={i:0})\n"
+                "u = reshape(relu(mean(accum(a * x), dim=0)), [16, 1])\n save(mean(u * b, dim=0) + accum_mean(x * w, dim=0)) }\n return O"},
+    {"one row, sums of single products in parts", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+                "P = block(x=2, y=4) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0})\n x = iter(X, imap={y:1})\n a = iter(A, imap={y:0})\n"
+                "u = reshape(sum(a * reshape(x, [64, 1]), dim=0), [16, 1])\n save(reshape(sum(u * b, dim=0) + matmul(x, w), [1, 1, 64]), omap={x:2, y:0}) }\n"
+                "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [1, 32]), omap={x:1}) }\n return O"},
+    {"a norm whose sum comes after the loop", "X: f16[4, 256]\n W: f16[256, 64]\n"
+                "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
+                "s = sum(accum(x * x), dim=1)\n save(accum(matmul(x, w)) / sqrt(s * 0.00390625)) }\n return O"},
     {"a tail without parts", "X: f16[4, 256]\n W: f16[256, 128]\n"
                 "P = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }\n"
                 "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p * 0.1), omap={x:1}) }\n return O"},
@@ -177,7 +193,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct sim_report r;
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
-  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d", name, k->v[0], k->v[1], k->v[2], k->v[3]);
+  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]);
   if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
@@ -197,6 +213,16 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   if (!(d < (h->store[h->g->nodes[0].out] == F16 ? 2e-3 : 8e-3))) fail_msg("%s: relative difference %g", what, d);
 }
 
+// Of a few rings, those that this graph takes.
+static int hold_rings(struct held *h, const char *name, const struct lower_job *j)
+{
+  static const struct knobs rings[] = {{{2, 64, 2, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
+  int n = 0;
+  for (size_t i = 0; i < COUNT(rings); i++)
+    if (isfinite(scheme_skinny.cost(j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
+  return n;
+}
+
 static void settings(void **state)
 {
   (void)state;
@@ -212,6 +238,8 @@ static void settings(void **state)
       if (!n) fail_msg("%s: %s", graphs[i].name, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_skinny.cost(&j, &k[c])));
       for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, graphs[i].name, &j, &k[c]);
+      int rings = hold_rings(&h, graphs[i].name, &j);
+      if (!rings) fail_msg("%s: no ring", graphs[i].name);
       arena_close(&h.mem);
     }
 }
@@ -223,6 +251,8 @@ static const struct {
     {"X: f16[4, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
      "save(accum(relu(matmul(x, w)))) }\n return O", "relu between"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=1)) }\n return O", "sum after"},
+    {"X: f16[1, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
+     "save(accum(matmul(x, w)) + sum(accum(w * exp(w)), dim=0)) }\n return O", "not one of rows"},
     {"X: f16[4, 64]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "no product"},
     {"X: f16[4, 40]\n W: f16[40, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "do not divide"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n P = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n"

@@ -55,6 +55,37 @@ static const struct held products[] = {
   "m, moved = accum_max(max(s, dim=2))\n e = exp(s - m)\n f = exp(moved)\n"                                              \
   "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O"
 
+// rows x keys a step, heads of d; a factor of q, and exponentials that are summed after they were accumulated: what the plan
+// must do otherwise to have room
+#define LARGE(rows, keys, d, n, sums, scores)                                                                            \
+  "Q: f16[2, " rows ", " d "]\n K: f16[2, " keys ", " d "]\n V: f16[2, " keys ", " d "]\n O = block(x=2; i=" n ") { q = iter(Q, imap={x:0})\n" \
+  "k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n s = " scores "\n"                         \
+  "m, moved = accum_max(max(s, dim=2))\n e = exp(s - m)\n f = exp(moved)\n"                                              \
+  "save(accum_rescale(matmul(e, v), f) / " sums ", omap={x:0}) }\n return O"
+
+#define RUNNING_SUM "accum_sum_rescale(e, f, dim=2)"
+#define LATE_SUM "sum(accum_rescale(e, f), dim=2)"
+
+static const struct held large[] = {
+    {"three warpgroups, 128 keys", LARGE("192", "256", "64", "2", RUNNING_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 chain=1", "wgmma.m64n128k16.fp32.fp16"},
+    {"heads of 128, 128 keys", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=1", NULL},
+    {"the same in turns", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=2", NULL},
+    {"in turns, blocks that walk", LARGE("128", "128", "64", "4", RUNNING_SUM, "matmul(q, transpose(k)) * 0.3"), "wgmma groups=2 stages=3 blocks=1 chain=2", NULL},
+    {"three in turns", LARGE("192", "128", "64", "4", LATE_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 blocks=1 chain=2", NULL},
+    {"one alone takes no turns", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=2", NULL, "takes no turns"},
+    {"a factor below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q * -0.3, transpose(k))"), "wgmma groups=1 stages=2 chain=1", NULL},
+    {"a factor of scores below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k)) * -0.3"), "wgmma groups=1 stages=2 chain=1", NULL},
+    {"scores that others read too", LARGE("64", "128", "64", "2", "(" RUNNING_SUM " + accum(max(s * s, dim=2)))", "matmul(q * 0.3, transpose(k))"), "wgmma groups=1 stages=2 chain=1", NULL},
+    {"values that are the keys",
+     "Q: f16[64, 64]\n K: f16[128, 64]\n O = block(; i=2) { q = iter(Q)\n k = iter(K, fmap={i:0})\n s = matmul(q * 0.3, transpose(k))\n"
+     "m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n save(accum_rescale(matmul(e, k), f) / accum_sum_rescale(e, f, dim=1)) }\n return O",
+     "wgmma groups=1 stages=2 chain=1", NULL},
+    {"rows of several heads, apart in memory",
+     "Q: f16[4, 32, 128]\n K: f16[128, 128]\n V: f16[128, 128]\n O = block(x=2; i=2) { q = reshape(iter(Q, imap={x:1}) * 0.2, [64, 128])\n"
+     "k = iter(K, fmap={i:0})\n v = iter(V, fmap={i:0})\n s = matmul(q, transpose(k))\n m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n"
+     "save(reshape(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), [4, 16, 128]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 chain=1", NULL},
+};
+
 static const struct held chains[] = {
     {"attention", ATTENTION("4", "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=1", "wgmma.m64n64k16.fp32.fp16.rs"},
     {"attention, scaled", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=3 chain=1", NULL},
@@ -77,9 +108,10 @@ static const struct held chains[] = {
   }
 TEST(products)
 TEST(chains)
+TEST(large)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains), cmocka_unit_test(test_large)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

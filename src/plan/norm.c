@@ -2,7 +2,8 @@
 // one operator walks together become one, and a reshape cuts letters in two. What is left has no views: a tensor is its
 // root's elements under another order of the same letters. Requires a checked kernel graph without composites; provides
 // what every scheme asks: which letters a tensor has, and where in device memory its elements are.
-#include "lower/letters.h"
+#include "plan/letters.h"
+#include "plan/passes.h"
 
 #include <string.h>
 
@@ -328,6 +329,7 @@ int norm_make(struct arena *mem, const struct graph *kernels, int node, struct n
   count_uses(out);
   if (settle(m) != OK) return NO;
   *why = 0;
+  out->passes = plan_passes(mem, out);
   return OK;
 }
 
@@ -337,6 +339,8 @@ int64_t norm_extent(const struct norm *n, uint32_t letters)
   for (; letters; letters &= letters - 1) x *= n->extent[__builtin_ctz(letters)];
   return x;
 }
+
+int64_t norm_elements(const struct norm *n, int tensor) { return shape_size(&n->kernels->tensors[tensor].shape); }
 
 uint32_t norm_dim_letters(const struct norm_dim *d)
 {

@@ -1,5 +1,5 @@
 // Letters while they are found (letters.h), and views of a kernel graph.
-#include "lower/letters.h"
+#include "plan/letters.h"
 
 int raw_fresh(struct raw_letters *r, int64_t extent)
 {

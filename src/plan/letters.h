@@ -1,9 +1,9 @@
 // letters: inside norm.c and letters.c, letters while they are found. A letter may turn out to be two (a reshape cuts it) or
 // the same as another (an operator walks both); lists of letters are resolved to what they have become.
-#ifndef MICA_LOWER_LETTERS_H
-#define MICA_LOWER_LETTERS_H
+#ifndef MICA_PLAN_LETTERS_H
+#define MICA_PLAN_LETTERS_H
 
-#include "lower/lower.h"
+#include "plan/norm.h"
 
 enum { RAW_LETTERS = 512, RAW_LIST = 48 };
 struct raw_list { // slowest first

@@ -1,5 +1,5 @@
 // Normal forms as text, for people: `mica lower --dump norm`.
-#include "lower/lower.h"
+#include "plan/norm.h"
 
 static void letters_text(const struct norm *n, const struct norm_tensor *t, struct str *out)
 {

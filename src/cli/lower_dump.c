@@ -1,0 +1,121 @@
+// mica lower --dump: what is decided before there are kernels. A row of the table for each dump; most are of one kernel at a time.
+#include "cli/cli.h"
+#include "cuda/cuda.h"
+#include "plan/layout.h"
+#include "plan/passes.h"
+
+#include <string.h>
+
+// ---- of a kernel ----
+
+static void choices(const struct lower_plan *p, const struct lower_unit *u, struct str *out)
+{
+  (void)p;
+  str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
+  if (!u->nchoices || !u->product) str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
+  for (int s = 0; s < scheme_count() && !u->product; s++)
+    for (int i = 0; i < u->nchoices; i++)
+      if (u->choice[i].scheme == s && scheme_at(s)->apart) {
+        str_add(out, "  %s on its own: %s\n", scheme_at(s)->name, scheme_at(s)->apart);
+        break;
+      }
+  for (int i = 0; i < u->nchoices; i++) {
+    str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
+    if (u->product) str_add(out, "cublaslt");
+    else scheme_text(&u->choice[i], out);
+    str_add(out, "\n");
+  }
+}
+
+static void norm(const struct lower_plan *p, const struct norm *n, struct str *out) { (void)p, norm_text(n, out); }
+static void chains(const struct lower_plan *p, const struct norm *n, struct str *out) { (void)p, chains_text(n, n->passes, out); }
+static void schedule(const struct lower_plan *p, const struct norm *n, struct str *out) { (void)p, schedule_text(n, n->passes, out); }
+static void meta(const struct lower_plan *p, const struct norm *n, struct str *out) { meta_text(n, n->passes, p->store, out); }
+static void threads(const struct lower_plan *p, const struct norm *n, struct str *out) { (void)p, threads_text(n, n->passes, out); }
+
+// ---- of the whole program ----
+
+static int layouts(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)
+{
+  (void)pick;
+  struct layouts l;
+  int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
+  if (status == OK) plan_layouts_text(&l, out);
+  return status;
+}
+
+static int memory(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)
+{
+  struct device_program d;
+  TRY(lower_make(&c->mem, p, pick, &d, &c->err));
+  str_add(out, "workspace: %lld bytes, of which %lld are zero at first\n", (long long)d.workspace, (long long)d.zeroed);
+  for (int l = 0; l < d.nlaunch; l++)
+    for (int k = 0; k < d.launch[l].nargs; k++) {
+      const struct launch_arg *a = &d.launch[l].arg[k];
+      const char *name = a->tensor == ARG_COUNTERS ? "counters" : d.g->tensors[a->tensor].name;
+      if (a->at.kind != PLACE_WORK) continue;
+      str_add(out, "  %s %s ", d.launch[l].name, a->written ? "writes" : "reads");
+      if (name) str_add(out, "%s", name);
+      else str_add(out, "tensor %d", a->tensor);
+      str_add(out, ": %lld bytes at %lld\n", (long long)(a->elements * tile_types[a->type].bytes), (long long)a->at.offset);
+    }
+  return OK;
+}
+
+static const struct {
+  const char *name;
+  void (*unit)(const struct lower_plan *, const struct lower_unit *, struct str *);
+  void (*kernel)(const struct lower_plan *, const struct norm *, struct str *); // of a unit's normal form, and its tail's
+  int (*whole)(struct cli *, const struct lower_plan *, const struct choice *, struct str *);
+} dumps[] = {
+    {"norm", NULL, norm, NULL},         {"chains", NULL, chains, NULL},   {"schedule", NULL, schedule, NULL},
+    {"meta", NULL, meta, NULL},         {"threads", NULL, threads, NULL}, {"layouts", NULL, NULL, layouts},
+    {"memory", NULL, NULL, memory},     {"choices", choices, NULL, NULL},
+};
+
+static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, size_t which, struct str *out)
+{
+  const struct launch_product *m = &u->mul;
+  if (dumps[which].unit) {
+    dumps[which].unit(p, u, out);
+    return;
+  }
+  str_add(out, "%s\n", u->name);
+  if (u->product)
+    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
+  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
+  else dumps[which].kernel(p, &u->n, out);
+}
+
+int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choice *pick)
+{
+  struct str text = {0}, all = {0};
+  int status = NO;
+  for (size_t i = 0; i < COUNT(dumps); i++) {
+    str_add(&all, "%s, ", dumps[i].name);
+    if (strcmp(c->dump, dumps[i].name)) continue;
+    status = dumps[i].whole ? dumps[i].whole(c, p, pick, &text) : OK;
+    for (int k = 0; k < p->nunits && !dumps[i].whole; k++)
+      if (cli_lower_chosen(c, p, k)) dump_unit(p, &p->unit[k], i, &text);
+  }
+  if (status == NO) status = err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes %sor schemes, not %.40s", str_text(&all), c->dump);
+  else if (status == OK && output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text), str_free(&all);
+  return status;
+}
+
+// The table of docs/lower.md.
+int cli_lower_schemes(const struct cli *c)
+{
+  struct str text = {0};
+  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
+  for (int i = 0; i < scheme_count(); i++) {
+    const struct scheme *s = scheme_at(i);
+    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
+    for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
+    str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
+  }
+  if (output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  return OK;
+}

@@ -1,0 +1,95 @@
+// Programs on their way to machine code: CUDA C++ is printed by several threads, then one thread sees to compiling while
+// the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
+#include "gpu/rank.h"
+#include "gpu/session.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job_thread {
+  pthread_t id;
+};
+
+// ---- code ----
+
+static void one_code(void *arg, int i, int worker)
+{
+  struct gpu_batch *b = arg;
+  (void)worker;
+  code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
+}
+
+static void make_codes(struct gpu_batch *b)
+{
+  pool_run(pool_cores(), b->n, one_code, b);
+  for (int i = 0; i < b->n; i++)
+    if (b->err[i].status == OK) b->good[b->ngood] = b->codes[i], b->which[b->ngood++] = i;
+}
+
+// ---- what is remembered ----
+
+static int look_up(struct gpu_batch *b, struct err *e)
+{
+  char identity[160] = "";
+  if (!b->o.db) return OK;
+  if (gpu_identity(b->o.device, identity, e)) return e->status;
+  b->key = keep_key(&b->mem, b->n, b->programs, b->s->g, &b->o, identity);
+  b->recalled = keep_recall(&b->mem, b->o.db, b->key, b->n, b->race);
+  return OK;
+}
+
+// ---- compiling ----
+
+static void *work(void *arg)
+{
+  compile_work(arg);
+  return NULL;
+}
+
+static int start(struct gpu_batch *b, struct err *e)
+{
+  if (session_worker(b->s, e) || session_compiler(b->s, e)) return e->status;
+  make_codes(b);
+  int arch = b->programs[0]->gpu->arch;
+  if (compile_begin(&b->mem, &b->s->compiler, b->o.db, arch, b->ngood, b->good, &b->work, e)) return e->status;
+  b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
+  if (!b->running) compile_work(b->work);
+  return OK;
+}
+
+void batch_wait(struct gpu_batch *b)
+{
+  if (b->running) pthread_join(b->thread->id, NULL);
+  b->running = false;
+  if (!b->work) return;
+  compile_end(&b->mem, b->work, b->good, b->results, &b->stats);
+  b->work = NULL;
+  for (int i = 0; i < b->ngood; i++) b->codes[b->which[i]] = b->good[i];
+}
+
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
+                    const struct device_program *const *programs, struct gpu_batch **out, struct err *e)
+{
+  struct gpu_batch *b = *out = calloc(1, sizeof *b);
+  CHECK(b);
+  size_t room = (size_t)n + 1;
+  b->s = s, b->o = *o, b->n = n;
+  b->programs = arena_copy(&b->mem, programs, sizeof(*programs) * (size_t)n);
+  b->each = NEWS(&b->mem, struct arena, room), b->thread = NEW(&b->mem, struct job_thread);
+  b->codes = NEWS(&b->mem, struct code, room), b->good = NEWS(&b->mem, struct code, room);
+  b->err = NEWS(&b->mem, struct err, room), b->which = NEWS(&b->mem, int, room);
+  b->results = NEWS(&b->mem, struct compile_result, room), b->race = NEW(&b->mem, struct gpu_race);
+  b->race->result = NEWS(&b->mem, struct gpu_result, room);
+  if (n < 1 || look_up(b, e) || b->recalled || start(b, e)) return (int)e->status;
+  return OK;
+}
+
+void gpu_batch_drop(struct gpu_batch *b)
+{
+  if (!b) return;
+  batch_wait(b);
+  for (int i = 0; i < b->n; i++) arena_close(&b->each[i]);
+  arena_close(&b->mem);
+  free(b);
+}

@@ -1,0 +1,62 @@
+// What races of one program share: the worker, the compiler, inputs and the reference. All are made when they are first
+// needed, so that a race that is remembered starts no driver.
+#include "gpu/session.h"
+
+#include <stdlib.h>
+
+int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
+{
+  struct gpu_session *s = *out = calloc(1, sizeof *s);
+  CHECK(s);
+  s->g = reference, s->o = *o, s->staged = -1;
+  return OK;
+}
+
+void gpu_session_close(struct gpu_session *s)
+{
+  if (!s) return;
+  for (int i = 0; i < PROBLEMS; i++)
+    if (s->problem[i].g) problem_close(&s->problem[i]);
+  if (s->w && s->o.with)
+    gpu_worker_end(s->w);
+  else if (s->w)
+    gpu_worker_close(s->w);
+  nvrtc_close(s->nvrtc);
+  arena_close(&s->mem);
+  free(s);
+}
+
+int session_worker(struct gpu_session *s, struct err *e)
+{
+  const struct gpu_worker_opts o = {.device = s->o.device, .path = s->o.worker};
+  if (s->w) return OK;
+  if (s->o.with) return s->w = s->o.with, OK;
+  return gpu_worker_open(&o, &s->w, e);
+}
+
+int session_compiler(struct gpu_session *s, struct err *e)
+{
+  if (s->can_compile) return OK;
+  if (!s->o.compiler && nvrtc_open(&s->nvrtc, e)) return e->status;
+  s->compiler = s->o.compiler ? *s->o.compiler : gpu_compiler_nvrtc(s->nvrtc);
+  return s->can_compile = true, OK;
+}
+
+int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e)
+{
+  struct problem *p = &s->problem[which];
+  *out = p;
+  if (p->g) return OK;
+  int status = problem_open(p, &s->mem, s->g, which == OWN_INPUTS ? s->o.seed : hash_mix(s->o.seed, (uint64_t)which), e);
+  if (status != OK) problem_close(p);
+  return status;
+}
+
+int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e)
+{
+  const struct problem *p;
+  if ((*anew = s->staged != which) == false) return OK;
+  s->staged = -1;
+  if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS ? 0 : 2, e)) return e->status;
+  return s->staged = which, OK;
+}

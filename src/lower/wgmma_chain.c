@@ -1,0 +1,150 @@
+// Two products in a loop, the second of what is computed from the first (attention). The first product of an iteration and the
+// second of the one before run together; what is computed between them (softmax) goes on while the second still runs, and while
+// other warpgroups' products do. Tiles of the two have barriers of their own, since those of the first are done with earlier.
+//
+// Order matters to the compiler: nothing keeps it from moving `wgmma.wait, 0` ahead of the exponentials, but the loop of an
+// mbar.wait does. The wait for the next product's tile therefore stands between them.
+//
+// In turns, a warpgroup begins products only after the one before it has begun its own, so that while some compute
+// exponentials, others' products run, instead of all doing the same at once.
+#include "lower/wgmma.h"
+
+static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x)
+{
+  text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
+}
+
+static void release(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x, const char *stage)
+{
+  wgmma_release(k, "@i == 0", wgmma_slot(k, w, x->b, stage));
+}
+
+static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }
+
+static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
+  wgmma_multiply(k, w->first, wgmma_left(k, w->first), wgmma_right(k, w->first, "@stage"), into);
+  wgmma_commit(k);
+  k->reg[w->first->out] = into;
+}
+
+static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage)
+{
+  const char *sum = k->reg[k->p->n->block->nodes[w->second->into].out];
+  wgmma_multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), wgmma_right(k, w->second, stage), sum);
+  wgmma_commit(k);
+}
+
+// What is computed from the first product.
+static void between(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  k->section = MMA_LOOP;
+  for (int i = 0; i < b->nnodes; i++)
+    if (p->section[i] == MMA_LOOP && op_rows[b->nodes[i].op].rule != RULE_CONST && i != w->first->node && i != w->second->node &&
+        i != w->second->into)
+      mma_node(k, i);
+}
+
+static void round_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
+{
+  const struct mma_plan *p = k->p;
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[w->second->sum_cols].nt);
+  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  text_line(k->t, "%%%s[0, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[0, n][h, 0])", left, k->reg[w->second->a]);
+  text_close(k->t), text_close(k->t);
+}
+
+static void rescale(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct node *n = &k->p->n->block->nodes[w->second->into];
+  const char *sum = k->reg[n->out];
+  if (n->nin < 2) return;
+  text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[k->p->n->t[n->in[1]].root]);
+}
+
+// ---- turns ----
+
+void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (w->turns) text_line(k->t, "%%turn:[%d].mbar.SH", w->groups);
+}
+
+void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w)
+{
+  for (int g = 0; w->turns && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%turn[%d])", g);
+}
+
+// The first warpgroup's turn comes before the others' have been.
+static void take_turn(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (!w->turns) return;
+  text_line(k->t, "@turn = %sit - 1", w->walks ? arena_printf(k->mem, "round * %lld + ", (long long)k->p->iterations - 1) : "");
+  text_line(k->t, "Sync<mbar.wait, (@turn + (@g == 0)) %% 2><<<#grid, #me>>>(%%turn[@g])");
+}
+
+static void give_turn(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (!w->turns) return;
+  text_open(k->t, "if (@i == 0)");
+  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%turn[(@g + 1) %% %d])", w->groups);
+  text_close(k->t);
+}
+
+// ---- the loop ----
+
+static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const char *left)
+{
+  text_open(k->t, "for (it = 0; it < 1; it += 1)");
+  wgmma_stage(k, w);
+  wait_full(k, w, w->first);
+  fence(k);
+  begin_first(k, w);
+  wgmma_wait(k, 0);
+  if (w->rings > 1) release(k, w, w->first, "@stage");
+  between(k, w);
+  round_left(k, w, left);
+  if (w->rings > 1) wait_full(k, w, w->second);
+  text_close(k->t);
+}
+
+static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, const char *left)
+{
+  const struct mma_plan *p = k->p;
+  text_open(k->t, "for (it = 1; it < %lld; it += 1) rolled", (long long)p->iterations);
+  wgmma_stage(k, w);
+  text_line(k->t, "@last = (@n + %d) %% %d", p->stages - 1, p->stages);
+  wait_full(k, w, w->first);
+  take_turn(k, w);
+  fence(k);
+  begin_first(k, w);
+  begin_second(k, w, left, "@last");
+  give_turn(k, w);
+  wgmma_wait(k, 1);
+  if (w->rings > 1) release(k, w, w->first, "@stage");
+  between(k, w);
+  if (w->rings > 1) wait_full(k, w, w->second);
+  wgmma_wait(k, 0);
+  release(k, w, w->second, "@last");
+  rescale(k, w);
+  round_left(k, w, left);
+  text_close(k->t);
+}
+
+void wgmma_chain(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  const char *left = arena_printf(k->mem, "a%d", k->t->fresh++);
+  text_line(k->t, "%%%s:[1, %d].[2, 2].[1, 2].%s.RF", left, p->cols[w->second->sum_cols].nt / 2, tile_dtype(p->type));
+  struct mma_known known = mma_remember(k);
+  first_iteration(k, w, left);
+  mma_forget(k, &known), known = mma_remember(k);
+  other_iterations(k, w, left);
+  mma_forget(k, &known);
+  fence(k);
+  begin_second(k, w, left, wgmma_last_stage(k));
+  wgmma_wait(k, 0);
+  if (w->walks) release(k, w, w->second, wgmma_last_stage(k));
+}

@@ -1,0 +1,239 @@
+// Results by TMA: a warpgroup rounds its fragments, puts pieces of 64 rows into shared memory by stmatrix, swizzled, and one of its
+// threads sends each away in whole lines of memory. There are a few places for pieces; one is written again when what was sent
+// from it has been read, so that what is sent runs beside the next piece and the next item's products. Elementwise operators that
+// only such results need are done a piece at a time, too, so that their operands take few registers beside the sums. Only results
+// that are kept in 16 bits go this way: a quad of lanes stores whole sectors of fp32 as it is.
+#include "lower/wgmma.h"
+
+#include <string.h>
+
+// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64.
+static bool cut(struct wg_store *s)
+{
+  int64_t left = 64, below = 1;
+  for (int i = s->box.ndims - 1; i >= 0; i--) {
+    const struct box_dim *d = &s->box.dim[i];
+    if (d->inner) continue;
+    s->piece[i] = MIN(left, d->box), s->pieces[i] = d->box / s->piece[i], s->below[i] = below;
+    if (left % s->piece[i] || d->box % s->piece[i]) return false;
+    left /= s->piece[i], below *= s->pieces[i];
+  }
+  return left == 1;
+}
+
+static bool all_rows(const struct mma_plan *p, uint32_t has)
+{
+  return !(mma_list_has(&p->rows) & ~has);
+}
+
+void wgmma_store_plan(struct wg_plan *w)
+{
+  struct mma_plan *p = &w->p;
+  char ignored[160], *why = p->why;
+  p->why = ignored;
+  w->store = NEWS(p->job->mem, struct wg_store, p->n->nsave + 1), w->store_chunk = 0;
+  for (int i = 0; i < p->n->nsave; i++) {
+    const struct access *a = &p->n->save[i];
+    struct wg_store *s = &w->store[i];
+    int root = p->n->t[a->tile].root;
+    struct mma_shape shape = p->shape[root];
+    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, p->n->t[root].has)) continue;
+    if (!box_of(p, a, &p->rows, &p->cols[shape.cols].list, &s->box) || !cut(s)) continue;
+    if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // places for pieces have one size
+    w->store_chunk = s->box.chunk, s->sent = true;
+  }
+  p->why = why;
+  w->section = arena_copy(p->job->mem, p->section, sizeof *p->section * (size_t)p->n->block->nnodes);
+}
+
+// ---- operators that are done by pieces ----
+
+// Do only results that are sent, or operators that are done with them, read it?
+static bool read_late(const struct wg_plan *w, int root)
+{
+  const struct mma_plan *p = &w->p;
+  const struct graph *b = p->n->block;
+  for (int i = 0; i < p->n->nsave; i++)
+    if (p->n->t[p->n->save[i].tile].root == root && !w->store[i].sent) return false;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SENT) continue;
+    for (int k = 0; k < n->nin; k++)
+      if (p->n->t[n->in[k]].root == root) return false;
+  }
+  return true;
+}
+
+static bool has_columns_of_result(const struct wg_plan *w, int root)
+{
+  for (int i = 0; i < w->p.n->nsave; i++)
+    if (w->store[i].sent && w->p.shape[w->p.n->t[w->p.n->save[i].tile].root].cols == w->p.shape[root].cols) return true;
+  return false;
+}
+
+void wgmma_store_sections(struct wg_plan *w)
+{
+  struct mma_plan *p = &w->p;
+  const struct graph *b = p->n->block;
+  memcpy(p->section, w->section, sizeof *p->section * (size_t)b->nnodes);
+  for (int i = b->nnodes - 1; i >= 0 && w->places; i--) {
+    const struct node *n = &b->nodes[i];
+    if ((p->iterations > 1 && p->section[i] != MMA_POST) || op_rows[n->op].rule != RULE_MAP || p->folded[i]) continue;
+    if (has_columns_of_result(w, n->out) && read_late(w, n->out)) p->section[i] = MMA_SENT;
+  }
+}
+
+int64_t wgmma_store_bytes(const struct wg_plan *w) { return 64ll * w->store_chunk * 2 * w->places * w->groups; }
+
+bool wgmma_sends(const struct wg_plan *w, int save) { return w->places && w->store[save].sent; }
+
+const char *wgmma_store_type(const struct wg_plan *w, int save) { return box_type(&w->p, &w->store[save].box); }
+
+void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w)
+{
+  int bits = w->store_chunk == 64 ? 3 : w->store_chunk == 32 ? 2 : 1;
+  if (!w->places) return;
+  for (int i = 0; i < w->p.n->nsave; i++)
+    if (w->store[i].sent) {
+      text_line(k->t, "%%sent:[%d].[%d].[64, %lld].%s.SH.swizzle(%d, 3, 3)", w->groups, w->places, (long long)w->store_chunk,
+                tile_dtype(w->p.job->store[w->p.n->save[i].tensor]), bits);
+      return;
+    }
+}
+
+// ---- emission ----
+
+static bool is_late(const struct mma_plan *p, int root) { return p->section[p->n->block->tensors[root].node] == MMA_SENT; }
+
+// A copy of the registers that hold tensor `root` wholly, of the piece j.
+static void slice(struct mma_kernel *k, const struct mma_plan *whole, int root, int cols)
+{
+  const struct mma_plan *p = k->p;
+  const char *from = k->reg[root];
+  if (!from || is_late(p, root)) return;
+  struct mma_shape s = p->n->iter_of[root] >= 0 ? k->have[root] : p->shape[root];
+  if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
+  const char *to = k->reg[root] = mma_declare(k, s, "fp32");
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
+  text_open(k->t, "for (h = 0; h < %d; h += 1) unroll", s.rows ? 2 : 1);
+  text_line(k->t, "%%%s[m, n][h, 0] <- Move<<<#grid, #me>>>(%%%s[m, %s + n][h, 0])", to, from, p->cols[cols].from);
+  text_close(k->t), text_close(k->t), text_close(k->t);
+}
+
+// Marks what the result needs of operators that are done by pieces.
+static void mark(const struct mma_plan *p, int root, bool *needed)
+{
+  const struct graph *b = p->n->block;
+  int node = b->tensors[root].node;
+  if (p->section[node] != MMA_SENT || needed[node]) return;
+  needed[node] = true;
+  for (int i = 0; i < b->nodes[node].nin; i++) mark(p, p->n->t[b->nodes[node].in[i]].root, needed);
+}
+
+// The result's piece j in registers.
+static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, int root)
+{
+  const struct mma_plan *p = k->p;
+  const struct graph *b = p->n->block;
+  bool *needed = NEWS(k->mem, bool, b->nnodes);
+  int cols = p->shape[root].cols;
+  mark(p, root, needed);
+  slice(k, whole, root, cols);
+  for (int i = 0; i < b->nnodes; i++)
+    for (int j = 0; needed[i] && j < b->nodes[i].nin; j++) slice(k, whole, p->n->t[b->nodes[i].in[j]].root, cols);
+  for (int i = 0; i < b->nnodes; i++)
+    if (needed[i]) mma_node(k, i);
+  return k->reg[root];
+}
+
+// The piece of the buffer with rows number @rows and columns number j.
+static const char *view(struct mma_kernel *k, const struct wg_store *s)
+{
+  struct str x = {0};
+  str_add(&x, ".tile([");
+  for (int i = 0; i < s->box.ndims; i++) str_add(&x, "%s%lld", i ? ", " : "", (long long)(s->box.dim[i].inner ? s->box.chunk : s->piece[i]));
+  str_add(&x, "])[");
+  for (int i = 0; i < s->box.ndims; i++) {
+    const struct box_dim *d = &s->box.dim[i];
+    str_add(&x, "%s(0", i ? ", " : "");
+    mma_walk_text(&d->grid, "@bid", &x);
+    if (d->inner) str_add(&x, ") * %lld + j", (long long)s->box.chunks);
+    else str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
+  }
+  str_add(&x, "]");
+  return mma_text(k, &x);
+}
+
+// How many pieces of 64 rows a warpgroup sends of an item.
+static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks; }
+
+// Which place the piece takes: they go round, on over items.
+static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save)
+{
+  int64_t all = 0, before = 0;
+  for (int i = 0; i < w->p.n->nsave; i++) {
+    if (i == save) before = all;
+    if (w->store[i].sent) all += pieces_of(w, i);
+  }
+  const char *round = w->walks && all % w->places ? arena_printf(k->mem, "round * %lld + ", (long long)all) : "";
+  return arena_printf(k->mem, "(%s%lld + j * %d + m) %% %d", round, (long long)before, w->p.mt, w->places);
+}
+
+// 16 columns of this warp's 16 rows at a time.
+static void put(struct mma_kernel *k, const struct wg_plan *w, const struct access *a, const char *from)
+{
+  struct text *t = k->t;
+  text_open(t, "for (n = 0; n < %lld; n += 1) unroll", (long long)w->store_chunk / 16);
+  text_line(t, "%%two:[2, 2].[1, 2].%s.RF", tile_dtype(k->p->job->store[a->tensor]));
+  text_open(t, "for (e = 0; e < 2; e += 1) unroll");
+  text_open(t, "for (h = 0; h < 2; h += 1) unroll");
+  text_line(t, "%%two[h, e] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n * 2 + e][h, 0])", from);
+  text_close(t), text_close(t);
+  text_line(t, "%%sent[@g][@place].tile([1, 8])[@wm %% 4 * 16 + @lane %% 16, n * 2 + @lane / 16] <- Move<stmatrix><<<#grid, #warp>>>(%%two)");
+  text_close(t);
+}
+
+static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
+{
+  struct text *t = k->t;
+  const struct access *a = &k->p->n->save[save];
+  text_open(t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  text_line(t, "@rows = @g * %d + m", k->p->mt);
+  text_line(t, "@place = %s", place(k, w, save));
+  text_open(t, "if (@i == 0)");
+  text_line(t, "Sync<bulk.wait.read, %d><<<#grid, #me>>>()", w->places - 1);
+  text_close(t);
+  text_line(t, "Sync<barrier><<<#grid, #group>>>()");
+  put(k, w, a, from);
+  text_line(t, "Sync<fence.async><<<#grid, #me>>>()");
+  text_line(t, "Sync<barrier><<<#grid, #group>>>()");
+  text_open(t, "if (@i == 0)");
+  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place])", a->tile, view(k, &w->store[save]));
+  text_line(t, "Sync<bulk.commit><<<#grid, #me>>>()");
+  text_close(t);
+  text_close(t);
+}
+
+void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
+{
+  const struct mma_plan *whole = k->p;
+  struct mma_plan *p = arena_copy(k->mem, whole, sizeof *p);
+  int root = p->n->t[p->n->save[save].tile].root, cols = p->shape[root].cols;
+  struct mma_known known = mma_remember(k);
+  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks);
+  p->cols[cols].nt = (int)w->store_chunk / 8, p->cols[cols].from = arena_printf(k->mem, "j * %d", p->cols[cols].nt);
+  k->p = p, k->section = MMA_SENT;
+  send(k, w, save, compute(k, whole, root));
+  text_close(k->t);
+  k->p = whole;
+  mma_forget(k, &known);
+}
+
+void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (!w->places) return;
+  text_open(k->t, "if (@i == 0)");
+  text_line(k->t, "Sync<bulk.wait, 0><<<#grid, #me>>>()");
+  text_close(k->t);
+}

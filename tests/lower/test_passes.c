@@ -1,0 +1,77 @@
+// What the plan says of a kernel and what the scheme of products does: tiles in shared memory, operators on the side, the order in
+// which the text computes.
+#include "../graphs.h"
+#include "lower/mma.h"
+
+#include <string.h>
+
+static const struct {
+  const char *name, *text;
+} graphs[] = {
+    {"a product", "A: f16[64, 64]\n B: f16[64, 32]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
+                  "save(silu(accum(matmul(a, b))), omap={x:0}) }\n return O"},
+    {"two that add", "A: f16[64, 64]\n B: f16[64, 32]\n C: f16[64, 32]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n"
+                     "b = iter(B, fmap={i:0})\n c = iter(C, fmap={i:0})\n save(accum(matmul(a, b) + matmul(a, c)), omap={x:0}) }\n return O"},
+    {"a right operand on the side", "A: f16[64, 64]\n B: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n"
+                                    "save(matmul(a, exp(b)), omap={x:0}) }\n return O"},
+    {"in a loop", "A: f16[64, 64]\n B: f16[64, 64]\n O = block(x=2; i=2) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
+                  "save(accum(matmul(a, exp(b))), omap={x:0}) }\n return O"},
+    {"a vector on the side", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
+                             "save(matmul(a, b) * sqrt(sum(c * c, dim=0)), omap={x:0}) }\n return O"},
+    {"two products in a row", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 32]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
+                              "e = exp(matmul(a, b))\n save(matmul(e, c) / sum(e, dim=1), omap={x:0}) }\n return O"},
+    {"rows of the result are columns of the first", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A)\n b = iter(B)\n"
+                                                    "c = iter(C, imap={x:0})\n save(matmul(c, matmul(a, b)), omap={x:0}) }\n return O"},
+};
+
+static struct norm norm_of(struct arena *mem, const struct graph *g)
+{
+  struct norm n;
+  char why[160];
+  int node = 0;
+  while (g->nodes[node].op != OP_BLOCK) node++;
+  if (norm_make(mem, g, node, &n, why) != OK) fail_msg("%s", why);
+  return n;
+}
+
+// Every iterator in shared memory is a tile of the scheme and the other way round; so are nodes on the side.
+static void same(const char *name, const struct mma_plan *p)
+{
+  const struct chains *c = &p->n->passes->chains;
+  for (int i = 0; i < p->n->niter; i++) {
+    int t = p->n->iter[i].tile, x = p->tile_of[t];
+    const struct copy_meta *m = &p->n->passes->meta.iter[i];
+    if ((x >= 0) != c->tile[t] || m->shared != c->tile[t]) fail_msg("%s: tile t%d", name, t);
+    if (x >= 0 && (p->tile[x].varying != m->ring || p->tile[x].width != m->chunk)) fail_msg("%s: copy of t%d", name, t);
+  }
+  for (int i = 0; i < p->n->block->nnodes; i++)
+    if ((p->section[i] == MMA_SIDE) != c->side[i]) fail_msg("%s: node %d is%s on the side", name, i, c->side[i] ? " not" : "");
+}
+
+static void schemes_follow(void **s)
+{
+  (void)s;
+  int taken = 0, sides = 0;
+  for (size_t i = 0; i < COUNT(graphs); i++) {
+    struct arena mem = {0};
+    struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs[i].text));
+    struct norm n = norm_of(&mem, g);
+    struct gpu_limits gpu = {.arch = 90, .shared = 227 << 10, .registers = 65536};
+    struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g), .gpu = &gpu, .name = "k"};
+    struct mma_plan p;
+    char why[160] = "";
+    if (mma_plan(&p, &j, why)) {
+      same(graphs[i].name, &p), taken++;
+      for (int k = 0; k < n.block->nnodes; k++) sides += n.passes->chains.side[k];
+    } else
+      assert_true(*why); // and what it says is the reason
+    arena_close(&mem);
+  }
+  assert_true(taken >= 6 && sides >= 4);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(schemes_follow)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
