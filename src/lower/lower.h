@@ -12,6 +12,7 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
@@ -32,12 +33,14 @@
 #include "target/target.h"
 #include "tile/tile.h"
 
-// ---- store.c, wrap.c -------------------------------------------------------------------------------
+// ---- store.c, wrap.c, steps.c -------------------------------------------------------------------------------
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+// steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
+int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 

@@ -19,13 +19,15 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
   out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
   for (int i = 0; i < p->n->niter; i++) add_arg(out, p->n->iter[i].tensor);
   int inputs = out->nargs;
-  for (int i = 0; i < p->n->nsave; i++) add_arg(out, p->n->save[i].tensor);
+  for (int i = 0; i < p->n->nsave; i++)
+    if (!p->tail || !tail_keeps(p->tail, p->n->save[i].tensor)) add_arg(out, p->n->save[i].tensor);
   for (int i = 0; i < out->nargs; i++) {
     int t = out->arg[i];
     struct str *list = i < inputs ? reads : writes;
     text_line(k->t, "%%%s:[%lld].%s.GL", k->global[t], (long long)mma_elements(p, t), tile_dtype(p->job->store[t]));
     str_add(list, "%s%%%s", list->n ? ", " : "", k->global[t]);
   }
+  if (p->tail) tail_arguments(p->tail, k->t, k->global, out, reads, writes);
 }
 
 // Names of buffers that no name of this scheme hides: those begin with lower case.
@@ -161,7 +163,8 @@ static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   struct text *t = k->t;
-  text_line(t, "@bid = #grid.indices()");
+  if (p->tail) tail_blocks(p->tail, t);
+  else text_line(t, "@bid = #grid.indices()");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
@@ -178,6 +181,7 @@ static void body(struct mma_kernel *k)
   bool dependent = p->job->dependent && p->job->gpu->arch >= 90;
   groups(k);
   mma_load_declare(k);
+  if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
@@ -191,6 +195,7 @@ static void body(struct mma_kernel *k)
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
+  if (p->tail) tail_emit(p->tail, k->t, k->global, p->threads);
 }
 
 static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
@@ -209,6 +214,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);
+  if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(p.n->block));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
@@ -223,8 +229,10 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 // Stages of the ring at one layout of the warps: n, and how many there are then.
 static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
-  for (int stages = 4; stages >= 2 && n < most; stages--) {
-    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages,
+  int ways = p->job->tail ? 2 : 1;
+  for (int way = 0; way < 3 * ways && n < most; way++) {
+    int stages = 4 - way / ways;
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways,
                        [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
@@ -274,8 +282,9 @@ static double cost(const struct lower_job *j, const struct knobs *k)
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "rows", "step"},
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step"},
     .arch = 80,
+    .tails = true,
     .choices = choices,
     .cost = cost,
     .emit = emit,

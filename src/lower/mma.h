@@ -40,10 +40,11 @@
 #define MICA_LOWER_MMA_H
 
 #include "lower/emit.h"
+#include "lower/tail.h"
 #include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_ROWS, MMA_STEP };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
 };
@@ -108,6 +109,7 @@ struct mma_plan {
   const struct lower_job *job;
   const struct norm *n;
   char *why;
+  struct tail *tails[TAIL_WAYS], *tail; // by way, NULL: not so; that of knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
@@ -158,6 +160,8 @@ bool mma_vectors(struct mma_plan *p);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
+bool mma_tails(struct mma_plan *p);                  // makes them
+bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 double mma_cost(const struct mma_plan *p);
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
@@ -206,7 +210,9 @@ struct mma_known {                    // registers that are declared within a bl
 };
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
-void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma.c
+void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
+// Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
+const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph

@@ -76,5 +76,5 @@ double mma_cost(const struct mma_plan *p)
   one = MAX(one, 0.8e-6 / MAX(1, p->stages - 1)) + 0.1e-6 + (p->wn > 1 ? 0.03e-6 : 0);
   double saved = 0;
   for (int i = 0; i < p->n->nsave; i++) saved += tensor_bytes(p, &p->n->save[i], p->n->t[p->n->save[i].tile].has);
-  return gpu->launch + waves * ((double)p->iterations * one + 1.5e-6) + blocks * saved / gpu->bandwidth;
+  return (p->tail ? tail_cost(p->tail) : 0) + gpu->launch + waves * ((double)p->iterations * one + 1.5e-6) + blocks * saved / gpu->bandwidth;
 }

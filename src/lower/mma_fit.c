@@ -163,10 +163,20 @@ static void queue(struct mma_plan *p)
       if (p->tile[i].slot >= 0 && p->tile[k].slot == 0) p->tile[i].buffer = p->tile[k].tensor;
 }
 
+bool mma_tail_fit(struct mma_plan *p, int way, int threads)
+{
+  p->tail = NULL, p->n = p->job->n;
+  if (!p->job->tail || !threads) return true;
+  if (way < 0 || way >= TAIL_WAYS || !p->tails[way]) return mma_refuse(p, "a tail that is not done so");
+  if (!tail_fit(p->tails[way], threads)) return mma_refuse(p, "a tail that does not fit into registers");
+  p->tail = p->tails[way], p->n = &p->tail->head, p->shared += tail_shared(p->tail);
+  return true;
+}
+
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = mma_block_rows(p) / 16;
-  p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = p->iterations > 1 || !p->wg ? k->v[MMA_STAGES] : 1;
+  p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = k->v[MMA_STAGES];
   if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
@@ -180,7 +190,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     p->shared += t->slot > 0 ? 0 : t->rows * t->stride * 2 * (t->varying || t->slot == 0 ? p->stages : 1);
   }
   p->shared += combined(p);
-  if (!mma_side_fit(p)) return false;
+  if (!mma_side_fit(p) || !mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads)) return false;
   p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)

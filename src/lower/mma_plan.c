@@ -205,6 +205,18 @@ static void order_tiles(struct mma_plan *p)
 
 int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
 
+bool mma_tails(struct mma_plan *p)
+{
+  const struct lower_job *j = p->job;
+  for (enum tail_way w = 0; j->tail && w < TAIL_WAYS; w++) {
+    char other[160];
+    struct tail *x = NEW(j->mem, struct tail);
+    if (w == TAIL_CLUSTER && j->gpu->arch < 90) continue;
+    if (tail_make(j, w, x, w ? other : p->why)) p->tails[w] = x;
+  }
+  return !j->tail || p->tails[TAIL_CLUSTER] || p->tails[TAIL_LAST];
+}
+
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {
   if (!j) return 0;
@@ -222,5 +234,5 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   place_nodes(p), order_tiles(p);
-  return mma_shapes(p, NULL);
+  return mma_shapes(p, NULL) && mma_tails(p);
 }

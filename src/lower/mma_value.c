@@ -205,7 +205,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
   if (p->source && p->source->tensor == tensor) return k->have[tensor] = want, k->reg[tensor] = mma_side_value(k, want);
   if (p->tile_of[tensor] >= 0 && is_left(p, tensor, want.cols))
     want.rows = true, k->reg[tensor] = from_left(k, tensor, want);
-  else
+  else if (!(k->reg[tensor] = wgmma_vector_value(k, &p->n->iter[p->n->iter_of[tensor]], want)))
     k->reg[tensor] = from_memory(k, &p->n->iter[p->n->iter_of[tensor]], want);
   k->have[tensor] = want;
   return k->reg[tensor];

@@ -143,6 +143,7 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
 {
   struct graph *wrapped;
   int status = wrap_library(mem, g, &wrapped, e);
+  if (!status) status = step_products(mem, wrapped, &wrapped, e);
   return status ? status : lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, o, p, e);
 }
 

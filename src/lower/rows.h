@@ -11,6 +11,7 @@
 //   varying  a value that depends on an axis of several rounds
 //   pass     how many folds of varying values a value has before it
 //   stage    within a pass, how many folds a value has before it
+//   left     what the head of a tail left, where the graph is the tail (tail.h)
 //
 //   rows_values.c    normal form -> values
 //   rows_running.c   may running maxima be the final ones?
@@ -27,7 +28,7 @@
 #include "lower/emit.h"
 #include "plan/passes.h"
 
-enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32 };
+enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32, ROW_BASES = 8 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 
@@ -36,6 +37,9 @@ struct row_access {
   enum dtype type;
   int64_t elements; // of its buffer
   int64_t offset, stride[ROW_AXES];
+  // of tails: strides along coordinates @base0, ... that all have; in shared memory, of block sum rank[a] a of the cluster
+  int64_t base[ROW_BASES], rank[ROW_AXES];
+  bool left;
 };
 enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX };
 struct row_value {
@@ -63,6 +67,8 @@ struct rows {
 
 // NO with the reason in why.
 int rows_make(const struct lower_job *j, struct rows *out, char why[160]);                 // rows_values.c
+int rows_values(const struct lower_job *j, struct rows *out, char why[160]);               // before axes are joined
+void rows_forget(struct rows *r, int axis);                                                 // it is not there any more
 bool rows_running(struct arena *mem, const struct norm *n, char why[160]);                  // rows_running.c
 void rows_join_axes(struct rows *r);                                                        // rows_axes.c
 void rows_live(struct rows *r);                                                             // and the set of folded axes
@@ -110,6 +116,7 @@ struct row_text {
   const struct lower_job *j;
   const struct row_plan *p;
   const char **buffer;  // by tensor of the kernel graph; NULL: no argument
+  const char *team;     // group of the threads, "t"
   const char *in, *outs; // lists of them
   const char *threads, *coordinate, *block; // extents and names of coordinates
   bool *have;           // by value: computed where the text stands
@@ -118,6 +125,10 @@ struct row_text {
   int fresh;            // shared tensors so far
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
+struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out);
+const char *row_coordinates(struct row_text *x);  // sets threads, coordinate, block; extents of the blocks
+void row_begin(struct row_text *x);               // groups of lanes, places
+void row_passes(struct row_text *x);              // everything else
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // extents of a register tensor, "4,1,8"
 bool row_has_vec(const struct row_text *x, axis_set axes);
 const char *row_type(const struct row_text *x, axis_set axes);   // "[4,1,8].fp32"

@@ -9,11 +9,15 @@
 
 static bool same_access(const struct row_access *a, const struct row_access *b)
 {
-  return a->tensor == b->tensor && a->offset == b->offset && !memcmp(a->stride, b->stride, sizeof a->stride);
+  return a->tensor == b->tensor && a->offset == b->offset && !memcmp(a->stride, b->stride, sizeof a->stride) &&
+         !memcmp(a->rank, b->rank, sizeof a->rank) && !memcmp(a->base, b->base, sizeof a->base);
 }
 
 static bool both(axis_set s, int a, int b) { return (s >> a & 1) == (s >> b & 1); }
-static bool nested(const struct row_access *x, int slow, int fast, int64_t extent) { return x->stride[slow] == x->stride[fast] * extent; }
+static bool nested(const struct row_access *x, int slow, int fast, int64_t extent)
+{
+  return x->stride[slow] == x->stride[fast] * extent && x->rank[slow] == x->rank[fast] * extent;
+}
 
 // Is slow * extent of fast + fast all that anything depends on?
 static bool together(const struct rows *r, int slow, int fast)
@@ -29,12 +33,12 @@ static bool together(const struct rows *r, int slow, int fast)
   return true;
 }
 
-static void forget(struct rows *r, int axis)
+void rows_forget(struct rows *r, int axis)
 {
   r->extent[axis] = 1;
   for (int i = 0; i < r->nvalues; i++) {
     r->v[i].axes &= ~AXIS(axis), r->v[i].folded &= ~AXIS(axis);
-    r->v[i].at.stride[axis] = 0;
+    r->v[i].at.stride[axis] = r->v[i].at.rank[axis] = 0;
   }
   for (int i = 0; i < r->nsaves; i++) r->save[i].axes &= ~AXIS(axis), r->save[i].at.stride[axis] = 0;
 }
@@ -45,7 +49,7 @@ static bool merge_one(struct rows *r)
     for (int fast = 0; fast < r->naxes; fast++) {
       if (slow == fast || r->extent[slow] <= 1 || r->extent[fast] <= 1 || !together(r, slow, fast)) continue;
       r->extent[fast] *= r->extent[slow];
-      return forget(r, slow), true;
+      return rows_forget(r, slow), true;
     }
   return false;
 }
@@ -69,6 +73,7 @@ static void rename_axis(struct rows *r, int from, int to)
   for (int i = 0; i < r->nvalues; i++) {
     struct row_value *v = &r->v[i];
     if (v->at.stride[from]) v->at.stride[to] = v->at.stride[from];
+    if (v->at.rank[from]) v->at.rank[to] = v->at.rank[from];
     v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to);
   }
   for (int i = 0; i < r->nsaves; i++) {
@@ -110,7 +115,7 @@ static bool rename_one(struct rows *r)
         if (a == b || r->extent[a] <= 1 || r->extent[a] != r->extent[b] || meet(r, a, b)) continue;
         if (!any && contiguous(r, a) != contiguous(r, b)) continue;
         rename_axis(r, a, b);
-        return forget(r, a), true;
+        return rows_forget(r, a), true;
       }
   return false;
 }
@@ -135,7 +140,7 @@ static void forget_unused(struct rows *r)
   for (int i = 0; i < r->nvalues; i++)
     if (r->v[i].live) used |= r->v[i].axes | r->v[i].folded;
   for (int a = 0; a < r->naxes; a++)
-    if (r->extent[a] > 1 && !(used >> a & 1)) forget(r, a);
+    if (r->extent[a] > 1 && !(used >> a & 1)) rows_forget(r, a);
 }
 
 // Numbers the axes that are left without gaps.
@@ -147,7 +152,7 @@ static void number(struct rows *r)
     if (n != a) {
       r->extent[n] = r->extent[a];
       rename_axis(r, a, n);
-      forget(r, a);
+      rows_forget(r, a);
     }
     n++;
   }

@@ -141,8 +141,8 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
   if (!many) return;
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
-  text_line(&x->t, "Sync<barrier><<<#grid, #t>>>()");
+  text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) receive(x, values[i], first++, &e[i]);
-  if (again) text_line(&x->t, "Sync<barrier><<<#grid, #t>>>()");
+  if (again) text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
 }

@@ -19,13 +19,29 @@ static const char *number(const struct row_text *x, const struct row_access *a, 
     if (i != p->role.across || width == p->vec) continue;
     s = row_term(x, s, "q", a->stride[i]);
   }
+  for (int i = 0; i < ROW_BASES; i++)
+    if (a->base[i]) s = row_term(x, s, arena_printf(x->mem, "@base%d", i), a->base[i] / width);
   if (a->offset) s = arena_printf(x->mem, "%s%s%lld", s, *s ? " + " : "", (long long)a->offset / width);
+  return *s ? s : "0";
+}
+
+// Which block of the cluster has it: also past extents one that there is.
+static const char *peer(const struct row_text *x, const struct row_access *a)
+{
+  const char *s = "";
+  for (int i = 0; i < x->p->r->naxes; i++) {
+    const char *place = row_place(x, i);
+    if (!a->rank[i]) continue;
+    if (row_overhangs(x->p, i)) place = arena_printf(x->mem, "min(%s, %lld)", place, (long long)x->p->r->extent[i] - 1);
+    s = row_term(x, s, place, a->rank[i]);
+  }
   return *s ? s : "0";
 }
 
 static const char *memory(const struct row_text *x, const struct row_access *a, int width)
 {
   const char *buffer = x->buffer[a->tensor], *at = number(x, a, width);
+  if (a->left) buffer = arena_printf(x->mem, "%s.peer(%s)", buffer, peer(x, a));
   return width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", buffer, width, at) : arena_printf(x->mem, "%%%s[%s]", buffer, at);
 }
 

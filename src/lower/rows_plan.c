@@ -51,7 +51,10 @@ bool row_overhangs(const struct row_plan *p, int a)
 int row_width(const struct row_plan *p, const struct row_access *a)
 {
   int most = MIN(p->vec, 16 / dtype_bytes(a->type));
-  return plan_chunk(p->r->naxes, p->r->extent, a->stride, p->role.across, a->offset, a->elements, most);
+  int w = plan_chunk(p->r->naxes, p->r->extent, a->stride, p->role.across, a->offset, a->elements, most);
+  for (int i = 0; i < ROW_BASES; i++)
+    while (a->base[i] % w) w /= 2;
+  return w;
 }
 
 int row_regs(const struct row_plan *p, axis_set axes)

@@ -316,7 +316,7 @@ static void buffers(struct row_text *x, struct lower_out *out)
 }
 
 // Dimensions of the threads: warps of each axis, then lanes; what lies along memory is fastest.
-static void coordinates(struct row_text *x)
+const char *row_coordinates(struct row_text *x)
 {
   const struct row_plan *p = x->p;
   const int order[3] = {p->role.join, p->role.down, p->role.across};
@@ -335,9 +335,8 @@ static void coordinates(struct row_text *x)
     extents = arena_printf(x->mem, "%s%s%lld", extents, *extents ? ", " : "", (long long)p->chunks[a]);
     names = arena_printf(x->mem, "%s%s@c%d", names, *names ? ", " : "", a);
   }
-  text_line(&x->t, "#grid:[%s].block", *extents ? extents : "1");
-  text_line(&x->t, "#t:[%s].thread", x->threads);
   x->block = *names ? names : "@b";
+  return *extents ? extents : "1";
 }
 
 // Lanes that fold an axis together: neighbours along its dimension of the threads.
@@ -355,27 +354,45 @@ static void lane_groups(struct row_text *x)
       tile = arena_printf(x->mem, "%s%s%d", tile, *tile ? ", " : "", own ? n : 1);
       at = own ? arena_printf(x->mem, "%s%s0", at, *at ? ", " : "") : arena_printf(x->mem, "%s%s@%c%d", at, *at ? ", " : "", i < 3 ? 'w' : 'l', a);
     }
-    text_line(&x->t, "#lanes%d = #t.tile([%s])[%s]", order[k], tile, at);
+    text_line(&x->t, "#lanes%d = #%s.tile([%s])[%s]", order[k], x->team, tile, at);
   }
+}
+
+struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out)
+{
+  struct row_text x = {.t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t", .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
+  x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
+  x.masked = NEWS(j->mem, bool, p->r->nvalues + 1);
+  return x;
+}
+
+void row_begin(struct row_text *x)
+{
+  lane_groups(x);
+  for (int a = 0; a < x->p->r->naxes; a++)
+    if (x->p->r->extent[a] > 1 && !(x->p->rounds >> a & 1)) place_line(x, a, arena_printf(x->mem, "@c%d", a));
+}
+
+void row_passes(struct row_text *x)
+{
+  for (int n = 0; n < x->p->passes; n++) pass(x, n);
 }
 
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
-  struct row_text x = {.t = {.out = &out->text}, .mem = j->mem, .j = j, .p = p, .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
-  x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
-  x.masked = NEWS(j->mem, bool, p->r->nvalues + 1);
+  struct row_text x = row_text_new(j, p, &out->text);
   text_kernel(&x.t, j->name, NULL, j->gpu->arch);
   buffers(&x, out);
-  coordinates(&x);
+  const char *blocks = row_coordinates(&x);
+  text_line(&x.t, "#grid:[%s].block", blocks);
+  text_line(&x.t, "#t:[%s].thread", x.threads);
   text_open(&x.t, "%s <- Spec<<<#grid, #t>>>(%s)", x.outs, x.in);
   text_line(&x.t, "%s = #grid.indices()", x.block);
   text_line(&x.t, "%s = #t.indices()", x.coordinate);
   text_line(&x.t, "#me = #t.scalar()");
-  lane_groups(&x);
-  for (int a = 0; a < p->r->naxes; a++)
-    if (p->r->extent[a] > 1 && !(p->rounds >> a & 1)) place_line(&x, a, arena_printf(j->mem, "@c%d", a));
+  row_begin(&x);
   if (j->dependent) text_line(&x.t, "Sync<grid.trigger><<<#grid, #me>>>()"), text_line(&x.t, "Sync<grid.wait><<<#grid, #me>>>()");
-  for (int n = 0; n < p->passes; n++) pass(&x, n);
+  row_passes(&x);
   text_close(&x.t);
   text_close(&x.t);
 }

@@ -71,7 +71,7 @@ static int value(const struct making *m, int tensor) { return m->of[m->n->t[tens
 static struct row_access access_of(const struct making *m, const struct access *a)
 {
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
-  struct row_access x = {a->tensor, m->store ? m->store[a->tensor] : t->dtype, norm_elements(m->n, a->tensor), a->offset, {0}};
+  struct row_access x = {.tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
   for (int i = 0; i < m->n->nletters; i++) x.stride[i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(i)] = a->grid[i];
   for (int i = 0; i < m->n->block->nloop; i++) {
@@ -295,7 +295,7 @@ static int one_node(struct making *m, const struct node *n)
   return cannot(m, n, "not done in rows");
 }
 
-int rows_make(const struct lower_job *j, struct rows *out, char why[160])
+int rows_values(const struct lower_job *j, struct rows *out, char why[160])
 {
   const struct norm *n = j->n;
   const struct graph *b = n->block;
@@ -308,7 +308,11 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   out->save = NEWS(j->mem, struct row_save, n->nsave + MOST_STORES);
   for (int i = 0; i < b->nnodes; i++)
     if (one_node(&m, &b->nodes[i])) return NO;
-  if (!rows_running(j->mem, n, why)) return NO;
-  rows_join_axes(out);
-  return OK;
+  return rows_running(j->mem, n, why) ? OK : NO;
+}
+
+int rows_make(const struct lower_job *j, struct rows *out, char why[160])
+{
+  if (rows_values(j, out, why)) return NO;
+  return rows_join_axes(out), OK;
 }

@@ -61,7 +61,8 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    int copies = t->varying ? p->stages : wgmma_copies(w);
+    int copies = t->varying || t->slot == 0 ? p->stages : wgmma_copies(w);
+    if (t->slot > 0) continue;
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
                                     : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
@@ -69,7 +70,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
                                      : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
-  wgmma_store_declare(k, w);
+  wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   int slots = p->stages * w->rings;
@@ -80,6 +81,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
   }
+  wgmma_queue_init(k, w);
   if (w->any_varying) {
     text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
@@ -90,6 +92,21 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
   text_close(k->t);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+}
+
+void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier)
+{
+  const struct box *b = &w->box[t - k->p->tile];
+  if (b->chunks == 1) {
+    text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, box_shape(k->p, b), t->tensor,
+              box_view(k->p, b, it, "0"), barrier);
+    return;
+  }
+  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
+  text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk,
+            box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
+  text_close(k->t);
 }
 
 // Which ring a tile is in; -1: it does not change with the loop.
@@ -103,22 +120,10 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
   const struct mma_plan *p = k->p;
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (ring_of(w, &p->tile[i]) == ring) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+    if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
-  for (int i = 0; i < p->ntiles; i++) {
-    const struct mma_tile *t = &p->tile[i];
-    const struct box *b = &w->box[i];
-    if (ring_of(w, t) != ring) continue;
-    if (b->chunks == 1) {
-      text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, box_shape(p, b), t->tensor,
-                box_view(p, b, it, "0"), barrier);
-      continue;
-    }
-    text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
-    text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->tensor, stage, (long long)b->chunk,
-              box_shape(p, b), t->tensor, box_view(p, b, it, "c"), barrier);
-    text_close(k->t);
-  }
+  for (int i = 0; i < p->ntiles; i++)
+    if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
 
 // Over the items of a block: the block graph's blocks, of which @bid is the number. Stages go on over their ends.
@@ -146,6 +151,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
     bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
+  wgmma_queue_bring(k, w);
   if (w->any_varying) {
     text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
     wgmma_stage(k, w);
@@ -201,6 +207,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", w->computing);
   mma_section(k, MMA_CONST);
+  wgmma_vector_load(k);
   items_open(k, w);
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
@@ -293,29 +300,39 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
-// Is the choice before the same but for so many places?
-static bool fits_other(const struct knobs *before, const struct knobs *k, int places)
+// Is the choice before the same but for the way of results?
+static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
 {
   struct knobs x = *k;
-  x.v[WG_STORE] = places;
+  x.v[WG_STORE] = before->v[WG_STORE];
   return !memcmp(before, &x, sizeof x);
+}
+
+// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
+// they go on.
+static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  for (int store = 2; store >= 0 && n < most; store--) {
+    k.v[WG_STORE] = store;
+    if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
+    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
+  }
+  return n;
 }
 
 static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
+  const int processors = w->p.job->gpu->processors;
   int n = 0;
   for (int groups = WG_MOST; groups >= 1; groups--)
-    for (int stages = iterations > 1 ? 8 : 2; stages >= 2; stages--)
+    for (int stages = 8; stages >= 2; stages--)
       for (int chain = iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
-        for (int way = 0; way < 6 && n < most; way++) {
-          int blocks = way / 3 * w->p.job->gpu->processors, store = 2 - way % 3;
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_STORE] = store,
+        for (int blocks = 0; blocks <= processors; blocks += processors) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain,
                              [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-          if ((stages > iterations || (chain && stages > 4)) && stages > 2) continue;
-          if ((to.rows || to.step) && stages > 4 && stages % 2) continue;
-          if (store == 1 && n && fits_other(&out[n - 1], &k, 2)) continue;
-          if (fits_so(w, &k, why)) out[n++] = k;
+          bool many = (iterations > 1 && stages > iterations) || (chain && stages > 4) || ((to.rows || to.step) && stages > 4 && stages % 2);
+          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
         }
   return n;
 }

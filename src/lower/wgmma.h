@@ -6,6 +6,7 @@
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
 //   wgmma_store.c    results by TMA
+//   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
 //   wgmma_cost.c     the model
 //   wgmma_lift.c     factors of left operands, behind the product
 //   wgmma_order.c    the order in which blocks are done
@@ -79,6 +80,19 @@ void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w); // befor
 // ---- wgmma_cost.c ----
 double wgmma_cost(const struct wg_plan *w);
 
+// ---- wgmma_queue.c ----
+void wgmma_queue_declare(struct mma_kernel *k);
+void wgmma_queue_init(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_queue_bring(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_queue_arrive(struct mma_kernel *k, const struct mma_tile *t); // before the products that read the tile
+void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t);  // after them
+int64_t wgmma_vector_bytes(const struct wg_plan *w);
+void wgmma_vector_declare(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_vector_load(struct mma_kernel *k);
+
+// ---- wgmma.c ----
+void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier);
 // ---- wgmma_lift.c, wgmma_order.c ----
 const struct lower_job *wgmma_lift(const struct lower_job *j); // j itself, where there is nothing to do
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item

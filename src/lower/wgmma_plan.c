@@ -21,7 +21,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
   if (!j || !mma_plan(p, wgmma_lift(j), why)) return false;
-  p->why = why, p->wg = true, w->any_fixed = w->any_varying = false;
+  p->why = why, p->wg = true, w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
@@ -32,7 +32,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
     if (!box_make(p, t, &w->box[i])) return false;
     t->stride = t->cols;
     t->swizzle[0] = w->box[i].chunk == 64 ? 3 : w->box[i].chunk == 32 ? 2 : 1, t->swizzle[1] = t->swizzle[2] = 3;
-    *(t->varying ? &w->any_varying : &w->any_fixed) = true;
+    w->any_varying |= t->varying;
   }
   wgmma_store_plan(w);
   return true;
@@ -105,7 +105,9 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   bool fits = mma_fit(p, &as);
   p->job = own;
   if (!fits) return false;
-  p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w);
+  p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w) + wgmma_vector_bytes(w);
+  w->any_fixed = false;
+  for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0;
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;

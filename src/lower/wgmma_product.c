@@ -37,10 +37,10 @@ void wgmma_release(struct mma_kernel *k, const char *who, const char *which)
 const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *of_ring)
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
-  const char *stage = t->varying ? of_ring : k->p->wg_copy;
+  const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
   long long n = k->p->cols[x->out_cols].size;
-  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->tensor, stage);
-  return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->tensor, stage, n, n);
+  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
+  return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, n);
 }
 
 const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x)
@@ -69,9 +69,12 @@ void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const cha
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const char *left = wgmma_left(k, x), *right = wgmma_right(k, x, "@stage");
+  const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
+  wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
   wgmma_multiply(k, x, left, right, into);
   if (k->p->wg_async) return;
   wgmma_commit(k);
   wgmma_wait(k, 0);
+  wgmma_queue_leave(k, t);
 }

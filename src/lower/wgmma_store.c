@@ -165,6 +165,15 @@ static const char *view(struct mma_kernel *k, const struct wg_store *s)
   return mma_text(k, &x);
 }
 
+// The place with the dimensions of the piece.
+static const char *shape_of_piece(const struct mma_plan *p, const struct wg_store *s)
+{
+  struct box part = s->box;
+  for (int i = 0; i < part.ndims; i++)
+    if (!part.dim[i].inner) part.dim[i].box = s->piece[i];
+  return box_shape(p, &part);
+}
+
 // How many pieces of 64 rows a warpgroup sends of an item.
 static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks; }
 
@@ -209,7 +218,8 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
   text_line(t, "Sync<fence.async><<<#grid, #me>>>()");
   text_line(t, "Sync<barrier><<<#grid, #group>>>()");
   text_open(t, "if (@i == 0)");
-  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place])", a->tile, view(k, &w->store[save]));
+  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place]%s)", a->tile, view(k, &w->store[save]),
+            shape_of_piece(k->p, &w->store[save]));
   text_line(t, "Sync<bulk.commit><<<#grid, #me>>>()");
   text_close(t);
   text_close(t);

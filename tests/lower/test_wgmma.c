@@ -100,6 +100,59 @@ static const struct held chains[] = {
      "save(reshape(accum_sum(e, dim=3), [1, 1, 4, 16, 1]), omap={x:1, y:0}) }\n return N, D", "wgmma groups=1 stages=2 chain=1", NULL},
 };
 
+#define LAYERS(m, x, last)                                                                                               \
+  "X: f16[" m ", 64]\n A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n D: f16[64, 64]\n a: f16[64]\n b: f16[64]\n d: f16[64]\n" \
+  "O = block(x=" x ") { x = iter(X, imap={x:0})\n A = iter(A)\n B = iter(B)\n C = iter(C)\n D = iter(D)\n a = iter(a)\n"         \
+  "b = iter(b)\n d = iter(d)\n t = relu(matmul(relu(matmul(x, A) + a), B) + b)\n u = matmul(relu(matmul(t, C)) * 0.5, D)\n"       \
+  "save(" last ", omap={x:0}) }\n return O"
+
+// Results by TMA.
+static const struct held stores[] = {
+    {"one warpgroup", GEMM("64", "128", "64", "1", "1", "2"), "wgmma groups=1 stages=2 store=1", "tma.store.2d"},
+    {"two", GEMM("256", "128", "256", "2", "1", "2"), "wgmma groups=2 stages=2 store=2", "stmatrix.x4"},
+    {"blocks that walk, an odd number of pieces", GEMM("256", "192", "256", "4", "4", "3"), "wgmma groups=1 stages=2 blocks=3 store=2", NULL},
+    {"blocks that walk, three places", GEMM("256", "128", "256", "2", "2", "2"), "wgmma groups=2 stages=2 blocks=3 store=3", NULL},
+    {"two tiles of rows a warpgroup", GEMM("256", "128", "128", "1", "1", "2"), "wgmma groups=2 stages=2 store=2", NULL},
+    {"pieces of 32 columns", GEMM("64", "64", "96", "1", "1", "1"), "wgmma groups=1 stages=2 store=2", NULL},
+    {"pieces of 16 columns", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2 store=2", NULL},
+    {"bf16", "X: bf16[64, 64]\n W: bf16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O",
+     "wgmma groups=1 stages=2 store=2", NULL},
+    {"a tile that is added",
+     "X: f16[64, 128]\n W: f16[128, 128]\n R: f16[64, 128]\n O = block(x=1; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n r = iter(R)\n"
+     "save(accum(matmul(x, w)) + square(r)) }\n return O", "wgmma groups=1 stages=2 store=2", NULL},
+    {"two results, of which one is needed for the other",
+     "X: f16[64, 128]\n W: f16[128, 128]\n O, P = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n y = relu(accum(matmul(x, w)))\n"
+     "save(y)\n save(square(y) + y) }\n return O, P", "wgmma groups=1 stages=2 store=2", NULL},
+    {"a norm of rows",
+     "X: f16[64, 128]\n W: f16[128, 128]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n y = relu(accum(matmul(x, w)))\n"
+     "save(y / (sum(y, dim=1) + 1.0)) }\n return O", "wgmma groups=1 stages=2 store=2", NULL},
+    {"batches on a grid axis",
+     "X: f16[2, 64, 64]\n W: f16[2, 64, 64]\n O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+     "save(accum(matmul(x, w)), omap={x:0}) }\n return O", "wgmma groups=1 stages=2 store=2", NULL},
+    {"attention", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 chain=1 store=2", NULL},
+    {"attention, blocks that walk", ATTENTION("2", "matmul(q, transpose(k)) * 0.125"), "wgmma groups=1 stages=2 blocks=3 chain=1 store=2", NULL},
+    {"groups of heads as rows",
+     "Q: f16[1, 8, 16, 64]\n K: f16[1, 2, 128, 64]\n V: f16[1, 2, 128, 64]\n T = reshape(Q, [1, 2, 4, 16, 64])\n"
+     "N = block(x=2; i=2) { q = iter(T, imap={x:1})\n k = iter(K, imap={x:1}, fmap={i:2})\n v = iter(V, imap={x:1}, fmap={i:2})\n"
+     "e = exp(matmul(reshape(q, [1, 1, 64, 64]), transpose(k)) * 0.1)\n"
+     "save(reshape(accum(matmul(e, v)) / accum_sum(e, dim=3), [1, 1, 4, 16, 64]), omap={x:1}) }\n return N", "wgmma groups=1 stages=2 chain=1 store=2", NULL},
+    {"pieces of two dimensions",
+     "X: f16[2, 64, 64]\n W: f16[64, 64]\n O = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W)\n"
+     "save(reshape(matmul(reshape(x, [64, 64]), w), [2, 32, 64]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 store=2", "tma.store.3d"},
+    {"a result that is transposed",
+     "X: f16[64, 128]\n W: f16[128, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(transpose(accum(matmul(x, w)))) }\n return O",
+     "wgmma groups=1 stages=2 store=2", NULL, "no result is a box"},
+};
+
+// Right operands that take turns.
+static const struct held layers[] = {
+    {"two slots", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=2", NULL},
+    {"three slots", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=3 store=2", NULL},
+    {"room for all", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=4 store=1", NULL},
+    {"several warpgroups, blocks", LAYERS("256", "2", "relu(u + d)"), "wgmma groups=2 stages=2 store=2", NULL},
+    {"what came in is added", LAYERS("128", "2", "u + d + x"), "wgmma groups=1 stages=2 store=2", NULL},
+};
+
 #define TEST(table)                                                                                                      \
   static void test_##table(void **state)                                                                                 \
   {                                                                                                                      \
@@ -108,10 +161,13 @@ static const struct held chains[] = {
   }
 TEST(products)
 TEST(chains)
+TEST(stores)
+TEST(layers)
 TEST(large)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains), cmocka_unit_test(test_large)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains), cmocka_unit_test(test_stores),
+                                     cmocka_unit_test(test_layers), cmocka_unit_test(test_large)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,75 @@
+// How the team of a block does its part of the tail: the cheapest settings of rows for this many threads and items, by how long
+// the block is busy with it. On an H200 a barrier of a cluster takes some 0.3 us, and a counter two ways to the L2 cache.
+#include "lower/tail.h"
+
+#include <math.h>
+
+static const double CLUSTER = 0.6e-6, LAST = 1.6e-6,      // s: barriers; counter and fences
+    ITEM_CLUSTER = 0.25e-6, ITEM_LAST = 0.6e-6,           // until the first load has come
+    BYTES_CLUSTER = 5e10, BYTES_LAST = 8e10,              // a second, into one multiprocessor
+    ISSUE = 1.5e-9, WARPS = 0.06e-6;                      // of an instruction of a warp; of a sum over warps
+
+static int64_t own_items(const struct tail *x, const struct row_plan *p)
+{
+  return x->way == TAIL_CLUSTER ? (p->blocks + x->parts - 1) / x->parts : p->blocks;
+}
+
+static double busy(const struct tail *x, const struct row_plan *p)
+{
+  double instructions = 0, bytes = 0, warps = 0, items = (double)own_items(x, p), cluster = x->way == TAIL_CLUSTER;
+  for (int i = 0; i < p->r->nvalues; i++) {
+    const struct row_value *v = &p->r->v[i];
+    double n = row_regs(p, row_folds(v) ? p->r->v[v->in[0]].axes : v->axes);
+    if (!v->live) continue;
+    if (v->kind == ROW_LOAD) n /= row_width(p, &v->at), bytes += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type) * p->threads;
+    instructions += n * (v->kind == ROW_LOAD ? 3 : 1);
+    for (int a = 0; a < p->r->naxes; a++) warps += v->folded >> a & 1 && p->warps[a] > 1;
+  }
+  for (int i = 0; i < p->r->nsaves; i++) instructions += 3.0 * row_regs(p, p->r->save[i].axes) / row_width(p, &p->r->save[i].at);
+  double one = (cluster ? ITEM_CLUSTER : ITEM_LAST) + instructions * ISSUE * (1 + p->threads / 32 / 4.0) + warps * WARPS;
+  return items * fmax(one, bytes / (cluster ? BYTES_CLUSTER : BYTES_LAST));
+}
+
+static bool takes(const struct row_plan *p)
+{
+  int64_t registers = 0;
+  int across = p->role.across;
+  for (int i = 0; i < p->r->nvalues; i++)
+    if (p->r->v[i].live) registers = MAX(registers, row_regs(p, p->r->v[i].axes));
+  for (int i = 0; i < p->r->nvalues && across >= 0; i++)
+    if (p->vec > 1 && p->r->v[i].at.rank[across]) return false;
+  return registers <= 64 && !p->rounds;
+}
+
+bool tail_fit(struct tail *x, int threads)
+{
+  double best = INFINITY;
+  while (threads & (threads - 1)) threads &= threads - 1;
+  struct row_roles role = rows_roles(&x->r);
+  if (x->fitted == threads) return x->p.r != NULL;
+  x->fitted = threads, x->p.r = NULL;
+  for (int team = threads; team >= MAX(32, threads / 2); team /= 2)
+    for (int vec = role.across < 0 ? 1 : 8; vec >= 1; vec /= 2)
+      for (int across = 1; across <= team; across *= 2)
+        for (int down = 1; across * down <= team; down *= 2) {
+          struct knobs k = {{[KNOB_VEC] = vec, [KNOB_ACROSS] = across, [KNOB_DOWN] = down, [KNOB_JOIN] = team / across / down}};
+          struct row_plan p;
+          if (!rows_plan(x->j->mem, &x->r, &k, &p) || !takes(&p)) continue;
+          if (busy(x, &p) < best) best = busy(x, &p), x->p = p, x->rounds = own_items(x, &p);
+        }
+  return isfinite(best);
+}
+
+int64_t tail_shared(const struct tail *x)
+{
+  int64_t bytes = 16;
+  for (int i = 0; i < x->j->n->nsave && x->way == TAIL_CLUSTER; i++)
+    bytes += (x->room[i].elements * dtype_bytes(x->j->store[x->j->n->save[i].tensor]) + 15) / 16 * 16;
+  for (int i = 0; i < x->r.nvalues; i++) {
+    const struct row_value *v = &x->r.v[i];
+    if (v->live && v->folded) bytes += 4ll * x->p.threads * row_regs(&x->p, v->axes);
+  }
+  return bytes;
+}
+
+double tail_cost(const struct tail *x) { return (x->way == TAIL_CLUSTER ? CLUSTER : LAST) + busy(x, &x->p); }

@@ -1,0 +1,137 @@
+// Products that follow one another without a loop (layers): their right operands take turns in a few slots of shared memory,
+// brought in the order in which they are read, and each product waits for its own. Vectors that are wanted between products are
+// brought into shared memory at the start, all at once: loaded where they are wanted, each would cost the latency of device memory.
+#include "lower/wgmma.h"
+
+static const struct mma_tile *with_slot(const struct mma_plan *p, int slot)
+{
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].slot == slot) return &p->tile[i];
+  return NULL;
+}
+
+static int slot_of(const struct mma_plan *p, const struct mma_tile *t) { return t->slot % p->stages; }
+
+void wgmma_queue_declare(struct mma_kernel *k)
+{
+  if (!k->p->queued) return;
+  text_line(k->t, "%%come:[%d].mbar.SH", k->p->stages);
+  text_line(k->t, "%%gone:[%d].mbar.SH", k->p->stages);
+}
+
+void wgmma_queue_init(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (!k->p->queued) return;
+  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", k->p->stages);
+  text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%come[s])");
+  text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%gone[s])", w->groups);
+  text_close(k->t);
+}
+
+// By the thread that brings tiles.
+void wgmma_queue_bring(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  for (int slot = 0; slot < p->queued; slot++) {
+    const struct mma_tile *t = with_slot(p, slot);
+    int at = slot_of(p, t);
+    if (slot >= p->stages) text_line(k->t, "Sync<mbar.wait, %d><<<#grid, #me>>>(%%gone[%d])", (slot / p->stages + 1) % 2, at);
+    text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%come[%d])", (long long)(t->rows * t->cols * dtype_bytes(p->type)), at);
+    wgmma_bring_tile(k, w, t, arena_printf(k->mem, "%d", at), "0", arena_printf(k->mem, "come[%d]", at));
+  }
+}
+
+void wgmma_queue_arrive(struct mma_kernel *k, const struct mma_tile *t)
+{
+  if (t->slot >= 0) text_line(k->t, "Sync<mbar.wait, %d><<<#grid, #me>>>(%%come[%d])", t->slot / k->p->stages % 2, slot_of(k->p, t));
+}
+
+// When the products that read it are done.
+void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t)
+{
+  const struct mma_plan *p = k->p;
+  if (t->slot < 0 || t->slot + p->stages >= p->queued) return; // nothing comes after it
+  text_open(k->t, "if (@i == 0)");
+  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%gone[%d])", slot_of(p, t));
+  text_close(k->t);
+}
+
+// ---- vectors ----
+
+// Elements that are copied at once; 0: it is no vector, or not one that can be copied.
+static int width(const struct mma_plan *p, int iter, int *cols)
+{
+  const struct access *a = &p->n->iter[iter];
+  const struct norm_tensor *t = &p->n->t[a->tile];
+  *cols = -1;
+  if (p->tile_of[a->tile] >= 0 || !t->has || t->has & p->row_letters) return 0;
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has == t->has) *cols = c;
+  if (*cols < 0) return 0;
+  int bytes = dtype_bytes(p->job->store[a->tensor]), w = mma_width(p, a, &p->cols[*cols].list, 16 / bytes);
+  return w * bytes >= 4 ? w : 0;
+}
+
+int64_t wgmma_vector_bytes(const struct wg_plan *w)
+{
+  int64_t bytes = 0;
+  int cols;
+  for (int i = 0; i < w->p.n->niter && w->p.queued; i++)
+    if (width(&w->p, i, &cols)) bytes += w->groups * (w->p.cols[cols].size * dtype_bytes(w->p.job->store[w->p.n->iter[i].tensor]) + 16);
+  return bytes;
+}
+
+void wgmma_vector_declare(struct mma_kernel *k, const struct wg_plan *w)
+{
+  const struct mma_plan *p = k->p;
+  int cols;
+  for (int i = 0; i < p->n->niter && p->queued; i++) {
+    const struct access *a = &p->n->iter[i];
+    if (width(p, i, &cols))
+      text_line(k->t, "%%q%d:[%d].[%lld].%s.SH", a->tile, w->groups, (long long)p->cols[cols].size, tile_dtype(p->job->store[a->tensor]));
+  }
+}
+
+// Each warpgroup has its own.
+void wgmma_vector_load(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  bool any = false;
+  int cols, w;
+  for (int i = 0; i < p->n->niter && p->queued; i++) {
+    const struct access *a = &p->n->iter[i];
+    struct str at = {0};
+    if (!(w = width(p, i, &cols))) continue;
+    long long pieces = p->cols[cols].size / w;
+    mma_walk_base(p, a, w, "0", &at);
+    mma_walk_list(p, &p->cols[cols].list, a->stride, w, w, "@piece", &at);
+    text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + 127) / 128);
+    text_line(k->t, "@piece = j * 128 + @i");
+    text_open(k->t, "if (@piece < %lld)", pieces);
+    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async><<<#grid, #me>>>(%%%s.tile([%d])[%s])", a->tile, w,
+              k->global[a->tensor], w, mma_text(k, &at));
+    text_close(k->t), text_close(k->t);
+    any = true;
+  }
+  if (!any) return;
+  text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()");
+  text_line(k->t, "Sync<cp.wait, 0><<<#grid, #me>>>()");
+  text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+}
+
+// NULL: it does not lie in shared memory.
+const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  int cols;
+  if (!p->wg || !p->queued || s.rows || s.cols < 0) return NULL;
+  if (!width(p, (int)(a - p->n->iter), &cols) || cols != s.cols) return NULL;
+  const char *to = mma_declare(k, s, "fp32"), *at = mma_cols_index(p, s.cols, 2);
+  bool wide = p->job->store[a->tensor] == F32;
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
+  if (!wide) text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(p->job->store[a->tensor]));
+  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%q%d[@g].tile([2])[%s])", wide ? arena_printf(k->mem, "%s[0, n][0, 0]", to) : "pair", a->tile, at);
+  if (!wide) text_line(k->t, "%%%s[0, n][0, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%pair)", to);
+  text_close(k->t);
+  return to;
+}
