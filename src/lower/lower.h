@@ -63,7 +63,8 @@ struct lower_job {
   const struct gpu_limits *gpu;
   const char *name;        // of the tile kernel
   bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
-  int64_t cut;             // rows of a block, where a scheme has cut the grid anew (mma_cut.c)
+  bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
+  int64_t cut;             // rows of a block then, where the last one has fewer; else 0
 };
 struct lower_out {
   struct str text;      // of the tile program

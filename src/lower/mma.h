@@ -138,7 +138,7 @@ struct mma_plan {
 
 // ---- mma_cut.c, mma_step.c ----
 const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]); // NULL with the reason in why
-void mma_cut_rows(struct mma_plan *p);             // the order of rows, where they are cut
+void mma_cut_rows(struct mma_plan *p);             // the order of rows, where the grid is cut
 int64_t mma_block_rows(const struct mma_plan *p);  // padded
 const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
 bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?

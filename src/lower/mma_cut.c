@@ -115,10 +115,10 @@ static bool make_axis(struct cutting *c, int letter)
   return true;
 }
 
-// Axes of extent 1 go; before the others comes the one that counts pieces of rows.
+// Axes of extent 1 go; before the others comes the one that counts pieces of rows, if there is one.
 static bool pack_axes(struct cutting *c, int64_t pieces)
 {
-  int from[GRID_AXES], count = 1;
+  int from[GRID_AXES], first = pieces > 0, count = first;
   int64_t axis[GRID_AXES] = {pieces};
   for (int i = 0; i < c->b->ngrid; i++) {
     if (c->b->grid[i] == 1) continue;
@@ -128,14 +128,66 @@ static bool pack_axes(struct cutting *c, int64_t pieces)
   for (int i = 0; i < accesses(c->n); i++) {
     struct access *a = access_at(c->n, i);
     int64_t grid[GRID_AXES] = {0};
-    for (int k = 1; k < count; k++) grid[k] = a->grid[from[k]];
+    for (int k = first; k < count; k++) grid[k] = a->grid[from[k]];
     memcpy(a->grid, grid, sizeof grid);
   }
   memcpy(c->b->grid, axis, sizeof axis), c->b->ngrid = count;
   return true;
 }
 
-static bool cut(struct cutting *c, int64_t rows)
+// Letters in the order in which device memory has the rows of the first tensor that has all, so that these are one dimension there
+// if they can be.
+static int in_order(const struct norm *n, uint32_t letters, int8_t out[MAX_LETTERS])
+{
+  const struct access *by = &n->save[0];
+  int count = 0;
+  for (int i = n->niter - 1; i >= 0; i--)
+    if ((n->t[n->iter[i].tile].has & letters) == letters) by = &n->iter[i];
+  for (; letters; letters &= letters - 1) {
+    int8_t l = (int8_t)__builtin_ctz(letters);
+    int at = count++;
+    for (; at > 0 && by->stride[(int)out[at - 1]] < by->stride[(int)l]; at--) out[at] = out[at - 1];
+    out[at] = l;
+  }
+  return count;
+}
+
+// The axis counts parts of the letter.
+static bool part_letter(struct cutting *c, int letter, int64_t part)
+{
+  int axis = c->b->ngrid;
+  if (axis == GRID_AXES) return refuse(c, "the grid has too many axes");
+  c->b->grid[axis] = c->n->extent[letter] / part, c->n->extent[letter] = part, c->b->ngrid++;
+  for (int i = 0; i < accesses(c->n); i++) {
+    struct access *a = access_at(c->n, i);
+    a->grid[axis] = a->stride[letter] * part;
+  }
+  return true;
+}
+
+// Pieces that are so many of the fastest letters and a part of one: then blocks have all rows of their tiles, as of any graph.
+static bool cuts_evenly(const struct norm *n, const int8_t *l, int count, int64_t rows)
+{
+  for (int i = count - 1; i >= 0 && rows > 1; i--) {
+    int64_t x = n->extent[(int)l[i]];
+    if (x > rows ? x % rows : rows % x) return false;
+    rows = x > rows ? 1 : rows / x;
+  }
+  return rows == 1;
+}
+
+static bool cut_evenly(struct cutting *c, const int8_t *l, int count, int64_t rows)
+{
+  for (int i = count - 1; i >= 0; i--) {
+    int64_t x = c->n->extent[(int)l[i]];
+    if (rows == 1 && x > 1 && !make_axis(c, l[i])) return false;
+    if (rows > 1 && x > rows && !part_letter(c, l[i], rows)) return false;
+    rows = x > rows ? 1 : rows / x;
+  }
+  return pack_axes(c, 0);
+}
+
+static bool cut(struct cutting *c, const struct lower_job *j, int64_t *rows)
 {
   const struct chains *ch = &c->passes->chains;
   uint32_t batches = 0;
@@ -145,7 +197,12 @@ static bool cut(struct cutting *c, int64_t rows)
     if (!make_axis(c, __builtin_ctz(l))) return false;
   for (int i = 0; i < c->b->ngrid; i++)
     if (c->b->grid[i] > 1 && only_rows(c, i) && !make_letter(c, i)) return false;
-  return pack_axes(c, (norm_extent(c->n, ch->rows) + rows - 1) / rows);
+  int8_t letters[MAX_LETTERS];
+  int count = in_order(c->n, ch->rows, letters);
+  int64_t all = norm_extent(c->n, ch->rows), own = *rows;
+  if (cuts_evenly(c->n, letters, count, own)) return *rows = 0, cut_evenly(c, letters, count, own);
+  if (j->tail) return refuse(c, "a tail wants pieces of rows that are all alike");
+  return pack_axes(c, (all + own - 1) / own);
 }
 
 const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160])
@@ -153,36 +210,23 @@ const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, 
   struct cutting c = {.why = why};
   if (!to.rows && !to.step) return j;
   if (to.rows < 0 || to.rows % 16) return snprintf(why, 160, "%lld rows a block, no multiple of 16", (long long)to.rows), NULL;
-  if (j->tail && to.rows) return snprintf(why, 160, "a tail wants the blocks that the graph has"), NULL;
   if (!j->n->passes->chains.nproducts) return snprintf(why, 160, "no products"), NULL;
   if (!j->n->passes->chains.oriented) return snprintf(why, 160, "products have no rows in common"), NULL;
   if (j->n->joins) return snprintf(why, 160, "parts that are joined or split"), NULL;
   struct lower_job *job = own(j, &c);
   if (to.step && !mma_step(c.n, c.b, to.step, why)) return NULL;
-  if (to.rows && !cut(&c, to.rows)) return NULL;
+  if (to.rows && !cut(&c, j, &to.rows)) return NULL;
   plan_meta(j->mem, c.n, &c.passes->chains, &c.passes->meta);
-  job->cut = to.rows;
+  job->cut = to.rows, job->anew = true;
   return job;
 }
 
 // ---- rows ----
 
-// Letters in the order in which device memory has the rows of the first tensor that has all, so that these are one dimension there
-// if they can be.
 void mma_cut_rows(struct mma_plan *p)
 {
-  const struct norm *n = p->n;
-  const struct access *by = &n->save[0];
-  struct mma_list *l = &p->rows;
-  for (uint32_t left = p->row_letters & ~mma_list_has(l); left; left &= left - 1) l->letter[l->n++] = (int8_t)__builtin_ctz(left);
-  for (int i = n->niter - 1; i >= 0; i--)
-    if ((n->t[n->iter[i].tile].has & p->row_letters) == p->row_letters) by = &n->iter[i];
-  for (int i = 1; i < l->n; i++)
-    for (int k = i; k > 0 && by->stride[(int)l->letter[k - 1]] < by->stride[(int)l->letter[k]]; k--) {
-      int8_t x = l->letter[k];
-      l->letter[k] = l->letter[k - 1], l->letter[k - 1] = x;
-    }
-  p->nrows = mma_list_size(n, l), p->padded = p->cut;
+  p->rows.n = in_order(p->n, p->row_letters, p->rows.letter);
+  p->nrows = mma_list_size(p->n, &p->rows), p->padded = p->cut ? p->cut : (p->nrows + 15) / 16 * 16;
 }
 
 int64_t mma_block_rows(const struct mma_plan *p) { return p->cut ? p->cut : p->nbatch * p->padded; }
@@ -210,11 +254,14 @@ struct norm *mma_block_norm(const struct mma_plan *p)
 static int some_rows(const struct lower_job *j, int64_t least, int64_t rows[MMA_CUTS], char why[160])
 {
   struct mma_plan as_is, all;
+  struct lower_job bare = *j;
   char other[160];
   bool fine = mma_plan(&as_is, j, why);
   int n = 0;
   if (fine) rows[n++] = 0;
-  if (!mma_plan(&all, mma_anew(j, (struct mma_anew){least, 0}, other), other)) return n;
+  bare.tail = NULL;
+  const struct lower_job *whole = mma_anew(&bare, (struct mma_anew){1 << 20, 0}, other);
+  if (!mma_plan(&all, whole, other)) return n;
   for (int64_t r = least; r <= 256; r += r < 64 ? r : 64) {
     bool same = fine && as_is.nbatch == 1 && as_is.nrows == r;
     if (!same && (r == least || r / 2 < all.nrows)) rows[n++] = r;

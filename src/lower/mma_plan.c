@@ -228,7 +228,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
   if (!collect(p)) return 0;
   list_rows(p);
-  if (p->cut) mma_cut_rows(p);
+  if (j->anew && !p->batch_letters) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
