@@ -41,9 +41,9 @@ expect 0 'depth 2  t4   sum ' lower "$work/soft.mica" --dump schedule
 expect 0 'iter  t0   from X: chunks of 16 bytes along' lower "$work/soft.mica" --dump meta
 expect 0 'no products with rows in common' lower "$work/soft.mica" --dump threads
 expect 0 '16 warps:  8 along rows, 2 along columns' lower examples/graphs/gqa_split.mica --dump threads
-expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --dump memory
+expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 chain=1' --dump memory
 expect 0 'product, 1 times 8 x 64 x 256' lower "$work/norm.mica" --dump chains
-expect 0 '' lower examples/graphs/gqa_split.mica --json "$work/plan.json" --dump norm
+expect 0 '' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 chain=1' --json "$work/plan.json" --dump norm
 python3 - "$work/plan.json" <<'E2' || complain "the plan as JSON"
 import json, sys
 v = json.load(open(sys.argv[1]))
