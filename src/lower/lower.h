@@ -73,6 +73,7 @@ struct lower_out {
   int64_t counters;     // bytes of it
 };
 enum { ARG_COUNTERS = -1 };
+struct kernel_counts;
 struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
@@ -83,7 +84,8 @@ struct scheme {
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
-  double (*cost)(const struct lower_job *j, const struct knobs *k); // seconds, modelled
+  // What the kernel will do (count.h), from which the model says how long it takes. False: these settings do not fit.
+  bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
 };
 int scheme_count(void);
@@ -97,6 +99,8 @@ struct choice {
 };
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
+// Seconds, modelled; infinite where the settings do not fit.
+double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 

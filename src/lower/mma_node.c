@@ -131,13 +131,19 @@ static void map(struct mma_kernel *k, int node)
 
 // ---- reductions ----
 
-// Over this thread's columns: first down the tiles, for shorter chains.
+// Over this thread's columns: first down the tiles, tile by tile, so that a thread's rows and columns are chains side by side.
 static const char *reduce_thread(struct mma_kernel *k, const char *op, const char *x, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   const char *two = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
   text_line(k->t, "%%%s:[%d, 1].[2, 1].[1, 2].fp32.RF", two, p->mt);
-  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", two, op, x);
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
+  text_line(k->t, "%%%s[m, 0] <- Move<<<#grid, #me>>>(%%%s[m, 0])", two, x);
+  text_close(k->t);
+  text_open(k->t, "for (n = 1; n < %d; n += 1) unroll", s.cols >= 0 ? p->cols[s.cols].nt : 1);
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
+  text_line(k->t, "%%%s[m, 0] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, 0], %%%s[m, n])", two, op, two, x);
+  text_close(k->t), text_close(k->t);
   one = mma_declare(k, (struct mma_shape){s.rows, -1}, "fp32");
   text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", one, op, two);
   return one;

@@ -1,7 +1,7 @@
 // A whole kernel graph as a device program: what is launched, by which scheme, with which arguments. Two steps, because many
 // programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
 // each, as text, lowered.
-#include "lower/lower.h"
+#include "lower/count.h"
 #include "plan/letters.h"
 
 #include <string.h>
@@ -82,11 +82,9 @@ static void with_tail(struct planning *w, struct lower_unit *u)
 
 static double product_cost(const struct lower_plan *p, const struct lower_unit *u, const int root[3])
 {
-  const struct launch_product *m = &u->mul;
-  double bytes = 0;
-  for (int i = 0; i < 3; i++)
-    bytes += (double)shape_size(&p->g->tensors[root[i]].shape) * dtype_bytes(p->store[root[i]]);
-  return p->gpu->launch + MAX(bytes / p->gpu->bandwidth, 2.0 * (double)m->batch * (double)m->m * (double)m->n * (double)m->k / p->gpu->flops);
+  struct kernel_counts c;
+  count_product(p->g, p->store, &u->mul, root, p->gpu, &c);
+  return kernel_time(&c, p->gpu, NULL);
 }
 
 static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)

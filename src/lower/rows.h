@@ -17,7 +17,7 @@
 //   rows_running.c   may running maxima be the final ones?
 //   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_plan.c      knobs -> places, passes, widths of accesses
-//   rows_cost.c      the model
+//   rows_cost.c      what is counted
 //   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
@@ -105,7 +105,7 @@ static inline int row_vec(const struct row_plan *p, int a) { return a == p->role
 
 // ---- rows_cost.c, rows_choice.c ----
 
-double rows_cost(const struct lower_job *j, const struct row_plan *p);
+bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *out); // false: registers do not suffice
 int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 
 // ---- rows_text.c, rows_move.c, rows_fold.c ----

@@ -1,4 +1,5 @@
 // Which plans are worth a try: all there are, by what the model says they cost.
+#include "lower/count.h"
 #include "lower/rows.h"
 
 #include <math.h>
@@ -50,7 +51,9 @@ static void attempt(struct trying *t, const struct knobs *k)
 {
   struct row_plan p;
   struct arena_mark m = arena_mark(t->j->mem);
-  double cost = rows_plan(t->j->mem, t->r, k, &p) ? rows_cost(t->j, &p) : INFINITY;
+  struct kernel_counts c;
+  bool fits = rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &c);
+  double cost = fits ? kernel_time(&c, t->j->gpu, NULL) : INFINITY;
   if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost);
   arena_reset(t->j->mem, m);
 }

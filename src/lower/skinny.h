@@ -20,7 +20,7 @@
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
 //   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
 //   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
-//   skinny_loop.c    text of the loop                  skinny_cost.c    the model
+//   skinny_loop.c    text of the loop                  skinny_cost.c    what is counted
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
@@ -162,7 +162,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
 
 // ---- skinny_cost.c ----
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
+void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {

@@ -3,7 +3,6 @@
 // warpgroup has done with it.
 #include "lower/wgmma.h"
 
-#include <math.h>
 #include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
@@ -324,6 +323,7 @@ static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct k
 {
   const int64_t iterations = w->p.iterations;
   const int processors = w->p.job->gpu->processors;
+  bool chains = false;
   int n = 0;
   for (int groups = WG_MOST; groups >= 1; groups--)
     for (int stages = 8; stages >= 2; stages--)
@@ -331,8 +331,9 @@ static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct k
         for (int blocks = 0; blocks <= processors; blocks += processors) {
           struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain,
                              [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-          bool many = (iterations > 1 && stages > iterations) || (chain && stages > 4) || ((to.rows || to.step) && stages > 4 && stages % 2);
+          bool many = (iterations > 1 && stages > iterations) || ((chain || chains) && stages > 4) || ((to.rows || to.step) && stages > 4 && stages % 2);
           if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
         }
   return n;
 }
@@ -349,11 +350,13 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  return wgmma_plan(w, anew(j, k, why), why) && wgmma_fit(w, k) ? wgmma_cost(w) : INFINITY;
+  if (!wgmma_plan(w, anew(j, k, why), why) || !wgmma_fit(w, k)) return false;
+  wgmma_count(w, out);
+  return true;
 }
 
 const struct scheme scheme_wgmma = {
@@ -363,6 +366,6 @@ const struct scheme scheme_wgmma = {
     .knob = {"groups", "stages", "blocks", "chain", "store", "rows", "step"},
     .arch = 90,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

@@ -7,7 +7,7 @@
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
 //   wgmma_store.c    results by TMA
 //   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
-//   wgmma_cost.c     the model
+//   wgmma_cost.c     what is counted
 //   wgmma_lift.c     factors of left operands, behind the product
 //   wgmma_order.c    the order in which blocks are done
 //   wgmma_product.c  products, and the ring that they read
@@ -78,7 +78,7 @@ void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save);
 void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w); // before a warpgroup ends
 // ---- wgmma_cost.c ----
-double wgmma_cost(const struct wg_plan *w);
+void wgmma_count(const struct wg_plan *w, struct kernel_counts *out);
 
 // ---- wgmma_queue.c ----
 void wgmma_queue_declare(struct mma_kernel *k);

@@ -231,7 +231,7 @@ static void correct(void **state)
     open_graph(&f, graphs[i].name, graphs[i].text);
     int n = scheme_rows.choices(&f.j, BEST, best, why);
     if (!n) fail_msg("%s: %s", graphs[i].name, why);
-    for (int k = 0; k < n; k++) assert_true(isfinite(scheme_rows.cost(&f.j, &best[k])));
+    for (int k = 0; k < n; k++) assert_true(isfinite(scheme_cost(&scheme_rows, &f.j, &best[k])));
     for (int k = 0; k < n; k++)
       if (!run(&f, graphs[i].name, &best[k], NULL)) fail_msg("%s: choice %d is refused", graphs[i].name, k);
     int done = sample(&f, graphs[i].name, SAMPLES);
