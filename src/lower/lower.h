@@ -49,7 +49,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 8, CHOICES = 64 };
+enum { KNOBS = 12, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -68,6 +68,8 @@ struct lower_job {
   const struct gpu_limits *gpu;
   const char *name;        // of the tile kernel
   bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
+  bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
+  int64_t cut;             // rows of a block then, where the last one has fewer; else 0
 };
 struct lower_out {
   struct str text;      // of the tile program

@@ -8,6 +8,13 @@ enum { SECTOR = 32, ATOM = 16 }; // bytes that memory moves at least; that a cop
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? (double)p->iterations : 1; }
 
+static double elements_of(const struct mma_plan *p, uint32_t has)
+{
+  int64_t rows = norm_extent(p->n, has & p->row_letters);
+  if (p->cut) rows = MIN(rows, p->cut);
+  return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
+}
+
 // Tiles come in copies; what only elementwise operators read comes from memory straight into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
@@ -15,7 +22,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   for (int i = 0; i < p->n->niter; i++) {
     const struct access *a = &p->n->iter[i];
     bool varying = p->n->block->tensors[a->tile].phase == VARYING, tile = p->tile_of[a->tile] >= 0;
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = (double)norm_extent(p->n, p->n->t[a->tile].has), run = elem * count_run(p->n, a);
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has), run = elem * count_run(p->n, a);
     double more = SECTOR * ceil(run / SECTOR) / run, n = times(p, varying), bytes = elem * all;
     double copy = tile ? elem * p->tile[p->tile_of[a->tile]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
@@ -35,7 +42,7 @@ static void saves(const struct mma_plan *p, struct kernel_counts *c)
 {
   for (int i = 0; i < p->n->nsave; i++) {
     const struct access *a = &p->n->save[i];
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = (double)norm_extent(p->n, p->n->t[a->tile].has);
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has);
     double run = elem * count_run(p->n, a);
     c->cache += c->items * elem * all, c->lanes += 3 * all / 2, c->lines += c->items * elem * all / fmin(run, SECTOR);
   }

@@ -270,12 +270,17 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_close(k->t);
 }
 
+static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+{
+  return mma_anew(wgmma_lift(j), (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+}
+
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, anew(j, knobs, why), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
@@ -331,15 +336,21 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
-static bool chain_fits(struct wg_plan *w, int groups)
+static struct knobs knobs_of(int groups, int stages, int blocks, struct mma_anew to)
+{
+  return (struct knobs){{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+}
+
+static bool chain_fits(struct wg_plan *w, int groups, struct mma_anew to)
 {
   char ignored[160] = "";
-  struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = 2, [WG_CHAIN] = WG_CHAINED}};
+  struct knobs k = knobs_of(groups, 2, 0, to);
+  k.v[WG_CHAIN] = WG_CHAINED;
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
 // Where products chain, the most of four stages that fit and two, and without a chain two.
-static int add_chains(struct wg_plan *w, int groups, int n, int most, struct knobs *out, char why[160])
+static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
 {
   int first = n, processors = w->p.job->gpu->processors;
   for (int stages = 4; stages >= 2; stages--) {
@@ -347,9 +358,29 @@ static int add_chains(struct wg_plan *w, int groups, int n, int most, struct kno
     for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
       for (int blocks = 0; blocks <= processors; blocks += processors)
         for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_POLY] = poly}};
+          struct knobs k = knobs_of(groups, stages, blocks, to);
+          k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
           n = add_stores(w, k, n, most, out, why);
         }
+  }
+  return n;
+}
+
+static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
+{
+  const int64_t iterations = w->p.iterations;
+  const int processors = w->p.job->gpu->processors;
+  int n = 0;
+  for (int groups = WG_MOST; groups >= 1; groups--) {
+    if (chain_fits(w, groups, to)) {
+      n = add_chains(w, groups, to, n, most, out, why);
+      continue;
+    }
+    for (int stages = 8; stages >= 2; stages--)
+      for (int blocks = 0; blocks <= processors; blocks += processors) {
+        bool many = (iterations > 1 && stages > iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
+        if (!many || stages == 2) n = add_stores(w, knobs_of(groups, stages, blocks, to), n, most, out, why);
+      }
   }
   return n;
 }
@@ -357,20 +388,12 @@ static int add_chains(struct wg_plan *w, int groups, int n, int most, struct kno
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  int n = 0;
-  if (!wgmma_plan(w, j, why)) return 0;
-  for (int groups = WG_MOST; groups >= 1; groups--) {
-    if (chain_fits(w, groups)) {
-      n = add_chains(w, groups, n, most, out, why);
-      continue;
-    }
-    for (int stages = 8; stages >= 2; stages--)
-      for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks}};
-        bool many = w->p.iterations > 1 && stages > w->p.iterations;
-        if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
-      }
-  }
+  const struct lower_job *lifted = wgmma_lift(j);
+  struct mma_anew to[MMA_CUTS];
+  char other[160];
+  int n = 0, cuts = mma_cuts(lifted, 64, to, why);
+  for (int i = 0; i < cuts; i++)
+    if (wgmma_plan(w, mma_anew(lifted, to[i], other), *why ? other : why)) n += choose_rest(w, to[i], most - n, out + n, why);
   return n;
 }
 
@@ -378,7 +401,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return false;
+  if (!wgmma_plan(w, anew(j, k, why), why) || !wgmma_fit(w, k)) return false;
   wgmma_count(w, out);
   return true;
 }
@@ -387,7 +410,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step"},
     .arch = 90,
     .tails = true,
     .choices = choices,
