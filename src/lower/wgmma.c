@@ -331,21 +331,46 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
+static bool chain_fits(struct wg_plan *w, int groups)
+{
+  char ignored[160] = "";
+  struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = 2, [WG_CHAIN] = WG_CHAINED}};
+  return w->p.iterations > 1 && fits_so(w, &k, ignored);
+}
+
+// Where products chain, the most of four stages that fit and two, and without a chain two.
+static int add_chains(struct wg_plan *w, int groups, int n, int most, struct knobs *out, char why[160])
+{
+  int first = n, processors = w->p.job->gpu->processors;
+  for (int stages = 4; stages >= 2; stages--) {
+    if ((stages > w->p.iterations || n > first) && stages > 2) continue;
+    for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
+      for (int blocks = 0; blocks <= processors; blocks += processors)
+        for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_POLY] = poly}};
+          n = add_stores(w, k, n, most, out, why);
+        }
+  }
+  return n;
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  bool chains = false;
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
-  for (int groups = WG_MOST; groups >= 1; groups--)
+  for (int groups = WG_MOST; groups >= 1; groups--) {
+    if (chain_fits(w, groups)) {
+      n = add_chains(w, groups, n, most, out, why);
+      continue;
+    }
     for (int stages = 8; stages >= 2; stages--)
-      for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
-        for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((chain || chains) && stages > 4);
-          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
-          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
-        }
+      for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
+        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks}};
+        bool many = w->p.iterations > 1 && stages > w->p.iterations;
+        if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+      }
+  }
   return n;
 }
 
@@ -362,7 +387,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "last"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last"},
     .arch = 90,
     .tails = true,
     .choices = choices,
