@@ -20,6 +20,7 @@ struct proving {
 struct lone { // a kernel as a kernel graph of its own
   struct graph *g;
   enum dtype *store, *dtype; // by tensor of g: as in the whole graph
+  struct order *order;       // the same
   bool *positive;            // by input: it is what another kernel left
   int inputs, *at;           // by tensor of the whole graph: tensor of g, or -1
 };
@@ -29,6 +30,7 @@ struct lone { // a kernel as a kernel graph of its own
 static void same_types(struct lone *l, const struct lower_plan *p, int t)
 {
   l->store[l->at[t]] = p->store[t], l->dtype[l->at[t]] = p->g->tensors[t].dtype;
+  l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
 }
 
 // What a kernel reads: an input, or a view of one.
@@ -64,8 +66,8 @@ static int alone(struct arena *mem, const struct lower_plan *p, const struct low
 {
   int nt = p->g->ntensors;
   *l = (struct lone){.g = graph_new(mem, KERNEL, u->name), .store = NEWS(mem, enum dtype, nt + 1), .dtype = NEWS(mem, enum dtype, nt + 1),
-                     .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1)};
-  for (int t = 0; t < nt; t++) l->at[t] = -1;
+                     .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1), .order = NEWS(mem, struct order, nt + 1)};
+  for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
   TRY(bring_kernel(l, p, u->first, e));
   if (tail) TRY(bring_kernel(l, p, u->last, e));
   const struct node *n = &p->g->nodes[tail ? u->last : u->first];
@@ -146,7 +148,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_plan p;
   struct device_program d;
   struct device_host h = {0};
-  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent};
+  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
   struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
   const struct choice *c = p.nunits == 1 + want->tail ? nearest(&p.unit[0], want) : NULL;

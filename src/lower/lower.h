@@ -18,6 +18,7 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   order.c      how tensors between kernels lie in device memory
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
@@ -74,6 +75,7 @@ struct lower_out {
   int64_t counters;     // bytes of it
 };
 enum { ARG_COUNTERS = -1 };
+struct kernel_counts;
 struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
@@ -84,7 +86,8 @@ struct scheme {
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
-  double (*cost)(const struct lower_job *j, const struct knobs *k); // seconds, modelled
+  // What the kernel will do (count.h), from which the model says how long it takes. False: these settings do not fit.
+  bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
 };
 int scheme_count(void);
@@ -98,6 +101,8 @@ struct choice {
 };
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
+// Seconds, modelled; infinite where the settings do not fit.
+double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
@@ -137,6 +142,7 @@ struct launch {
 };
 struct device_program {
   const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
+  const struct order *order; // by tensor of g, or NULL
   const struct gpu_limits *gpu;
   int nlaunch;
   struct launch *launch;
@@ -159,6 +165,8 @@ struct lower_unit {
 struct lower_plan {
   const struct graph *g; // library operators wrapped
   const enum dtype *store;
+  const struct order *order; // by tensor of g, or NULL: how tensors lie in device memory
+  const char *ordered;       // why so, for people
   const struct gpu_limits *gpu;
   bool dependent, tails;
   int nunits;
@@ -168,7 +176,9 @@ struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;     // kernels are launched before the one ahead has ended
+  const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
 };
+// Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                struct lower_plan *out, struct err *e);
 // Of a graph that is wrapped already, with these types between its kernels.
@@ -186,9 +196,15 @@ int lower_program(struct arena *mem, const struct graph *g, const struct gpu_lim
 // Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
 int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
 
+// ---- order.c ---------------------------------------------------------------------------------------
+
+// Ways in which the tensors between the kernels may lie, other than row by row: at most ORDERS, each by tensor.
+enum { ORDERS = 3 };
+int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
+
 // ---- product.c -------------------------------------------------------------------------------------
 
 // The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
-bool product_of(const struct graph *kernels, int node, struct launch_product *out, int root[3]);
+bool product_of(const struct graph *kernels, const struct order *order, int node, struct launch_product *out, int root[3]);
 
 #endif

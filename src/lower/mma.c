@@ -2,8 +2,6 @@
 // into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
 #include "lower/mma.h"
 
-#include <math.h>
-
 // ---- arguments ----
 
 static void add_arg(struct lower_out *out, int tensor)
@@ -252,11 +250,13 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct mma_plan p;
-  return mma_plan(&p, j, why) && mma_fit(&p, k) ? mma_cost(&p) : INFINITY;
+  if (!mma_plan(&p, j, why) || !mma_fit(&p, k)) return false;
+  mma_count(&p, out);
+  return true;
 }
 
 const struct scheme scheme_mma = {
@@ -266,6 +266,6 @@ const struct scheme scheme_mma = {
     .arch = 80,
     .tails = true,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

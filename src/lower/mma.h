@@ -29,7 +29,7 @@
 //   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
-//   mma_combine.c  parts that warps have            mma_cost.c     the model
+//   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
 //   mma_save.c   savers                             mma.c          the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -116,6 +116,7 @@ struct mma_plan {
   const bool *folded;        // by node: a sum of products that add to an accumulator one after another
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  int poly;                  // one tile of exponentials out of so many is left to multiplications; 0: none
   const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;
@@ -143,7 +144,8 @@ int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tails(struct mma_plan *p);                  // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
-double mma_cost(const struct mma_plan *p);
+// ---- mma_cost.c ----
+void mma_count(const struct mma_plan *p, struct kernel_counts *out);
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);

@@ -1,78 +1,119 @@
-// What a plan will cost, so that choices can be ordered: in each iteration the slowest of device memory, tensor cores,
-// shared memory and arithmetic, for the blocks that share a multiprocessor, and never less than memory's latency over
-// the stages that are under way.
+// What a plan does, counted (count.def), by mma.sync and by wgmma. An item is a block of the block graph.
+#include "lower/count.h"
 #include "lower/mma.h"
 
-static double tensor_bytes(const struct mma_plan *p, const struct access *a, uint32_t has)
-{
-  return (double)norm_extent(p->n, has) * dtype_bytes(p->job->store[a->tensor]);
-}
+#include <math.h>
 
-struct work {                         // of a block in one iteration
-  double bytes, flops, shared, lanes; // loaded; by tensor cores; through shared memory; instructions of threads
-};
+enum { SECTOR = 32, ATOM = 16 }; // bytes that memory moves at least; that a copy of a thread moves at most
 
-static void loads(const struct mma_plan *p, struct work *w)
+static double times(const struct mma_plan *p, bool varying) { return varying ? (double)p->iterations : 1; }
+
+// Tiles come in copies; what only elementwise operators read comes from memory straight into fragments, two elements at a time.
+static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
+  double ring = 0, fixed = 0;
   for (int i = 0; i < p->n->niter; i++) {
     const struct access *a = &p->n->iter[i];
-    double once = p->n->block->tensors[a->tile].phase == VARYING ? 1 : 1.0 / (double)p->iterations,
-           bytes = tensor_bytes(p, a, p->n->t[a->tile].has);
-    w->bytes += once * bytes;
-    if (p->tile_of[a->tile] >= 0) w->shared += once * bytes;
+    bool varying = p->n->block->tensors[a->tile].phase == VARYING, tile = p->tile_of[a->tile] >= 0;
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = (double)norm_extent(p->n, p->n->t[a->tile].has), run = elem * count_run(p->n, a);
+    double more = SECTOR * ceil(run / SECTOR) / run, n = times(p, varying), bytes = elem * all;
+    double copy = tile ? elem * p->tile[p->tile_of[a->tile]].width : 2 * elem;
+    c->cache += c->items * n * bytes * more;
+    if (tile) c->shared += n * bytes;
+    if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, 32 * fmin(copy, ATOM));
+    if (!tile && varying && p->iterations > 1) c->chain += n * 2;
+    *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
+    c->loaded += n * bytes;
+  }
+  double stages = p->wg ? p->stages : p->stages - 1;
+  c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, (double)p->iterations) : fixed;
+  if (p->queued) c->flight *= fmin(1, (double)p->stages / p->queued);
+  if (p->iterations > 1) c->steps = (double)p->iterations;
+}
+
+static void saves(const struct mma_plan *p, struct kernel_counts *c)
+{
+  for (int i = 0; i < p->n->nsave; i++) {
+    const struct access *a = &p->n->save[i];
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = (double)norm_extent(p->n, p->n->t[a->tile].has);
+    double run = elem * count_run(p->n, a);
+    c->cache += c->items * elem * all, c->lanes += 3 * all / 2, c->lines += c->items * elem * all / fmin(run, SECTOR);
   }
 }
 
-static void products(const struct mma_plan *p, struct work *w)
+static void products(const struct mma_plan *p, struct kernel_counts *c)
 {
+  double warps = p->wm * p->wn, *flops = p->wg ? &c->wgmma : &c->mma;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    const struct mma_cols *sum = &p->cols[x->sum_cols], *out = &p->cols[x->out_cols];
-    double once = p->section[x->node] == MMA_LOOP ? 1 : 1.0 / (double)p->iterations, warps = p->wm * p->wn;
-    w->flops += once * warps * 2 * 16.0 * p->mt * 8 * out->nt * 8 * sum->nt;
-    w->shared += once * warps * 2 * 8.0 * out->nt * 8 * sum->nt;
-    if (!mma_keeps_left(p, x)) w->shared += once * warps * 2 * 16.0 * p->mt * 8 * sum->nt;
+    double n = times(p, p->section[x->node] == MMA_LOOP), rows = 16.0 * p->mt, cols = 8.0 * p->cols[x->out_cols].nt, sum = 8.0 * p->cols[x->sum_cols].nt;
+    double share = p->wg ? 4 : 1; // warps that read the right operand together
+    *flops += n * warps * 2 * rows * cols * sum;
+    c->shared += n * warps * 2 * cols * sum / share * (p->wg ? p->mt : 1);
+    if (!mma_keeps_left(p, x)) c->shared += n * warps * 2 * rows * sum;
+    else if (p->tile_of[x->a] < 0) c->lanes += n * 32 * warps * rows * sum / 64; // rounded to operands
+    c->chain += n * (4 + sum / 16 * (p->wg ? 1 : 2));
   }
 }
 
-// An exponential takes as long as eight additions; casts, maxima and factors of accumulators count as one each.
-static void arithmetic(const struct mma_plan *p, struct work *w)
+static bool slow(enum op op) { return op_rows[op].cost >= 10; }
+
+// Elementwise operators, folds and accumulators on the lanes. Casts, maxima and factors of accumulators count as one each.
+static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
 {
   const struct graph *b = p->n->block;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
-    if (!n->nout || p->section[i] != MMA_LOOP || n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
-    struct mma_shape s = op_rows[n->op].rule == RULE_MAP || op_rows[n->op].rule == RULE_CONTRACT ? p->shape[n->out]
-                                                                                                 : mma_wanted(p, i, 0);
-    double elements = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
-    double each = op_rows[n->op].rule == RULE_MAP        ? (op_rows[n->op].cost > 4 ? 8 : 1)
-                  : op_rows[n->op].rule == RULE_CONTRACT ? 0.5
-                                                         : 1;
-    if (op_rows[n->op].flags & RESCALES)
-      elements += (p->shape[n->out].cols >= 0 ? 2.0 * p->cols[p->shape[n->out].cols].nt : 1) * 2 * p->mt;
-    w->lanes += p->threads * elements * each;
+    const struct op_row *row = &op_rows[n->op];
+    bool maps = row->rule == RULE_MAP, folds = row->rule == RULE_REDUCE || row->flags & REDUCES;
+    if (!n->nout || n->op == OP_ITER || row->rule == RULE_VIEW || row->rule == RULE_CONST || row->rule == RULE_CONTRACT) continue;
+    bool loop = p->section[i] == MMA_LOOP || row->rule == RULE_ACCUM;
+    struct mma_shape s = maps ? p->shape[n->out] : mma_wanted(p, i, 0);
+    double each = times(p, loop && p->iterations > 1), elements = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
+    if (p->folded[i]) continue;
+    if (row->flags & RESCALES) elements += (p->shape[n->out].cols >= 0 ? 2.0 * p->cols[p->shape[n->out].cols].nt : 1) * 2 * p->mt;
+    if (maps && slow(n->op)) c->exps += each * p->threads * elements;
+    else c->lanes += each * p->threads * elements * (maps ? fmax(1, row->cost / 2.0) : 1);
+    if (folds) c->folds += 2 * (row->rule == RULE_ACCUM ? 1 : each), c->chain += each * elements / (s.rows ? 2.0 * p->mt : 1);
+    else c->chain += each * 2;
+    if (folds && p->wn > 1 && s.cols >= 0 && p->cols[s.cols].split) c->barriers += (row->rule == RULE_ACCUM ? 1 : each);
   }
 }
 
-double mma_cost(const struct mma_plan *p)
+// Parts that warps have of a sum go through shared memory: each writes its own, and reads all, or all of its share.
+static void combine(const struct mma_plan *p, struct mma_shape s, double n, bool share, struct kernel_counts *c)
+{
+  double bytes = (double)mma_combine_bytes(p, s), reads = share ? 1 : p->wn, words = bytes / 8 / p->threads;
+  c->barriers += n, c->shared += n * bytes * (1 + reads);
+  c->lanes += n * p->threads * words * (1 + 3 * reads), c->chain += n * words * (1 + reads);
+}
+
+static void combining(const struct mma_plan *p, struct kernel_counts *c)
+{
+  const struct graph *b = p->n->block;
+  if (p->wn == 1) return;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if (!n->nout) continue;
+    struct mma_shape s = p->shape[n->out];
+    if (op_rows[n->op].rule == RULE_ACCUM && mma_partial(p, i)) combine(p, s, 1, s.cols >= 0 && p->cols[s.cols].split_after, c);
+    if (x && x->into < 0 && p->cols[x->sum_cols].split && !p->folded[i]) combine(p, s, times(p, p->section[i] == MMA_LOOP), false, c);
+  }
+}
+
+static double room(const struct mma_plan *p)
 {
   const struct gpu_limits *gpu = p->job->gpu;
-  struct work w = {0};
-  const double clock = 1.7e9, blocks = (double)graph_blocks(p->n->block), processors = gpu->processors;
-  int64_t fit =
-      MIN(gpu->shared_processor / MAX(p->shared + 1024, 1), gpu->registers / (MAX(p->registers, 32) * p->threads));
-  fit = MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));
-  loads(p, &w), products(p, &w), arithmetic(p, &w);
-  double at_once = MIN(blocks, (double)fit * processors), here = MIN(MAX(1, at_once / processors), (double)fit);
-  double waves = blocks / at_once, busy = MIN(1, here * p->threads / 32 / 8.0);
-  if (waves > 1 && waves < 8) waves = (double)(int64_t)(waves + 0.999);
-  double one = at_once * w.bytes / (1.5 * gpu->bandwidth); // some of it from L2
-  one =
-      MAX(one, here * w.flops / (0.6 * gpu->flops / processors * busy)); // mma.sync reaches about that much of the rate
-  one = MAX(one, here * w.shared / (128 * clock));
-  one = MAX(one, here * w.lanes / (128 * clock * MAX(busy, 0.25)));
-  one = MAX(one, 0.8e-6 / MAX(1, p->stages - 1)) + 0.1e-6 + (p->wn > 1 ? 0.03e-6 : 0);
-  double saved = 0;
-  for (int i = 0; i < p->n->nsave; i++) saved += tensor_bytes(p, &p->n->save[i], p->n->t[p->n->save[i].tile].has);
-  return (p->tail ? tail_cost(p->tail) : 0) + gpu->launch + waves * ((double)p->iterations * one + 1.5e-6) + blocks * saved / gpu->bandwidth;
+  int64_t fit = MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / (MAX(p->registers, 32) * p->threads));
+  return (double)MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));
+}
+
+void mma_count(const struct mma_plan *p, struct kernel_counts *c)
+{
+  *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)graph_blocks(p->n->block), .threads = p->threads, .cluster = 1};
+  if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
+  c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
+  count_tensors(p->job, c);
+  loads(p, c), saves(p, c), products(p, c), arithmetic(p, c), combining(p, c);
 }

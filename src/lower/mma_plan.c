@@ -189,10 +189,13 @@ static void place_nodes(struct mma_plan *p)
 static void order_tiles(struct mma_plan *p)
 {
   const int after = 1 << 20;
+  const struct schedule *planned = &p->n->passes->schedule;
+  int *place = NEWS(p->job->mem, int, p->n->block->nnodes + 1);
+  for (int i = 0; i < planned->n; i++) place[planned->order[i]] = i;
   for (int i = 0; i < p->ntiles; i++) p->tile[i].due = 2 * after;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    int at = (x->into >= 0 ? x->into : x->node) + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
+    int at = place[x->into >= 0 ? x->into : x->node] + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
     for (int k = 0; k < 2; k++)
       if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
   }

@@ -17,7 +17,7 @@
 //   rows_running.c   may running maxima be the final ones?
 //   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_plan.c      knobs -> places, passes, widths of accesses
-//   rows_cost.c      the model
+//   rows_cost.c      what is counted
 //   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
@@ -76,7 +76,7 @@ static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_
 
 // ---- rows_plan.c ----
 
-enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM };
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
   int down;        // the largest other folded axis
@@ -86,6 +86,7 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
+  bool *late; // by value: a load that comes where it is used; NULL: none
   int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
   int64_t chunks[ROW_AXES];
   int threads;
@@ -105,7 +106,7 @@ static inline int row_vec(const struct row_plan *p, int a) { return a == p->role
 
 // ---- rows_cost.c, rows_choice.c ----
 
-double rows_cost(const struct lower_job *j, const struct row_plan *p);
+bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *out); // false: registers do not suffice
 int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 
 // ---- rows_text.c, rows_move.c, rows_fold.c ----

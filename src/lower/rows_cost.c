@@ -1,18 +1,12 @@
-// What a plan costs, modelled. A kernel of rows is bound by bytes where there are many, and
-// by the latency of one block (a load, its folds, a store) where there are few; between them, by how many bytes its threads
-// have under way. The measured kernels of kernels/ on an H200 set the constants.
+// What a plan does, counted (count.def).
+#include "lower/count.h"
 #include "lower/rows.h"
 
 #include <math.h>
 
-static const double LATENCY = 0.6e-6, STORE = 0.15e-6, LANE_STEP = 14e-9, BARRIER = 45e-9, CHAIN = 2.4e-9, START = 5e-9, CROWD = 2e-11, // s
-    HEAVY = 6e-4,  // of the time, for each register above EASY_REGS: fewer warps hide less
-    ALONE = 1.5,   // cycles between instructions of a warp that has a scheduler for itself
-    CLOCK = 1.7e9, // instructions of warps a second and scheduler; lines of the L1 a second and multiprocessor
-    PORT = 9e10,   // bytes a second into a multiprocessor
-    PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
+static const double PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
     SECTOR = 32, LINE = 128; // bytes
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SCHEDULERS = 4, EASY_REGS = 48 };
+enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
 static int64_t covered(const struct row_plan *p, int a)
 {
@@ -60,14 +54,8 @@ static double touched(const struct row_plan *p, const struct row_access *x, axis
   return n * lines(p, x, axes);
 }
 
-struct traffic {
-  double dram, l2, ahead; // bytes; of a thread before its first use
-  double lines;
-};
-
-static struct traffic traffic(const struct row_plan *p)
+static void traffic(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
-  struct traffic t = {0};
   const struct rows *r = p->r;
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
@@ -75,16 +63,17 @@ static struct traffic traffic(const struct row_plan *p)
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
     for (int a = 0; a < r->naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->extent[a];
-    t.dram += all, t.l2 += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
-    t.lines += times * touched(p, &v->at, v->axes);
-    t.ahead += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type);
+    count_bytes(j, v->at.tensor, all, c);
+    c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
+    c->lines += times * touched(p, &v->at, v->axes);
+    c->flight += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type) * p->threads;
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
     double b = block_bytes(p, &s->at, s->axes) * (double)p->blocks;
-    t.dram += b, t.l2 += b, t.lines += touched(p, &s->at, s->axes);
+    count_bytes(j, s->at.tensor, b, c);
+    c->cache += b, c->lines += touched(p, &s->at, s->axes);
   }
-  return t;
 }
 
 // Does only a fold read value i? Then it is computed as it is folded, and never there as a whole.
@@ -122,7 +111,7 @@ static double live_regs(struct arena *mem, const struct row_plan *p)
       const struct row_value *v = &r->v[i];
       if (!v->live || now >= last[i] || passes_through(r, i)) continue; // a result takes the place of what it is made of
       double regs = row_regs(p, v->axes);
-      if (v->kind == ROW_LOAD) live += now < first[i] ? regs * dtype_bytes(v->at.type) / 4 : regs;
+      if (v->kind == ROW_LOAD) live += now < first[i] ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
       else if (made[i] <= now) live += regs;
     }
     most = MAX(most, live);
@@ -130,10 +119,10 @@ static double live_regs(struct arena *mem, const struct row_plan *p)
   return most;
 }
 
-// Latency of the folds of a block, and instructions of one of its threads.
-static void work(const struct row_plan *p, double *latency, double *instructions)
+static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
+  double instructions = 20; // of a thread
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
     if (!v->live) continue;
@@ -142,33 +131,27 @@ static void work(const struct row_plan *p, double *latency, double *instructions
       if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
     }
-    double cost = v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1;
-    *instructions += n * rounds * cost * (v->axes & p->rounds ? p->passes : 1);
+    double all = n * rounds * (v->axes & p->rounds ? p->passes : 1);
+    if (v->kind == ROW_MAP && op_rows[v->op].cost >= SLOW) c->exps += all * p->threads;
+    else instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
     if (!v->folded) continue;
-    *latency += CHAIN * (n / p->vec * rounds + p->vec) + LANE_STEP * log2(lanes);
-    if (warps > 1) *latency += BARRIER + warps * 1e-9 + p->threads / ROW_LANES * 3e-9;
-    *instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
+    c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
+    if (warps > 1) c->barriers += 1, c->chain += warps;
+    instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
   }
+  c->lanes = instructions * p->threads;
 }
 
-double rows_cost(const struct lower_job *j, const struct row_plan *p)
+bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
   const struct gpu_limits *g = j->gpu;
-  struct traffic t = traffic(p);
-  double regs = live_regs(j->mem, p) + BASE_REGS, latency = LATENCY + STORE, instructions = 20, rounds = 1;
-  if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return INFINITY;
-  work(p, &latency, &instructions);
+  double regs = live_regs(j->mem, p) + BASE_REGS, rounds = 1;
+  if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
+  *c = (struct kernel_counts){.kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
+  c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
+  traffic(j, p, c), work(p, c);
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
-  latency += (rounds - 1) * LATENCY * p->passes + (p->passes - 1) * LATENCY;
-  latency += instructions * fmax(ALONE, p->threads / ROW_LANES / (double)SCHEDULERS) / CLOCK;
-  double each = fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8)))));
-  double room = fmax(1, each) * g->processors, resident = fmin(room, (double)p->blocks), busy = fmin(g->processors, (double)p->blocks);
-  double flight = resident * p->threads * fmax(t.ahead, 1);
-  double memory = fmax(fmax(t.dram / g->bandwidth, t.l2 / g->l2_bandwidth), fmax(t.lines / busy / CLOCK, t.l2 / busy / PORT));
-  memory = fmax(memory, t.l2 * LATENCY / flight);
-  double issue = (double)p->blocks * p->threads * instructions / ROW_LANES / SCHEDULERS / CLOCK / busy;
-  double waves = fmax(1, (double)p->blocks / room);
-  return g->launch + fmax(fmax(memory, issue), waves * latency) + 0.1 * (memory + issue + latency) + 0.2 * fmin(memory, latency) +
-         START * (double)p->blocks / busy + CROWD * p->threads + HEAVY * fmax(0, regs - EASY_REGS) * (memory + latency);
+  c->waits = (rounds - 1) * p->passes + p->passes - 1;
+  return true;
 }

@@ -2,7 +2,6 @@
 // rows.h for how, and kernels/softmax.tile and layernorm.tile for what comes out.
 #include "lower/rows.h"
 
-#include <math.h>
 #include <string.h>
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
@@ -14,13 +13,12 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   struct rows r;
   struct row_plan p;
   char why[160];
-  if (rows_make(j, &r, why) || !rows_plan(j->mem, &r, k, &p)) return INFINITY;
-  return rows_cost(j, &p);
+  return rows_make(j, &r, why) == OK && rows_plan(j->mem, &r, k, &p) && rows_count(j, &p, out);
 }
 
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e)
@@ -39,10 +37,10 @@ const struct scheme scheme_rows = {
     .name = "rows",
     .doc = "sums, maxima and elementwise operators, tiles in registers",
     .apart = "a loop is an axis like others, so sections and rings are those of its knobs",
-    .knob = {"vec", "across", "down", "join", "regs", "deep", "stream"},
+    .knob = {"vec", "across", "down", "join", "regs", "deep", "stream", "late"},
     .arch = 80,
     .joins = true,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

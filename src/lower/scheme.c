@@ -1,5 +1,5 @@
 // The table of schemes, and choices over all of them.
-#include "lower/lower.h"
+#include "lower/count.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,28 +35,10 @@ static int insert(struct choice *out, int n, int most, const struct choice *c)
   return n;
 }
 
-// Elements of its buffer that an access touches.
-static double touched(const struct norm *n, const struct access *a)
+double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k)
 {
-  double size = (double)shape_size(&n->kernels->tensors[a->tensor].shape), all = 1;
-  for (int i = 0; i < n->nletters; i++) all *= a->stride[i] ? (double)n->extent[i] : 1;
-  for (int i = 0; i < n->block->ngrid; i++) all *= a->grid[i] ? (double)n->block->grid[i] : 1;
-  for (int i = 0; i < n->block->nloop; i++) all *= a->loop[i] ? (double)n->block->loop[i] : 1;
-  return MIN(size, all);
-}
-
-// Seconds that the memory takes for inputs of the program, each once: no kernel is faster, whatever a scheme's model says.
-static double least(const struct lower_job *j)
-{
-  const struct norm *n = j->n;
-  double bytes = 0;
-  for (int i = 0; i < n->niter; i++) {
-    const struct tensor *t = &n->kernels->tensors[n->iter[i].tensor];
-    bool again = false;
-    for (int k = 0; k < i; k++) again |= n->iter[k].tensor == n->iter[i].tensor;
-    if (!again && n->kernels->nodes[t->node].op == OP_INPUT) bytes += touched(n, &n->iter[i]) * dtype_bytes(j->store[n->iter[i].tensor]);
-  }
-  return j->gpu->launch + bytes / j->gpu->bandwidth;
+  struct kernel_counts counts;
+  return s->count(j, k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
 }
 
 // Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its
@@ -76,7 +58,6 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 {
   struct knobs k[CHOICES];
   int n = 0;
-  const double bound = least(j);
   *why = 0;
   for (int s = 0; s < scheme_count(); s++) {
     const struct scheme *x = scheme_at(s);
@@ -93,7 +74,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     int got = x->choices(j, CHOICES, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
-      struct choice c = {s, k[i], j->tail, MAX(x->cost(j, &k[i]), bound)};
+      struct choice c = {s, k[i], j->tail, scheme_cost(x, j, &k[i])};
       if (isfinite(c.cost)) n = insert(out, n, most, &c);
     }
   }

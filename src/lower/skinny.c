@@ -1,4 +1,5 @@
 // The scheme: settings of its knobs, and the frame of the kernel.
+#include "lower/count.h"
 #include "lower/skinny.h"
 
 #include <math.h>
@@ -29,6 +30,16 @@ static void order(struct setting *all, int n)
   qsort(all, (size_t)n, sizeof *all, cheaper);
 }
 
+// Down to a power of this: the model errs by more.
+static const double FINE = 1.05;
+
+static double cost(const struct sk_plan *p, const struct sk_shape *s)
+{
+  struct kernel_counts c;
+  sk_count(p, s, &c);
+  return pow(FINE, floor(log(kernel_time(&c, p->j->gpu, NULL)) / log(FINE)));
+}
+
 // Stages in registers, then in rings.
 static const int depths[][2] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {2, 1}, {3, 1}, {4, 1}, {6, 1}, {8, 1}, {12, 1}, {16, 1}};
 
@@ -52,7 +63,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
     struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depths) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depths[d][0], [KNOB_RING] = depths[d][1]}};
     if (!sk_shape_make(p, &k, &s)) continue;
     if (j->dependent) k.v[KNOB_AHEAD] = s.ahead = ahead(p, &s);
-    all[n] = (struct setting){.k = k, .cost = sk_cost(p, &s), .order = n}, n++;
+    all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
   }
   order(all, n);
   for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
@@ -60,18 +71,16 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return MIN(n, most);
 }
 
-// On an H200 kernels took so much more than sk_cost says: between 2 and 4 us of 9 to 17, settings in the same order.
-static const double MORE = 1.1, START = 1.2e-6;
-
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   struct arena_mark mark = arena_mark(j->mem);
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
   struct sk_shape s;
   char why[160];
-  double c = sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s) ? MORE * sk_cost(p, &s) + START : INFINITY;
+  bool fits = sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s);
+  if (fits) sk_count(p, &s, out);
   arena_reset(j->mem, mark);
-  return c;
+  return fits;
 }
 
 // ---- text ----
@@ -177,4 +186,4 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
                                      .knob = {"warps", "cols", "depth", "split", "ring", "ahead"}, .arch = 80, .tails = true,
-                                     .choices = choices, .cost = cost, .emit = emit};
+                                     .choices = choices, .count = count, .emit = emit};

@@ -20,7 +20,7 @@
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
 //   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
 //   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
-//   skinny_cost.c    the model                         skinny_ahead.c   text of what comes before a wait
+//   skinny_cost.c    what is counted                   skinny_ahead.c   text of what comes before a wait
 //   skinny_loop.c    text of the loop
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
@@ -165,7 +165,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // 
 
 // ---- skinny_cost.c ----
 int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round: a stage of a ring
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s);
+void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
 struct sk_emit {

@@ -1,43 +1,52 @@
-// What settings of the knobs cost, modelled.
+// What a kernel at some settings does, counted (count.def).
+#include "lower/count.h"
 #include "lower/skinny.h"
 
-#include <math.h>
-
-struct traffic { // bytes of a block: of its own columns, in all, in flight at a time
-  double own, all, flight;
-};
-
-// So many blocks at a time: the memory's bytes by its rate, if enough are in flight, whichever multiprocessors they lie on;
-// and what the fullest multiprocessor takes in, from memory or the L2 cache, by what it can draw.
-static double wave(const struct gpu_limits *gpu, const struct traffic *t, int64_t blocks)
-{
-  const double loaded = 1.2e-6, draws = 3; // latency under load; what a multiprocessor can draw, in shares of the memory's rate
-  double most = (double)((blocks + gpu->processors - 1) / gpu->processors);
-  double memory = (double)blocks * t->own / MIN(gpu->bandwidth, (double)blocks * t->flight / loaded);
-  return MAX(memory, most * t->all / MIN(draws * gpu->bandwidth / gpu->processors, most * t->flight / loaded));
-}
-
-// Down to a power of this: the model errs by more.
-static const double FINE = 1.05;
-
-double sk_cost(const struct sk_plan *p, const struct sk_shape *s)
+static double room(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  struct traffic t = {0, 2.0 * (double)(p->rows.size * p->k.size / s->split), 0};
-  double once = t.all * s->split; // bytes that all blocks read
+  int64_t registers = (int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads;
+  int64_t fit = MIN(gpu->registers / registers, gpu->shared_processor / (s->shared + 1024));
+  return (double)MAX(1, MIN(fit, 2048 / s->threads));
+}
+
+// Where columns lie together, pairs along k are made by byte permutations.
+static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;
+  c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats);
   for (int i = 0; i < p->nproducts; i++) {
-    double bytes = 2.0 * (double)(s->take[i].width * p->k.size / s->split);
-    *(p->product[i].wide ? &t.own : &once) += p->product[i].wide ? bytes : bytes * s->split;
-    t.all += bytes, t.flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * s->take[i].width * s->kv * 4 * s->warps;
+    const struct sk_take *t = &s->take[i];
+    double elements = t->width * k;
+    c->loaded += 2 * elements, c->flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
+    c->mma += 2 * elements * 8 * s->tiles;
+    c->lanes += elements * (t->along ? 0.25 : 0.75);
+    c->shared += 4 * rows * t->width * (s->warps + 1);
   }
-  int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
-  int64_t fit = MIN(gpu->registers / ((int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads), gpu->shared_processor / (s->shared + 1024));
-  fit = MAX(1, MIN(fit, 2048 / s->threads)) * gpu->processors;
-  int64_t full = blocks / fit, rest = blocks % fit;
-  double read = (double)full * wave(gpu, &t, fit) + (rest ? wave(gpu, &t, rest) : 0) + once / gpu->bandwidth;
-  double reduce = 0.3e-6 + 0.01e-6 * s->warps * (double)((s->items + s->threads - 1) / s->threads);
-  double cluster = s->split > 1 ? 0.3e-6 + 0.03e-6 * s->split : 0, second = p->nseconds ? 0.3e-6 : 0;
-  double deep = s->ring ? 0 : 0.1e-6 * (s->depth - 1); // until the first of them is there
-  double all = gpu->launch + read + reduce + cluster + second + deep + 0.3e-6 * (double)(full + (rest > 0) - 1);
-  return pow(FINE, floor(log(all) / log(FINE)));
+  c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;
+  c->steps = (double)s->rounds;
+  if (s->ring) c->shared += 2 * c->loaded;
+}
+
+// Warps' sums, then the cluster's; then each thread its items.
+static void after(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  double turns = (double)((s->share + s->threads - 1) / s->threads);
+  c->barriers += 2 + p->nseconds + (s->split > 1 ? 1 : 0);
+  c->chain += turns * s->warps * s->item + s->split * s->item + 10.0 * p->nstats;
+  c->waits += (s->early ? 0 : 1);
+  for (int i = 0; i < p->nseconds; i++) {
+    double n = (double)p->second[i].cols.size;
+    c->chain += turns * n * s->item / 2, c->lanes += (double)s->share * n * s->item;
+  }
+  c->lanes += (double)s->items * s->warps * s->item * 2;
+}
+
+void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
+{
+  *c = (struct kernel_counts){.kind = COUNT_SKINNY, .blocks = (double)(MAX(p->blocks.size, 1) * s->subs * s->split), .threads = s->threads, .cluster = s->split};
+  c->items = c->blocks, c->room = room(p, s), c->registers = s->registers;
+  count_tensors(p->j, c);
+  loop(p, s, c), after(p, s, c);
+  c->cache = c->items * c->loaded, c->lines = c->cache / 128;
 }

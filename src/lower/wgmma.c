@@ -3,7 +3,6 @@
 // warpgroup has done with it.
 #include "lower/wgmma.h"
 
-#include <math.h>
 #include <string.h>
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
@@ -318,6 +317,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  bool chains = false;
   int n = 0;
   if (!wgmma_plan(w, j, why)) return 0;
   for (int groups = WG_MOST; groups >= 1; groups--)
@@ -325,26 +325,32 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
       for (int chain = w->p.iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
         for (int blocks = 0; blocks <= j->gpu->processors; blocks += j->gpu->processors) {
           struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain}};
-          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || (chain && stages > 4);
-          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+          bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((chain || chains) && stages > 4);
+          for (int poly = chain ? WG_SHARE : 0; poly >= 0 && (!many || stages == 2); poly -= WG_SHARE) {
+            k.v[WG_POLY] = poly;
+            n = add_stores(w, k, n, most, out, why);
+          }
+          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
         }
   return n;
 }
 
-static double cost(const struct lower_job *j, const struct knobs *k)
+static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  return wgmma_plan(w, j, why) && wgmma_fit(w, k) ? wgmma_cost(w) : INFINITY;
+  if (!wgmma_plan(w, j, why) || !wgmma_fit(w, k)) return false;
+  wgmma_count(w, out);
+  return true;
 }
 
 const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly"},
     .arch = 90,
     .choices = choices,
-    .cost = cost,
+    .count = count,
     .emit = emit,
 };

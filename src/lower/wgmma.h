@@ -7,7 +7,7 @@
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs
 //   wgmma_store.c    results by TMA
 //   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
-//   wgmma_cost.c     the model
+//   wgmma_cost.c     what is counted
 //   wgmma_lift.c     factors of left operands, behind the product
 //   wgmma_order.c    the order in which blocks are done
 //   wgmma_product.c  products, and the ring that they read
@@ -37,9 +37,9 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY };
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4 };
+enum { WG_MOST = 4, WG_SHARE = 4 }; // warpgroups; of exponentials, one out of so many by a polynomial
 struct wg_store { // of a saver
   bool sent;      // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
@@ -77,7 +77,7 @@ void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save);
 void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w); // before a warpgroup ends
 // ---- wgmma_cost.c ----
-double wgmma_cost(const struct wg_plan *w);
+void wgmma_count(const struct wg_plan *w, struct kernel_counts *out);
 
 // ---- wgmma_queue.c ----
 void wgmma_queue_declare(struct mma_kernel *k);

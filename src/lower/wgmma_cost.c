@@ -1,11 +1,11 @@
-// What a plan costs, modelled: as of mma.sync, which it is faster than; what overlaps costs less.
+// What a plan does, counted: as by mma.sync, but for who brings tiles.
+#include "lower/count.h"
 #include "lower/wgmma.h"
 
-double wgmma_cost(const struct wg_plan *w)
+void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
 {
-  double launch = w->p.job->gpu->launch, t = mma_cost(&w->p) - launch;
-  t *= w->p.wg_async ? 0.6 : 0.95;
-  if (w->first) t *= 0.9;
-  if (w->walks) t *= 0.95;
-  return launch + t * (1 + 0.02 / w->p.stages);
+  mma_count(&w->p, c);
+  if (w->groups > 1) c->room = 1; // registers are shared out for one block
+  c->blocks = (double)w->blocks;
+  c->overlap = w->first || w->p.wg_async;
 }

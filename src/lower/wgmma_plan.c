@@ -76,6 +76,17 @@ static void find_chain(struct wg_plan *w)
   if (p->n->block->tensors[second->a].phase == VARYING) w->first = first, w->second = second;
 }
 
+// The unit for exponentials is short where the two products have few multiplications for each.
+static bool poly(struct wg_plan *w, int every)
+{
+  struct mma_plan *p = &w->p;
+  p->poly = every;
+  if (!every) return true;
+  if (!w->first || p->cols[w->first->sum_cols].size + p->cols[w->second->out_cols].size > 256)
+    return mma_refuse(p, "exponentials are not many beside products");
+  return p->cols[w->second->sum_cols].nt % every == 0 || mma_refuse(p, "columns that %d does not divide", every);
+}
+
 static bool chain(struct wg_plan *w, int how)
 {
   struct mma_plan *p = &w->p;
@@ -118,7 +129,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
     }
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
-  if (!chain(w, k->v[WG_CHAIN])) return false;
+  if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first ? w->computing : most_estimated[w->groups])) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);

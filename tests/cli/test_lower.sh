@@ -58,6 +58,28 @@ assert first["choices"][0]["how"] and v["layouts"]["device"][0]["strides"] == [1
 assert v["memory"]["workspace"] == 2162688
 E2
 
+cat >"$work/turned.mica" <<'E2'
+graph turned {
+  X: f16[512, 512]
+  T = block(x=32) {
+    x = iter(X, imap={x:1})
+    save(exp(x), omap={x:1})
+  }
+  O = block(x=128) {
+    t = iter(T, imap={x:1})
+    save(transpose(t / sum(t, dim=0)), omap={x:0})
+  }
+  return O
+}
+E2
+expect 0 'tensors between kernels lie as planned: .* row by row' lower "$work/turned.mica" --dump layouts
+expect 0 '  T: 1 512' lower "$work/turned.mica" --dump layouts
+expect 0 'O, an output: 262144 elements' lower "$work/turned.mica" --check
+expect 0 '' lower "$work/turned.mica" --json "$work/plan.json" --dump norm
+python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["layouts"]["device"][1]; sys.exit(t["taken"] != {"strides": [1, 512], "elements": 262144})' \
+  "$work/plan.json" || complain "the strides that are taken"
+expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_split.mica --dump layouts
+
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
 expect 2 'dump takes norm, .*layouts, .*choices, or schemes, not all' lower "$work/soft.mica" --dump all

@@ -66,7 +66,7 @@ static int lower(struct holding *h)
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
-  if (!(s->cost(&j, &h->c.k) > 0)) return said(h, "its cost is no number");
+  if (!(scheme_cost(s, &j, &h->c.k) > 0)) return said(h, "its cost is no number");
   return s->emit(&j, &h->c.k, &h->made, &h->e) ? said(h, h->e.text) : OK;
 }
 

@@ -219,7 +219,7 @@ static int hold_rings(struct held *h, const char *name, const struct lower_job *
   static const struct knobs rings[] = {{{2, 64, 2, 1, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
   int n = 0;
   for (size_t i = 0; i < COUNT(rings); i++)
-    if (isfinite(scheme_skinny.cost(j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
+    if (isfinite(scheme_cost(&scheme_skinny, j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
   return n;
 }
 
@@ -236,7 +236,7 @@ static void settings(void **state)
       struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = gpu ? &a100 : &h200, .name = "m", .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
       if (!n) fail_msg("%s: %s", graphs[i].name, why);
-      for (int c = 0; c < n; c++) assert_true(isfinite(scheme_skinny.cost(&j, &k[c])));
+      for (int c = 0; c < n; c++) assert_true(isfinite(scheme_cost(&scheme_skinny, &j, &k[c])));
       for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, graphs[i].name, &j, &k[c]);
       int rings = hold_rings(&h, graphs[i].name, &j);
       if (!rings) fail_msg("%s: no ring", graphs[i].name);
@@ -288,7 +288,7 @@ static void other_settings(void **state)
     open_graph(&h, graphs[0].name, graphs[0].text);
     struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = &a100, .name = "m"};
     assert_int_equal(scheme_skinny.emit(&j, &bad[i], &out, &e), USER);
-    assert_true(isinf(scheme_skinny.cost(&j, &bad[i])));
+    assert_true(isinf(scheme_cost(&scheme_skinny, &j, &bad[i])));
     arena_close(&h.mem);
   }
 }

@@ -66,12 +66,19 @@ static const struct held products[] = {
 #define RUNNING_SUM "accum_sum_rescale(e, f, dim=2)"
 #define LATE_SUM "sum(accum_rescale(e, f), dim=2)"
 
+#define HEADS_APART \
+  "Q: f16[4, 32, 128]\n K: f16[128, 128]\n V: f16[128, 128]\n O = block(x=2; i=2) { q = reshape(iter(Q, imap={x:1}) * 0.2, [64, 128])\n" \
+  "k = iter(K, fmap={i:0})\n v = iter(V, fmap={i:0})\n s = matmul(q, transpose(k))\n m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n" \
+  "save(reshape(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), [4, 16, 128]), omap={x:1}) }\n return O"
+
 static const struct held large[] = {
     {"three warpgroups, 128 keys", LARGE("192", "256", "64", "2", RUNNING_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 chain=1", "wgmma.m64n128k16.fp32.fp16"},
     {"heads of 128, 128 keys", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=1", NULL},
     {"the same in turns", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=2", NULL},
     {"in turns, blocks that walk", LARGE("128", "128", "64", "4", RUNNING_SUM, "matmul(q, transpose(k)) * 0.3"), "wgmma groups=2 stages=3 blocks=1 chain=2", NULL},
     {"three in turns", LARGE("192", "128", "64", "4", LATE_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 blocks=1 chain=2", NULL},
+    {"exponentials in part by polynomials", LARGE("128", "256", "64", "2", RUNNING_SUM, "matmul(q * 3, transpose(k))"), "wgmma groups=2 stages=2 chain=1 poly=4", "exp2.poly"},
+    {"that only in a chain", LARGE("128", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k))"), "wgmma groups=2 stages=2 poly=4", NULL, "not many beside products"},
     {"one alone takes no turns", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=2", NULL, "takes no turns"},
     {"a factor below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q * -0.3, transpose(k))"), "wgmma groups=1 stages=2 chain=1", NULL},
     {"a factor of scores below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k)) * -0.3"), "wgmma groups=1 stages=2 chain=1", NULL},
@@ -80,10 +87,8 @@ static const struct held large[] = {
      "Q: f16[64, 64]\n K: f16[128, 64]\n O = block(; i=2) { q = iter(Q)\n k = iter(K, fmap={i:0})\n s = matmul(q * 0.3, transpose(k))\n"
      "m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n save(accum_rescale(matmul(e, k), f) / accum_sum_rescale(e, f, dim=1)) }\n return O",
      "wgmma groups=1 stages=2 chain=1", NULL},
-    {"rows of several heads, apart in memory",
-     "Q: f16[4, 32, 128]\n K: f16[128, 128]\n V: f16[128, 128]\n O = block(x=2; i=2) { q = reshape(iter(Q, imap={x:1}) * 0.2, [64, 128])\n"
-     "k = iter(K, fmap={i:0})\n v = iter(V, fmap={i:0})\n s = matmul(q, transpose(k))\n m, moved = accum_max(max(s, dim=1))\n e = exp(s - m)\n f = exp(moved)\n"
-     "save(reshape(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), [4, 16, 128]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 chain=1", NULL},
+    {"rows of several heads, apart in memory", HEADS_APART, "wgmma groups=1 stages=2 chain=1", NULL},
+    {"the same sent by TMA", HEADS_APART, "wgmma groups=1 stages=2 chain=1 store=2", "tma.store"},
 };
 
 static const struct held chains[] = {
@@ -150,6 +155,11 @@ static const struct held layers[] = {
     {"three slots", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=3 store=2", NULL},
     {"room for all", LAYERS("64", "1", "relu(u + d)"), "wgmma groups=1 stages=4 store=1", NULL},
     {"several warpgroups, blocks", LAYERS("256", "2", "relu(u + d)"), "wgmma groups=2 stages=2 store=2", NULL},
+    {"branches, which are done one after the other",
+     "X: f16[64, 64]\n A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n D: f16[64, 64]\n E: f16[64, 64]\n F: f16[64, 64]\n O = block(x=1) {\n"
+     "x = iter(X)\n A = iter(A)\n B = iter(B)\n C = iter(C)\n D = iter(D)\n E = iter(E)\n F = iter(F)\n a = relu(matmul(x, A))\n"
+     "b = relu(matmul(x, B))\n c = relu(matmul(x, C))\n d = matmul(a, D)\n e = matmul(b, E)\n f = matmul(c, F)\n save(d * e * 0.01 + f) }\n return O",
+     "wgmma groups=1 stages=2", NULL},
     {"what came in is added", LAYERS("128", "2", "u + d + x"), "wgmma groups=1 stages=2 store=2", NULL},
 };
 

@@ -1,0 +1,83 @@
+// How long a kernel takes that does what was counted (count.def), with rates that were fitted (rate.def). Five things go on side by
+// side on a multiprocessor:
+//
+//   moved   bytes: from memory, through L2, into the multiprocessor that draws most, and the lines of its L1
+//   work    tensor cores; shared memory and the lanes beside them; of the multiprocessor that has most items
+//   ring    what an item waits for loads of which only some are under way at a time, and for its iterations
+//   wait    what no loop hides: the first load, folds, barriers, chains of instructions; once for each turn of blocks
+//   start   of the launch
+//
+// The longest of the first three counts whole. Of the others shows what nothing hides: all, where one block loads all it
+// needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. What waits is
+// hidden by blocks beside it, but for the first turn. What this leaves of the multiprocessors that have no block, of blocks
+// beside each other, and of bytes under way is in three exponents.
+#include "lower/count.h"
+
+#include <math.h>
+
+const struct kernel_rates kernel_rates = {
+#define RATE(id, rows, mma, wgmma, skinny, library, doc) .id = {rows, mma, wgmma, skinny, library},
+#define RATE_OF_ALL(id, value, doc) .id = {value, value, value, value, value},
+#include "lower/rate.def"
+#undef RATE
+#undef RATE_OF_ALL
+};
+
+static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
+static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
+enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
+
+struct placed { // which items are where
+  double turns, here, most, busy, warps; // of blocks; on a multiprocessor at a time, in all; multiprocessors; warps of one
+  bool walks;
+};
+
+static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n; }
+
+static struct placed placed_of(const struct kernel_counts *c, double processors)
+{
+  double at_once = fmin(fmin(c->items, c->blocks), processors * c->room), here = ceil(at_once / processors);
+  return (struct placed){.turns = whole(c->items / at_once, SMOOTH), .here = here, .most = whole(c->items / processors, SMOOTH * c->room),
+                        .busy = fmin(at_once, processors), .warps = here * c->threads / 32, .walks = c->items > c->blocks + 0.5};
+}
+
+static double norm(double a, double b, double p)
+{
+  double high = fmax(a, b) + 1e-12, low = fmin(a, b) + 1e-12;
+  return high * pow(1 + pow(low / high, p), 1 / p);
+}
+
+#define R(id) (r->id[kind])
+
+static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
+{
+  double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near / (gpu->l2_bandwidth * R(near));
+  double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
+  return fmax(fmax(memory, cache), c->lines / s->busy * R(line));
+}
+
+static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
+{
+  double flops = gpu->flops / gpu->processors, few = fmin(1, s->warps / R(lane_warps));
+  double tensor = c->mma / (flops * R(mma) * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
+  double shared = c->shared / (SHARED * CLOCK * R(shared)), lanes = c->lanes / (LANES * CLOCK * R(lane) * few) + c->exps / (SPECIAL * CLOCK * R(exp) * few);
+  return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
+}
+
+double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r)
+{
+  if (!r) r = &kernel_rates;
+  const int kind = (int)c->kind;
+  const struct placed s = placed_of(c, gpu->processors);
+  double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
+  double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
+  double ring = s.turns * (R(latency) * (refills - 1) + R(step) * c->steps);
+  double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
+                (c->cluster > 1 ? R(cluster) : 0);
+  double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
+  double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), show = R(show) + (1 - R(show)) / hidden;
+  double longest = fmax(bytes, fmax(computing, ring));
+  double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
+  double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
+  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + c->tail;
+}
