@@ -19,6 +19,7 @@
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
 //   order.c      how tensors between kernels lie in device memory
+//   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
@@ -103,6 +104,8 @@ struct choice {
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 // Seconds, modelled; infinite where the settings do not fit.
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
+// What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
+int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
@@ -186,6 +189,8 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *out, struct err *e);
 // Is the unit a part of another one's launch, with these picks?
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
+// Of what is no product.
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
 // pick: by unit; what it says for products and for units inside others is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,

@@ -82,6 +82,20 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
   return n;
 }
 
+int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out)
+{
+  const struct scheme *x = scheme_at(scheme);
+  struct knobs *k = NEWS(j->mem, struct knobs, most);
+  char why[160];
+  int n = 0;
+  if (x->arch > j->gpu->arch || (j->tail && !x->tails) || (j->n->joins && !x->joins)) return 0;
+  for (int i = 0, all = x->choices(j, most, k, why); i < all; i++) {
+    struct choice c = {scheme, k[i], j->tail, scheme_cost(x, j, &k[i])};
+    if (isfinite(c.cost)) out[n++] = c;
+  }
+  return n;
+}
+
 void scheme_text(const struct choice *c, struct str *out)
 {
   const struct scheme *s = scheme_at(c->scheme);

@@ -37,7 +37,7 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST }; // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4 }; // warpgroups; of exponentials, one out of so many by a polynomial
 struct wg_store { // of a saver
