@@ -100,10 +100,12 @@ void mma_ahead(struct mma_kernel *k)
 // On an H200 it was best to have a third of the L2 cache filled ahead.
 int mma_ahead_best(const struct mma_plan *p)
 {
-  int64_t blocks = graph_blocks(p->n->block), once = 0, each = 0;
+  const struct gpu_limits *gpu = p->job->gpu;
+  int64_t fit = MAX(1, MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / MAX(1, p->registers * p->threads)));
+  int64_t blocks = MIN(graph_blocks(p->n->block), gpu->processors * fit), once = 0, each = 0;
   for (int i = 0; i < p->ntiles; i++) *(p->tile[i].varying ? &each : &once) += blocks * p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
-  if (!p->job->dependent || p->job->gpu->arch < 90 || once > p->job->gpu->l2 / 3) return 0;
-  return each ? (int)MIN(MIN(8, p->iterations), (p->job->gpu->l2 / 3 - once) / each) : 1;
+  if (!p->job->dependent || gpu->arch < 90 || once > gpu->l2 / 3) return 0;
+  return each ? (int)MIN(MIN(8, p->iterations), (gpu->l2 / 3 - once) / each) : 1;
 }
 
 void mma_wait(struct mma_kernel *k, int left)
