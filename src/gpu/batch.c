@@ -46,7 +46,8 @@ static int start(struct gpu_batch *b, struct err *e)
   if (session_worker(b->s, e) || session_compiler(b->s, e)) return e->status;
   make_codes(b);
   int arch = b->programs[0]->gpu->arch;
-  if (compile_begin(&b->mem, &b->s->compiler, b->o.db, arch, b->ngood, b->good, &b->work, e)) return e->status;
+  struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
+  if (compile_begin(&b->mem, &b->s->compiler, db, &b->s->compiled, arch, b->ngood, b->good, &b->work, e)) return e->status;
   b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
@@ -77,6 +78,15 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   b->race->result = NEWS(&b->mem, struct gpu_result, room);
   if (n < 1 || look_up(b, e) || b->recalled || start(b, e)) return (int)e->status;
   return OK;
+}
+
+// What is wrong with the reference the race tells.
+void gpu_batch_wait(struct gpu_batch *b)
+{
+  const struct problem *p;
+  struct err later = {0};
+  if (b->work) session_problem(b->s, OWN_INPUTS, &p, &later);
+  batch_wait(b);
 }
 
 void gpu_batch_drop(struct gpu_batch *b)

@@ -58,11 +58,12 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   char outer[64], inner[64];
   piece(p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
-  mma_walk_list(p, &t->out, a->stride, w, 1, outer, &at);
+  mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : outer, &at);
   mma_walk_list(p, &t->in, a->stride, w, w, inner, &at);
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + p->threads - 1) / p->threads);
   text_line(k->t, "@c = j * %d + @tid", p->threads);
   if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", pieces);
+  if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
   text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer,
             t->varying ? stage : mma_stage(p, t), w, outer, inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));

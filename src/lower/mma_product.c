@@ -31,6 +31,7 @@ static const char *step_of(const struct mma_plan *p, int sum_cols)
 // The row of the shared tile that holds @b and @r, as text.
 static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
 {
+  if (k->p->cut) return "@pr";
   int64_t stride[MAX_LETTERS] = {0}, step = 1;
   struct str s = {0};
   for (int i = out->n - 1; i >= 0; step *= k->p->n->extent[(int)out->letter[i--]]) stride[(int)out->letter[i]] = step;

@@ -34,6 +34,10 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
   long long rows = p->nrows, full = p->padded;
   bool surplus = p->wm * p->mt * 16 > p->nbatch * p->padded;
   text_line(k->t, "@pr = %s", padded);
+  if (p->cut) {
+    text_line(k->t, "@r = %s", mma_cut_row(p, "@pr", true));
+    return;
+  }
   if (p->nbatch > 1 && surplus)
     text_line(k->t, "@b = min(@pr / %lld, %lld)", full, (long long)p->nbatch - 1);
   else if (p->nbatch > 1)

@@ -15,7 +15,7 @@ struct planning {
   const char *stem; // of names
 };
 
-static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
 {
   return (struct lower_job){.mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store,
                             .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
@@ -25,7 +25,7 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
   struct choice found[CHOICES];
   char why[256] = "";
-  struct lower_job j = job_of(w->mem, w->p, u, tail);
+  struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
   u->nchoices = scheme_choices(&j, CHOICES, found, why);
   u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
   u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
@@ -150,8 +150,7 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *p, struct err *e)
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   struct graph *wrapped;
   const struct order *order[ORDERS];
@@ -176,6 +175,18 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
     least = cost, *p = other;
     p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
   }
+  return status;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *p, struct err *e)
+{
+  struct graph *merged;
+  struct lower_plan longer;
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  if (changed != OK) return status ? status : changed == NO ? OK : changed;
+  status = plan_wrapped(mem, merged, gpu, o, &longer, e);
+  if (!status && plan_cost(mem, &longer) < plan_cost(mem, p)) *p = longer;
   return status;
 }
 
@@ -246,7 +257,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
 {
   struct str how = {0};
   struct lower_out out = {0};
-  struct lower_job j = job_of(b->mem, b->p, u, c->tail);
+  struct lower_job j = lower_unit_job(b->mem, b->p, u, c->tail);
   scheme_text(c, &how);
   l->how = arena_strdup(b->mem, str_text(&how));
   str_free(&how);
