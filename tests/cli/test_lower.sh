@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # mica lower, and mica optimize for a GPU that is not there: what is printed, refused and saved.
+# test: timeout 400
 set -u
 . tests/shell.sh
 under=("$MICA")
