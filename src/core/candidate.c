@@ -1,6 +1,7 @@
 // From found graphs to compiled candidates. What goes wrong here costs the candidate, never the job: its reason is
 // kept and shown.
 #include "core/core.h"
+#include "gpu/gpu.h"
 #include "plan/plan.h"
 #include "thread/thread.h"
 
@@ -102,11 +103,20 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
   if (*note) c->note = arena_strdup(j->mem, note);
 }
 
+// Schemes cut grids and loops anew, so that graphs which differ in these become the same kernels.
+static void drop_same_kernels(struct contest *c, struct candidate *x)
+{
+  x->kernels_hash = program_hash(&x->lowered->program, 1);
+  for (int i = 1; i < c->ncand - 1; i++)
+    if (!c->cand[i].dropped && c->cand[i].kernels_hash == x->kernels_hash) x->dropped = "another graph becomes the same kernels";
+}
+
 // Lowering for a GPU is cheap, and shows at once whether a candidate can take part.
 static bool takes_part(struct job *j, struct contest *c)
 {
   struct candidate *x = &c->cand[c->ncand - 1];
   if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
+  if (x->lowered && !x->dropped) drop_same_kernels(c, x);
   return !x->dropped;
 }
 

@@ -73,6 +73,7 @@ struct candidate {
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   const char *dropped;       // why it is out of the race, or NULL
   const char *note;          // of plan_stable, or ""
+  uint64_t kernels_hash;       // of what it is on a GPU
   struct lowered *lowered;     // what it is on a GPU; NULL for other targets, and where it cannot be lowered
 };
 

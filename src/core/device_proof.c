@@ -178,6 +178,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
     if (work(g) > MOST_WORK) add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
     else status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
   }
+  if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name of a text that is forgotten
   arena_close(&mem);
   return status;
 }

@@ -27,7 +27,7 @@
 
 #include "base/base.h"
 
-enum { MAX_DIMS = 8, MAX_GRID = 3, MAX_LOOPS = 4, MANY = 1 << 20, REPLICA = -1 };
+enum { MAX_DIMS = 8, MAX_GRID = 3, GRID_AXES = 6, MAX_LOOPS = 4, MANY = 1 << 20, REPLICA = -1 };
 
 // ---- dtypes ----------------------------------------------------------------------------------------
 enum dtype { F16, BF16, F32, DTYPES };
@@ -172,7 +172,7 @@ struct graph {
   struct tensor *tensors;
   int ntensors, tensors_cap;
   int ngrid, nloop;           // of block and thread graphs
-  int64_t grid[MAX_GRID];     // blocks (threads) along x, y, z
+  int64_t grid[GRID_AXES];    // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
   int64_t loop[MAX_LOOPS];    // iterations along i, j, k, l
 };
 

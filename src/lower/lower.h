@@ -12,12 +12,14 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
 //   order.c      how tensors between kernels lie in device memory
+//   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
@@ -38,6 +40,8 @@
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
+// merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
+int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
@@ -45,7 +49,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 8, CHOICES = 64 };
+enum { KNOBS = 12, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -64,6 +68,8 @@ struct lower_job {
   const struct gpu_limits *gpu;
   const char *name;        // of the tile kernel
   bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
+  bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
+  int64_t cut;             // rows of a block then, where the last one has fewer; else 0
 };
 struct lower_out {
   struct str text;      // of the tile program

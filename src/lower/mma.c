@@ -181,6 +181,7 @@ static void body(struct mma_kernel *k)
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
   begin_ring(k);
@@ -196,19 +197,24 @@ static void body(struct mma_kernel *k)
   if (p->tail) tail_emit(p->tail, k->t, k->global, p->threads);
 }
 
+static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+{
+  return mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
+}
+
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
   struct mma_plan p;
   *out = (struct lower_out){0};
-  if (!mma_plan(&p, j, why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  if (!mma_plan(&p, anew(j, knobs, why), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text};
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
   arguments(&k, out, &reads, &writes);
   if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
-  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(j->n->block));
+  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(p.n->block));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
   body(&k);
@@ -220,32 +226,48 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 // ---- knobs ----
 
 // Stages of the ring at one layout of the warps: n, and how many there are then.
-static int with_stages(struct mma_plan *p, const struct warp_layout *w, int n, int most, struct knobs *out)
+static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
   int ways = p->job->tail ? 2 : 1;
   for (int way = 0; way < 3 * ways && n < most; way++) {
     int stages = 4 - way / ways;
-    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways}};
+    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways,
+                       [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    k.v[MMA_AHEAD] = mma_ahead_best(p);
     out[n++] = k;
   }
   return n;
 }
 
-// Warps as threads.c lays them out, the best first.
+// Warps as threads.c lays them out, the best first; then one or two tiles of rows for each warp, where that is no power of two.
+static int layouts(const struct mma_plan *p, struct warp_layout *w)
+{
+  const struct norm *n = mma_block_norm(p);
+  int64_t tiles = mma_block_rows(p) / 16;
+  int count = plan_threads(n, &n->passes->chains, w);
+  for (int64_t rows = tiles; rows >= 3 && rows <= 16 && rows >= tiles - tiles / 2; rows -= tiles / 2)
+    for (int cols = 1; rows * cols <= 16 && count < WARP_LAYOUTS && rows & (rows - 1); cols *= 2)
+      w[count++] = (struct warp_layout){(int)rows, cols, cols > 1, 0, 0};
+  return count;
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct mma_plan p;
   struct warp_layout w[WARP_LAYOUTS];
+  struct mma_anew to[MMA_CUTS];
   char other[160];
-  int n = 0;
-  if (!mma_plan(&p, j, why)) return 0;
-  int layouts = plan_threads(j->n, &j->n->passes->chains, w);
-  for (int i = 0; i < layouts && n < most; i++) {
-    p.why = w[i].rows * w[i].cols == 1 ? why : other; // the reason of one warp, if none does it
-    n = with_stages(&p, &w[i], n, most, out);
+  int n = 0, cuts = mma_cuts(j, 16, to, why);
+  for (int i = 0; i < cuts; i++) {
+    if (!mma_plan(&p, mma_anew(j, to[i], other), other)) continue;
+    int count = layouts(&p, w);
+    for (int k = 0; k < count && n < most; k++) {
+      p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp, if none does it
+      n = with_stages(&p, to[i], &w[k], n, most, out);
+    }
   }
   return n;
 }
@@ -254,7 +276,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 {
   char why[160];
   struct mma_plan p;
-  if (!mma_plan(&p, j, why) || !mma_fit(&p, k)) return false;
+  if (!mma_plan(&p, anew(j, k, why), why) || !mma_fit(&p, k)) return false;
   mma_count(&p, out);
   return true;
 }
@@ -262,7 +284,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "last"},
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead"},
     .arch = 80,
     .tails = true,
     .choices = choices,

@@ -23,6 +23,10 @@
 //   and so
 //                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
 //
+//   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
+//                block graph's tiles have of them. The last block may have fewer
+//
+//   mma_cut.c    the grid cut anew              mma_step.c     the loop cut anew
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_nodes.c  which nodes the scheme does, columns of each tensor
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
@@ -39,8 +43,11 @@
 #include "lower/tail.h"
 #include "plan/passes.h"
 
-enum { MMA_LISTS = 48, MMA_TILES = 48 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST }; // MMA_LAST: which way a tail is done
+enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD }; // MMA_LAST: which way a tail is done
+struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
+  int64_t rows, step;
+};
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first
@@ -67,6 +74,7 @@ struct mma_tile {
   int width;          // elements that are copied at once
   bool varying;       // a stage of the ring each iteration
   bool turned;        // a left operand whose rows are contiguous
+  bool cut;           // a left operand of which a block has `cut` rows
   int reads;          // products that take it for their left operand
   int due;            // orders tiles by when they are read first
   // of knobs
@@ -105,6 +113,7 @@ struct mma_plan {
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
   int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
+  int64_t cut;                   // 0: blocks have the rows that the block graph's have; else the first axis counts pieces of them
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
@@ -124,12 +133,23 @@ struct mma_plan {
   const struct mma_tile *source; // in the plan of a side: the tile
   // of knobs
   int wm, wn, mt, stages, threads;
+  int ahead;                 // iterations whose tiles are fetched to L2 before the kernel ahead has ended
   int queued;                // tiles in the queue; 0: none. Its slots are `stages`
   int64_t shared, registers; // bytes a block, estimate a thread
 };
 
+// ---- mma_cut.c, mma_step.c ----
+const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]); // NULL with the reason in why
+void mma_cut_rows(struct mma_plan *p);             // the order of rows, where the grid is cut
+int64_t mma_block_rows(const struct mma_plan *p);  // padded
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
+bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?
+struct norm *mma_block_norm(const struct mma_plan *p); // with as many rows as a block has
+int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
+bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]); // b: of n
+int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
-int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
 int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides
@@ -216,6 +236,9 @@ const char *mma_text(struct mma_kernel *k, struct str *s);                // in 
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// What comes before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
+void mma_ahead(struct mma_kernel *k);
+int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan at its knobs
 // Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
 // one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text

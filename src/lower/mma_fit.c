@@ -175,11 +175,13 @@ bool mma_tail_fit(struct mma_plan *p, int way, int threads)
 
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
-  int64_t tiles = p->nbatch * p->padded / 16;
+  int64_t tiles = mma_block_rows(p) / 16;
+  p->ahead = k->v[MMA_AHEAD];
   p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = k->v[MMA_STAGES];
   if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
+  if (p->cut && tiles % p->wm) return mma_refuse(p, "%lld tiles of rows for %d warps", (long long)tiles, p->wm);
   p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
   if (!share_columns(p, k->v[MMA_BY])) return false;
   p->shared = p->registers = p->queued = 0;

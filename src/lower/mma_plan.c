@@ -83,8 +83,8 @@ static bool product_columns(struct mma_plan *p)
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
     p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
-    if (p->cols[x->sum_cols].size % 16)
-      return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
+    if (p->cols[x->sum_cols].size % 8)
+      return mma_refuse(p, "a product sums %lld elements, no multiple of 8", (long long)p->cols[x->sum_cols].size);
     if (p->cols[x->out_cols].size % 8)
       return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }
@@ -126,8 +126,10 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
-  if (swap && left && (mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
+  if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
     swap = false, in = *inner, out = rows;
+  if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
+    return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
   if (mma_list_size(p->n, &in) % 8) return mma_refuse(p, "an operand's rows in shared memory are no multiple of 8");
   if (p->tile_of[tensor] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[tensor]];
@@ -143,8 +145,9 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .in = in,
                          .reads = left,
                          .slot = -1,
+                         .cut = left && p->cut,
                          .buffer = tensor};
-  t->rows = mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
+  t->rows = t->cut ? p->cut : mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, 8), t->turned = swap;
   t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
@@ -219,14 +222,16 @@ bool mma_tails(struct mma_plan *p)
 
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {
+  if (!j) return 0;
   const struct graph *b = j->n->block;
-  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b)};
+  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b), .cut = j->cut};
   p->product_of = NEWS(j->mem, int, b->nnodes), p->section = NEWS(j->mem, enum mma_section, b->nnodes);
   p->folded = j->n->passes->chains.folded;
   p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
   if (!collect(p)) return 0;
   list_rows(p);
+  if (j->anew && !p->batch_letters) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)

@@ -47,8 +47,9 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
 {
   const struct mma_plan *p = k->p;
   struct str c = {0};
-  if (p->nrows < p->padded) str_add(&c, "@pr %% %lld < %lld", (long long)p->padded, (long long)p->nrows);
-  if (p->wm * p->mt * 16 > p->nbatch * p->padded)
+  if (p->cut && mma_cut_ragged(p)) str_add(&c, "%s < %lld", mma_cut_row(p, "@pr", false), (long long)p->nrows);
+  if (!p->cut && p->nrows < p->padded) str_add(&c, "@pr %% %lld < %lld", (long long)p->padded, (long long)p->nrows);
+  if (!p->cut && p->wm * p->mt * 16 > p->nbatch * p->padded)
     str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
   missing_letters(p, has, &p->batch, "@b", &c);
   missing_letters(p, has, &p->rows, "@r", &c);

@@ -95,7 +95,7 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   for (int i = 0; t && i < t->in.n; i++) push(&q->rows, t->in.letter[i], q->row_letters);
   for (int d = 0; d < made->ndims; d++)
     for (int i = 0; i < made->dim[d].n; i++) push(&q->rows, made->dim[d].letter[i], q->row_letters);
-  q->nbatch = 1, q->nrows = q->padded = mma_list_size(p->n, &q->rows);
+  q->cut = 0, q->nbatch = 1, q->nrows = q->padded = mma_list_size(p->n, &q->rows);
   s->varying = p->iterations > 1 && b->tensors[s->root].phase == VARYING;
   if (s->vector && made->has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
   if (q->nrows % 16) return mma_refuse(p, "%lld rows on the side, no multiple of 16", (long long)q->nrows);

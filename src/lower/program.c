@@ -150,8 +150,8 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *p, struct err *e)
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                        struct lower_plan *p, struct err *e)
 {
   struct graph *wrapped;
   const struct order *order[ORDERS];
@@ -176,6 +176,18 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
     least = cost, *p = other;
     p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
   }
+  return status;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+               struct lower_plan *p, struct err *e)
+{
+  struct graph *merged;
+  struct lower_plan longer;
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  if (changed != OK) return status ? status : changed == NO ? OK : changed;
+  status = plan_wrapped(mem, merged, gpu, o, &longer, e);
+  if (!status && plan_cost(mem, &longer) < plan_cost(mem, p)) *p = longer;
   return status;
 }
 

@@ -12,7 +12,7 @@ struct digit {
 };
 struct digits {
   int n;
-  struct digit d[MAX_LETTERS + MAX_GRID];
+  struct digit d[MAX_LETTERS + GRID_AXES];
 };
 struct tailing {
   struct tail *x;
@@ -176,7 +176,8 @@ static int base_of_axis(struct tailing *t, int axis)
 static bool of_own_group(struct tailing *t, int i, const int *base)
 {
   const struct graph *b = t->x->j->n->block;
-  int64_t covered[MAX_GRID] = {1, 1, 1};
+  int64_t covered[GRID_AXES];
+  for (int g = 0; g < GRID_AXES; g++) covered[g] = 1;
   for (int a = 0; a < ROW_AXES; a++)
     if (base[a] >= 0 && digit_of(t, i, a)) covered[t->x->base[base[a]].grid] *= t->x->r.extent[a];
   for (int g = 0; g < b->ngrid; g++)

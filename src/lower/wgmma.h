@@ -22,6 +22,7 @@ enum { BOX_DIMS = 8, BOX_RANK = 5 };
 struct box_dim {
   int64_t extent, stride, box; // of the buffer; of the tile along it
   bool inner;                  // the tile's contiguous dimension
+  bool rows;                   // all rows, of which a block has a piece
   struct mma_walk grid, loop;  // which box: sums over axes, strides in boxes
 };
 struct box { // a tile of operands: where it is in device memory, in pieces of `chunk` columns
@@ -37,7 +38,7 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST, WG_ROWS, WG_STEP }; // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4 }; // warpgroups; of exponentials, one out of so many by a polynomial
 struct wg_store { // of a saver

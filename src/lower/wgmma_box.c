@@ -10,6 +10,16 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
   return true;
 }
 
+// Rows of which a block has a piece: one dimension, which the first axis walks.
+static bool add_rows(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l)
+{
+  struct mma_walk rows = {0};
+  for (int i = 0; i < l->n; i++) mma_walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
+  if (rows.n != 1 || !add_dim(b, p->nrows, rows.stride[0], p->cut, false)) return false;
+  b->dim[b->ndims - 1].rows = true;
+  return true;
+}
+
 // Letters of a list, slowest first.
 static bool add_letters(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l, bool inner)
 {
@@ -27,7 +37,7 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct ac
 static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
 {
   for (int i = 0; i < b->ndims; i++)
-    if (b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
+    if (!b->dim[i].rows && b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
@@ -59,12 +69,13 @@ static void begin_walks(const struct mma_plan *p, struct box_dim *d)
   const struct graph *g = p->n->block;
   d->grid = d->loop = (struct mma_walk){0};
   for (int i = g->ngrid - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = g->grid[i];
+  if (d->rows) d->grid.stride[d->grid.n - 1] = 1;
   for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
 }
 
 static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)
 {
-  struct axis axis[MAX_GRID + MAX_LOOPS];
+  struct axis axis[GRID_AXES + MAX_LOOPS];
   int n = axes_by_stride(p, a, axis);
   for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
   for (int i = 0; i < n; i++) {
@@ -101,11 +112,13 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
 bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
   int64_t size = mma_list_size(p->n, cols);
+  bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
   if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
-  if (!add_letters(p, out, a, rows, false) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
+  if (cut && !add_rows(p, out, a, rows)) return mma_refuse(p, "rows of an operand are not together in memory");
+  if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);

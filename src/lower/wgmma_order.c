@@ -14,7 +14,7 @@ void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 {
   const struct graph *b = w->p.n->block;
   struct mma_walk walk = {0};
-  int64_t stride[MAX_GRID], below = 1;
+  int64_t stride[GRID_AXES], below = 1;
   struct str s = {0};
   for (int i = 0; i < b->ngrid; i++) stride[i] = below, below *= b->grid[i];
   for (int shared = 0; shared < 2; shared++) // slowest first

@@ -20,13 +20,14 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
-  if (!mma_plan(p, wgmma_lift(j), why)) return false;
+  if (!j || !mma_plan(p, wgmma_lift(j), why)) return false;
   p->why = why, p->wg = true, w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
-  if (p->nrows % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
+  if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
+    else if (p->cols[p->product[i].sum_cols].size % 16) return mma_refuse(p, "a product's sum is no multiple of 16");
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
@@ -102,9 +103,10 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
   w->groups = k->v[WG_GROUPS];
-  if (w->groups < 1 || w->groups > WG_MOST || p->nrows % (w->groups * 64)) return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)p->nrows);
+  if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
+    return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
   w->places = k->v[WG_STORE];
-  if (w->places < 0 || w->places > 4) return mma_refuse(p, "knobs out of range");
+  if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
@@ -127,6 +129,8 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
     }
+  if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
+  if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;

@@ -15,7 +15,7 @@ int plan_chunk(int n, const int64_t *extent, const int64_t *stride, int along, i
   return w;
 }
 
-enum { AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS };
+enum { AXES = MAX_LETTERS + GRID_AXES + MAX_LOOPS };
 
 static struct copy_meta copy_of(const struct norm *n, const struct access *a)
 {

@@ -42,7 +42,7 @@ struct norm_tensor {
 struct access {
   int tile;                             // tensor of the block graph
   int tensor;                           // of the kernel graph: the one that has the buffer, views resolved
-  int64_t offset, grid[MAX_GRID], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
+  int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
 };
 struct norm {
   const struct graph *kernels, *block; // the kernel graph, and the block graph in its node

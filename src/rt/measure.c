@@ -3,9 +3,11 @@
 #include "gen/mica_cpu.h"
 #include "rt/rt.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+static const float ABOVE_ZERO = 0.1f; // what is divided by positive inputs stays moderate
 enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
@@ -23,6 +25,7 @@ struct fill {
   void *p;
   int64_t n;
   uint64_t seed;
+  bool positive;
 };
 
 // Mean 0 and variance 1 from four uniform parts of one random number: normal enough to time with, and fast.
@@ -41,6 +44,7 @@ static void fill_piece(void *arg, int i, int worker)
   int64_t from = (int64_t)i * PIECE, to = MIN(from + PIECE, f->n);
   for (int64_t k = from; k < to; k++) {
     float x = nearly_normal(&r);
+    if (f->positive) x = ABOVE_ZERO + fabsf(x);
     if (f->dtype == F32)
       ((float *)f->p)[k] = x;
     else if (f->dtype == F16)
@@ -90,7 +94,7 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, str
   good = side_open(g, res, b->nout, &b->out, &b->out_bytes) && good;
   for (int i = 0; i < b->nin && good; i++) {
     const struct tensor *t = &g->tensors[in[i]];
-    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i)};
+    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i])};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }
   for (int i = 0; i < b->nout && good; i++) memset(b->out[i], 0, b->out_bytes[i]);

@@ -1,4 +1,4 @@
-// Generated code against float64 (reference64.c). Inputs have mean 0 and variance 1. Where a reference value leaves the
+// Generated code against float64 (reference64.c). Inputs have mean 0 and variance 1, but for what is divided by (positive.c). Where a reference value leaves the
 // range of the dtype it is stored in (exp of a long dot product), the inputs are made smaller until none does, because
 // no arithmetic in that dtype could be right.
 #include "gen/mica_cpu.h"

@@ -31,6 +31,9 @@ struct timing {
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
 
+// ---- positive.c ----
+bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
+
 // ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
 struct reference64_from {
   // Elements [from, to) of input number `input`, row-major; called by several threads.

@@ -1,0 +1,49 @@
+// Random inputs that a program divides by keep away from zero, and only those.
+#include "graphs.h"
+#include "rt/rt.h"
+
+#include <math.h>
+
+static const struct {
+  const char *program;
+  bool positive[3]; // by input
+} rows[] = {
+    {"program quotient() {\n X: f16[1024, 1024]\n Y: f16[1024, 1024]\n return X / Y\n}\n", {false, true}},
+    {"program norm() {\n X: f16[64, 1024]\n n: f16[64]\n return X / sqrt(reshape(n, [64, 1]) * 0.5)\n}\n", {false, true}},
+    {"program root() {\n X: f16[1024, 1024]\n return sqrt(X)\n}\n", {true}},
+    {"program normed() {\n X: f16[64, 1024]\n return rms_norm(X)\n}\n", {false}},
+    {"program soft() {\n X: f16[64, 1024]\n return softmax(X, dim=1)\n}\n", {false}},
+    {"program parts() {\n N: f16[4, 512, 512]\n D: f16[4, 512, 512]\n return sum(N, dim=0) / sum(D, dim=0)\n}\n", {false, true}},
+};
+
+static void quotients_have_values(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g;
+    struct buffers *b;
+    struct reference64 r = {0};
+    assert_int_equal(graph_expand(&mem, graph_of(&mem, rows[i].program), true, &g, &e), OK);
+    int nin = graph_inputs(g, NULL), *ins = NEWS(&mem, int, nin + 1);
+    graph_inputs(g, ins);
+    assert_int_equal(buffers_open(g, 1, &b, &e), OK);
+    for (int k = 0; k < nin; k++) {
+      const struct tensor *t = &g->tensors[ins[k]];
+      double least = 1;
+      for (int64_t x = 0; x < shape_size(&t->shape); x++) least = fmin(least, numeric_read(t->dtype, b->in[k], x));
+      assert_int_equal(wants_positive(g, ins[k]), rows[i].positive[k]);
+      if ((least > 0) != rows[i].positive[k]) fail_msg("%s: least %g", rows[i].program, least);
+    }
+    if (numeric_reference(g, b, &r, &e)) fail_msg("%s: %s", rows[i].program, e.text);
+    reference64_close(&r), buffers_close(b);
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(quotients_have_values)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
