@@ -3,39 +3,43 @@
 //
 //   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
 //   [--independent]
-//            [--save FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//            [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
 // Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
-// at a time. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
-// the fastest one's tile programs and CUDA C++, --csv adds a line a race to a file, --samples a line a program and launch:
+// at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
+// finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
+// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch:
 // program, graph, number in the race, launches, number of the launch, scheme and knobs, what the model says of the launch
 // and of all, cold us of all (empty: not timed), round, verdict, registers, spilled. Exit status 1: in some race none is
 // right.
 #include "core/against.h"
-#include "core/core.h"
-#include "gpu/gpu.h"
+#include "core/climb.h"
 #include "plan/plan.h"
 #include "target/target.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 4096 };
+enum { MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
 
 struct options {
   int variants;
   bool tails, dependent;
-  const char *save, *db, *csv, *samples;
+  double tune;
+  const char *save, *out, *db, *csv, *samples;
   struct gpu_race_opts race;
 };
 struct all {
   struct arena mem;
   struct err e;
   struct options o;
+  struct target target;
   struct gpu_limits gpu;
-  const struct graph *reference;
+  const struct graph *reference, *graph[MOST_GRAPHS]; // graph: when there is a climb
+  const char *word[MOST_GRAPHS];
+  int ngraphs;
   const char *what; // its word
   const struct device_program *program[MOST_PROGRAMS];
   const char *from[MOST_PROGRAMS]; // the word of its graph
@@ -83,6 +87,10 @@ static void add_variants(struct all *a, const char *word, const struct lower_pla
 
 static int add_graph(struct all *a, const char *word, const struct graph *g)
 {
+  if (a->o.tune > 0) {
+    if (a->ngraphs < MOST_GRAPHS) a->graph[a->ngraphs] = g, a->word[a->ngraphs++] = word;
+    return OK;
+  }
   struct graph *stable;
   struct lower_plan plan;
   char note[256] = "";
@@ -109,6 +117,8 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--limit")) return o->race.limit = atof(next), 2;
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
   if (!strcmp(w, "--db")) return o->db = next, 2;
+  if (!strcmp(w, "--tune")) return o->tune = atof(next), 2;
+  if (!strcmp(w, "--out")) return o->out = next, 2;
   if (!strcmp(w, "--save")) return o->save = next, 2;
   if (!strcmp(w, "--csv")) return o->csv = next, 2;
   if (!strcmp(w, "--samples")) return o->samples = next, 2;
@@ -135,7 +145,7 @@ static int read_words(struct all *a, int argc, char **argv)
   if (!a->reference)
     err_set(&a->e, ERR_OPTION, NOWHERE,
             "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
-  else if (!a->n)
+  else if (!a->n && !a->ngraphs)
     err_set(&a->e, ERR_TARGET, NOWHERE, "%.80s: there is no device program to race", a->what);
   return i;
 }
@@ -204,10 +214,137 @@ static int race(struct all *a)
   if (a->o.samples && add_samples(a, &r)) return a->e.status;
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
+  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, &a->e)) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
   return a->o.save ? save(a, a->program[r.best]) : OK;
+}
+
+// ---- the climb ----
+
+static const char *how_of(struct arena *mem, const struct entrant *x)
+{
+  struct str s = {0};
+  for (int u = 0; u < x->plan->p.nunits; u++) {
+    if (lower_inside(&x->plan->p, x->pick, u)) continue;
+    str_add(&s, u ? " | " : "");
+    if (x->plan->p.unit[u].product) str_add(&s, "cublaslt");
+    else scheme_text(&x->pick[u], &s);
+  }
+  if (!x->plan->p.dependent) str_add(&s, " (independent)");
+  const char *text = arena_strdup(mem, str_text(&s));
+  return str_free(&s), text;
+}
+
+static const char *from(const struct all *a, const struct contest *c, int cand)
+{
+  const char *word = c->cand[cand].schedule;
+  return c->cand[cand].tuned ? arena_printf((struct arena *)&a->mem, "%s, other sizes", word) : word;
+}
+
+static int climb_samples(struct all *a, const struct entrants *f)
+{
+  FILE *out = fopen(a->o.samples, "a");
+  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
+  for (int i = 0; i < f->n; i++) {
+    const struct entrant *x = &f->x[i];
+    for (int u = 0; u < x->plan->p.nunits && x->result; u++) {
+      const struct lower_unit *unit = &x->plan->p.unit[u];
+      struct str how = {0};
+      if (lower_inside(&x->plan->p, x->pick, u)) continue;
+      if (unit->product) str_add(&how, "cublaslt");
+      else scheme_text(&x->pick[u], &how);
+      fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, from(a, f->c, x->cand), i, x->plan->p.nunits, u, str_text(&how),
+              1e6 * (unit->product ? unit->choice->cost : x->pick[u].cost), 1e6 * x->model);
+      if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
+      fprintf(out, ",%d,%s,%d,%d\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled);
+      str_free(&how);
+    }
+  }
+  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
+}
+
+static bool faster(const struct entrant *a, const struct entrant *b)
+{
+  return a->last != b->last ? a->last : a->rough != b->rough ? !a->rough : a->seconds < b->seconds;
+}
+
+static void climb_text(struct all *a, const struct entrants *f, double seconds)
+{
+  int *order = NEWS(&a->mem, int, f->n + 1), timed = 0, tried = 0, fell = 0;
+  for (int i = 0; i < f->n; i++) {
+    int k = timed;
+    tried += f->x[i].result != NULL, fell += f->x[i].state == OUT && f->x[i].result;
+    if (f->x[i].state != TIMED) continue;
+    for (; k > 0 && faster(&f->x[i], &f->x[order[k - 1]]); k--) order[k] = order[k - 1];
+    order[k] = i, timed++;
+  }
+  printf("%d entrants, %d tried, %d of them not right, %d batches, %d graphs of other sizes in %.1f s; compiling %.1f s, of which nothing ran on "
+         "the GPU in %.1f s\n",
+         f->n, tried, fell, f->batches, f->sized, seconds, f->compiling, f->waiting);
+  for (int k = 0; k < MIN(timed, SHOWN); k++) {
+    const struct entrant *x = &f->x[order[k]];
+    printf("%c%5d %9.2f us  model %8.2f  line %2d%s  %s: %s\n", k ? ' ' : '*', order[k], 1e6 * x->seconds, 1e6 * x->model, x->line,
+           x->centre ? " centre" : "", from(a, f->c, x->cand), how_of(&a->mem, x));
+  }
+}
+
+static int climb_row(struct all *a, const struct entrants *f, int best)
+{
+  const struct entrant *x = &f->x[best];
+  const struct gpu_time *t = &x->result->cold;
+  FILE *out = fopen(a->o.csv, "a");
+  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv);
+  fprintf(out, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"%s\",tuned %g s\n", a->what, from(a, f->c, x->cand), x->plan->p.nunits,
+          1e6 * t->median, 1e6 * t->low, 1e6 * t->high, 1e6 * x->result->hot.median, x->result->check.relative, f->n, how_of(&a->mem, x), a->o.tune);
+  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
+}
+
+// The program itself is the first candidate, as it is first in the command.
+static int contest_of(struct all *a, struct job *j, struct contest *c)
+{
+  c->cand = NEWS(&a->mem, struct candidate, a->ngraphs);
+  for (int i = 0; i < a->ngraphs; i++) {
+    struct graph *g;
+    if (graph_expand(&a->mem, a->graph[i], true, &g, &a->e)) return a->e.status;
+    c->cand[i] = (struct candidate){.found = g, .schedule = a->word[i], .note = ""};
+    device_candidate(j, c, &c->cand[i]);
+    if (c->cand[i].dropped) printf("%s: %s\n", a->word[i], c->cand[i].dropped);
+  }
+  return c->ncand = a->ngraphs, OK;
+}
+
+static int take_best(struct all *a, struct entrants *f)
+{
+  if (climb_finals(f, &a->e) > NO) return a->e.status;
+  int best = entrants_fastest(f, -1, true);
+  if (best < 0) return NO;
+  if (a->o.csv && climb_row(a, f, best)) return a->e.status;
+  if (!entrants_make(f, 1, &(int){best})) return NO;
+  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, &a->e)) return a->e.status;
+  return a->o.save ? save(a, f->x[best].program) : OK;
+}
+
+static int climb(struct all *a)
+{
+  struct part part = {.g = (struct graph *)a->reference};
+  struct contest c = {.part = &part, .twin = -1, .why = ""};
+  struct mica_options o = mica_options_default();
+  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = a->gpu, .unmeasured = "",
+                  .threads = pool_cores(), .db = a->o.race.db, .split = {1, &part}, .contests = &c};
+  struct gpu_session *s;
+  double start = now_seconds();
+  o.seed = a->o.race.seed, o.tune = a->o.tune;
+  if (contest_of(a, &j, &c) || gpu_session_open(a->reference, &a->o.race, &s)) return a->e.status;
+  printf("%s: %d graphs\n", a->what, c.ncand), fflush(stdout);
+  struct entrants *f = race_gpu_climb(&j, &c, 0, a->o.tune, s, &a->e);
+  int status = a->e.status == OK ? take_best(a, f) : (int)a->e.status;
+  if (status == OK && a->o.samples) status = climb_samples(a, f);
+  climb_text(a, f, now_seconds() - start);
+  entrants_close(f);
+  gpu_session_close(s);
+  return fflush(stdout), status;
 }
 
 // What is wrong with one race does not keep the others from being run; the last such status is the command's.
@@ -217,10 +354,10 @@ static int all_races(struct all *a, int argc, char **argv)
   for (int i = 0; i < argc || !argc;) {
     i += read_words(a, argc - i, argv + i);
     if (a->o.db && !a->o.race.db && db_open(a->o.db, &a->o.race.db, &a->e)) return a->e.status;
-    int status = a->e.status != OK ? (int)a->e.status : race(a);
+    int status = a->e.status != OK ? (int)a->e.status : a->o.tune > 0 ? climb(a) : race(a);
     if (status > NO) err_print(stderr, &a->e);
     answer = MAX(answer, status);
-    a->e = (struct err){0}, a->n = 0, a->reference = NULL;
+    a->e = (struct err){0}, a->n = a->ngraphs = 0, a->reference = NULL;
     arena_close(&a->mem);
     a->mem = (struct arena){0};
     if (i++ >= argc) break;
@@ -238,12 +375,11 @@ int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
   static struct all a;
-  struct target t;
   const struct gpu_worker_opts worker = {.path = "/proc/self/exe"};
   a.o = (struct options){.variants = 8, .tails = true, .dependent = true};
   a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
-  int status = target_open("sm_90a", 1, true, &t, &a.e);
-  if (status == OK) a.gpu = gpu_limits(&t), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
+  int status = target_open("sm_90a", 1, true, &a.target, &a.e);
+  if (status == OK) a.gpu = gpu_limits(&a.target), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
   if (status == OK)
     status = all_races(&a, argc - 1, argv + 1);
   else

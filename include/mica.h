@@ -58,6 +58,7 @@ struct mica_options {
   int threads;           // of search and kernels; 0 means every core
   int search_threads;    // of the search alone, which changes nothing in the result; 0 means as many as `threads`
   int measure;           // candidates a subprogram that are compiled and measured
+  double tune;           // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
   double seconds;        // of the last comparison
   uint64_t seed;         // of random inputs and tests
   const char *off;       // pruning rules to switch off, separated by commas; NULL: none

@@ -51,12 +51,12 @@ static bool has_scheme(const struct lower_unit *u, int scheme)
   return false;
 }
 
-// The cheapest that has what --knobs says; where none of the list has, what --knobs says alone.
+// The cheapest that has what --knobs says, without a tail unless it says so; where none of the list has, what --knobs says alone.
 static void by_knobs(const struct lower_unit *u, const struct choice *want, struct choice *pick)
 {
   *pick = *want;
   for (int i = u->nchoices - 1; i >= 0; i--) {
-    bool fits = u->choice[i].scheme == want->scheme && (!want->tail || u->choice[i].tail);
+    bool fits = u->choice[i].scheme == want->scheme && want->tail == u->choice[i].tail;
     for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
     if (fits) *pick = u->choice[i];
   }

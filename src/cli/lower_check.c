@@ -39,6 +39,12 @@ static int launch(struct cli *c, struct device_host *h, int i, bool counts, bool
   return str_free(&text), OK;
 }
 
+// Where an error is, of a text that is forgotten.
+static void keep_place(struct cli *c)
+{
+  if (c->err.status && c->err.at.file) c->err.at.file = arena_strdup(&c->mem, c->err.at.file);
+}
+
 // Launches of units up to last, of which those before `shown` are not told of.
 static int run(struct cli *c, const struct lower_plan *p, const struct choice *pick, const struct graph *program, int shown, int last, bool *fine)
 {
@@ -55,6 +61,7 @@ static int run(struct cli *c, const struct lower_plan *p, const struct choice *p
     *fine = *fine && good;
   }
   device_host_close(&h);
+  keep_place(c);
   arena_close(&mem);
   return status;
 }
@@ -87,6 +94,7 @@ static int small_one(struct cli *c, const struct lower_plan *p, const struct cho
     printf("%s (%s): %lld blocks%s, %lld element operations, error %.2g of what is accepted%s%s\n", p->unit[unit].name, str_text(&how),
            (long long)proof.blocks, proof.full ? ", all" : "", (long long)proof.elements, proof.relative, *proof.note ? "; " : "", proof.note);
   str_free(&how);
+  keep_place(c);
   arena_close(&mem);
   return status;
 }

@@ -35,13 +35,35 @@ static void threads(const struct lower_plan *p, const struct norm *n, struct str
 
 // ---- of the whole program ----
 
+// Tensors of a block graph in shared memory: what products read there.
+static const bool *in_shared(struct arena *mem, const struct norm *n)
+{
+  const struct chains *c = &n->passes->chains;
+  bool *shared = NEWS(mem, bool, n->block->ntensors + 1);
+  for (int i = 0; i < c->nproducts; i++) shared[c->product[i].a] |= c->tile[c->product[i].a], shared[c->product[i].b] = true;
+  return shared;
+}
+
+// Of device tensors, and of tiles that lie in shared memory; and what became of the former.
 static int layouts(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)
 {
-  (void)pick;
   struct layouts l;
-  int status = plan_layouts(&c->mem, p->g, false, &l, &c->err);
-  if (status == OK) plan_layouts_text(&l, out);
-  return status;
+  const bool **shared = NEWS(&c->mem, const bool *, p->g->nnodes + 1);
+  (void)pick;
+  TRY(plan_layouts(&c->mem, p->g, false, &l, &c->err));
+  for (int i = 0; i < p->nunits; i++)
+    if (!p->unit[i].product && p->unit[i].n.passes) shared[p->unit[i].first] = in_shared(&c->mem, &p->unit[i].n);
+  plan_layouts_text(&l, shared, out);
+  str_add(out, "tensors between kernels lie %s\n", p->ordered);
+  for (int t = 0; t < p->g->ntensors && p->order; t++) {
+    int64_t stride[MAX_DIMS], plain[MAX_DIMS], elements = order_strides(&p->order[t], &p->g->tensors[t].shape, stride);
+    if (order_strides(NULL, &p->g->tensors[t].shape, plain) == elements && !memcmp(stride, plain, sizeof *stride * (size_t)p->g->tensors[t].shape.n)) continue;
+    if (p->g->tensors[t].name) str_add(out, "  %s:", p->g->tensors[t].name);
+    else str_add(out, "  tensor %d:", t);
+    for (int d = 0; d < p->g->tensors[t].shape.n; d++) str_add(out, " %lld", (long long)stride[d]);
+    str_add(out, "\n");
+  }
+  return OK;
 }
 
 static int memory(struct cli *c, const struct lower_plan *p, const struct choice *pick, struct str *out)

@@ -151,11 +151,18 @@ static json_t *layout(const struct graph *g, int t, const struct tensor_layout *
                    integer(l->elements));
 }
 
-static json_t *layouts(const struct layouts *l)
+// As planned, and as device tensors lie.
+static json_t *layouts(const struct lower_plan *p, const struct layouts *l)
 {
   json_t *device = json_array(), *tiles = json_array();
   const struct graph *g = l->kernels;
-  for (int t = 0; t < g->ntensors; t++) json_array_append_new(device, layout(g, t, &l->device[t]));
+  for (int t = 0; t < g->ntensors; t++) {
+    int64_t stride[MAX_DIMS], elements = order_strides(p->order ? &p->order[t] : NULL, &g->tensors[t].shape, stride);
+    json_t *v = layout(g, t, &l->device[t]), *taken = json_array();
+    for (int d = 0; d < g->tensors[t].shape.n; d++) json_array_append_new(taken, integer(stride[d]));
+    json_object_set_new(v, "taken", json_pack("{s:o, s:o}", "strides", taken, "elements", integer(elements)));
+    json_array_append_new(device, v);
+  }
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     json_t *own = json_array();
@@ -170,7 +177,7 @@ static json_t *layouts(const struct layouts *l)
     if (b) json_array_append(tiles, own);
     json_decref(own);
   }
-  return json_pack("{s:o, s:o}", "device", device, "tiles", tiles);
+  return json_pack("{s:s, s:o, s:o}", "between", p->ordered, "device", device, "tiles", tiles);
 }
 
 static json_t *memory(const struct device_program *d)
@@ -202,7 +209,7 @@ int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choic
   for (int i = 0; i < p->nunits; i++)
     if (cli_lower_chosen(c, p, i)) json_array_append_new(units, unit(p, &p->unit[i]));
   json_t *v = json_pack("{s:s, s:i, s:f, s:o, s:o, s:o}", "program", p->g->name ? p->g->name : "", "arch", p->gpu->arch, "model_us", 1e6 * d.cost,
-                        "kernels", units, "layouts", layouts(&l), "memory", memory(&d));
+                        "kernels", units, "layouts", layouts(p, &l), "memory", memory(&d));
   int status = output_json(c, v);
   return json_decref(v), status;
 }

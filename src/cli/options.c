@@ -92,7 +92,7 @@ static void defaults(struct cli *c, int most)
   c->target = o.target, c->engine = "f64";
   c->max_block_ops = o.max_block_ops, c->max_kernel_ops = o.max_kernel_ops, c->max_part_ops = o.max_part_ops;
   c->max_values = o.max_values;
-  c->measure = o.measure, c->top = 8, c->seed = o.seed;
+  c->measure = o.measure, c->tune = (int)o.tune, c->top = 8, c->seed = o.seed;
   c->set = NEWS(&c->mem, const char *, most);
   c->args = NEWS(&c->mem, const char *, most);
 }

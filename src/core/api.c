@@ -72,6 +72,7 @@ struct mica_options mica_options_default(void)
                                .max_part_ops = 24,
                                .max_values = 1500,
                                .measure = 8,
+                               .tune = 20,
                                .seconds = 1,
                                .seed = 1,
                                .remember = true};

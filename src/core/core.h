@@ -20,8 +20,10 @@
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
+//   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU
 //   race_gpu.c     candidates on a GPU
+//   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
@@ -103,6 +105,8 @@ struct contest {
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
   const char *why;           // of search_result
   struct keeper keeper;
+  const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
+  const char *launches;       // how its kernels were made, as JSON
   bool overflows;            // the part has exponentials that plan_stable tames
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
@@ -130,6 +134,7 @@ struct job {
   struct candidate base, best; // of the whole program
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;
+  struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL
 };
@@ -188,10 +193,17 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 // Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e);
+// The candidate with this plan and these ways to make its kernels.
+int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
+
+// ---- launches.c ----
+json_t *launches_json(const struct lowered *d);
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+                  struct choice **pick, struct err *e);
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
@@ -204,6 +216,11 @@ int race_gpu_whole(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
+double tune_traffic(const struct graph *sub); // elements that the blocks of a kernel read and write
+// The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
+bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
+void tune_room(struct job *j, struct contest *c, int room);    // for so many candidates more
+int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
 
 // ---- remember.c ----
 const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part); // NULL without a database
@@ -223,5 +240,7 @@ void json_text(const json_t *v, struct str *out); // indented, ends in a line fe
 
 // ---- save.c ----
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
+// A device program without a report.
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
 
 #endif

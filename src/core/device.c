@@ -38,21 +38,35 @@ static int make_with_others(const struct job *j, struct lowered *d, struct err *
   return (int)e->status;
 }
 
+static void nothing_compiled(const struct job *j, struct lowered *d)
+{
+  d->registers = NEWS(j->mem, int, d->program.nlaunch + 1), d->spilled = NEWS(j->mem, int, d->program.nlaunch + 1);
+  for (int i = 0; i < d->program.nlaunch; i++) d->registers[i] = d->spilled[i] = -1;
+  d->compiled = "", d->proof.note = "";
+}
+
 int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
                 struct lowered **out, struct err *e)
 {
   struct lowered *d = *out = NEW(j->mem, struct lowered);
   struct graph *named = graph_copy(j->mem, g);
   named->name = name;
-  TRY(lower_plan(j->mem, named, &j->gpu, &(struct lower_opts){.tails = true, .dependent = true}, &d->plan, e));
+  const struct lower_opts o = {.tails = true, .dependent = !nlike || like[0]->plan.dependent};
+  TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], nlike, like);
   struct err first = {0};
   if (make_with_others(j, d, &first) != OK) return *e = first, (int)e->status;
-  d->registers = NEWS(j->mem, int, d->program.nlaunch + 1), d->spilled = NEWS(j->mem, int, d->program.nlaunch + 1);
-  for (int i = 0; i < d->program.nlaunch; i++) d->registers[i] = d->spilled[i] = -1;
-  d->compiled = "", d->proof.note = "";
-  return OK;
+  return nothing_compiled(j, d), OK;
+}
+
+int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e)
+{
+  struct lowered *d = c->lowered;
+  d->plan = *p, d->pick = arena_copy(j->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
+  TRY(lower_make(j->mem, &d->plan, d->pick, &d->program, e));
+  c->kernels = d->program.nlaunch, c->cost = d->program.cost;
+  return nothing_compiled(j, d), OK;
 }
 
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x)
@@ -102,20 +116,9 @@ void device_compile(const struct job *j, struct lowered *d, struct err *e)
 
 // ---- for the report ----
 
-static json_t *launch_json(const struct lowered *d, int i)
-{
-  const struct launch *l = &d->program.launch[i];
-  json_t *v = json_pack("{s:s, s:s, s:f, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product);
-  if (!l->product) json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
-  if (d->registers[i] >= 0) json_object_set_new(v, "registers", json_integer(d->registers[i]));
-  if (d->spilled[i] >= 0) json_object_set_new(v, "spilled", json_integer(d->spilled[i]));
-  return v;
-}
-
 json_t *lowered_json(const struct job *j, const struct lowered *d)
 {
-  json_t *list = json_array();
-  for (int i = 0; i < d->program.nlaunch; i++) json_array_append_new(list, launch_json(d, i));
+  json_t *list = launches_json(d);
   const struct device_proof *p = &d->proof;
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,

@@ -27,7 +27,18 @@ static void *room(struct arena *mem, int64_t bytes)
 
 static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
 
-static int64_t bytes_of(const struct tensor *t) { return shape_size(&t->shape) * dtype_bytes(t->dtype); }
+// Where element i of a tensor is, counted row by row, in its buffer.
+static int64_t place_of(const struct device_host *h, int tensor, int64_t i)
+{
+  return order_place(h->d->order ? &h->d->order[tensor] : NULL, &h->d->g->tensors[tensor].shape, i);
+}
+
+static int64_t bytes_of(const struct device_host *h, int tensor)
+{
+  const struct tensor *t = &h->d->g->tensors[tensor];
+  int64_t stride[MAX_DIMS];
+  return order_strides(h->d->order ? &h->d->order[tensor] : NULL, &t->shape, stride) * dtype_bytes(t->dtype);
+}
 
 static void *at(const struct device_host *h, const struct place *p)
 {
@@ -42,10 +53,11 @@ static void fill(const struct device_host *h)
     const struct tensor *t = &g->tensors[ins[i]];
     struct rng r = {hash_mix(h->o->seed, (uint64_t)i)};
     char *p = h->in[i];
+    int bytes = dtype_bytes(t->dtype);
     bool positive = h->o->positive && h->o->positive[i];
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++, p += dtype_bytes(t->dtype)) {
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
       double x = rng_normal(&r);
-      num_set(types[t->dtype], h->scale * (positive ? fabs(x) + ABOVE_ZERO : x), p);
+      num_set(types[t->dtype], h->scale * (positive ? fabs(x) + ABOVE_ZERO : x), p + place_of(h, ins[i], k) * bytes);
     }
   }
 }
@@ -55,9 +67,10 @@ static void allocate(struct device_host *h)
   const struct graph *g = h->d->g;
   int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *ins = NEWS(h->mem, int, nin + 1);
   graph_inputs(g, ins);
+  h->in_tensor = ins;
   h->in = NEWS(h->mem, void *, nin + 1), h->out = NEWS(h->mem, void *, nout + 1);
   h->in_type = NEWS(h->mem, enum tile_type, nin + 1);
-  for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(&g->tensors[ins[i]])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
+  for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(h, ins[i])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
   for (int l = 0; l < h->d->nlaunch; l++)
     for (int k = 0; k < h->d->launch[l].nargs; k++) {
       const struct launch_arg *a = &h->d->launch[l].arg[k];
@@ -73,7 +86,10 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
 {
   const struct device_host *h = arg;
   enum tile_type t = h->in_type[input];
-  for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, (const char *)h->in[input] + i * tile_types[t].bytes);
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = place_of(h, h->in_tensor[input], i);
+    out[i - from] = num_one(t, (const char *)h->in[input] + at * tile_types[t].bytes);
+  }
 }
 
 // The kernel graph with everything that kernels leave as outputs.
@@ -197,10 +213,10 @@ bool device_host_counters_zero(const struct device_host *h)
 static void compare(const struct device_host *h, const struct launch_arg *a, const double *want, struct device_answer *r)
 {
   double norm = 0, difference = 0, furthest = -1;
-  for (int64_t x = 0; x < a->elements; x++) norm += want[x] * want[x];
-  double typical = sqrt(norm / (double)MAX(a->elements, 1));
-  for (int64_t x = 0; x < a->elements; x++) {
-    double got = element(h, a, x), off = fabs(got - want[x]);
+  for (int64_t x = 0; x < r->elements; x++) norm += want[x] * want[x];
+  double typical = sqrt(norm / (double)MAX(r->elements, 1));
+  for (int64_t x = 0; x < r->elements; x++) {
+    double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
     difference += off * off;
     if (!(off <= 8 * r->bound * (fabs(want[x]) + typical))) r->wrong++;
@@ -233,7 +249,7 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
     const struct tensor *t = &h->d->g->tensors[a->tensor];
     struct device_answer *r = &out[n++];
     *r = (struct device_answer){.name = t->name ? t->name : arena_printf(h->mem, "t%d", a->tensor), .launch = i, .tensor = a->tensor,
-                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1, .elements = a->elements, .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
+                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1, .elements = shape_size(&t->shape), .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
     compare(h, a, want, r);
   }
   return n;

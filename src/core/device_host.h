@@ -12,6 +12,7 @@ struct device_host {
   const struct device_program *d;
   void **in, **out; // by the program's inputs and outputs
   enum tile_type *in_type;
+  int *in_tensor;   // of the kernel graph
   char *work;
   double scale;     // of the random inputs
   const struct device_host_opts *o; // while it is opened

@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "verify/verify.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double MOST_WORK = 2e8; // element operations of a kernel that is run
@@ -20,6 +21,7 @@ struct proving {
 struct lone { // a kernel as a kernel graph of its own
   struct graph *g;
   enum dtype *store, *dtype; // by tensor of g: as in the whole graph
+  struct order *order;       // the same
   bool *positive;            // by input: it is what another kernel left
   int inputs, *at;           // by tensor of the whole graph: tensor of g, or -1
 };
@@ -29,6 +31,7 @@ struct lone { // a kernel as a kernel graph of its own
 static void same_types(struct lone *l, const struct lower_plan *p, int t)
 {
   l->store[l->at[t]] = p->store[t], l->dtype[l->at[t]] = p->g->tensors[t].dtype;
+  l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
 }
 
 // What a kernel reads: an input, or a view of one.
@@ -64,8 +67,8 @@ static int alone(struct arena *mem, const struct lower_plan *p, const struct low
 {
   int nt = p->g->ntensors;
   *l = (struct lone){.g = graph_new(mem, KERNEL, u->name), .store = NEWS(mem, enum dtype, nt + 1), .dtype = NEWS(mem, enum dtype, nt + 1),
-                     .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1)};
-  for (int t = 0; t < nt; t++) l->at[t] = -1;
+                     .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1), .order = NEWS(mem, struct order, nt + 1)};
+  for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
   TRY(bring_kernel(l, p, u->first, e));
   if (tail) TRY(bring_kernel(l, p, u->last, e));
   const struct node *n = &p->g->nodes[tail ? u->last : u->first];
@@ -103,9 +106,13 @@ static int alike(const struct choice *a, const struct choice *b)
 }
 
 // A knob may be out of place where there are few blocks: then the most similar choice that there is.
-static const struct choice *nearest(const struct lower_unit *u, const struct choice *want)
+static const struct choice *nearest(struct arena *mem, const struct lower_plan *p, const struct choice *want)
 {
+  const struct lower_unit *u = &p->unit[0];
   const struct choice *best = NULL;
+  struct lower_job j = lower_unit_job(mem, p, u, want->tail);
+  bool known = u->nchoices && (!want->tail || u->last != u->first);
+  if (known && isfinite(scheme_cost(scheme_at(want->scheme), &j, &want->k))) return want;
   for (int i = 0; i < u->nchoices; i++)
     if (!best || alike(&u->choice[i], want) > alike(best, want)) best = &u->choice[i];
   return best && best->scheme == want->scheme && best->tail == want->tail ? best : NULL;
@@ -146,10 +153,10 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_plan p;
   struct device_program d;
   struct device_host h = {0};
-  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent};
+  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
   struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
-  const struct choice *c = p.nunits == 1 + want->tail ? nearest(&p.unit[0], want) : NULL;
+  const struct choice *c = p.nunits == 1 + want->tail ? nearest(mem, &p, want) : NULL;
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
   TRY(lower_make(mem, &p, (struct choice[]){*c, {0}}, &d, e));
@@ -171,6 +178,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
     if (work(g) > MOST_WORK) add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
     else status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
   }
+  if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name of a text that is forgotten
   arena_close(&mem);
   return status;
 }

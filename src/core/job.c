@@ -84,21 +84,21 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
 
 // What results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
 // mix up two programs.
-static const char *key_of(const struct job *j, const char *kind, const struct graph *g)
+static const char *key_of(const struct job *j, const char *kind, double tune, const struct graph *g)
 {
   const struct mica_options *o = j->opts;
   struct str text = {0};
   graph_print(g, &text);
   const char *key = arena_printf(
-      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, seed %llu\n%s",
+      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure,
+      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
       (unsigned long long)o->seed, str_text(&text));
   str_free(&text);
   return key;
 }
 
-const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", part); }
+const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", 0, part); }
 
 // What a GPU's results depend on takes the place of the row's device; capacities those of the device that is here.
 static void open_gpu(struct job *j)
@@ -133,7 +133,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;
-  j->key = key_of(j, "program", j->program);
+  j->key = key_of(j, "program", opts->tune, j->program);
   return opts->remember ? db_open(opts->db, &j->db, e) : OK;
 }
 
@@ -245,6 +245,8 @@ void job_close(struct job *j)
     }
   if (j->best.module != j->base.module) close_module(&j->best);
   close_module(&j->base);
+  gpu_session_close(j->session);
+  j->session = NULL;
   db_close(j->db);
   j->db = NULL;
 }

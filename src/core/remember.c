@@ -9,8 +9,10 @@
 
 static json_t *pick_json(const struct candidate *c)
 {
-  return json_pack("{s:f, s:i, s:i, s:i, s:s, s:o}", "cost", c->cost, "kernels", c->kernels, "block_ops", c->block_ops,
-                   "structure", c->structure, "schedule", c->schedule, "graph", graph_json(c->found));
+  json_t *v = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o}", "cost", c->cost, "kernels", c->kernels, "block_ops", c->block_ops,
+                        "structure", c->structure, "schedule", c->schedule, "graph", graph_json(c->found));
+  if (c->lowered && c->proven && c->measured) json_object_set_new(v, "launches", launches_json(c->lowered));
+  return v;
 }
 
 // The best first, so that a later run measures it first.
@@ -64,6 +66,14 @@ static bool pick_of(struct job *j, const json_t *o, struct found *f)
   return true;
 }
 
+static void raced(struct job *j, struct contest *c, const struct graph *g, const json_t *launches)
+{
+  struct str text = {0};
+  json_text(launches, &text);
+  c->raced = g, c->launches = arena_strdup(j->mem, str_text(&text));
+  str_free(&text);
+}
+
 // A row that cannot be read is as good as none. *ended: the search was not stopped, so its picks stand for it.
 int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e)
 {
@@ -75,7 +85,12 @@ int part_recall(struct job *j, struct contest *c, struct search_result *r, bool 
   json_t *root = json_loads(text, 0, NULL), *picks = json_object_get(root, "picks");
   const char *why = json_string_value(json_object_get(root, "why"));
   r->found = NEWS(j->mem, struct found, json_array_size(picks));
-  for (size_t i = 0; i < json_array_size(picks); i++) r->n += pick_of(j, json_array_get(picks, i), &r->found[r->n]);
+  for (size_t i = 0; i < json_array_size(picks); i++) {
+    const json_t *launches = json_object_get(json_array_get(picks, i), "launches");
+    if (!pick_of(j, json_array_get(picks, i), &r->found[r->n])) continue;
+    if (launches) raced(j, c, r->found[r->n].g, launches);
+    r->n++;
+  }
   if ((*ended = c->ended = json_is_true(json_object_get(root, "ended")))) {
     c->stats = stats_of(json_object_get(root, "search"));
     c->complete = json_is_true(json_object_get(root, "complete"));

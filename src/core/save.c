@@ -48,21 +48,6 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
   return status;
 }
 
-// The report says how each kernel was made; made in the same way again it is the same.
-static int choices_of(struct arena *mem, const json_t *report, const struct lower_plan *p, struct choice **pick, struct err *e)
-{
-  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
-  *pick = NEWS(mem, struct choice, p->nunits + 1);
-  bool fits = true;
-  size_t n = 0;
-  for (int i = 0; i < p->nunits && fits; i++) {
-    if (lower_inside(p, *pick, i)) continue;
-    const char *how = json_string_value(json_object_get(json_array_get(launches, n++), "how"));
-    fits = how && (p->unit[i].product || scheme_parse(how, &(*pick)[i]));
-  }
-  return fits && json_array_size(launches) == n ? OK : err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
-}
-
 // Machine code, and what a program has to know that launches it.
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
@@ -74,30 +59,33 @@ static int driver_files(const struct device_program *d, const char *name, struct
   return manifest_free(&m), status;
 }
 
+static int device_files(const struct device_program *d, const char *name, struct folder *f, struct err *e)
+{
+  struct exported x;
+  char id[64];
+  gen_identifier(id, name ? name : "program");
+  int status = export_device(f->mem, d, id, &x, e);
+  str_add(add(f, "kernel.cu"), "%s", str_text(&x.source));
+  str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
+  if (status == OK) status = driver_files(d, id, &x.readme, f, e);
+  str_add(add(f, "README.md"), "%s", str_text(&x.readme));
+  export_free(&x);
+  for (int i = 0; i < d->nlaunch; i++)
+    if (!d->launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d->launch[i].name)), "%s", d->launch[i].text);
+  return status;
+}
+
 static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
 {
   struct lower_plan p;
   struct device_program d;
   struct choice *pick;
-  struct exported x;
-  char id[64];
-  const char *name = json_string_value(json_object_get(report, "program"));
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
-  gen_identifier(id, name ? name : "program");
-  g->name = name;
-  TRY(lower_plan(f->mem, g, gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, e));
-  TRY(choices_of(f->mem, report, &p, &pick, e));
+  g->name = json_string_value(json_object_get(report, "program"));
+  TRY(launches_read(f->mem, json_object_get(json_object_get(report, "gpu"), "launches"), g, gpu, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, &d, e));
-  int status = export_device(f->mem, &d, id, &x, e);
-  str_add(add(f, "kernel.cu"), "%s", str_text(&x.source));
-  str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
-  if (status == OK) status = driver_files(&d, id, &x.readme, f, e);
-  str_add(add(f, "README.md"), "%s", str_text(&x.readme));
-  export_free(&x);
-  for (int i = 0; i < d.nlaunch; i++)
-    if (!d.launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d.launch[i].name)), "%s", d.launch[i].text);
-  return status;
+  return device_files(&d, g->name, f, e);
 }
 
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
@@ -126,12 +114,25 @@ static int write_all(const struct folder *f, const char *folder, struct err *e)
   return status;
 }
 
+static int finish(struct folder *f, const char *folder, int status, struct err *e)
+{
+  if (status == OK) status = write_all(f, folder, e);
+  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
+  return status;
+}
+
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
   f->mem = mem;
-  int status = render(report, folder, f, e);
-  if (status == OK) status = write_all(f, folder, e);
-  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
-  return status;
+  return finish(f, folder, render(report, folder, f, e), e);
+}
+
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e)
+{
+  struct folder *f = NEW(mem, struct folder);
+  f->mem = mem;
+  graph_print(program, add(f, "program.mica"));
+  graph_print(d->g, add(f, "graph.mica"));
+  return finish(f, folder, device_files(d, program->name, f, e), e);
 }

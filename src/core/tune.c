@@ -21,8 +21,7 @@ struct climb {
   struct buffers *b;
 };
 
-// Elements that the blocks of a kernel read and write.
-static double traffic(const struct graph *sub)
+double tune_traffic(const struct graph *sub)
 {
   double blocks = (double)graph_blocks(sub), iterations = (double)graph_iterations(sub), sum = 0;
   for (int i = 0; i < sub->nnodes; i++) {
@@ -37,13 +36,28 @@ static double heaviest(const struct graph *g)
 {
   double most = 0;
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_BLOCK) most = MAX(most, traffic(g->nodes[i].sub));
+    if (g->nodes[i].op == OP_BLOCK) most = MAX(most, tune_traffic(g->nodes[i].sub));
   return most;
 }
 
 static int64_t *axis_of(struct axes *a, const struct graph *sub, int i)
 {
   return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid];
+}
+
+int tune_candidate(struct contest *c, int from, const struct graph *g)
+{
+  struct candidate x = c->cand[from];
+  c->cand[c->ncand] = (struct candidate){.found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure,
+                                         .schedule = x.schedule, .note = "", .tuned = true};
+  return c->ncand++;
+}
+
+void tune_room(struct job *j, struct contest *c, int room)
+{
+  struct candidate *more = NEWS(j->mem, struct candidate, c->ncand + room);
+  memcpy(more, c->cand, sizeof *more * (size_t)c->ncand);
+  c->cand = more;
 }
 
 // A candidate with these axes, unless that is no graph, too large or known.
@@ -54,26 +68,27 @@ static bool add(struct climb *k, int from, int node, const struct axes *to)
   struct err e = {0};
   if (plan_resize(k->j->mem, c->cand[from].found, node, to, &g, &e) != OK) return false;
   if (graph_tile_bytes(g->nodes[node].sub, 4) > 2 * k->j->target.scratch || candidate_known(c, g)) return true;
-  struct candidate x = c->cand[from];
-  c->cand[c->ncand++] = (struct candidate){.found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure,
-                                           .schedule = x.schedule, .note = "", .tuned = true};
+  return tune_candidate(c, from, g), true;
+}
+
+bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a)
+{
+  memcpy(a->grid, sub->grid, sizeof a->grid), memcpy(a->loop, sub->loop, sizeof a->loop);
+  int64_t *down = o < 0 ? NULL : axis_of(a, sub, o);
+  if (down && *down % by) return false;
+  if (down) *down /= by;
+  if (i >= 0) *axis_of(a, sub, i) *= by;
   return true;
 }
 
-// Axis i times, axis o divided by the smallest prime for which both go; -1: no axis.
+// By the smallest prime for which it goes.
 static void step(struct climb *k, int from, int node, int i, int o)
 {
   static const int prime[PRIMES] = {2, 3, 5, 7};
   const struct graph *sub = k->c->cand[from].found->nodes[node].sub;
-  for (int p = 0; p < PRIMES; p++) {
-    struct axes a;
-    memcpy(a.grid, sub->grid, sizeof a.grid), memcpy(a.loop, sub->loop, sizeof a.loop);
-    int64_t *down = o < 0 ? NULL : axis_of(&a, sub, o);
-    if (down && *down % prime[p]) continue;
-    if (down) *down /= prime[p];
-    if (i >= 0) *axis_of(&a, sub, i) *= prime[p];
-    if (add(k, from, node, &a)) return;
-  }
+  struct axes a;
+  for (int p = 0; p < PRIMES; p++)
+    if (tune_axes(sub, i, o, prime[p], &a) && add(k, from, node, &a)) return;
 }
 
 // How many graphs like that one a round may have: all workspaces together take at most a quarter of the memory, and all
@@ -95,7 +110,7 @@ static void around(struct climb *k, int from)
     for (int n = 0; n < g->nnodes; n++) {
       const struct graph *sub = g->nodes[n].sub;
       int naxes = sub ? sub->ngrid + sub->nloop : 0;
-      if (!sub || traffic(sub) < heavy) continue;
+      if (!sub || tune_traffic(sub) < heavy) continue;
       for (int i = -1; i < naxes; i++)
         for (int o = -1; o < naxes; o++)
           if (i != o && pairs == (i >= 0 && o >= 0) && k->c->ncand < end) step(k, from, n, i, o);
@@ -155,9 +170,7 @@ static int fastest_start(const struct contest *c, const int *taken, int n)
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b)
 {
   int start[STARTS], n = 0, room = PER_MEASURED * j->opts->measure;
-  struct candidate *more = NEWS(j->mem, struct candidate, c->ncand + room);
-  memcpy(more, c->cand, sizeof *more * (size_t)c->ncand);
-  c->cand = more;
+  tune_room(j, c, room);
   for (int s; n < STARTS && (s = fastest_start(c, start, n)); n++) {
     if (n && c->cand[s].score > NEAR * c->cand[start[0]].score) break;
     start[n] = s;

@@ -24,6 +24,7 @@ static const struct how hows[] = {
     [SEM_CP_WAIT] = {BY_LANE, true, true},
     [SEM_FENCE_BLOCK] = {BY_LANE, true, true},
     [SEM_FENCE_ASYNC] = {BY_LANE, true, true}, // of threads, for an async proxy that nothing here uses
+    [SEM_PREFETCH] = {BY_LANE, true, true},    // changes nothing but the time
     [SEM_GRID_WAIT] = {BY_LANE, true, true},   // kernels run one after another
     [SEM_GRID_TRIGGER] = {BY_LANE, true, true},
 };

@@ -16,6 +16,15 @@ static bool is_truth(const struct printer *w, ex x)
   return is(w, x, EX_LT) || is(w, x, EX_EQ) || is(w, x, EX_BOTH) || is(w, x, EX_EITHER);
 }
 
+static bool is_opposite(const struct printer *w, ex x)
+{
+  if (!is(w, x, EX_SUM)) return false;
+  const struct ex_node *n = node(w, x);
+  return n->n == 1 && n->c == 1 && n->coef[0] == -1 && is_truth(w, n->arg[0]);
+}
+
+bool cu_is_truth(const struct printer *w, ex x) { return is_truth(w, x) || is_opposite(w, x); }
+
 static const char *at_least(struct printer *w, struct words t, enum level least)
 {
   return t.level < least ? arena_printf(w->mem, "(%s)", t.text) : t.text;
@@ -286,7 +295,7 @@ struct words cu_ex(struct printer *w, ex x)
   switch (n->kind) {
   case EX_VAR: CHECK(w->vars[n->c]); return (struct words){w->vars[n->c], L_ATOM, !fits(n->range)};
   case EX_SUM:
-    if (n->n == 1 && n->c == 1 && n->coef[0] == -1 && is_truth(w, n->arg[0])) return opposite(w, n->arg[0]);
+    if (is_opposite(w, x)) return opposite(w, n->arg[0]);
     return sum(w, x);
   case EX_PROD: return narrowed(w, x, product(w, x));
   case EX_DIV:

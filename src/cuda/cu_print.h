@@ -55,6 +55,7 @@ struct words { // an expression as text
   bool wide, truth; // its type: i64, bool or int
 };
 struct words cu_ex(struct printer *w, ex x);
+bool cu_is_truth(const struct printer *w, ex x); // is it a comparison in C++?
 const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----

@@ -173,10 +173,11 @@ static bool reg(struct printer *w, struct side *s, const char *how, char letter,
 }
 
 // An integer in a 32-bit register.
+// A comparison is of one byte in C++, and no register.
 static bool int_reg(struct printer *w, struct side *s, ex x)
 {
   struct words t = cu_ex(w, x);
-  return reg(w, s, "", 'r', t.wide ? arena_printf(w->mem, "int(%s)", t.text) : t.text);
+  return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->mem, "int(%s)", t.text) : t.text);
 }
 
 // The elements of an operand: pairs of 16-bit elements in a word.

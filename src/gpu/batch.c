@@ -1,5 +1,5 @@
-// Programs on their way to machine code: CUDA C++ is printed by several threads, then one thread sees to compiling while
-// the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
+// Programs on their way to machine code: CUDA C++ is printed by one thread, since programs share the arena in which printing
+// still makes expressions; then a thread sees to compiling while the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
 #include "gpu/rank.h"
 #include "gpu/session.h"
 
@@ -13,18 +13,12 @@ struct job_thread {
 
 // ---- code ----
 
-static void one_code(void *arg, int i, int worker)
-{
-  struct gpu_batch *b = arg;
-  (void)worker;
-  code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
-}
-
 static void make_codes(struct gpu_batch *b)
 {
-  pool_run(pool_cores(), b->n, one_code, b);
-  for (int i = 0; i < b->n; i++)
+  for (int i = 0; i < b->n; i++) {
+    code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
     if (b->err[i].status == OK) b->good[b->ngood] = b->codes[i], b->which[b->ngood++] = i;
+  }
 }
 
 // ---- what is remembered ----
@@ -52,7 +46,8 @@ static int start(struct gpu_batch *b, struct err *e)
   if (session_worker(b->s, e) || session_compiler(b->s, e)) return e->status;
   make_codes(b);
   int arch = b->programs[0]->gpu->arch;
-  if (compile_begin(&b->mem, &b->s->compiler, b->o.db, arch, b->ngood, b->good, &b->work, e)) return e->status;
+  struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
+  if (compile_begin(&b->mem, &b->s->compiler, db, &b->s->compiled, arch, b->ngood, b->good, &b->work, e)) return e->status;
   b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
@@ -83,6 +78,15 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   b->race->result = NEWS(&b->mem, struct gpu_result, room);
   if (n < 1 || look_up(b, e) || b->recalled || start(b, e)) return (int)e->status;
   return OK;
+}
+
+// What is wrong with the reference the race tells.
+void gpu_batch_wait(struct gpu_batch *b)
+{
+  const struct problem *p;
+  struct err later = {0};
+  if (b->work) session_problem(b->s, OWN_INPUTS, &p, &later);
+  batch_wait(b);
 }
 
 void gpu_batch_drop(struct gpu_batch *b)

@@ -17,6 +17,7 @@ struct unit { // a source
 struct compilation {
   const struct gpu_compiler *c;
   struct db *db;
+  struct compiled *before; // or NULL
   double start, seconds;
   int arch, nunits, ncodes, *unit; // unit: of each kernel of each code, in their order
   struct unit *units;
@@ -71,6 +72,23 @@ static void remember(struct db *db, const struct unit *u)
   db_put(db, u->key, json, u->cubin.bytes, u->cubin.n, &e);
 }
 
+// ---- what the session has ----
+
+static bool find(const struct compiled *c, struct unit *u)
+{
+  for (int i = 0; c && i < c->n; i++)
+    if (!strcmp(c->one[i].key, u->key)) return u->cubin = c->one[i].cubin, u->recalled = true;
+  return false;
+}
+
+static void note(struct compiled *c, const struct unit *u)
+{
+  if (!c || u->recalled || u->status != OK) return;
+  struct compiled_one *x = &PUSH(&c->mem, c->one, c->n, c->cap);
+  x->key = arena_strdup(&c->mem, u->key), x->cubin = u->cubin;
+  x->cubin.bytes = arena_copy(&c->mem, u->cubin.bytes, u->cubin.n);
+}
+
 // ---- compiling ----
 
 static void compile_one(void *arg, int i, int worker)
@@ -97,19 +115,19 @@ static void take(struct arena *mem, struct code_kernel *k, const struct unit *u,
   k->registers = u->cubin.registers, k->spilled = u->cubin.spilled;
 }
 
-int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, const struct code *codes,
-                  struct compilation **out, struct err *e)
+int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, struct compiled *before, int arch, int n,
+                  const struct code *codes, struct compilation **out, struct err *e)
 {
   struct compilation *w = *out = NEW(mem, struct compilation);
   int all = 0, at = 0;
-  *w = (struct compilation){.c = c, .db = db, .arch = arch, .start = now_seconds(), .ncodes = n};
+  *w = (struct compilation){.c = c, .db = db, .before = before, .arch = arch, .start = now_seconds(), .ncodes = n};
   if (!cuda_arch_name(arch)) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
   for (int i = 0; i < n; i++) all += codes[i].nkernel;
   w->units = NEWS(mem, struct unit, all + 1), w->todo = NEWS(mem, int, all + 1), w->unit = NEWS(mem, int, all + 1);
   for (int i = 0; i < n; i++)
     for (int k = 0; k < codes[i].nkernel; k++) w->unit[at++] = unit_of(mem, w, &codes[i].kernel[k]);
   for (int i = 0; i < w->nunits; i++)
-    if (!recall(mem, db, &w->units[i])) w->todo[w->ntodo++] = i;
+    if (!find(before, &w->units[i]) && !recall(mem, db, &w->units[i])) w->todo[w->ntodo++] = i;
   return OK;
 }
 
@@ -123,7 +141,7 @@ void compile_end(struct arena *mem, struct compilation *w, struct code *codes, s
                  struct compile_stats *stats)
 {
   int at = 0;
-  for (int i = 0; i < w->nunits; i++) remember(w->db, &w->units[i]);
+  for (int i = 0; i < w->nunits; i++) remember(w->db, &w->units[i]), note(w->before, &w->units[i]);
   for (int i = 0; i < w->ncodes; i++) {
     results[i] = (struct compile_result){0};
     for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w->units[w->unit[at++]], &results[i]);
@@ -136,7 +154,7 @@ int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db
                   struct compile_result *results, struct compile_stats *stats, struct err *e)
 {
   struct compilation *w;
-  if (compile_begin(mem, c, db, arch, n, codes, &w, e)) return e->status;
+  if (compile_begin(mem, c, db, NULL, arch, n, codes, &w, e)) return e->status;
   compile_work(w);
   compile_end(mem, w, codes, results, stats);
   return OK;

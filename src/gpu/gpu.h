@@ -237,6 +237,7 @@ void gpu_session_close(struct gpu_session *s);
 struct gpu_batch;
 int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
                     const struct device_program *const *programs, struct gpu_batch **out, struct err *e);
+void gpu_batch_wait(struct gpu_batch *b); // for machine code, and the reference
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e);
 void gpu_batch_drop(struct gpu_batch *b);
 // One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.

@@ -22,6 +22,7 @@ void gpu_session_close(struct gpu_session *s)
   else if (s->w)
     gpu_worker_close(s->w);
   nvrtc_close(s->nvrtc);
+  arena_close(&s->compiled.mem);
   arena_close(&s->mem);
   free(s);
 }

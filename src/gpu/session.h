@@ -4,6 +4,15 @@
 
 #include "gpu/gpu.h"
 
+struct compiled_one {
+  const char *key;
+  struct cubin cubin;
+};
+struct compiled { // kernels
+  struct arena mem;
+  int n, cap;
+  struct compiled_one *one;
+};
 enum { OWN_INPUTS, OTHER_INPUTS, PROBLEMS };
 struct gpu_session {
   struct arena mem;
@@ -13,6 +22,7 @@ struct gpu_session {
   struct nvrtc *nvrtc;
   struct gpu_compiler compiler;
   bool can_compile;
+  struct compiled compiled;
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
   int staged;                       // which one the worker has, -1: none
 };
@@ -25,8 +35,8 @@ int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e);
 
 // ---- compile.c: compile_codes in three steps, of which the second asks no database ----
 struct compilation;
-int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, const struct code *codes,
-                  struct compilation **out, struct err *e);
+int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, struct compiled *before, int arch, int n,
+                  const struct code *codes, struct compilation **out, struct err *e);
 void compile_work(struct compilation *w);
 void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results,
                  struct compile_stats *stats);

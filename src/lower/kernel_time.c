@@ -9,7 +9,8 @@
 //
 // The longest of the first three counts whole. Of the others shows what nothing hides: all, where one block loads all it
 // needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. What waits is
-// hidden by blocks beside it, but for the first turn.
+// hidden by blocks beside it, but for the first turn. What this leaves of the multiprocessors that have no block, of blocks
+// beside each other, and of bytes under way is in three exponents.
 #include "lower/count.h"
 
 #include <math.h>
@@ -23,6 +24,7 @@ const struct kernel_rates kernel_rates = {
 };
 
 static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
+static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
 enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
 
 struct placed { // which items are where
@@ -39,7 +41,11 @@ static struct placed placed_of(const struct kernel_counts *c, double processors)
                         .busy = fmin(at_once, processors), .warps = here * c->threads / 32, .walks = c->items > c->blocks + 0.5};
 }
 
-static double norm(double a, double b, double p) { return pow(pow(a + 1e-9, p) + pow(b + 1e-9, p), 1 / p); }
+static double norm(double a, double b, double p)
+{
+  double high = fmax(a, b) + 1e-12, low = fmin(a, b) + 1e-12;
+  return high * pow(1 + pow(low / high, p), 1 / p);
+}
 
 #define R(id) (r->id[kind])
 
@@ -71,5 +77,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), show = R(show) + (1 - R(show)) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
-  return gpu->launch + R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads + c->tail;
+  double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
+  double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
+  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + c->tail;
 }

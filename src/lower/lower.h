@@ -12,11 +12,14 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   order.c      how tensors between kernels lie in device memory
+//   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
@@ -37,6 +40,8 @@
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
+// merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
+int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
@@ -44,7 +49,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 8, CHOICES = 64 };
+enum { KNOBS = 10, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -101,6 +106,8 @@ struct choice {
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 // Seconds, modelled; infinite where the settings do not fit.
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
+// What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
+int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
@@ -140,6 +147,7 @@ struct launch {
 };
 struct device_program {
   const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
+  const struct order *order; // by tensor of g, or NULL
   const struct gpu_limits *gpu;
   int nlaunch;
   struct launch *launch;
@@ -162,6 +170,8 @@ struct lower_unit {
 struct lower_plan {
   const struct graph *g; // library operators wrapped
   const enum dtype *store;
+  const struct order *order; // by tensor of g, or NULL: how tensors lie in device memory
+  const char *ordered;       // why so, for people
   const struct gpu_limits *gpu;
   bool dependent, tails;
   int nunits;
@@ -171,7 +181,9 @@ struct lower_opts {
   const int *variant; // by unit: its k-th best choice; NULL: the best of each
   bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;     // kernels are launched before the one ahead has ended
+  const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
 };
+// Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                struct lower_plan *out, struct err *e);
 // Of a graph that is wrapped already, with these types between its kernels.
@@ -179,6 +191,8 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *out, struct err *e);
 // Is the unit a part of another one's launch, with these picks?
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
+// Of what is no product.
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
 // pick: by unit; what it says for products and for units inside others is not looked at.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
@@ -189,9 +203,15 @@ int lower_program(struct arena *mem, const struct graph *g, const struct gpu_lim
 // Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
 int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
 
+// ---- order.c ---------------------------------------------------------------------------------------
+
+// Ways in which the tensors between the kernels may lie, other than row by row: at most ORDERS, each by tensor.
+enum { ORDERS = 3 };
+int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
+
 // ---- product.c -------------------------------------------------------------------------------------
 
 // The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
-bool product_of(const struct graph *kernels, int node, struct launch_product *out, int root[3]);
+bool product_of(const struct graph *kernels, const struct order *order, int node, struct launch_product *out, int root[3]);
 
 #endif

@@ -125,6 +125,7 @@ struct mma_plan {
   const bool *folded;        // by node: a sum of products that add to an accumulator one after another
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  int poly;                  // one tile of exponentials out of so many is left to multiplications; 0: none
   const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;

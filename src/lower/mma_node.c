@@ -77,6 +77,25 @@ static double deferred(const struct mma_plan *p, int root)
   return m->a.scalar;
 }
 
+// 2^x in place. Where so many exponentials are computed beside products that the unit for them is short, one tile of columns out
+// of `poly` is left to multiplications.
+static void powers(struct mma_kernel *k, const char *x, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, every = p->poly;
+  if (!every || nt % every) {
+    unary(k, "exp2.approx", x, x);
+    return;
+  }
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", nt / every);
+  for (int e = 0; e < every; e++) {
+    const char *one = arena_printf(k->mem, "%s[m, n * %d + %d]", x, every, e);
+    unary(k, e == every - 1 ? "exp2.poly" : "exp2.approx", one, one);
+  }
+  text_close(k->t), text_close(k->t);
+}
+
 // exp(x - m) = 2^(x log2 e - m log2 e): the product with the constant and the difference are one instruction.
 static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *out)
 {
@@ -91,7 +110,7 @@ static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *ou
   scaled = mma_declare(k, y, "fp32");
   scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
   binary(k, "-", out, out, scaled);
-  unary(k, "exp2.approx", out, out);
+  powers(k, out, k->p->shape[n->out]);
   return true;
 }
 
@@ -131,21 +150,25 @@ static void map(struct mma_kernel *k, int node)
 
 // ---- reductions ----
 
-// Over this thread's columns: first down the tiles, tile by tile, so that a thread's rows and columns are chains side by side.
+// Over this thread's columns: first down every other tile, so that there are several chains side by side.
 static const char *reduce_thread(struct mma_kernel *k, const char *op, const char *x, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
-  const char *two = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
-  text_line(k->t, "%%%s:[%d, 1].[2, 1].[1, 2].fp32.RF", two, p->mt);
+  const char *some = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
+  int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, chains = MIN(nt, 2);
+  text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", some, p->mt, chains);
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_line(k->t, "%%%s[m, 0] <- Move<<<#grid, #me>>>(%%%s[m, 0])", two, x);
+  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", chains);
+  text_line(k->t, "%%%s[m, n] <- Move<<<#grid, #me>>>(%%%s[m, n])", some, x);
   text_close(k->t);
-  text_open(k->t, "for (n = 1; n < %d; n += 1) unroll", s.cols >= 0 ? p->cols[s.cols].nt : 1);
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_line(k->t, "%%%s[m, 0] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, 0], %%%s[m, n])", two, op, two, x);
-  text_close(k->t), text_close(k->t);
+  if (nt > chains) {
+    text_open(k->t, "for (n = %d; n < %d; n += 1) unroll", chains, nt);
+    text_line(k->t, "%%%s[m, n %% %d] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, n %% %d], %%%s[m, n])", some, chains, op, some, chains, x);
+    text_close(k->t);
+  }
+  text_close(k->t);
   one = mma_declare(k, (struct mma_shape){s.rows, -1}, "fp32");
-  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", one, op, two);
+  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", one, op, some);
   return one;
 }
 

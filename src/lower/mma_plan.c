@@ -83,8 +83,8 @@ static bool product_columns(struct mma_plan *p)
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
     p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
-    if (p->cols[x->sum_cols].size % 16)
-      return mma_refuse(p, "a product sums %lld elements, no multiple of 16", (long long)p->cols[x->sum_cols].size);
+    if (p->cols[x->sum_cols].size % 8)
+      return mma_refuse(p, "a product sums %lld elements, no multiple of 8", (long long)p->cols[x->sum_cols].size);
     if (p->cols[x->out_cols].size % 8)
       return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }

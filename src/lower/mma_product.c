@@ -1,4 +1,5 @@
-// Products: left operands as fragments, right operands by ldmatrix for 16 columns at a time. The lanes' addresses
+// Products: steps of 16 of the sum and, where 8 are left over, one of mma.m16n8k8. Left operands as fragments (%aN, and %aNl of what
+// is left over), right operands by ldmatrix for 16 columns at a time. The lanes' addresses
 // follow from how the tile lies: where the summed index is contiguous a left operand is read as it lies and a right one
 // too, else both are transposed on the way.
 #include "lower/mma.h"
@@ -16,6 +17,9 @@ bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
   if (registers > 64) return false;
   return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->node] == MMA_LOOP);
 }
+
+// Is there a step of 8 behind those of 16?
+static bool rest(const struct mma_plan *p, int cols) { return p->cols[cols].nt % 2; }
 
 // The step of the sum that this warp is at in round s.
 static const char *step_of(const struct mma_plan *p, int sum_cols)
@@ -36,34 +40,47 @@ static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
   return mma_text(k, &s);
 }
 
-// %to <- the fragments of 16 rows (m) and step `step` of the sum.
-static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char *to, const char *step)
+// %to <- the fragments of 16 rows (m) and step `step` of the sum; NULL: of the 8 from `eight` on.
+static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char *to, const char *step, int eight)
 {
   const struct mma_plan *p = k->p;
-  const char *stage = mma_stage(p, t);
+  const char *stage = mma_stage(p, t), *at;
   if (!t->turned) {
     mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
-    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s * 2 + @lane / 16])", to,
-              t->buffer, stage, shared_row(k, &t->out), step);
+    at = step ? arena_printf(k->mem, "%s * 2 + @lane / 16", step) : arena_printf(k->mem, "%d", eight);
+    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s])", to, t->buffer, stage,
+              shared_row(k, &t->out), at);
     return;
   }
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
-  text_line(k->t,
-            "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane / 16 * 8 + @lane %% "
-            "8, @r / 8])",
-            to, t->buffer, stage, step);
+  at = step ? arena_printf(k->mem, "%s * 16 + @lane / 16 * 8", step) : arena_printf(k->mem, "%d", 8 * eight);
+  text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to,
+            t->buffer, stage, at);
+}
+
+// Declares fragments of `steps` steps (0: none) under that name, and of what is left over.
+static void declare_left(struct mma_kernel *k, const char *name, int steps, bool last)
+{
+  const struct mma_plan *p = k->p;
+  if (steps) text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, steps, tile_dtype(p->type));
+  if (last) text_line(k->t, "%%%sl:[%d, 1].[2, 1].[1, 2].%s.RF", name, p->mt, tile_dtype(p->type));
 }
 
 static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t, int cols)
 {
   const struct mma_plan *p = k->p;
   const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
+  int steps = p->cols[cols].nt / 2;
   mma_arrive(k, t);
-  text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, p->cols[cols].nt / 2, tile_dtype(p->type));
+  declare_left(k, name, steps, rest(p, cols));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[cols].nt / 2);
-  load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols));
-  text_close(k->t), text_close(k->t);
+  if (steps) {
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", steps);
+    load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
+    text_close(k->t);
+  }
+  if (rest(p, cols)) load_left(k, t, arena_printf(k->mem, "%sl[m, 0]", name), NULL, 2 * steps);
+  text_close(k->t);
   return name;
 }
 
@@ -72,12 +89,21 @@ static const char *left_from_registers(struct mma_kernel *k, int tensor, int col
   const struct mma_plan *p = k->p;
   const char *from = mma_value(k, tensor, (struct mma_shape){true, cols});
   const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
-  text_line(k->t, "%%%s:[%d, %d].[2, 2].[1, 2].%s.RF", name, p->mt, p->cols[cols].nt / 2, tile_dtype(p->type));
+  int whole = p->cols[cols].nt / 2 * 2;
+  declare_left(k, name, whole / 2, rest(p, cols));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  text_line(k->t, "%%%s[m, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n][h, 0])", name, from);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  if (whole) {
+    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", whole);
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+    text_line(k->t, "%%%s[m, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n][h, 0])", name, from);
+    text_close(k->t), text_close(k->t);
+  }
+  if (rest(p, cols)) {
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+    text_line(k->t, "%%%sl[m, 0][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, %d][h, 0])", name, from, whole);
+    text_close(k->t);
+  }
+  text_close(k->t);
   return name;
 }
 
@@ -89,90 +115,103 @@ const char *mma_left(struct mma_kernel *k, int tensor, int cols)
              tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
 }
 
-// The fragments of `mats` / 2 tiles of 8 columns, from tile `n` on, of a right operand.
-static void load_right(struct mma_kernel *k, const struct mma_product *x, int mats, const char *n)
+// Where the rows of a right operand begin that belong to @b, as text to be added.
+static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x, bool trans)
+{
+  const struct mma_plan *p = k->p;
+  uint32_t batch = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters;
+  struct str s = {0};
+  int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
+  if (!batch) return "";
+  for (int i = p->batch.n - 1; i >= 0; i--)
+    if (batch >> p->batch.letter[i] & 1)
+      stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
+  str_add(&s, " + 0");
+  mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
+  return mma_text(k, &s);
+}
+
+// The fragments of one or two tiles of 8 columns, from tile `n` on, of a right operand; last: of what is left over.
+static void load_right(struct mma_kernel *k, const struct mma_product *x, int tiles, const char *n, bool last)
 {
   const struct mma_plan *p = k->p;
   const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
   bool trans = mma_list_has(&t->in) == x->cols;
-  uint32_t batch = mma_list_has(&t->out) & p->batch_letters;
-  const char *stage = mma_stage(p, t), *first = "", *step = step_of(p, x->sum_cols);
-  if (batch) { // rows of the tile of one of the batch are together
-    struct str s = {0};
-    int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
-    for (int i = p->batch.n - 1; i >= 0; i--)
-      if (batch >> p->batch.letter[i] & 1)
-        stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
-    str_add(&s, " + 0");
-    mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
-    first = mma_text(k, &s);
+  int eight = p->cols[x->sum_cols].nt - 1, half = last ? 8 : 16; // lanes that point to the first of two tiles
+  const char *stage = mma_stage(p, t), *first = batch_rows(k, x, trans), *step = step_of(p, x->sum_cols), *row, *col;
+  const char *next = tiles == 2 ? arena_printf(k->mem, " + @lane / %d%s", half, last ? " % 2" : "") : "";
+  const char *tile = tiles == 2 ? arena_printf(k->mem, "%s * 8", next) : "";
+  text_line(k->t, last ? "%%b:[%d].[1, 1].[2, 1].%s.RF" : "%%b:[%d].[2, 1].[2, 1].%s.RF", tiles, tile_dtype(p->type));
+  if (trans) {
+    row = last ? arena_printf(k->mem, "%d + @lane %% 8", 8 * eight) : arena_printf(k->mem, "%s * 16 + @lane %% 16", step);
+    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s%s, %s%s])", t->buffer, stage, row, first, n, next);
+    return;
   }
-  text_line(k->t, "%%b:[%d].[2, 1].[2, 1].%s.RF", mats / 2, tile_dtype(p->type));
-  if (trans)
-    text_line(k->t,
-              "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s * 16 + @lane %% 16%s, %s%s])",
-              t->buffer, stage, step, first, n, mats == 4 ? " + @lane / 16" : "");
-  else if (mats == 4)
-    text_line(k->t,
-              "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane / 16 * 8 + @lane %% "
-              "8%s, %s * 2 + @lane / 8 %% 2])",
-              t->buffer, stage, n, first, step);
-  else
-    text_line(k->t,
-              "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8 + @lane %% 8%s, %s * 2 + @lane "
-              "/ 8 %% 2])",
-              t->buffer, stage, n, first, step);
+  col = last ? arena_printf(k->mem, "%d", eight) : arena_printf(k->mem, "%s * 2 + @lane / 8 %% 2", step);
+  text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8%s + @lane %% 8%s, %s])", t->buffer, stage, n, tile,
+            first, col);
 }
 
 static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into,
-                     bool batched)
+                     bool batched, bool last)
 {
   const struct mma_plan *p = k->p;
   int nt = p->cols[x->out_cols].nt;
   bool split = p->cols[x->out_cols].split;
   for (int odd = 0; odd < 2; odd++) {
-    int rounds = odd ? nt % 2 : nt / 2, mats = odd ? 2 : 4;
+    int rounds = odd ? nt % 2 : nt / 2, tiles = odd ? 1 : 2;
     if (!rounds) continue;
     const char *n = odd ? arena_printf(k->mem, "%d", nt - 1) : "n * 2";
     const char *at = split ? arena_printf(k->mem, "@wn * %d + %s", nt, n) : n;
-    if (!odd)
-      text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", rounds);
-    else
-      text_open(k->t, "for (n = 0; n < 1; n += 1) unroll");
-    load_right(k, x, mats, at);
+    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", odd ? 1 : rounds);
+    load_right(k, x, tiles, at, last);
     if (!batched) text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    for (int h = 0; h < mats / 2; h++)
+    for (int h = 0; h < tiles; h++)
       text_line(k->t, "%%%s[m, %s%s] <- MatMul<<<#grid, #warp>>>(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
     if (!batched) text_close(k->t);
     text_close(k->t);
   }
 }
 
-void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
+// One step of the sum, of 16 or the last of 8; left: kept fragments, or NULL.
+static void one_step(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool last)
 {
   const struct mma_plan *p = k->p;
-  if (p->wg) {
-    wgmma_product(k, x, into);
-    return;
-  }
-  bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters,
-       keeps = mma_keeps_left(p, x) || k->left[x->a];
-  const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
-  if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
-  mma_arrive(k, &p->tile[p->tile_of[x->b]]);
-  const char *one = keeps ? arena_printf(k->mem, "%s[m, s]", left) : "a[m, 0]";
-  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", p->cols[x->sum_cols].nt / 2);
-  if (!keeps) {
-    text_line(k->t, "%%a:[%d, 1].[2, 2].[1, 2].%s.RF", p->mt, tile_dtype(p->type));
+  bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters;
+  const char *one = left ? arena_printf(k->mem, last ? "%sl[m, 0]" : "%s[m, s]", left) : last ? "al[m, 0]" : "a[m, 0]";
+  if (!left) {
+    declare_left(k, "a", !last, last);
     text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    load_left(k, &p->tile[p->tile_of[x->a]], "a[m, 0]", step_of(p, x->sum_cols));
+    load_left(k, &p->tile[p->tile_of[x->a]], one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
     text_close(k->t);
   }
   if (batched) {
     text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
     mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   }
-  multiply(k, x, one, into, batched);
+  multiply(k, x, one, into, batched, last);
   if (batched) text_close(k->t);
+}
+
+void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  const struct mma_plan *p = k->p;
+  int steps = p->cols[x->sum_cols].nt / 2;
+  if (p->wg) {
+    wgmma_product(k, x, into);
+    return;
+  }
+  bool keeps = mma_keeps_left(p, x) || k->left[x->a];
+  const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
+  if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
+  mma_arrive(k, &p->tile[p->tile_of[x->b]]);
+  if (steps) {
+    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", steps);
+    one_step(k, x, left, into, false);
+    text_close(k->t);
+  }
+  if (!rest(p, x->sum_cols)) return;
+  text_open(k->t, "for (s = 0; s < 1; s += 1) unroll");
+  one_step(k, x, left, into, true);
   text_close(k->t);
 }

@@ -177,11 +177,20 @@ const char *mma_load_parts(struct mma_kernel *k, int node)
 static const char *from_left(struct mma_kernel *k, int tensor, struct mma_shape s)
 {
   const char *left = mma_left(k, tensor, s.cols), *to = mma_declare(k, s, "fp32");
+  int whole = k->p->cols[s.cols].nt / 2 * 2;
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", k->p->cols[s.cols].nt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  text_line(k->t, "%%%s[m, n][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n / 2][h, n %% 2])", to, left);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  if (whole) {
+    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", whole);
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+    text_line(k->t, "%%%s[m, n][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n / 2][h, n %% 2])", to, left);
+    text_close(k->t), text_close(k->t);
+  }
+  if (whole < k->p->cols[s.cols].nt) {
+    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+    text_line(k->t, "%%%s[m, %d][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%sl[m, 0][h, 0])", to, whole, left);
+    text_close(k->t);
+  }
+  text_close(k->t);
   return to;
 }
 

@@ -27,11 +27,11 @@ static bool one_stride(const struct kview_dim *d, int64_t *stride)
   return true;
 }
 
-static bool side_of(const struct graph *g, int tensor, const struct shape *out, struct side *s)
+static bool side_of(const struct graph *g, const struct order *order, int tensor, const struct shape *out, struct side *s)
 {
   struct kview v;
   *s = (struct side){0};
-  if (!kview_of(g, tensor, &v)) return false;
+  if (!kview_in(g, order, tensor, &v)) return false;
   s->root = v.root;
   for (int d = 0; d < out->n - 2; d++) {
     int own = d - (out->n - v.ndims);
@@ -82,17 +82,26 @@ static bool batch_stride(const struct side *s, int64_t *stride)
   return true;
 }
 
-bool product_of(const struct graph *g, int node, struct launch_product *p, int root[3])
+// Elements from row to row of the result, whose columns lie together.
+static int64_t order_row(const struct order *o, const struct shape *s)
+{
+  int64_t stride[MAX_DIMS], all = order_strides(o, s, stride), rows = 1;
+  for (int d = 0; d < s->n - 1; d++) rows *= s->d[d];
+  return all / rows;
+}
+
+bool product_of(const struct graph *g, const struct order *order, int node, struct launch_product *p, int root[3])
 {
   const struct node *n = &g->nodes[node];
   const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
   struct side a, b;
-  if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, n->in[0], o, &a) || !side_of(g, n->in[1], o, &b) || !align(&a, &b)) return false;
+  if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b)) return false;
   *p = (struct launch_product){.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
   fold_rows(p, &a, &b);
   for (int i = 0; i < a.n; i++) p->batch *= a.extent[i];
   p->stride[0][1] = a.rows, p->stride[0][2] = a.cols, p->stride[1][1] = b.rows, p->stride[1][2] = b.cols;
-  p->stride[2][0] = p->batch > 1 ? p->m * p->n : 0, p->stride[2][1] = p->n, p->stride[2][2] = 1;
+  int64_t row = order_row(order ? &order[n->out] : NULL, o);
+  p->stride[2][0] = p->batch > 1 ? p->m * row : 0, p->stride[2][1] = row, p->stride[2][2] = 1;
   root[0] = a.root, root[1] = b.root, root[2] = n->out;
   return batch_stride(&a, &p->stride[0][0]) && batch_stride(&b, &p->stride[1][0]);
 }

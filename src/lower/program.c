@@ -4,6 +4,7 @@
 #include "lower/count.h"
 #include "plan/letters.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- plan: units ----
@@ -14,7 +15,7 @@ struct planning {
   const char *stem; // of names
 };
 
-static struct lower_job job_of(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
 {
   return (struct lower_job){.mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store,
                             .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
@@ -24,7 +25,7 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
   struct choice found[CHOICES];
   char why[256] = "";
-  struct lower_job j = job_of(w->mem, w->p, u, tail);
+  struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
   u->nchoices = scheme_choices(&j, CHOICES, found, why);
   u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
   u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
@@ -69,7 +70,7 @@ static void with_tail(struct planning *w, struct lower_unit *u)
   struct lower_unit alone = *u, both = *u, next = *u;
   char why[160];
   both.last = next.first = next.last = tail_of(w->p->g, u->first);
-  if (both.last < 0 || norm_make(w->mem, w->p->g, both.last, &both.tail, why) != OK) return;
+  if (both.last < 0 || norm_make_in(w->mem, w->p->g, w->p->order, both.last, &both.tail, why) != OK) return;
   choose(w, &both, true);
   if (!both.nchoices) return;
   next.n = both.tail;
@@ -94,7 +95,7 @@ static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
   int root[3];
   u->product = true;
   u->choice = NEW(w->mem, struct choice), u->why = "";
-  if (!product_of(g, u->first, &u->mul, root)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
+  if (!product_of(g, w->p->order, u->first, &u->mul, root)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
   if (w->p->store[root[0]] != w->p->store[root[1]])
     return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[root[0]]), dtype_name(w->p->store[root[1]]));
   u->choice->cost = product_cost(w->p, u, root), u->nchoices = 1;
@@ -109,7 +110,7 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
   if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
-  if (norm_make(w->mem, w->p->g, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
+  if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
   choose(w, u, false);
   if (o->tails) with_tail(w, u);
   return OK;
@@ -128,7 +129,8 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
                   const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   int status = OK;
-  *p = (struct lower_plan){.g = wrapped, .store = store, .gpu = gpu, .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
+  *p = (struct lower_plan){.g = wrapped, .store = store, .order = o->order, .ordered = "row by row", .gpu = gpu,
+                           .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   struct planning w = {mem, p, stem_of(mem, wrapped)};
   for (int i = 0; i < wrapped->nnodes && !status; i++)
@@ -136,13 +138,56 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
   return status;
 }
 
+// Modelled seconds of all launches, each in the best way.
+static double plan_cost(struct arena *mem, const struct lower_plan *p)
+{
+  double sum = 0;
+  struct choice *pick = NEWS(mem, struct choice, p->nunits + 1);
+  for (int i = 0; i < p->nunits; i++)
+    if (p->unit[i].nchoices) pick[i] = p->unit[i].choice[0];
+  for (int i = 0; i < p->nunits; i++)
+    if (!lower_inside(p, pick, i)) sum += p->unit[i].nchoices ? pick[i].cost : INFINITY;
+  return sum;
+}
+
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
+{
+  struct graph *wrapped;
+  const struct order *order[ORDERS];
+  const char *what[ORDERS];
+  struct lower_opts as = *o;
+  int status = wrap_library(mem, g, &wrapped, e);
+  if (!status) status = step_products(mem, wrapped, &wrapped, e);
+  if (status) return status;
+  const enum dtype *store = store_types(mem, wrapped);
+  as.order = NULL;
+  status = lower_plan_of(mem, wrapped, store, gpu, &as, p, e);
+  double least = status ? INFINITY : plan_cost(mem, p), plain = least;
+  for (int i = 0, n = isfinite(least) ? order_candidates(mem, wrapped, order, what) : 0; i < n && !status; i++) {
+    struct lower_plan other;
+    as.order = order[i];
+    if (lower_plan_of(mem, wrapped, store, gpu, &as, &other, e) != OK) {
+      *e = (struct err){0}; // what cannot be done so is done row by row
+      continue;
+    }
+    double cost = plan_cost(mem, &other);
+    if (cost >= least) continue;
+    least = cost, *p = other;
+    p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
+  }
+  return status;
+}
+
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                struct lower_plan *p, struct err *e)
 {
-  struct graph *wrapped;
-  int status = wrap_library(mem, g, &wrapped, e);
-  if (!status) status = step_products(mem, wrapped, &wrapped, e);
-  return status ? status : lower_plan_of(mem, wrapped, store_types(mem, wrapped), gpu, o, p, e);
+  struct graph *merged;
+  struct lower_plan longer;
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  if (changed != OK) return status ? status : changed == NO ? OK : changed;
+  status = plan_wrapped(mem, merged, gpu, o, &longer, e);
+  if (!status && plan_cost(mem, &longer) < plan_cost(mem, p)) *p = longer;
+  return status;
 }
 
 // ---- programs ----
@@ -172,7 +217,8 @@ static void find_places(struct building *b)
 
 static struct launch_arg arg_of(const struct building *b, int t, bool written)
 {
-  return (struct launch_arg){b->place[t], t, stored[b->p->store[t]], shape_size(&b->p->g->tensors[t].shape), written};
+  int64_t stride[MAX_DIMS], elements = order_strides(b->p->order ? &b->p->order[t] : NULL, &b->p->g->tensors[t].shape, stride);
+  return (struct launch_arg){b->place[t], t, stored[b->p->store[t]], elements, written};
 }
 
 static int add_product(struct building *b, const struct lower_unit *u, struct launch *l)
@@ -180,7 +226,7 @@ static int add_product(struct building *b, const struct lower_unit *u, struct la
   int root[3];
   l->product = true, l->how = "cublaslt", l->nargs = 3, l->mul = u->mul, l->dependent = false;
   l->arg = NEWS(b->mem, struct launch_arg, 3);
-  CHECK(product_of(b->p->g, u->first, &l->mul, root));
+  CHECK(product_of(b->p->g, b->p->order, u->first, &l->mul, root));
   for (int i = 0; i < 3; i++) l->arg[i] = arg_of(b, root[i], i == 2);
   return OK;
 }
@@ -194,7 +240,7 @@ static int check_args(const struct building *b, const struct launch *l)
     if (x->mem != MEM_GL) continue;
     if (n == l->nargs) return err_set(b->e, ERR_TILE, x->at, "%s has more arguments than were said", l->name);
     const struct launch_arg *a = &l->arg[n];
-    bool sized = ex_is_const(x->elements) && ex_value(x->elements) == a->elements;
+    bool sized = ex_is_const(x->elements) && ex_value(x->elements) <= a->elements; // rows may end with a gap
     if (a->tensor != ARG_COUNTERS && (x->type != a->type || !sized))
       return err_set(b->e, ERR_TILE, x->at, "argument %%%s of %s has not the type or size of its tensor", x->name, l->name);
     l->arg[n].written = x->written;
@@ -211,7 +257,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
 {
   struct str how = {0};
   struct lower_out out = {0};
-  struct lower_job j = job_of(b->mem, b->p, u, c->tail);
+  struct lower_job j = lower_unit_job(b->mem, b->p, u, c->tail);
   scheme_text(c, &how);
   l->how = arena_strdup(b->mem, str_text(&how));
   str_free(&how);
@@ -252,7 +298,7 @@ bool lower_inside(const struct lower_plan *p, const struct choice *pick, int uni
 
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *d, struct err *e)
 {
-  *d = (struct device_program){.g = p->g, .gpu = p->gpu, .launch = NEWS(mem, struct launch, p->nunits + 1)};
+  *d = (struct device_program){.g = p->g, .order = p->order, .gpu = p->gpu, .launch = NEWS(mem, struct launch, p->nunits + 1)};
   struct building b = {mem, p, d, NEWS(mem, struct place, p->g->ntensors + 1), e};
   int status = OK;
   find_places(&b);

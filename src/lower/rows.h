@@ -15,6 +15,7 @@
 //
 //   rows_values.c    normal form -> values
 //   rows_running.c   may running maxima be the final ones?
+//   rows_moments.c   mean and variance in one pass
 //   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_plan.c      knobs -> places, passes, widths of accesses
 //   rows_cost.c      what is counted
@@ -70,13 +71,14 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160]);      
 int rows_values(const struct lower_job *j, struct rows *out, char why[160]);               // before axes are joined
 void rows_forget(struct rows *r, int axis);                                                 // it is not there any more
 bool rows_running(struct arena *mem, const struct norm *n, char why[160]);                  // rows_running.c
+void rows_moments(struct arena *mem, struct rows *r);                                        // rows_moments.c
 void rows_join_axes(struct rows *r);                                                        // rows_axes.c
 void rows_live(struct rows *r);                                                             // and the set of folded axes
 static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_SUM || v->kind == ROW_MAX; }
 
 // ---- rows_plan.c ----
 
-enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM };
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
   int down;        // the largest other folded axis
@@ -86,6 +88,7 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
+  bool *late; // by value: a load that comes where it is used; NULL: none
   int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
   int64_t chunks[ROW_AXES];
   int threads;

@@ -14,10 +14,11 @@ static int upper_power(int64_t n, int most)
   return x;
 }
 
-// Settings that differ only in what matters little, the vector or the rows of a block, are one kind; the best of a kind stands
-// for it, so that those who measure a few measure different ones.
+// Settings that differ only in what matters little, the vector or how many rows a block has, are one kind; the best of a kind
+// stands for it, so that those who measure a few measure different ones.
 struct kind {
-  int across, down, regs;
+  int across, down, regs, late;
+  bool alone; // a block has one row, whose folds no other row waits for
 };
 struct trying {
   const struct lower_job *j;
@@ -30,7 +31,9 @@ struct trying {
 
 static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
 {
-  struct kind x = {k->v[KNOB_ACROSS], k->v[KNOB_DOWN], 0};
+  struct kind x;
+  memset(&x, 0, sizeof x); // kinds are compared by their bytes
+  x.across = k->v[KNOB_ACROSS], x.down = k->v[KNOB_DOWN], x.late = k->v[KNOB_LATE], x.alone = k->v[KNOB_JOIN] == 1;
   for (int i = 0; i < p->r->nvalues; i++)
     if (p->r->v[i].live) x.regs = MAX(x.regs, row_regs(p, p->r->v[i].axes));
   return x;
@@ -74,7 +77,7 @@ static void with_registers(struct trying *t, struct knobs k, const struct row_ro
     for (size_t d = 0; d < COUNT(few); d++) {
       k.v[KNOB_REGS] = few[i], k.v[KNOB_DEEP] = few[d];
       if (repeats(t->r, role->across, few[i], k.v[KNOB_VEC] * k.v[KNOB_ACROSS]) || repeats(t->r, role->down, few[d], k.v[KNOB_DOWN])) continue;
-      attempt(t, &k);
+      for (k.v[KNOB_LATE] = 0; k.v[KNOB_LATE] < 2; k.v[KNOB_LATE]++) attempt(t, &k);
     }
 }
 

@@ -111,7 +111,7 @@ static double live_regs(struct arena *mem, const struct row_plan *p)
       const struct row_value *v = &r->v[i];
       if (!v->live || now >= last[i] || passes_through(r, i)) continue; // a result takes the place of what it is made of
       double regs = row_regs(p, v->axes);
-      if (v->kind == ROW_LOAD) live += now < first[i] ? regs * dtype_bytes(v->at.type) / 4 : regs;
+      if (v->kind == ROW_LOAD) live += now < first[i] ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
       else if (made[i] <= now) live += regs;
     }
     most = MAX(most, live);

@@ -133,6 +133,33 @@ static int64_t shared(const struct row_plan *p)
   return sum;
 }
 
+// What other blocks read, too, is in a cache, and may come where it is used if that is behind a fold; before, it takes registers.
+static bool may_be_late(const struct row_plan *p, const int *stage, int load)
+{
+  const struct rows *r = p->r;
+  bool read = false;
+  if (!r->v[load].live || r->v[load].kind != ROW_LOAD) return false;
+  for (int a = 0; a < r->naxes; a++)
+    if (r->v[load].axes >> a & 1 && p->chunks[a] > 1 && !(p->rounds >> a & 1)) return false;
+  for (int i = 0; i < r->nvalues; i++)
+    for (int k = 0; r->v[i].live && k < r->v[i].nin; k++) {
+      if (r->v[i].in[k] != load) continue;
+      if (stage[i] - row_folds(&r->v[i]) <= 0) return false;
+      read = true;
+    }
+  return read;
+}
+
+static bool late(struct arena *mem, struct row_plan *p)
+{
+  int *stage = NEWS(mem, int, p->r->nvalues + 1);
+  bool any = false;
+  row_stages(mem, p, stage);
+  p->late = NEWS(mem, bool, p->r->nvalues + 1);
+  for (int i = 0; i < p->r->nvalues; i++) any |= p->late[i] = may_be_late(p, stage, i);
+  return any;
+}
+
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
 {
   *p = (struct row_plan){.r = r, .role = rows_roles(r), .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
@@ -146,7 +173,7 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
     if (p->chunks[i] > 1 && r->folded >> i & 1) p->rounds |= AXIS(i);
     else p->blocks *= p->chunks[i];
   }
-  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p);
+  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && (!k->v[KNOB_LATE] || late(mem, p));
 }
 
 int row_stages(struct arena *mem, const struct row_plan *p, int *stage)

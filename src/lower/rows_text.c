@@ -36,6 +36,7 @@ const char *row_name(struct row_text *x, int value)
 {
   const struct row_value *v = &x->p->r->v[value];
   const char *name = arena_printf(x->mem, "v%d", value);
+  if (v->kind == ROW_LOAD && !x->have[value]) row_load(x, value), x->have[value] = true; // which came late
   if (v->kind == ROW_LOAD && v->at.type != F32 && !x->wide[value]) {
     text_line(&x->t, "%%%s:%s.RF", name, row_type(x, v->axes));
     text_line(&x->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%h%d)", name, value);
@@ -169,11 +170,11 @@ static void values(struct row_text *x, const bool *want, bool again)
   const struct rows *r = x->p->r;
   int *stage = NEWS(x->mem, int, r->nvalues + 1), n = row_stages(x->mem, x->p, stage);
   for (int i = 0; i < r->nvalues; i++)
-    if (want[i] && !x->have[i] && r->v[i].kind == ROW_LOAD) row_load(x, i), x->have[i] = true;
+    if (want[i] && !x->have[i] && r->v[i].kind == ROW_LOAD && !(x->p->late && x->p->late[i])) row_load(x, i), x->have[i] = true;
   for (int s = 0; s < n; s++) {
     if (s) folds(x, want, stage, s, again);
     for (int i = 0; i < r->nvalues; i++)
-      if (want[i] && !x->have[i] && !row_folds(&r->v[i]) && stage[i] == s) one_value(x, i);
+      if (want[i] && !x->have[i] && !row_folds(&r->v[i]) && r->v[i].kind != ROW_LOAD && stage[i] == s) one_value(x, i);
   }
 }
 

@@ -59,6 +59,7 @@ static void take_turns(struct arena *mem, struct choice *c, int n)
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
 {
   struct knobs k[ASKED];
+  struct choice *all = NEWS(j->mem, struct choice, scheme_count() * most);
   int n = 0;
   *why = 0;
   for (int s = 0; s < scheme_count(); s++) {
@@ -75,12 +76,35 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     }
     int got = x->choices(j, ASKED, k, reason);
     if (!got) add_reason(why, x->name, reason);
+    struct choice *own = all + n;
+    int kept = 0;
     for (int i = 0; i < got; i++) {
       struct choice c = {s, k[i], j->tail, scheme_cost(x, j, &k[i])};
-      if (isfinite(c.cost)) n = insert(out, n, most, &c);
+      if (isfinite(c.cost)) kept = insert(own, kept, most, &c);
     }
+    n += kept;
   }
-  take_turns(j->mem, out, n);
+  for (int i = 1; i < n; i++) { // the cheapest first, of all schemes
+    struct choice c = all[i];
+    insert(all, i, n, &c);
+  }
+  take_turns(j->mem, all, n);
+  n = MIN(n, most);
+  memcpy(out, all, sizeof *out * (size_t)n);
+  return n;
+}
+
+int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out)
+{
+  const struct scheme *x = scheme_at(scheme);
+  struct knobs *k = NEWS(j->mem, struct knobs, most);
+  char why[160];
+  int n = 0;
+  if (x->arch > j->gpu->arch || (j->tail && !x->tails) || (j->n->joins && !x->joins)) return 0;
+  for (int i = 0, all = x->choices(j, most, k, why); i < all; i++) {
+    struct choice c = {scheme, k[i], j->tail, scheme_cost(x, j, &k[i])};
+    if (isfinite(c.cost)) out[n++] = c;
+  }
   return n;
 }
 

@@ -43,6 +43,13 @@ static double cost(const struct sk_plan *p, const struct sk_shape *s)
 // Stages in registers, then in rings.
 static const int depths[][2] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {2, 1}, {3, 1}, {4, 1}, {6, 1}, {8, 1}, {12, 1}, {16, 1}};
 
+// On an H200 it was best to have a third of the L2 cache filled ahead.
+static int ahead(const struct sk_plan *p, const struct sk_shape *s)
+{
+  int64_t blocks = MAX(p->blocks.size, 1) * s->subs * s->split;
+  return (int)MIN(MIN(4, s->rounds / 2), p->j->gpu->l2 / 3 / MAX(1, blocks * sk_round_bytes(p, s)));
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8};
@@ -54,7 +61,9 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depths) && n < SETTINGS; i++) {
     size_t d = i % COUNT(depths), sp = i / COUNT(depths) % COUNT(split), w = i / COUNT(depths) / COUNT(split) % COUNT(warps);
     struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depths) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depths[d][0], [KNOB_RING] = depths[d][1]}};
-    if (sk_shape_make(p, &k, &s)) all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
+    if (!sk_shape_make(p, &k, &s)) continue;
+    if (j->dependent) k.v[KNOB_AHEAD] = s.ahead = ahead(p, &s);
+    all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
   }
   order(all, n);
   for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
@@ -140,8 +149,10 @@ static void frame(struct sk_emit *e)
   inner *= e->s->subs;
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
     text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
+  text_line(t, e->s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", e->s->warps);
   if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (e->s->split > 1) text_line(t, "Sync<cluster.arrive.relaxed><<<#grid, #t>>>()"); // waited for before the first write to another block
+  if (e->dependent) sk_emit_ahead(e);
   if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
 }
 
@@ -174,5 +185,5 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 
 const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
-                                     .knob = {"warps", "cols", "depth", "split", "ring"}, .arch = 80, .tails = true,
+                                     .knob = {"warps", "cols", "depth", "split", "ring", "ahead"}, .arch = 80, .tails = true,
                                      .choices = choices, .count = count, .emit = emit};

@@ -20,7 +20,8 @@
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
 //   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
 //   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
-//   skinny_loop.c    text of the loop                  skinny_cost.c    what is counted
+//   skinny_cost.c    what is counted                   skinny_ahead.c   text of what comes before a wait
+//   skinny_loop.c    text of the loop
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
@@ -93,9 +94,10 @@ struct sk_plan {
 };
 
 // What the knobs come to.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING, KNOB_AHEAD };
 struct sk_shape {
   bool ring;           // stages lie in shared memory, not in registers
+  int ahead;           // rounds that are on their way to the L2 cache before the kernel ahead has ended
   int warps, cols, depth, split;
   int threads, tiles;  // tiles of 8 rows
   int kv;              // values of k a lane has of a step
@@ -162,6 +164,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
 
 // ---- skinny_cost.c ----
+int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round: a stage of a ring
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
@@ -173,6 +176,8 @@ struct sk_emit {
   const char **name; // of buffers, by tensor of the kernel graph
 };
 const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
+bool sk_streams(const struct sk_plan *p, int value); // it is loaded in every round
+void sk_emit_ahead(struct sk_emit *e);  // before the wait for the kernel ahead
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results

@@ -57,10 +57,12 @@ static const struct shape *saved_shape(const struct sk_plan *p) { return &p->hea
 // The dimension of what was saved through which an axis steps; -1: none.
 static int dim_of(const struct sk_plan *p, int axis)
 {
+  const struct norm *n = p->head.n;
   const struct shape *s = saved_shape(p);
-  int64_t inner = 1;
-  for (int d = s->n - 1; d >= 0 && p->at[axis]; inner *= s->d[d--])
-    if (p->at[axis] >= inner && p->at[axis] * p->extent[axis] <= inner * s->d[d]) return d;
+  int64_t stride[MAX_DIMS];
+  order_strides(n->order ? &n->order[n->save[0].tensor] : NULL, s, stride);
+  for (int d = s->n - 1; d >= 0 && p->at[axis]; d--)
+    if (stride[d] && p->at[axis] >= stride[d] && p->at[axis] * p->extent[axis] <= stride[d] * s->d[d]) return d;
   return -1;
 }
 

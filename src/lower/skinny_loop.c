@@ -27,7 +27,10 @@ static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_sp
 static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->rows); }
 static int tiles_of(const struct sk_emit *e, int v) { return of_rows(e, v) ? e->s->tiles : 1; }
 
-static bool streams(const struct sk_emit *e, int v) { return in_loop(e, v) && e->p->v[v].kind == SK_LOAD && runs(e, v); }
+bool sk_streams(const struct sk_plan *p, int v)
+{
+  return p->v[v].reached >> SK_LOOP & 1 && p->v[v].kind == SK_LOAD && p->v[v].has & sk_space_axes(&p->k);
+}
 
 static const char *row_index(const struct sk_emit *e)
 {
@@ -53,7 +56,7 @@ static void declare(struct sk_emit *e)
     text_line(t, "%%sum%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
   for (int v = 0; v < e->p->nvalues; v++)
-    if (streams(e, v))
+    if (sk_streams(e->p, v))
       text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
 }
 
@@ -120,7 +123,7 @@ static void load_step(struct sk_emit *e, const char *step, const char *d, bool a
   text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
   for (int v = 0; v < e->p->nvalues; v++)
-    if (streams(e, v)) load_elements(e, v, d);
+    if (sk_streams(e->p, v)) load_elements(e, v, d);
   if (!always) text_close(t);
 }
 
@@ -279,7 +282,7 @@ static void declare_ring(struct sk_emit *e)
     text_line(t, "%%ring%d:[%d].[%d, %d].[%d, %d].%s.SH", i, s->depth, k->chunks, k->along ? 2 : s->kv, s->threads, k->along ? s->kv : k->vector, weights_type(e, i));
   }
   for (int v = 0; v < e->p->nvalues; v++)
-    if (streams(e, v)) text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
+    if (sk_streams(e->p, v)) text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
 }
 
 // What this thread has copied to a stage, into registers.
@@ -295,7 +298,7 @@ static void take_stage(struct sk_emit *e)
     text_close(t);
   }
   for (int v = 0; v < e->p->nvalues; v++) {
-    if (!streams(e, v)) continue;
+    if (!sk_streams(e->p, v)) continue;
     text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
     text_line(t, "%%x%d[0][n] <- Move<<<#grid, #me>>>(%%ringx%d[@stage][n].tile([1, %d])[@tid, 0])", v, v, e->s->kv);
     text_close(t);
@@ -335,7 +338,6 @@ void sk_emit_loop(struct sk_emit *e)
 {
   declare(e);
   load_fixed(e);
-  text_line(&e->t, e->s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", e->s->warps);
   if (e->s->ring) in_ring(e);
   else in_registers(e);
 }

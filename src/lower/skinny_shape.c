@@ -93,13 +93,13 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
   return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
 }
 
-// A stage of a ring: what the threads of a block load in a round.
-static int64_t stage(const struct sk_plan *p, const struct sk_shape *s)
+// What the threads of a block load in a round.
+int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
 {
   int64_t bytes = 0;
   for (int i = 0; i < p->nproducts; i++) bytes += 2 * s->take[i].width * s->kv * 4 * s->warps;
   for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1 && p->v[i].has & sk_space_axes(&p->k))
+    if (sk_streams(p, i))
       bytes += (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) * s->threads;
   return bytes;
 }
@@ -119,7 +119,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
   for (int i = 0; i < p->nvalues; i++)
     if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
       s->registers += thirds * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 12;
-  if (s->ring) s->shared = MAX(s->shared, s->depth * stage(p, s)); // sums of warps come where the ring was
+  if (s->ring) s->shared = MAX(s->shared, s->depth * sk_round_bytes(p, s)); // sums of warps come where the ring was
   s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->nvalues; i++)
@@ -130,7 +130,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ring = k->v[KNOB_RING]};
+  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ring = k->v[KNOB_RING], .ahead = k->v[KNOB_AHEAD]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
   if (s->split > 1 && gpu->arch < 90) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
@@ -139,7 +139,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
-  if (s->steps < turn || s->depth > 64 || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
+  if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > s->rounds || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;

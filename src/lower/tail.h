@@ -58,6 +58,7 @@ void tail_blocks(const struct tail *x, struct text *t);
 // those of rooms are set.
 void tail_arguments(const struct tail *x, struct text *t, const char **global, struct lower_out *out, struct str *reads, struct str *writes);
 bool tail_keeps(const struct tail *x, int tensor); // is it left in rooms, and no argument?
+bool tail_reads(const struct tail *x, int tensor); // does the tail load it from device memory?
 void tail_rooms(const struct tail *x, struct text *t, const char **global); // declares them
 // By the first threads of the block, all of which have saved; `threads` of them come here.
 void tail_emit(const struct tail *x, struct text *t, const char **global, int threads);

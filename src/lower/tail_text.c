@@ -14,6 +14,13 @@ static bool is_left(const struct tail *x, int tensor)
 
 bool tail_keeps(const struct tail *x, int tensor) { return x->way == TAIL_CLUSTER && is_left(x, tensor); }
 
+bool tail_reads(const struct tail *x, int tensor)
+{
+  for (int i = 0; i < x->r.nvalues; i++)
+    if (x->r.v[i].live && x->r.v[i].kind == ROW_LOAD && !x->r.v[i].at.left && x->r.v[i].at.tensor == tensor) return true;
+  return false;
+}
+
 // The grid axes of the head in `axes`, from a number that counts them alone, x fastest.
 static void spread(const struct tail *x, const char *number, int64_t below, bool split, struct str *out)
 {
@@ -131,9 +138,7 @@ static void team(const struct tail *x, struct text *t, const char **global, int 
   row_coordinates(&r);
   bool part = x->p.threads < threads;
   if (part) text_open(t, "if (@tid < %d)", x->p.threads);
-  text_line(t, "#teams = #t.tile([%d])", x->p.threads);
-  text_line(t, "@team, _ = #teams.indices()");
-  text_line(t, "#team = #teams[@team].reshape(0, [%s])", r.threads);
+  text_line(t, "#team = #t.tile([%d])[0].reshape(0, [%s])", x->p.threads, r.threads);
   items(x, t, global);
   if (part) text_close(t);
 }
@@ -162,9 +167,7 @@ static const char *group(const struct tail *x)
 static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)
 {
   const char *counter = arena_printf(x->j->mem, "%%counters[%s]", group(x));
-  text_line(t, "#savers = #t.tile([%d])", threads);
-  text_line(t, "@saver, _ = #savers.indices()");
-  text_line(t, "#all = #savers[@saver]");
+  text_line(t, "#all = #t.tile([%d])[0]", threads);
   text_line(t, "%%order:[1].i32.SH");
   text_line(t, "%%count:[].i32.RF");
   text_line(t, "Sync<barrier><<<#grid, #all>>>()");

@@ -46,10 +46,12 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct argu
       add_argument(k, a, tensor, arena_printf(k->mem, "to%d", p->n->save[i - p->n->niter].tile), wgmma_store_type(w, i - p->n->niter), true);
       continue;
     }
-    if (flat[tensor] || (!save && is_operand(p, i))) continue;
+    bool kept = save && p->tail && tail_keeps(p->tail, tensor), wanted = save || !is_operand(p, i) || (p->tail && tail_reads(p->tail, tensor));
+    if (flat[tensor] || kept || !wanted) continue;
     flat[tensor] = true;
     add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
   }
+  if (p->tail) tail_arguments(p->tail, k->t, k->global, a->out, &a->reads, &a->writes);
 }
 
 // ---- tiles ----
@@ -70,6 +72,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
   wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
+  if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   int slots = p->stages * w->rings;
@@ -227,14 +230,16 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   }
   items_close(k, w);
   wgmma_store_finish(k, w);
+  if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  text_line(t, "@first = #grid.indices()");
-  if (!w->walks) wgmma_item(k, w, "@first");
+  if (k->p->tail) tail_blocks(k->p->tail, t);
+  else text_line(t, "@first = #grid.indices()");
+  if (!w->walks && !k->p->tail) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -258,6 +263,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   }
   text_open(k->t, "if (@g == %d)", w->groups);
   producer(k, w);
+  if (k->p->tail) tail_accompany(k->p->tail, k->t);
   text_close(k->t);
   text_open(k->t, "if (@g < %d)", w->groups);
   consumers(k, w);
@@ -280,6 +286,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, 90);
   arguments(&k, w, &a);
+  if (w->p.tail && w->p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)w->p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)w->blocks);
   text_line(&t, "#t:[%d].thread", w->p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&a.writes), str_text(&a.reads));
@@ -307,10 +314,20 @@ static bool only_stores_differ(const struct knobs *before, const struct knobs *k
   return !memcmp(before, &x, sizeof x);
 }
 
+static int add_tails(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  for (int last = 0; last < TAIL_WAYS && n < most; last++) {
+    k.v[WG_LAST] = last;
+    if (fits_so(w, &k, why)) out[n++] = k;
+  }
+  return n;
+}
+
 // The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
 // they go on.
 static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
 {
+  if (w->p.job->tail) return add_tails(w, k, n, most, out, why);
   for (int store = 2; store >= 0 && n < most; store--) {
     k.v[WG_STORE] = store;
     if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
@@ -319,22 +336,45 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
+static bool chain_fits(struct wg_plan *w, int groups)
+{
+  char ignored[160] = "";
+  struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = 2, [WG_CHAIN] = WG_CHAINED}};
+  return w->p.iterations > 1 && fits_so(w, &k, ignored);
+}
+
+// Where products chain, the most of four stages that fit and two, and without a chain two.
+static int add_chains(struct wg_plan *w, struct mma_anew to, int groups, int n, int most, struct knobs *out, char why[160])
+{
+  int first = n, processors = w->p.job->gpu->processors;
+  for (int stages = 4; stages >= 2; stages--) {
+    if ((stages > w->p.iterations || n > first) && stages > 2) continue;
+    for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
+      for (int blocks = 0; blocks <= processors; blocks += processors)
+        for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
+          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_POLY] = poly,
+                             [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+          n = add_stores(w, k, n, most, out, why);
+        }
+  }
+  return n;
+}
+
 static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
 {
-  const int64_t iterations = w->p.iterations;
-  const int processors = w->p.job->gpu->processors;
-  bool chains = false;
-  int n = 0;
-  for (int groups = WG_MOST; groups >= 1; groups--)
+  int n = 0, processors = w->p.job->gpu->processors;
+  for (int groups = WG_MOST; groups >= 1; groups--) {
+    if (chain_fits(w, groups)) {
+      n = add_chains(w, to, groups, n, most, out, why);
+      continue;
+    }
     for (int stages = 8; stages >= 2; stages--)
-      for (int chain = iterations > 1 ? WG_TURNS : WG_SINGLE; chain >= 0; chain--)
-        for (int blocks = 0; blocks <= processors; blocks += processors) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain,
-                             [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-          bool many = (iterations > 1 && stages > iterations) || ((chain || chains) && stages > 4) || ((to.rows || to.step) && stages > 4 && stages % 2);
-          if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
-          chains |= n && out[n - 1].v[WG_CHAIN]; // what makes a chain is tried without it at few stages only
-        }
+      for (int blocks = 0; blocks <= processors; blocks += processors) {
+        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+        bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
+        if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+      }
+  }
   return n;
 }
 
@@ -363,8 +403,9 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "rows", "step"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step"},
     .arch = 90,
+    .tails = true,
     .choices = choices,
     .count = count,
     .emit = emit,

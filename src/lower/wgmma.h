@@ -38,9 +38,9 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_ROWS, WG_STEP };
+enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST, WG_ROWS, WG_STEP }; // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4 };
+enum { WG_MOST = 4, WG_SHARE = 4 }; // warpgroups; of exponentials, one out of so many by a polynomial
 struct wg_store { // of a saver
   bool sent;      // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile

@@ -27,6 +27,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
+    else if (p->cols[p->product[i].sum_cols].size % 16) return mma_refuse(p, "a product's sum is no multiple of 16");
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
@@ -76,6 +77,17 @@ static void find_chain(struct wg_plan *w)
   if (p->n->block->tensors[second->a].phase == VARYING) w->first = first, w->second = second;
 }
 
+// The unit for exponentials is short where the two products have few multiplications for each.
+static bool poly(struct wg_plan *w, int every)
+{
+  struct mma_plan *p = &w->p;
+  p->poly = every;
+  if (!every) return true;
+  if (!w->first || p->cols[w->first->sum_cols].size + p->cols[w->second->out_cols].size > 256)
+    return mma_refuse(p, "exponentials are not many beside products");
+  return p->cols[w->second->sum_cols].nt % every == 0 || mma_refuse(p, "columns that %d does not divide", every);
+}
+
 static bool chain(struct wg_plan *w, int how)
 {
   struct mma_plan *p = &w->p;
@@ -94,7 +106,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
     return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
   w->places = k->v[WG_STORE];
-  if (w->places < 0 || w->places > 4) return mma_refuse(p, "knobs out of range");
+  if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
   struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
@@ -117,9 +129,11 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
     }
+  if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
+  if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
-  if (!chain(w, k->v[WG_CHAIN])) return false;
+  if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first ? w->computing : most_estimated[w->groups])) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);

@@ -73,6 +73,24 @@ static bool at_border(const struct graph *g, int root)
   return false;
 }
 
+bool layout_fixed(const struct graph *g, int t)
+{
+  const struct shape *s = &g->tensors[t].shape;
+  bool column = g->nodes[g->tensors[t].node].op == OP_MATMUL && s->d[s->n - 1] == 1; // of a library's product
+  return root_of(g, t) != t || column || at_border(g, t) || reshaped(g, t);
+}
+
+bool layouts_free(const struct graph *g)
+{
+  for (int t = 0; t < g->ntensors; t++) {
+    const struct shape *s = &g->tensors[t].shape;
+    int wide = 0;
+    for (int d = 0; d < s->n; d++) wide += s->d[d] > 1;
+    if (wide > 1 && !layout_fixed(g, t)) return true;
+  }
+  return false;
+}
+
 static struct placed seen(const struct graph *g, int t, struct placed p)
 {
   int root = root_of(g, t);
@@ -146,7 +164,7 @@ static void build(struct resolving *r)
   const struct graph *g = r->g;
   r->device = NEWS(r->c.mem, struct variable, g->ntensors), r->tile = NEWS(r->c.mem, struct variable *, g->nnodes);
   for (int t = 0; t < g->ntensors; t++)
-    if (root_of(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, at_border(g, t) || reshaped(g, t), false);
+    if (root_of(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, layout_fixed(g, t), false);
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     if (!b) {
@@ -232,7 +250,7 @@ int plan_layouts(struct arena *mem, const struct graph *g, bool exhaustive, stru
   if (status != OK) return err_set(e, ERR_LIMIT, NOWHERE, "no layouts of the tensors of %s suit every operator", g->name ? g->name : "the graph"), NO;
   for (int t = 0; t < g->ntensors; t++) {
     const struct variable *v = &r.device[root_of(g, t)];
-    settle(&out->device[t], g, t, v, value[v->id], at_border(g, root_of(g, t)));
+    settle(&out->device[t], g, t, v, value[v->id], layout_fixed(g, root_of(g, t)));
   }
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
@@ -256,7 +274,7 @@ static void layout_text(const struct graph *g, int t, const struct tensor_layout
   str_add(out, "\n");
 }
 
-void plan_layouts_text(const struct layouts *l, struct str *out)
+void plan_layouts_text(const struct layouts *l, const bool *const *shared, struct str *out)
 {
   const struct graph *g = l->kernels;
   str_add(out, "device tensors\n");
@@ -265,6 +283,7 @@ void plan_layouts_text(const struct layouts *l, struct str *out)
     const struct graph *b = g->nodes[i].sub;
     if (!b) continue;
     str_add(out, "tiles of kernel %d\n", ++kernel);
-    for (int t = 0; t < b->ntensors; t++) str_add(out, "  "), layout_text(b, t, &l->tile[i][t], out);
+    for (int t = 0; t < b->ntensors; t++)
+      if (!shared || (shared[i] && shared[i][t])) str_add(out, "  "), layout_text(b, t, &l->tile[i][t], out);
   }
 }

@@ -27,7 +27,11 @@ struct layouts {
 // g: a checked kernel graph without composites. Inputs and outputs of the program are row-major. `exhaustive`: by trying all
 // choices, for tests; NO where they are too many.
 int plan_layouts(struct arena *mem, const struct graph *g, bool exhaustive, struct layouts *out, struct err *e);
-void plan_layouts_text(const struct layouts *l, struct str *out);
+// Is the tensor's layout no choice: a view's, an input's, an output's, or of what is reshaped? And is any a choice?
+bool layout_fixed(const struct graph *g, int tensor);
+bool layouts_free(const struct graph *g);
+// shared: by node, by tensor of its block graph: those that have a layout in shared memory; NULL: all.
+void plan_layouts_text(const struct layouts *l, const bool *const *shared, struct str *out);
 
 // Strides where dimension `inner` is innermost, then the others from the last to the first.
 void layout_strides(const struct shape *s, int inner, int64_t elem, struct tensor_layout *out);

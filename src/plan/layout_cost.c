@@ -59,13 +59,21 @@ double cost_operator(const struct graph *b, const struct node *n, const struct p
   return sum;
 }
 
+static int last_wide(const struct shape *s)
+{
+  int i = s->n - 1;
+  while (i > 0 && s->d[i] == 1) i--;
+  return i;
+}
+
 double cost_library_layout(const struct graph *g, const struct node *n, const struct placed *in, struct placed out)
 {
   double sum = 0;
   for (int i = 0; i <= n->nin; i++) { // products of libraries take any of the last two dimensions
     int t = i < n->nin ? n->in[i] : n->out, rank = g->tensors[t].shape.n;
     struct placed p = i < n->nin ? in[i] : out;
-    if (op_rows[n->op].rule == RULE_CONTRACT && p.inner >= 0 && p.inner < rank - 2) return INFINITY;
+    bool inside = i < n->nin ? p.inner >= rank - 2 : p.inner == last_wide(&g->tensors[t].shape); // results have rows
+    if (op_rows[n->op].rule == RULE_CONTRACT && p.inner >= 0 && !inside) return INFINITY;
     sum += bytes_of(g, t);
   }
   if (op_rows[n->op].rule != RULE_CONTRACT)

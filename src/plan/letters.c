@@ -1,5 +1,8 @@
 // Letters while they are found (letters.h), and views of a kernel graph.
 #include "plan/letters.h"
+#include "plan/layout.h"
+
+#include <string.h>
 
 int raw_fresh(struct raw_letters *r, int64_t extent)
 {
@@ -140,21 +143,40 @@ static bool kview_reshape(const struct kview *x, const struct shape *to, struct 
   return true;
 }
 
-static void kview_root(const struct graph *g, int tensor, struct kview *out)
+int64_t order_strides(const struct order *o, const struct shape *s, int64_t stride[MAX_DIMS])
 {
-  const struct shape *s = &g->tensors[tensor].shape;
-  out->root = tensor, out->ndims = s->n;
-  int64_t stride = 1;
-  for (int i = s->n - 1; i >= 0; stride *= s->d[i--]) kview_push(&out->dim[i], s->d[i], stride);
+  struct tensor_layout l;
+  int inner = o ? o->inner : -1;
+  layout_strides(s, inner, o && o->padded ? 2 : 16, &l);
+  memcpy(stride, l.stride, sizeof l.stride);
+  return l.elements;
 }
 
-bool kview_of(const struct graph *g, int tensor, struct kview *out)
+int64_t order_place(const struct order *o, const struct shape *s, int64_t i)
+{
+  int64_t stride[MAX_DIMS], at = 0;
+  if (!o || (o->inner < 0 && !o->padded)) return i;
+  order_strides(o, s, stride);
+  for (int d = s->n - 1; d >= 0; i /= s->d[d--]) at += i % s->d[d] * stride[d];
+  return at;
+}
+
+static void kview_root(const struct graph *g, const struct order *order, int tensor, struct kview *out)
+{
+  const struct shape *s = &g->tensors[tensor].shape;
+  int64_t stride[MAX_DIMS];
+  out->root = tensor, out->ndims = s->n;
+  order_strides(order ? &order[tensor] : NULL, s, stride);
+  for (int i = s->n - 1; i >= 0; i--) kview_push(&out->dim[i], s->d[i], stride[i]);
+}
+
+bool kview_in(const struct graph *g, const struct order *order, int tensor, struct kview *out)
 {
   const struct node *n = &g->nodes[g->tensors[tensor].node];
   *out = (struct kview){0};
-  if (op_rows[n->op].rule != RULE_VIEW) return kview_root(g, tensor, out), true;
+  if (op_rows[n->op].rule != RULE_VIEW) return kview_root(g, order, tensor, out), true;
   struct kview x;
-  if (!kview_of(g, n->in[0], &x)) return false;
+  if (!kview_in(g, order, n->in[0], &x)) return false;
   switch ((int)n->op) {
   case OP_RESHAPE: return kview_reshape(&x, &g->tensors[tensor].shape, out);
   case OP_TRANSPOSE:
@@ -168,3 +190,5 @@ bool kview_of(const struct graph *g, int tensor, struct kview *out)
   default: *out = x; return true; // all_reduce on one device
   }
 }
+
+bool kview_of(const struct graph *g, int tensor, struct kview *out) { return kview_in(g, NULL, tensor, out); }

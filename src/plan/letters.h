@@ -37,6 +37,7 @@ struct kview {
   struct kview_dim dim[MAX_DIMS];
 };
 bool kview_of(const struct graph *kernels, int tensor, struct kview *out);
+bool kview_in(const struct graph *kernels, const struct order *order, int tensor, struct kview *out); // by tensor; NULL
 // Takes the slowest `parts` of a dimension; *stride is that of one part. False where the dimension has no such stride.
 bool kview_take(struct kview_dim *d, int64_t parts, int64_t *stride);
 

@@ -36,7 +36,7 @@ static int iterator(struct making *m, const struct node *n, int input)
   struct kview v;
   struct access *a = &m->n->iter[m->n->niter];
   struct raw_stride *from = &m->from[m->n->niter];
-  if (!kview_of(m->n->kernels, input, &v)) return cannot(m, n, "what it reads is a view without strides");
+  if (!kview_in(m->n->kernels, m->n->order, input, &v)) return cannot(m, n, "what it reads is a view without strides");
   *a = (struct access){.tile = n->out, .tensor = v.root};
   for (int i = 0; i < b->ngrid; i++)
     if (n->a.imap[i] != REPLICA && !kview_take(&v.dim[n->a.imap[i]], b->grid[i], &a->grid[i]))
@@ -265,7 +265,7 @@ static void settle_step(void *arg, int id, int64_t step)
   s->step[letter_of(s->m, id)] = step;
 }
 
-// Where a saver's tile goes: what it leaves is row-major in a buffer of its own.
+// Where a saver's tile goes, in a buffer of its own.
 static void saver(struct making *m, const struct node *n, int out)
 {
   const struct graph *b = block_of(m);
@@ -273,11 +273,12 @@ static void saver(struct making *m, const struct node *n, int out)
   const struct norm_tensor *x = &m->n->t[n->in[0]];
   struct access *a = &m->n->save[m->n->nsave++];
   *a = (struct access){.tile = n->in[0], .tensor = out};
-  int64_t dim_stride = 1;
-  for (int d = whole->n - 1; d >= 0; dim_stride *= whole->d[d--]) {
-    int64_t stride = dim_stride;
+  int64_t dim_stride[MAX_DIMS];
+  order_strides(m->n->order ? &m->n->order[out] : NULL, whole, dim_stride);
+  for (int d = whole->n - 1; d >= 0; d--) {
+    int64_t stride = dim_stride[d];
     for (int k = x->dim[d].n - 1; k >= 0; stride *= m->n->extent[(int)x->dim[d].letter[k--]]) a->stride[(int)x->dim[d].letter[k]] = stride;
-    stride = dim_stride * tile->d[d];
+    stride = dim_stride[d] * tile->d[d];
     for (int i = b->ngrid - 1; i >= 0; i--)
       if (n->a.omap[i] == d) a->grid[i] = stride, stride *= b->grid[i];
   }
@@ -311,11 +312,11 @@ static void count_uses(struct norm *n)
   }
 }
 
-int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160])
+int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160])
 {
   const struct graph *b = kernels->nodes[node].sub;
   int nt = b->ntensors, iterators = 0;
-  *out = (struct norm){.kernels = kernels, .block = b, .node = node};
+  *out = (struct norm){.kernels = kernels, .block = b, .order = order, .node = node};
   out->t = NEWS(mem, struct norm_tensor, nt), out->iter_of = NEWS(mem, int, nt), out->uses = NEWS(mem, int, nt);
   out->iter = NEWS(mem, struct access, b->nnodes), out->save = NEWS(mem, struct access, b->nnodes);
   struct making *m = NEW(mem, struct making);
@@ -333,6 +334,11 @@ int norm_make(struct arena *mem, const struct graph *kernels, int node, struct n
   return OK;
 }
 
+int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160])
+{
+  return norm_make_in(mem, kernels, NULL, node, out, why);
+}
+
 int64_t norm_extent(const struct norm *n, uint32_t letters)
 {
   int64_t x = 1;
@@ -340,7 +346,11 @@ int64_t norm_extent(const struct norm *n, uint32_t letters)
   return x;
 }
 
-int64_t norm_elements(const struct norm *n, int tensor) { return shape_size(&n->kernels->tensors[tensor].shape); }
+int64_t norm_elements(const struct norm *n, int tensor) 
+{
+  int64_t stride[MAX_DIMS];
+  return order_strides(n->order ? &n->order[tensor] : NULL, &n->kernels->tensors[tensor].shape, stride);
+}
 
 uint32_t norm_dim_letters(const struct norm_dim *d)
 {

@@ -16,6 +16,17 @@
 
 enum { MAX_LETTERS = 32, MAX_FACTORS = 12 };
 
+// How a tensor lies in device memory: which dimension has stride 1 (-1: the last), the others from the last to the first; whether rows
+// begin at multiples of 16 bytes. NULL: row by row without gaps, as inputs and outputs of a program lie.
+struct order {
+  int inner;
+  bool padded;
+};
+// Strides, 0 of extents of 1; returns the elements of the buffer.
+int64_t order_strides(const struct order *o, const struct shape *s, int64_t stride[MAX_DIMS]);
+// The place of element i, counted row by row.
+int64_t order_place(const struct order *o, const struct shape *s, int64_t i);
+
 struct norm_dim { // a dimension as a product of letters, slowest first; no letters: extent 1
   int n;
   int8_t letter[MAX_FACTORS];
@@ -35,6 +46,7 @@ struct access {
 };
 struct norm {
   const struct graph *kernels, *block; // the kernel graph, and the block graph in its node
+  const struct order *order;           // by tensor of the kernel graph; NULL
   int node;
   int nletters;
   int64_t extent[MAX_LETTERS];
@@ -53,6 +65,8 @@ struct norm {
 // NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
 // loop axis runs over).
 int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
+// The same where tensors lie in these orders, by tensor of the kernel graph.
+int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
 int64_t norm_elements(const struct norm *n, int tensor);     // of the buffer of a tensor of the kernel graph
 uint32_t norm_dim_letters(const struct norm_dim *d);

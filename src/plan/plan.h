@@ -9,6 +9,8 @@
 //   pack.c         pieces of memory with lives, as tight as may be
 //   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c has what operators ask
 //   choose.c       the exact 0-1 optimization under it (choose.h)
+//   norm.c, letters.c   block graphs in normal form (norm.h)
+//   chains.c, schedule.c, meta.c, threads.c   passes over them (passes.h)
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H
 

@@ -6,7 +6,8 @@
 //             reductions beside them, on the multiprocessor with most blocks
 //   waiting   what a block waits for its own results, as often as blocks follow each other on a multiprocessor
 //
-// and a share of the others, which overlap not quite. What kernels are like is what schemes make of block graphs: loaded operands
+// and a share of the others, which overlap not quite; and for each turn of blocks after the first, while there are few, what a block
+// shows that begins when another has ended: its first load and its last store. What kernels are like is what schemes make of block graphs: loaded operands
 // of products lie in shared memory, in a ring of stages where a loop loads them; all else is in registers.
 #include "search/space.h"
 
@@ -18,7 +19,7 @@ static const double UNEVEN = 1.35;     // a multiprocessor alone draws so many t
 static const double OVERLAP = 0.15, ALONE = 0.6; // of what is not longest, so much shows; where nothing follows in flight
 static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
-static const double NEXT = 0.4e-6;     // for a block that comes after another
+static const double NEXT = 1e-6, MANY_TURNS = 4; // s that a block shows which comes after another, for so many
 static const double FOLD = 6e-8, PASS = 5e-9;
 static const double MMA = 0.9, MMA_BESIDE = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
 static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
@@ -162,10 +163,10 @@ static double kernel_seconds(const struct model *m, const struct term *sum, cons
   double cache = fmax(sum->again * hypot(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
   double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
-  double turns = ceil(blocks / (cores * hold)), wait = sum->steps * turns + NEXT * (turns - 1);
+  double turns = ceil(blocks / (cores * hold)), wait = sum->steps * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
-  return t->launch + START + longest + show * (moved + work + wait - longest) + alone;
+  return t->launch + START + longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
 }
 
 // A product by the vendor's library, or an operator as a kernel of its own.

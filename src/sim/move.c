@@ -49,6 +49,18 @@ enum go sem_cp_async(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
+// Reads nothing, so it may come before others have written; but it names memory of the tensor.
+enum go sem_prefetch(struct warp *w, const struct sim_atom *a)
+{
+  struct walk it = walk_begin(w, a);
+  struct place p;
+  struct access x;
+  walk_place(&it, 0, &p);
+  access_init(&x, w, a, 0, a->op[0].bytes), access_elements(&x, &p);
+  access_reach(&x);
+  return GO_ON;
+}
+
 // *p = op(*p, value); the old value into old.
 static void change(const struct sim_atom *a, uint8_t *p, const uint8_t *value, uint8_t *old)
 {

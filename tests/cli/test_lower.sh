@@ -41,9 +41,9 @@ expect 0 'depth 2  t4   sum ' lower "$work/soft.mica" --dump schedule
 expect 0 'iter  t0   from X: chunks of 16 bytes along' lower "$work/soft.mica" --dump meta
 expect 0 'no products with rows in common' lower "$work/soft.mica" --dump threads
 expect 0 '16 warps:  8 along rows, 2 along columns' lower examples/graphs/gqa_split.mica --dump threads
-expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 chain=1' --dump memory
+expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1' --dump memory
 expect 0 'product, 1 times 8 x 64 x 256' lower "$work/norm.mica" --dump chains
-expect 0 '' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 chain=1' --json "$work/plan.json" --dump norm
+expect 0 '' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1' --json "$work/plan.json" --dump norm
 python3 - "$work/plan.json" <<'E2' || complain "the plan as JSON"
 import json, sys
 v = json.load(open(sys.argv[1]))
@@ -57,6 +57,33 @@ assert passes["threads"][0]["rows"] * passes["threads"][0]["columns"] == 16
 assert first["choices"][0]["how"] and v["layouts"]["device"][0]["strides"] == [16384, 64, 1]
 assert v["memory"]["workspace"] == 2162688
 E2
+
+cat >"$work/turned.mica" <<'E2'
+graph turned {
+  X: f16[512, 512]
+  T = block(x=32) {
+    x = iter(X, imap={x:1})
+    save(exp(x), omap={x:1})
+  }
+  O = block(x=128) {
+    t = iter(T, imap={x:1})
+    save(transpose(t / sum(t, dim=0)), omap={x:0})
+  }
+  return O
+}
+E2
+expect 0 'tensors between kernels lie as planned: .* row by row' lower "$work/turned.mica" --dump layouts
+expect 0 '  T: 1 512' lower "$work/turned.mica" --dump layouts
+expect 0 'O, an output: 262144 elements' lower "$work/turned.mica" --check
+expect 0 '' lower "$work/turned.mica" --json "$work/plan.json" --dump norm
+python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["layouts"]["device"][1]; sys.exit(t["taken"] != {"strides": [1, 512], "elements": 262144})' \
+  "$work/plan.json" || complain "the strides that are taken"
+expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_split.mica --dump layouts
+
+# ---- tails ----
+expect 0 'cluster 16' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1 tail'
+expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 last=1 tail'
+expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 tail' --dump memory
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts

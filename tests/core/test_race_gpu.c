@@ -7,14 +7,26 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "folder.h"
+
+// What a batch is, and what is asked of it: here a list.
+struct gpu_batch {
+  int n;
+  bool quick;
+  const struct device_program *const *programs;
+};
+typedef double clock_of(const struct device_program *d);
+
 static struct {
-  int races, programs, wrong;
-  double least, last; // of all that were right; of the first program of the last race
-  int spoil;          // of so many one is wrong
+  clock_of *clock;
+  int races, programs, wrong, open; // open: batches and sessions that were not given back
+  double least, last;               // of all that were right; of the first program of the last race
+  int spoil;                        // of so many one is wrong
 } seen;
 
 int gpu_identity(int device, char out[160], struct err *e)
@@ -23,22 +35,51 @@ int gpu_identity(int device, char out[160], struct err *e)
   return snprintf(out, 160, "a pretended GPU"), OK;
 }
 
-static double made_up(const struct device_program *d)
+int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
 {
-  return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64);
+  (void)reference, (void)o;
+  return seen.open++, *out = malloc(1), OK;
 }
 
-int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
-             const struct gpu_race_opts *o, struct gpu_race *out, struct err *e)
+void gpu_session_close(struct gpu_session *s)
 {
-  (void)reference, (void)o, (void)e;
-  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, n + 1)};
-  seen.races++, seen.programs += n;
-  for (int i = 0; i < n; i++) {
+  seen.open -= s != NULL;
+  free(s);
+}
+
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs,
+                    struct gpu_batch **out, struct err *e)
+{
+  (void)e;
+  assert_non_null(s);
+  const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
+  memcpy(copy, programs, sizeof(*copy) * (size_t)n);
+  *out = malloc(sizeof **out);
+  **out = (struct gpu_batch){n, o->quick, copy};
+  return seen.open++, OK;
+}
+
+void gpu_batch_wait(struct gpu_batch *b) { assert_non_null(b); }
+
+void gpu_batch_drop(struct gpu_batch *b)
+{
+  if (!b) return;
+  free((void *)b->programs);
+  free(b);
+  seen.open--;
+}
+
+// A race tells who is fast; a quick one tells the fastest few better than the others.
+int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
+{
+  (void)e;
+  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
+  seen.races++, seen.programs += b->n;
+  for (int i = 0; i < b->n; i++) {
     struct gpu_result *r = &out->result[i];
-    double t = made_up(programs[i]);
-    if (seen.spoil && program_hash(programs[i], 6) % (unsigned)seen.spoil == 0) {
-      r->verdict = GPU_WRONG, seen.wrong++;
+    double t = seen.clock(b->programs[i]);
+    if (seen.spoil && program_hash(b->programs[i], 6) % (unsigned)seen.spoil == 0) {
+      r->verdict = GPU_WRONG, r->round = -1, seen.wrong++;
       err_set(&r->err, ERR_WRONG, NOWHERE, "made up");
       continue;
     }
@@ -47,20 +88,35 @@ int gpu_race(struct arena *mem, int n, const struct device_program *const *progr
     if (out->best < 0 || t < out->result[out->best].cold.median) out->best = i;
     seen.least = fmin(seen.least, t);
   }
+  for (int i = 0; i < b->n && b->quick; i++) {
+    int faster = 0;
+    for (int k = 0; k < b->n; k++) faster += out->result[k].cold.replays && out->result[k].cold.median < out->result[i].cold.median;
+    if (out->result[i].cold.replays) out->result[i].round = faster < 6;
+  }
   seen.last = out->result[0].verdict == GPU_FINE ? out->result[0].cold.median : NAN;
   return OK;
 }
 
-static json_t *optimize(struct arena *mem, const char *text, int spoil)
+static double made_up(const struct device_program *d)
+{
+  return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64);
+}
+
+enum { ENDLESS = 1000000 }; // no clock ends the climb
+
+static const char *database; // or NULL
+
+static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of *clock, double tune)
 {
   struct mica_options o = mica_options_default();
   struct err e = {0};
   json_t *report = NULL;
   bool recalled;
   memset(&seen, 0, sizeof seen);
-  seen.least = INFINITY, seen.spoil = spoil;
-  o.target = "sm_90a", o.remember = false, o.measure = 2, o.threads = 1;
+  seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = 2, o.threads = 2, o.tune = tune;
   if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
+  assert_int_equal(seen.open, 0);
   assert_non_null(report);
   return report;
 }
@@ -83,7 +139,7 @@ static void the_fastest_right_one_is_reported(void **state)
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int spoil = 0; spoil < 4; spoil += 3) {
       struct arena mem = {0};
-      json_t *r = optimize(&mem, texts[i], spoil);
+      json_t *r = optimize(&mem, texts[i], spoil, made_up, ENDLESS);
       assert_true(seen.races >= 2 && seen.programs > 8);
       if (spoil) assert_true(seen.wrong > 0);
       assert_true(fabs(number(r, "best", "us") * 1e-6 - seen.least) < 1e-12);
@@ -96,6 +152,150 @@ static void the_fastest_right_one_is_reported(void **state)
     }
 }
 
+// ---- a hill with a known top ----
+
+static struct {
+  struct choice top;
+  double noise;  // the most that a time is off, as a part of it
+  bool dependent;
+  unsigned asked;
+} hill;
+
+// Knobs by their logarithms; the model knows nothing of it.
+static double on_the_hill(const struct device_program *d)
+{
+  double t = 10e-6 * d->nlaunch;
+  for (int i = 0; i < d->nlaunch; i++) {
+    struct choice c;
+    if (d->launch[i].product || !scheme_parse(d->launch[i].how, &c)) continue;
+    if (c.scheme != hill.top.scheme) t += 5e-6;
+    for (int k = 0; k < KNOBS && c.scheme == hill.top.scheme; k++) t += 0.4e-6 * fabs(log2(1 + c.k.v[k]) - log2(1 + hill.top.k.v[k]));
+    if (d->launch[i].dependent != hill.dependent) t += 1e-6;
+  }
+  return t * (1 + hill.noise * ((double)(hash_mix(7, hill.asked++) % 201) / 100 - 1));
+}
+
+static const char *first_how(const json_t *report)
+{
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  assert_int_equal(json_array_size(launches), 1);
+  return json_string_value(json_object_get(json_array_get(launches, 0), "how"));
+}
+
+static const char *const tops[] = {"rows vec=2 across=32 down=1 join=8 regs=0 deep=0 stream=0",
+                                   "rows vec=1 across=256 down=1 join=1 regs=0 deep=0 stream=0",
+                                   "rows vec=8 across=32 down=1 join=16 regs=0 deep=0 stream=1"};
+
+static void the_hill_is_climbed(void **state)
+{
+  (void)state;
+  size_t far = 0;
+  for (size_t i = 0; i < COUNT(tops); i++)
+    for (int dependent = 0; dependent < 2; dependent++) {
+      struct arena mem = {0};
+      hill.noise = 0, hill.dependent = dependent, hill.asked = 0;
+      assert_true(scheme_parse(tops[i], &hill.top));
+      json_t *r = optimize(&mem, texts[0], 0, on_the_hill, ENDLESS);
+      assert_string_equal(first_how(r), tops[i]);
+      assert_true(fabs(number(r, "best", "us") - 10) < 1e-9);
+      json_decref(r);
+      r = optimize(&mem, texts[0], 0, on_the_hill, 0);
+      far += number(r, "best", "us") > 10.1; // it is no starter
+      json_decref(r);
+      arena_close(&mem);
+    }
+  assert_true(far > COUNT(tops));
+}
+
+// What is noise is no step: the climb ends, near the top, and after about as many races.
+static void noise_is_not_climbed(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  hill.dependent = true;
+  assert_true(scheme_parse(tops[1], &hill.top));
+  int races[2];
+  for (int noisy = 0; noisy < 2; noisy++) {
+    hill.noise = noisy ? 0.005 : 0, hill.asked = 0;
+    json_t *r = optimize(&mem, texts[0], 0, on_the_hill, ENDLESS);
+    races[noisy] = seen.races;
+    assert_true(number(r, "best", "us") < 10 * 1.03);
+    json_decref(r);
+  }
+  assert_true(races[1] < 2 * races[0]);
+  arena_close(&mem);
+}
+
+// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
+// saved is what was measured.
+static void the_top_is_remembered(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  database = arena_printf(&mem, "%s/top.db", folder);
+  hill.noise = 0, hill.dependent = false, hill.asked = 0;
+  assert_true(scheme_parse(tops[0], &hill.top));
+  for (int turn = 0; turn < 3; turn++) {
+    json_t *r = optimize(&mem, texts[0], 0, on_the_hill, turn == 2 ? 0 : ENDLESS);
+    assert_string_equal(first_how(r), tops[0]);
+    assert_int_equal(seen.races == 0, turn == 1);
+    const char *out = arena_printf(&mem, "%s/out%d", folder, turn);
+    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
+    const json_t *launch = json_array_get(json_object_get(saved, "launches"), 0);
+    assert_string_equal(json_string_value(json_object_get(launch, "how")), tops[0]);
+    assert_true(json_is_false(json_object_get(launch, "dependent")));
+    json_decref(saved);
+    json_decref(r);
+  }
+  database = NULL;
+  arena_close(&mem);
+}
+
+// ---- launches with tails ----
+
+static bool tails_are_good;
+
+static double by_tails(const struct device_program *d)
+{
+  bool any = false;
+  for (int i = 0; i < d->nlaunch; i++) any = any || d->launch[i].first != d->launch[i].last;
+  return 10e-6 + 1e-7 * d->nlaunch + 1e-9 * (double)(program_hash(d, 5) % 64) - (any == tails_are_good ? 2e-6 : 0);
+}
+
+static int tails_of(const json_t *launches)
+{
+  int n = 0;
+  for (size_t i = 0; i < json_array_size(launches); i++) n += strstr(json_string_value(json_object_get(json_array_get(launches, i), "how")), " tail") != NULL;
+  return n;
+}
+
+// What the model does not like is tried too, and saved as it was measured.
+static void tails_are_tried_both_ways(void **state)
+{
+  (void)state;
+  static const char text[] = "program lora() {\n X: f16[8, 1024]\n W: f16[1024, 1024]\n A: f16[1024, 16]\n B: f16[16, 1024]\n"
+                             " return matmul(X, W) + matmul(matmul(X, A), B)\n}\n";
+  for (int good = 0; good < 2; good++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    tails_are_good = good;
+    json_t *r = optimize(&mem, text, 0, by_tails, ENDLESS);
+    const json_t *launches = json_object_get(json_object_get(r, "gpu"), "launches");
+    assert_int_equal(tails_of(launches) > 0, good);
+    const char *out = arena_printf(&mem, "%s/tails%d", folder, good);
+    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
+    const json_t *there = json_object_get(saved, "launches");
+    assert_int_equal(json_array_size(there), json_array_size(launches));
+    assert_int_equal(tails_of(there), tails_of(launches));
+    json_decref(saved);
+    json_decref(r);
+    arena_close(&mem);
+  }
+}
+
 // Where no program is right there is nothing to report.
 static void all_wrong_is_an_error(void **state)
 {
@@ -106,8 +306,8 @@ static void all_wrong_is_an_error(void **state)
   json_t *report = NULL;
   bool recalled;
   memset(&seen, 0, sizeof seen);
-  seen.least = INFINITY, seen.spoil = 1;
-  o.target = "sm_90a", o.remember = false, o.measure = 2, o.threads = 1;
+  seen.least = INFINITY, seen.spoil = 1, seen.clock = made_up;
+  o.target = "sm_90a", o.remember = false, o.measure = 2, o.threads = 1, o.tune = ENDLESS;
   assert_int_not_equal(pipe_optimize(&mem, graph_of(&mem, texts[0]), &o, &report, &recalled, &e), OK);
   assert_null(report);
   assert_non_null(strstr(e.text, "made up"));
@@ -118,7 +318,11 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_fastest_right_one_is_reported),
+      cmocka_unit_test(the_hill_is_climbed),
+      cmocka_unit_test(noise_is_not_climbed),
+      cmocka_unit_test(the_top_is_remembered),
+      cmocka_unit_test(tails_are_tried_both_ways),
       cmocka_unit_test(all_wrong_is_an_error),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -323,6 +323,7 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
   case SEM_FENCE_GPU:
   case SEM_FENCE_MBAR_INIT:
   case SEM_SETMAXNREG:
+  case SEM_PREFETCH:
   case SEM_GRID_WAIT:
   case SEM_GRID_TRIGGER: return false;
   }

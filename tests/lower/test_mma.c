@@ -130,11 +130,36 @@ static const struct held shared[] = {
 
 static const struct held refused[] = {
     {"no product", "X: f16[16, 16]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "no products"},
-    {"a sum of 8", "X: f16[16, 8]\n W: f16[8, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "multiple of 16"},
+    {"a sum of 12", "X: f16[16, 12]\n W: f16[12, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "multiple of 8"},
+    {"warps that share a sum of 40", GEMM("16", "80", "16", "1", "1", "2"), "mma wm=1 wn=2 by=1 stages=2", NULL, "share no columns"},
     {"fp32", "X: f32[16, 16]\n W: f32[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "fp32"},
     {"a sum over rows", "X: f16[16, 16]\n W: f16[16, 16]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=0)) }\n return O", "mma wm=1 wn=1 stages=2", NULL, "over rows"},
     {"more warps than rows", GEMM("16", "32", "16", "1", "1", "2"), "mma wm=2 wn=1 stages=2", NULL, "warps for"},
     {"too large", GEMM("256", "64", "512", "1", "1", "2"), "mma wm=4 wn=1 stages=2", NULL, "registers"},
+};
+
+// Sums of which 8 are left over.
+static const struct held sums[] = {
+    {"8", GEMM("16", "16", "16", "1", "1", "2"), "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"24", GEMM("16", "48", "16", "1", "1", "2"), "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"40, warps, an odd number of tiles of columns", GEMM("64", "80", "48", "2", "1", "2"), "mma wm=2 wn=2 stages=2", NULL},
+    {"24 once, rows that do not fill a tile", GEMM("20", "24", "24", "1", "1", "1"), "mma wm=1 wn=1 stages=2", NULL},
+    {"lora of rank 8", "X: f16[24, 64]\n W: f16[64, 64]\n A: f16[64, 8]\n B: f16[8, 64]\n O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n"
+             "w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+             "save(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b), omap={x:1}) }\n return O", "mma wm=2 wn=2 stages=3", "mma.m16n8k8"},
+    {"what is computed is rounded for 24", "X: f16[16, 32]\n A: f16[32, 24]\n B: f16[24, 40]\n O = block() { x = iter(X)\n a = iter(A)\n b = iter(B)\n"
+             "save(matmul(tanh(matmul(x, a)), b)) }\n return O", "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"a left operand that others read", "X: f16[32, 24]\n W: f16[24, 48]\n O = block(x=2) { x = iter(X, imap={x:0})\n w = iter(W)\n"
+             "save(matmul(x, w) / sum(x * x + 1, dim=1), omap={x:0}) }\n return O", "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"rows contiguous", "X: f16[48, 24]\n W: f16[48, 48]\n O = block(x=3; i=2) { x = iter(X, fmap={i:0})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
+             "save(accum(matmul(transpose(x), w)), omap={x:1}) }\n return O", "mma wm=1 wn=2 stages=2", "ldmatrix.trans"},
+    {"columns contiguous along the sum", "X: f16[16, 48]\n W: f16[72, 48]\n O = block(x=3; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+             "save(accum(matmul(x, transpose(w))), omap={x:1}) }\n return O", "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"heads of 40", "Q: f16[2, 32, 40]\n K: f16[2, 64, 40]\n V: f16[2, 64, 40]\n O = block(x=2, y=2; i=2) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:1})\n"
+             "v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, transpose(k)) * 0.1)\n"
+             "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0, y:1}) }\n return O", "mma wm=1 wn=1 stages=2", "mma.m16n8k8"},
+    {"batches in the rows", "Q: f16[4, 8, 24]\n K: f16[4, 24, 16]\n O = block(x=2) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0})\n save(matmul(q, k), omap={x:0}) }\n return O",
+     "mma wm=2 wn=1 stages=2", "mma.m16n8k8"},
 };
 
 #define TEST(table)                                                                                                      \
@@ -147,6 +172,7 @@ TEST(gemm)
 TEST(joined)
 TEST(chains)
 TEST(shared)
+TEST(sums)
 TEST(refused)
 
 // Not only at the knobs of the tables.
@@ -182,7 +208,7 @@ int main(void)
       cmocka_unit_test(test_joined),
       cmocka_unit_test(test_chains),
       cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_sums), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_choices),
       cmocka_unit_test(test_bf16),
       cmocka_unit_test(test_sm80),

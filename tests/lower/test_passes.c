@@ -2,6 +2,7 @@
 // which the text computes.
 #include "../graphs.h"
 #include "lower/mma.h"
+#include "plan/layout.h"
 
 #include <string.h>
 
@@ -20,6 +21,10 @@ static const struct {
                              "save(matmul(a, b) * sqrt(sum(c * c, dim=0)), omap={x:0}) }\n return O"},
     {"two products in a row", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 32]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
                               "e = exp(matmul(a, b))\n save(matmul(e, c) / sum(e, dim=1), omap={x:0}) }\n return O"},
+    {"a transposed operand", "A: f16[64, 64]\n B: f16[32, 64]\n T = transpose(B)\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(T, fmap={i:0})\n"
+                             "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
+    {"columns that are no power of two", "A: f16[64, 64]\n B: f16[64, 48]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
+                                         "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
     {"rows of the result are columns of the first", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A)\n b = iter(B)\n"
                                                     "c = iter(C, imap={x:0})\n save(matmul(c, matmul(a, b)), omap={x:0}) }\n return O"},
 };
@@ -48,6 +53,23 @@ static void same(const char *name, const struct mma_plan *p)
     if ((p->section[i] == MMA_SIDE) != c->side[i]) fail_msg("%s: node %d is%s on the side", name, i, c->side[i] ? " not" : "");
 }
 
+// A tile is contiguous along the dimension that the plan of layouts has innermost, and swizzled as it says; so is one that what is
+// computed on the side takes the place of.
+static void same_layouts(const char *name, const struct mma_plan *p, const struct layouts *l, int node)
+{
+  for (int i = 0; i < p->ntiles; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    int shown = t->tensor;
+    for (int k = 0; k < p->nsides; k++)
+      if (p->side[k].tile == i && !p->side[k].vector) shown = p->side[k].root;
+    const struct tensor_layout *x = &l->tile[node][shown];
+    int last = t->in.n ? t->in.letter[t->in.n - 1] : -1;
+    if (last < 0 || x->inner < 0 || !(norm_dim_letters(&p->n->t[t->tensor].dim[x->inner]) >> last & 1)) fail_msg("%s: inside of t%d", name, t->tensor);
+    if (x->swizzled >= 0 && (t->swizzle[0] != x->swizzle.bits || t->stride != t->cols + x->swizzle.shift / 2)) fail_msg("%s: swizzle of t%d", name, t->tensor);
+    if (x->swizzled < 0 && t->rows > 1) fail_msg("%s: t%d is not swizzled", name, t->tensor);
+  }
+}
+
 static void schemes_follow(void **s)
 {
   (void)s;
@@ -61,7 +83,10 @@ static void schemes_follow(void **s)
     struct mma_plan p;
     char why[160] = "";
     if (mma_plan(&p, &j, why)) {
-      same(graphs[i].name, &p), taken++;
+      struct layouts l;
+      struct err e = {0};
+      assert_int_equal(plan_layouts(&mem, g, false, &l, &e), OK);
+      same(graphs[i].name, &p), same_layouts(graphs[i].name, &p, &l, n.node), taken++;
       for (int k = 0; k < n.block->nnodes; k++) sides += n.passes->chains.side[k];
     } else
       assert_true(*why); // and what it says is the reason

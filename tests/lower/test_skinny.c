@@ -193,7 +193,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct sim_report r;
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
-  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]);
+  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5]);
   if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
@@ -216,7 +216,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
 // Of a few rings, those that this graph takes.
 static int hold_rings(struct held *h, const char *name, const struct lower_job *j)
 {
-  static const struct knobs rings[] = {{{2, 64, 2, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
+  static const struct knobs rings[] = {{{2, 64, 2, 1, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
   int n = 0;
   for (size_t i = 0; i < COUNT(rings); i++)
     if (isfinite(scheme_cost(&scheme_skinny, j, &rings[i]))) hold(h, name, j, &rings[i]), n++;

@@ -77,6 +77,8 @@ static const struct held large[] = {
     {"the same in turns", LARGE("128", "256", "128", "2", LATE_SUM, "matmul(q * 0.1, transpose(k))"), "wgmma groups=2 stages=2 chain=2", NULL},
     {"in turns, blocks that walk", LARGE("128", "128", "64", "4", RUNNING_SUM, "matmul(q, transpose(k)) * 0.3"), "wgmma groups=2 stages=3 blocks=1 chain=2", NULL},
     {"three in turns", LARGE("192", "128", "64", "4", LATE_SUM, "matmul(q * 0.3, transpose(k))"), "wgmma groups=3 stages=2 blocks=1 chain=2", NULL},
+    {"exponentials in part by polynomials", LARGE("128", "256", "64", "2", RUNNING_SUM, "matmul(q * 3, transpose(k))"), "wgmma groups=2 stages=2 chain=1 poly=4", "exp2.poly"},
+    {"that only in a chain", LARGE("128", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k))"), "wgmma groups=2 stages=2 poly=4", NULL, "not many beside products"},
     {"one alone takes no turns", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k))"), "wgmma groups=1 stages=2 chain=2", NULL, "takes no turns"},
     {"a factor below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q * -0.3, transpose(k))"), "wgmma groups=1 stages=2 chain=1", NULL},
     {"a factor of scores below 0", LARGE("64", "128", "64", "2", RUNNING_SUM, "matmul(q, transpose(k)) * -0.3"), "wgmma groups=1 stages=2 chain=1", NULL},

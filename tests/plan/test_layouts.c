@@ -54,7 +54,7 @@ static void chosen(void **state)
     const struct tensor_layout *x = known[i].tile ? &l.tile[node][t] : &l.device[t];
     if (x->inner != known[i].inner || x->swizzled != known[i].swizzled) {
       struct str text = {0};
-      plan_layouts_text(&l, &text);
+      plan_layouts_text(&l, NULL, &text);
       fail_msg("%s of case %zu\n%s", known[i].tensor, i, str_text(&text));
     }
     arena_close(&mem);

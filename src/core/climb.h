@@ -1,0 +1,89 @@
+// climb: races of a part's candidates on a GPU, from what the model likes to what was measured.
+//
+// Glossary
+//   entrant  a candidate with one way to make each of its kernels
+//   plan     a candidate's kernels and all ways to make them; launches dependent or not
+//   near     an entrant that differs from another in little: a knob, two knobs by a step, a scheme, a tail, sizes
+//   centre   an entrant whose near ones were entered
+//   line     what comes from one start: each centre is faster than the one before
+//   rough    timed by a few launches only, because others of its batch were faster
+//
+//   climb.c        batches: while one is compiled the one before is timed; new centres
+//   climb_entrants.c  entrants, plans, and how entrants become device programs
+//   climb_near.c   what is near an entrant
+//   climb_expect.c what is expected of those that wait
+#ifndef MICA_CORE_CLIMB_H
+#define MICA_CORE_CLIMB_H
+
+#include "core/core.h"
+#include "gpu/gpu.h"
+
+struct climb_plan {
+  int cand;
+  struct lower_plan p;
+};
+enum entrant_state { WAITING, RACING, TIMED, OUT };
+struct entrant {
+  int cand, line;      // line: -1 for starters
+  const struct climb_plan *plan;
+  struct choice *pick; // by unit of the plan
+  enum entrant_state state;
+  bool centre, rough;
+  bool last;           // in a race of the fastest, whose figures are exact
+  double model;        // seconds by the model
+  double prior;        // seconds by the model and by what it is near to
+  double expect;       // seconds by all that is known: who is tried first
+  double seconds;      // measured; INFINITY: not, or not right
+  struct arena mem;    // of the program
+  struct device_program *program; // NULL: not made, or given back
+  uint64_t hash;       // of the program
+  struct gpu_result *result;
+};
+enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
+struct line {
+  int centre; // the last one
+};
+struct entrants {
+  struct job *j;
+  struct contest *c;
+  int part;
+  struct gpu_session *session;
+  double until;        // by now_seconds(): no batch is begun later
+  int n, cap, nplans, planscap, nlines, batches, sized;
+  struct entrant *x;
+  struct climb_plan **plan;
+  struct line line[MOST_LINES];
+  double compiling, waiting; // seconds that the compiler took, and that the GPU waited for it
+  struct arena scratch;
+};
+
+// ---- climb_entrants.c ----
+struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s);
+void entrants_close(struct entrants *f);
+const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent); // NULL where nothing can be made of it
+// Nothing where it is known, or where a scheme does not take its setting. near_to: an entrant, or -1. `handicap` is multiplied into
+// what is expected of it.
+void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, const struct choice *pick, int near_to, double handicap);
+bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, struct choice *c); // valid? Then its cost is set
+int entrants_make(struct entrants *f, int n, int *who); // device programs of entrants, in parallel; keeps those that are, returns how many
+void entrants_give_back(struct entrants *f, int i);
+int entrants_fastest(const struct entrants *f, int cand, bool rough); // of a candidate; of all that are not dropped where cand < 0. -1: none
+
+bool choice_same(const struct choice *a, const struct choice *b);
+
+// ---- climb_near.c ----
+void climb_near(struct entrants *f, int at);
+
+// ---- climb_expect.c ----
+void climb_expect(struct entrants *f);
+
+// ---- climb.c ----
+int climb_starters(struct entrants *f, struct err *e); // times all that wait
+int climb_run(struct entrants *f, struct err *e);      // from the fastest, until f->until or until nothing near is faster
+int climb_finals(struct entrants *f, struct err *e);   // the fastest that have no exact figures yet; NO where there are none
+
+// ---- race_gpu.c ----
+// All candidates of c, then the climb; what is wrong is in *e. To be closed.
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
+
+#endif

@@ -1,0 +1,142 @@
+// Kernels that follow one another on the same tiles become one. Parts of a program that were searched one by one meet at a
+// tensor: the kernel that writes it and the one that reads it often have the same blocks, and each block reads just what the
+// block of the same number wrote. Then the second continues where the first ends, and the tensor need not be stored.
+// Requires a checked kernel graph; provides one that computes the same. Whether the longer kernel is better is for the plan
+// to say.
+#include "lower/lower.h"
+
+#include <string.h>
+
+struct merging {
+  const struct graph *g;
+  struct graph *to;
+  int *map; // tensors of g -> of `to`
+  struct err *e;
+};
+
+static bool same_blocks(const struct graph *a, const struct graph *b)
+{
+  for (int i = 0; i < MAX_GRID; i++)
+    if ((i < a->ngrid ? a->grid[i] : 1) != (i < b->ngrid ? b->grid[i] : 1)) return false;
+  return true;
+}
+
+static const struct node *nth(const struct graph *g, enum op op, int k)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == op && !k--) return &g->nodes[i];
+  return NULL;
+}
+
+static bool nested(const struct graph *g)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].sub) return true;
+  return false;
+}
+
+static bool makes(const struct node *n, int tensor) { return tensor >= n->out && tensor < n->out + n->nout; }
+
+// All that the first leaves is read by the second alone, each block what it wrote itself.
+static bool continues(const struct graph *g, const struct node *first, const struct node *second)
+{
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      if (makes(first, g->nodes[i].in[k]) && &g->nodes[i] != second) return false;
+  for (int k = 0; k < second->nin; k++) {
+    if (!makes(first, second->in[k])) continue;
+    const struct node *iter = nth(second->sub, OP_ITER, k), *save = nth(first->sub, OP_SAVE, second->in[k] - first->out);
+    for (int x = 0; x < second->sub->ngrid; x++)
+      if (second->sub->grid[x] > 1 && iter->a.imap[x] != save->a.omap[x]) return false;
+    any = true;
+  }
+  return any;
+}
+
+static bool pair(const struct graph *g, int *first, int *second)
+{
+  for (int b = 0; b < g->nnodes; b++)
+    for (int a = 0; a < b; a++) {
+      const struct node *x = &g->nodes[a], *y = &g->nodes[b];
+      if (x->op != OP_BLOCK || y->op != OP_BLOCK || graph_iterations(y->sub) > 1 || !same_blocks(x->sub, y->sub)) continue;
+      if (nested(x->sub) || nested(y->sub) || !continues(g, x, y)) continue;
+      return *first = a, *second = b, true;
+    }
+  return false;
+}
+
+// Appends the nodes of n's block graph. What iterators of the second would load of the first, is at `left` by its savers.
+static int append(struct merging *m, struct graph *sub, const struct node *n, const struct node *first, int *left, int *in, int *nin)
+{
+  int *tile = NEWS(m->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0, status = OK;
+  for (int i = 0; i < n->sub->nnodes && !status; i++) {
+    const struct node *x = &n->sub->nodes[i];
+    int *from = NEWS(m->to->mem, int, x->nin + 1), out = 0;
+    for (int k = 0; k < x->nin && x->op != OP_ITER; k++) from[k] = tile[x->in[k]];
+    if (x->op == OP_ITER) {
+      int t = n->in[iters++];
+      if (n != first && makes(first, t)) {
+        tile[x->out] = left[t - first->out];
+        continue;
+      }
+      status = graph_iter(sub, m->to, in[(*nin)++] = m->map[t], &x->a, x->at, &out, m->e);
+    } else if (x->op == OP_SAVE && n == first) {
+      left[saves++] = from[0];
+    } else {
+      status = graph_add(sub, x->op, x->nin, from, &x->a, x->at, &out, m->e);
+    }
+    for (int k = 0; k < x->nout; k++) tile[x->out + k] = out + k;
+  }
+  return status;
+}
+
+static int both(struct merging *m, const struct node *a, const struct node *b)
+{
+  struct arena *mem = m->to->mem;
+  const struct graph *most = a->sub->ngrid > b->sub->ngrid ? a->sub : b->sub;
+  struct graph *sub = graph_new(mem, BLOCK, a->sub->name);
+  int *in = NEWS(mem, int, a->nin + b->nin), *left = NEWS(mem, int, a->nout + 1), nin = 0;
+  graph_axes(sub, most->ngrid, most->grid, a->sub->nloop, a->sub->loop);
+  int status = append(m, sub, a, a, left, in, &nin);
+  if (!status) status = append(m, sub, b, a, left, in, &nin);
+  int out = 0;
+  if (!status) status = graph_nest(m->to, sub, nin, in, b->at, &out, m->e);
+  for (int k = 0; k < b->nout; k++) m->map[b->out + k] = out + k;
+  return status;
+}
+
+static int copy(struct merging *m, const struct node *n)
+{
+  const struct tensor *t = &m->g->tensors[n->out];
+  int *in = NEWS(m->to->mem, int, n->nin + 1), out = 0, status;
+  for (int k = 0; k < n->nin; k++) in[k] = m->map[n->in[k]];
+  if (n->op == OP_INPUT) status = graph_input(m->to, NULL, t->dtype, &t->shape, n->at, &out, m->e);
+  else if (n->sub) status = graph_nest(m->to, graph_copy(m->to->mem, n->sub), n->nin, in, n->at, &out, m->e);
+  else status = graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, m->e);
+  for (int k = 0; k < n->nout; k++) m->map[n->out + k] = out + k;
+  return status;
+}
+
+static void keep_names(const struct merging *m, const struct node *n)
+{
+  for (int k = 0; k < n->nout; k++) {
+    const char *name = m->g->tensors[n->out + k].name;
+    if (name) m->to->tensors[m->map[n->out + k]].name = arena_strdup(m->to->mem, name);
+  }
+}
+
+int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  int first, second, status = OK, merged = NO;
+  for (; !status && pair(g, &first, &second); merged = OK) {
+    struct merging m = {g, *out = graph_new(mem, KERNEL, g->name), NEWS(mem, int, g->ntensors + 1), e};
+    for (int i = 0; i < g->nnodes && !status; i++) {
+      if (i == first) continue;
+      status = i == second ? both(&m, &g->nodes[first], &g->nodes[i]) : copy(&m, &g->nodes[i]);
+      if (!status) keep_names(&m, &g->nodes[i]);
+    }
+    g = *out;
+  }
+  return status ? status : merged ? merged : graph_check(*out, e);
+}
