@@ -76,7 +76,9 @@ class Data:
     def places(self):
         """struct placed of kernel_time.c."""
         c = self.c
-        at_once = np.minimum(np.minimum(c["items"], c["blocks"]), PROCESSORS * c["room"])
+        n = c["cluster"]
+        reached = PROCESSORS * np.where(n <= 2, 1, np.where(n <= 4, 120 / 132, np.where(n <= 8, 112 / 132, 96 / 132)))
+        at_once = np.minimum(np.minimum(c["items"], c["blocks"]), reached * c["room"])
         here = np.ceil(at_once / PROCESSORS)
         return {
             "turns": whole(c["items"] / at_once, SMOOTH), "here": here, "busy": np.minimum(at_once, PROCESSORS),
@@ -108,7 +110,7 @@ def kernel_time(c, s, r):
     refills = np.where(c["flight"] > 0, np.maximum(1, c["loaded"] / np.maximum(c["flight"], 1)), 1)
     ring = s["turns"] * (r["latency"] * (refills - 1) + r["step"] * c["steps"])
     once = np.where(s["walks"], r["walk"], r["turn"]) + r["latency"] * c["waits"] + r["fold"] * c["folds"] + r["barrier"] * c["barriers"]
-    once = once + r["chain"] * c["chain"] + np.where(c["cluster"] > 1, r["cluster"], 0)
+    once = once + r["chain"] * c["chain"] + r["cluster"] * np.log2(np.maximum(1, c["cluster"]))
     wait = once * (1 + (s["turns"] - 1) / s["here"] ** r["hide_waits"])
     hidden = refills ** r["hide_refills"] * s["here"] ** r["hide_here"] * s["turns"] ** r["hide_turns"]
     show = r["show"] + (1 - r["show"]) / hidden

@@ -56,11 +56,12 @@ static int layouts(struct cli *c, const struct lower_plan *p, const struct choic
   plan_layouts_text(&l, shared, out);
   str_add(out, "tensors between kernels lie %s\n", p->ordered);
   for (int t = 0; t < p->g->ntensors && p->order; t++) {
-    int64_t stride[MAX_DIMS], plain[MAX_DIMS], elements = order_strides(&p->order[t], &p->g->tensors[t].shape, stride);
-    if (order_strides(NULL, &p->g->tensors[t].shape, plain) == elements && !memcmp(stride, plain, sizeof *stride * (size_t)p->g->tensors[t].shape.n)) continue;
+    const struct shape *s = &p->g->tensors[t].shape;
+    int64_t stride[MAX_DIMS], plain[MAX_DIMS], elements = order_strides(&p->order[t], s, stride);
+    if (order_strides(NULL, s, plain) == elements && !memcmp(stride, plain, sizeof *stride * (size_t)s->n)) continue;
     if (p->g->tensors[t].name) str_add(out, "  %s:", p->g->tensors[t].name);
     else str_add(out, "  tensor %d:", t);
-    for (int d = 0; d < p->g->tensors[t].shape.n; d++) str_add(out, " %lld", (long long)stride[d]);
+    for (int d = 0; d < s->n; d++) str_add(out, " %lld", (long long)stride[d]);
     str_add(out, "\n");
   }
   return OK;

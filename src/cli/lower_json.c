@@ -138,7 +138,8 @@ static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
   const struct launch_product *m = &u->mul;
   json_t *v = json_pack("{s:s, s:s, s:o}", "name", u->name, "not", u->why ? u->why : "", "choices", choices(u));
   if (u->product)
-    json_object_set_new(v, "product", json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k", integer(m->k)));
+    json_object_set_new(v, "product", json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k",
+                                                integer(m->k)));
   else if (u->n.passes) json_object_set_new(v, "passes", kernel(&u->n, p->store));
   return v;
 }
@@ -146,7 +147,10 @@ static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
 static json_t *layout(const struct graph *g, int t, const struct tensor_layout *l)
 {
   json_t *shape = json_array(), *stride = json_array();
-  for (int i = 0; i < g->tensors[t].shape.n; i++) json_array_append_new(shape, integer(g->tensors[t].shape.d[i])), json_array_append_new(stride, integer(l->stride[i]));
+  for (int i = 0; i < g->tensors[t].shape.n; i++) {
+    json_array_append_new(shape, integer(g->tensors[t].shape.d[i]));
+    json_array_append_new(stride, integer(l->stride[i]));
+  }
   return json_pack("{s:o, s:o, s:i, s:o, s:o}", "tensor", tensor_name(g, t), "shape", shape, "innermost", l->inner, "strides", stride, "elements",
                    integer(l->elements));
 }

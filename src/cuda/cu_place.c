@@ -68,7 +68,8 @@ const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index,
 }
 
 // A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits. The matrix begins so
-// many units behind its buffer: added to the descriptor of the buffer, which is the same for all steps of a product.
+// many units behind its buffer: added to the descriptor of the buffer, which is the same for all steps of a product. Above 18 bits
+// an address may have the block's rank in its cluster, which is none of the descriptor's.
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index)
 {
   const struct tile_desc *d = &o->desc;

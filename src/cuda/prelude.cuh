@@ -29,7 +29,7 @@ template <class T, int N> MICA void mica_hold(T (&x)[N])
   for (int i = 0; i < N; i += 4 / sizeof(T)) asm volatile("" : "+r"(mica_as<u32>(x[i])) : : "memory");
 }
 MICA u32 mica_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-MICA u64 mica_matrix(u32 a, u32 units, u64 rest) { return rest >> 32 << 32 | (u32)((u32)rest + (a >> 4) + units); }
+MICA u64 mica_matrix(u32 a, u32 units, u64 rest) { return rest >> 32 << 32 | (u32)((u32)rest + ((a & 0x3ffff) >> 4) + units); }
 MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
 
 #define OP1(name, ptx, T, c) MICA T name(T a) { T r; asm(ptx " %0, %1;" : "=" c(r.w) : c(a.w)); return r; }

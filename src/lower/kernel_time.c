@@ -32,11 +32,17 @@ struct placed { // which items are where
   bool walks;
 };
 
+// Clusters lie within groups of multiprocessors, which are 14 to 18: of larger ones not all multiprocessors have any.
+static double reached(double processors, double cluster)
+{
+  return processors * (cluster <= 2 ? 1 : cluster <= 4 ? 120 / 132.0 : cluster <= 8 ? 112 / 132.0 : 96 / 132.0);
+}
+
 static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n; }
 
 static struct placed placed_of(const struct kernel_counts *c, double processors)
 {
-  double at_once = fmin(fmin(c->items, c->blocks), processors * c->room), here = ceil(at_once / processors);
+  double at_once = fmin(fmin(c->items, c->blocks), reached(processors, c->cluster) * c->room), here = ceil(at_once / processors);
   return (struct placed){.turns = whole(c->items / at_once, SMOOTH), .here = here, .most = whole(c->items / processors, SMOOTH * c->room),
                         .busy = fmin(at_once, processors), .warps = here * c->threads / 32, .walks = c->items > c->blocks + 0.5};
 }
@@ -73,7 +79,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
   double ring = s.turns * (R(latency) * (refills - 1) + R(step) * c->steps);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
-                (c->cluster > 1 ? R(cluster) : 0);
+                R(cluster) * log2(fmax(1, c->cluster));
   double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), show = R(show) + (1 - R(show)) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));

@@ -49,7 +49,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 10, CHOICES = 64 };
+enum { KNOBS = 12, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };

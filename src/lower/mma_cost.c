@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SECTOR = 32, ATOM = 16 }; // bytes that memory moves at least; that a copy of a thread moves at most
+enum { SECTOR = 32, ATOM = 16, UNROLLED = 16, FEW = 4 }; // bytes that memory moves at least; that a copy of a thread moves at most
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? (double)p->iterations : 1; }
 
@@ -60,6 +60,19 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
     if (!mma_keeps_left(p, x)) c->shared += n * warps * 2 * rows * sum;
     else if (p->tile_of[x->a] < 0) c->lanes += n * 32 * warps * rows * sum / 64; // rounded to operands
     c->chain += n * (4 + sum / 16 * (p->wg ? 1 : 2));
+  }
+}
+
+// Sums of parts are loaded one part after another; the compiler unrolls what it may, and else a few.
+static void parts(const struct mma_plan *p, struct kernel_counts *c)
+{
+  for (int i = 0; i < p->n->block->nnodes; i++) {
+    const struct node *n = &p->n->block->nodes[i];
+    if (!n->nout || !n->nin || n->op == OP_ITER || !mma_sums_parts(p, n)) continue;
+    struct mma_shape s = p->shape[n->out];
+    double each = times(p, p->section[i] == MMA_LOOP), all = (double)norm_extent(p->n, p->n->t[n->in[0]].has & ~p->n->t[n->out].has);
+    double words = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? p->cols[s.cols].nt : 1);
+    c->waits += each * (all <= UNROLLED ? 1 : all / FEW), c->lanes += each * all * words * p->threads * 4;
   }
 }
 
@@ -122,5 +135,5 @@ void mma_count(const struct mma_plan *p, struct kernel_counts *c)
   if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);
-  loads(p, c), saves(p, c), products(p, c), arithmetic(p, c), combining(p, c);
+  loads(p, c), saves(p, c), products(p, c), parts(p, c), arithmetic(p, c), combining(p, c);
 }

@@ -44,23 +44,28 @@ double scheme_cost(const struct scheme *s, const struct lower_job *j, const stru
 }
 
 // Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its
-// cheapest first. Those who measure a few meet all of them.
-static void take_turns(struct arena *mem, struct choice *c, int n)
+// cheapest first, in the order of their cheapest. Those who measure a few meet all of them. c: so many of each scheme in `got`,
+// `most` apart.
+static int take_turns(const struct choice *c, const int *got, int most, struct choice *out)
 {
-  struct choice *all = arena_copy(mem, c, sizeof *c * (size_t)n);
-  int *turn = NEWS(mem, int, n), seen[64] = {0}, at = 0;
-  CHECK(scheme_count() <= 64);
-  for (int i = 0; i < n; i++) turn[i] = seen[all[i].scheme]++;
-  for (int t = 0; at < n; t++)
-    for (int i = 0; i < n; i++)
-      if (turn[i] == t) c[at++] = all[i];
+  int n = 0;
+  for (int turn = 0; turn < most && n < most; turn++) {
+    int from = n;
+    for (int s = 0; s < scheme_count() && n < most; s++) {
+      int at = n;
+      if (turn >= got[s]) continue;
+      for (; at > from && out[at - 1].cost > c[s * most + turn].cost; at--) out[at] = out[at - 1];
+      out[at] = c[s * most + turn], n++;
+    }
+  }
+  return n;
 }
 
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
 {
   struct knobs k[ASKED];
   struct choice *all = NEWS(j->mem, struct choice, scheme_count() * most);
-  int n = 0;
+  int *kept = NEWS(j->mem, int, scheme_count());
   *why = 0;
   for (int s = 0; s < scheme_count(); s++) {
     const struct scheme *x = scheme_at(s);
@@ -76,22 +81,12 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     }
     int got = x->choices(j, ASKED, k, reason);
     if (!got) add_reason(why, x->name, reason);
-    struct choice *own = all + n;
-    int kept = 0;
     for (int i = 0; i < got; i++) {
       struct choice c = {s, k[i], j->tail, scheme_cost(x, j, &k[i])};
-      if (isfinite(c.cost)) kept = insert(own, kept, most, &c);
+      if (isfinite(c.cost)) kept[s] = insert(all + s * most, kept[s], most, &c);
     }
-    n += kept;
   }
-  for (int i = 1; i < n; i++) { // the cheapest first, of all schemes
-    struct choice c = all[i];
-    insert(all, i, n, &c);
-  }
-  take_turns(j->mem, all, n);
-  n = MIN(n, most);
-  memcpy(out, all, sizeof *out * (size_t)n);
-  return n;
+  return take_turns(all, kept, most, out);
 }
 
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out)

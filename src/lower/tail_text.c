@@ -145,9 +145,10 @@ static void team(const struct tail *x, struct text *t, const char **global, int 
 
 // ---- who does it ----
 
-static void meet(struct text *t)
+// Before it blocks read what others left; after it, when nothing more is handed over, they may end.
+static void meet(struct text *t, bool hands_over)
 {
-  text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()");
+  text_line(t, "Sync<cluster.arrive%s><<<#grid, #t>>>()", hands_over ? "" : ".relaxed");
   text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
 }
 
@@ -196,12 +197,12 @@ void tail_emit(const struct tail *x, struct text *t, const char **global, int th
     by_the_last(x, t, global, threads);
     return;
   }
-  meet(t);
+  meet(t, true);
   team(x, t, global, threads);
-  meet(t);
+  meet(t, false);
 }
 
 void tail_accompany(const struct tail *x, struct text *t)
 {
-  if (x->way == TAIL_CLUSTER) meet(t), meet(t);
+  if (x->way == TAIL_CLUSTER) meet(t, false), meet(t, false);
 }

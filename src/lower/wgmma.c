@@ -336,15 +336,21 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
-static bool chain_fits(struct wg_plan *w, int groups)
+static struct knobs knobs_of(int groups, int stages, int blocks, struct mma_anew to)
+{
+  return (struct knobs){{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+}
+
+static bool chain_fits(struct wg_plan *w, int groups, struct mma_anew to)
 {
   char ignored[160] = "";
-  struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = 2, [WG_CHAIN] = WG_CHAINED}};
+  struct knobs k = knobs_of(groups, 2, 0, to);
+  k.v[WG_CHAIN] = WG_CHAINED;
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
 // Where products chain, the most of four stages that fit and two, and without a chain two.
-static int add_chains(struct wg_plan *w, struct mma_anew to, int groups, int n, int most, struct knobs *out, char why[160])
+static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
 {
   int first = n, processors = w->p.job->gpu->processors;
   for (int stages = 4; stages >= 2; stages--) {
@@ -352,8 +358,8 @@ static int add_chains(struct wg_plan *w, struct mma_anew to, int groups, int n, 
     for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
       for (int blocks = 0; blocks <= processors; blocks += processors)
         for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
-          struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_CHAIN] = chain, [WG_POLY] = poly,
-                             [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+          struct knobs k = knobs_of(groups, stages, blocks, to);
+          k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
           n = add_stores(w, k, n, most, out, why);
         }
   }
@@ -362,17 +368,18 @@ static int add_chains(struct wg_plan *w, struct mma_anew to, int groups, int n, 
 
 static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
 {
-  int n = 0, processors = w->p.job->gpu->processors;
+  const int64_t iterations = w->p.iterations;
+  const int processors = w->p.job->gpu->processors;
+  int n = 0;
   for (int groups = WG_MOST; groups >= 1; groups--) {
-    if (chain_fits(w, groups)) {
-      n = add_chains(w, to, groups, n, most, out, why);
+    if (chain_fits(w, groups, to)) {
+      n = add_chains(w, groups, to, n, most, out, why);
       continue;
     }
     for (int stages = 8; stages >= 2; stages--)
       for (int blocks = 0; blocks <= processors; blocks += processors) {
-        struct knobs k = {{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-        bool many = (w->p.iterations > 1 && stages > w->p.iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
-        if (!many || stages == 2) n = add_stores(w, k, n, most, out, why);
+        bool many = (iterations > 1 && stages > iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
+        if (!many || stages == 2) n = add_stores(w, knobs_of(groups, stages, blocks, to), n, most, out, why);
       }
   }
   return n;

@@ -225,7 +225,10 @@ static void step(struct scheduling *w, int node)
   const struct node *x = &w->n->block->nodes[node];
   bool accumulates = op_rows[x->op].rule == RULE_ACCUM, added = w->c->folded[node];
   int most = x->nin;
-  for (int k = 0; k < w->c->nproducts; k++) most += w->c->product[k].into == node ? 2 : 0, added |= w->c->product[k].node == node && w->c->product[k].into >= 0;
+  for (int k = 0; k < w->c->nproducts; k++) {
+    const struct chain_product *p = &w->c->product[k];
+    most += p->into == node ? 2 : 0, added |= p->node == node && p->into >= 0;
+  }
   for (int k = 0; k < x->nin; k++) load(w, x->in[k]);
   struct step s = {.in = NEWS(w->mem, int, most + 1), .group = (int)w->out->section[node], .pin = w->loops && accumulates ? SECTION_LOOP : -1};
   operands(w, &s, node);
@@ -243,7 +246,8 @@ static void pin(struct scheduling *w)
   for (int i = 0; i < w->nsteps; i++)
     for (int k = 0; k < w->step[i].nin; k++) {
       struct step *from = &w->step[w->step[i].in[k]];
-      if (w->loops && !w->step[i].load && w->step[i].group == SECTION_LOOP && !from->load && from->group == SECTION_BEFORE) from->pin = SECTION_LOOP;
+      bool reader = w->loops && !w->step[i].load && w->step[i].group == SECTION_LOOP;
+      if (reader && !from->load && from->group == SECTION_BEFORE) from->pin = SECTION_LOOP;
     }
   for (int i = 0; i < w->nsteps; i++) { // loaded in the loop only if something there reads it
     bool read = false;

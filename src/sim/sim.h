@@ -21,6 +21,7 @@
 //   move.c    copies, atomics                    lanes.c   shuffles, reductions over threads
 //   mma.c     ldmatrix, mma                      wgmma.c   warpgroup products
 //   tma.c     bulk copies of tensors             report.c  errors as text
+//   pool.c    registers that warpgroups hand on
 #ifndef MICA_SIM_H
 #define MICA_SIM_H
 
