@@ -70,10 +70,9 @@ static bool count(struct planned *p, int unit, const char *how, struct choice *x
   const struct lower_unit *u = &plan->unit[unit];
   int root[3];
   struct launch_product m;
-  if (u->product && product_of(plan->g, u->first, &m, root)) return count_product(plan->g, plan->store, &m, root, plan->gpu, c), true;
+  if (u->product && product_of(plan->g, plan->order, u->first, &m, root)) return count_product(plan->g, plan->store, &m, root, plan->gpu, c), true;
   if (u->product || !u->nchoices || !scheme_parse(how, x)) return false;
-  const struct lower_job j = {.mem = &p->mem, .n = &u->n, .tail = x->tail ? &u->tail : NULL, .store = plan->store, .gpu = plan->gpu,
-                              .name = u->name, .dependent = true};
+  const struct lower_job j = lower_unit_job(&p->mem, plan, u, x->tail);
   return (!x->tail || u->last != u->first) && scheme_at(x->scheme)->count(&j, &x->k, c);
 }
 

@@ -181,6 +181,7 @@ static void body(struct mma_kernel *k)
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
   begin_ring(k);
@@ -235,6 +236,7 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    k.v[MMA_AHEAD] = mma_ahead_best(p);
     out[n++] = k;
   }
   return n;
@@ -282,7 +284,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step"},
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead"},
     .arch = 80,
     .tails = true,
     .choices = choices,

@@ -44,7 +44,7 @@
 #include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP }; // MMA_LAST: which way a tail is done
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
 };
@@ -133,6 +133,7 @@ struct mma_plan {
   const struct mma_tile *source; // in the plan of a side: the tile
   // of knobs
   int wm, wn, mt, stages, threads;
+  int ahead;                 // iterations whose tiles are fetched to L2 before the kernel ahead has ended
   int queued;                // tiles in the queue; 0: none. Its slots are `stages`
   int64_t shared, registers; // bytes a block, estimate a thread
 };
@@ -235,6 +236,9 @@ const char *mma_text(struct mma_kernel *k, struct str *s);                // in 
 
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
+// What comes before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
+void mma_ahead(struct mma_kernel *k);
+int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan at its knobs
 // Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
 // one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text

@@ -48,6 +48,14 @@ static void piece(int threads, long long row, char outer[64], char inner[64])
            !rows && parts ? row / threads : row, threads);
 }
 
+// Which pieces of a row begin a line of memory, roughly: a line is fetched once.
+static const char *line_begins(const struct mma_plan *p, const struct mma_tile *t, const char *inner)
+{
+  long long per_line = MAX(1, 128 / (t->width * (long long)dtype_bytes(p->type))), row = t->cols / t->width;
+  return MIN(per_line, row) > 1 ? arena_printf(p->job->mem, "(%s) %% %lld == 0", inner, MIN(per_line, row)) : NULL;
+}
+
+// A tile to its stage; with `stage` NULL only to the L2 cache.
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
 {
   const struct mma_plan *p = k->p;
@@ -64,9 +72,12 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   text_line(k->t, "@c = j * %d + @tid", p->threads);
   if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", pieces);
   if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
-  text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer,
-            t->varying ? stage : mma_stage(p, t), w, outer, inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
+  const char *begins = stage ? NULL : line_begins(p, t, inner);
+  if (begins) text_open(k->t, "if (%s)", begins);
+  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, outer, inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
+  else text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
+  if (begins) text_close(k->t);
   if (pieces % p->threads) text_close(k->t);
   text_close(k->t);
   str_free(&at);
@@ -76,6 +87,25 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
 {
   for (int i = 0; i < k->p->ntiles; i++)
     if (k->p->tile[i].varying == varying) copy(k, &k->p->tile[i], stage, it);
+}
+
+void mma_ahead(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  for (int it = 0; it < p->ahead && it < p->iterations; it++)
+    for (int i = 0; i < p->ntiles; i++)
+      if (p->tile[i].varying || !it) copy(k, &p->tile[i], NULL, arena_printf(p->job->mem, "%d", it));
+}
+
+// On an H200 it was best to have a third of the L2 cache filled ahead.
+int mma_ahead_best(const struct mma_plan *p)
+{
+  const struct gpu_limits *gpu = p->job->gpu;
+  int64_t fit = MAX(1, MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / MAX(1, p->registers * p->threads)));
+  int64_t blocks = MIN(graph_blocks(p->n->block), gpu->processors * fit), once = 0, each = 0;
+  for (int i = 0; i < p->ntiles; i++) *(p->tile[i].varying ? &each : &once) += blocks * p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
+  if (!p->job->dependent || gpu->arch < 90 || once > gpu->l2 / 3) return 0;
+  return each ? (int)MIN(MIN(8, p->iterations), (gpu->l2 / 3 - once) / each) : 1;
 }
 
 void mma_wait(struct mma_kernel *k, int left)

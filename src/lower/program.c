@@ -150,7 +150,8 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                        struct lower_plan *p, struct err *e)
 {
   struct graph *wrapped;
   const struct order *order[ORDERS];

@@ -165,6 +165,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // 
 
 // ---- skinny_cost.c ----
 int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round: a stage of a ring
+double sk_room(const struct sk_plan *p, const struct sk_shape *s); // blocks on a multiprocessor
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----

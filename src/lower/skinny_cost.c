@@ -2,7 +2,7 @@
 #include "lower/count.h"
 #include "lower/skinny.h"
 
-static double room(const struct sk_plan *p, const struct sk_shape *s)
+double sk_room(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
   int64_t registers = (int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads;
@@ -45,7 +45,7 @@ static void after(const struct sk_plan *p, const struct sk_shape *s, struct kern
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
   *c = (struct kernel_counts){.kind = COUNT_SKINNY, .blocks = (double)(MAX(p->blocks.size, 1) * s->subs * s->split), .threads = s->threads, .cluster = s->split};
-  c->items = c->blocks, c->room = room(p, s), c->registers = s->registers;
+  c->items = c->blocks, c->room = sk_room(p, s), c->registers = s->registers;
   count_tensors(p->j, c);
   loop(p, s, c), after(p, s, c);
   c->cache = c->items * c->loaded, c->lines = c->cache / 128;

@@ -286,6 +286,26 @@ static void last_block(void **state)
   tile_close(&t);
 }
 
+// It reads nothing: not even memory that nobody has written yet is missed.
+static void prefetch(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "order row\nkernel ahead {\ntarget sm_90a\n%X:[128].fp16.GL\n%Y:[128].fp16.GL\n#grid:[2].block\n#t:[64].thread\n"
+      "%Y <- Spec<<<#grid, #t>>>(%X) {\n@b = #grid.indices()\n@i = #t.indices()\n#me = #t.scalar()\n%r:[1].fp16.RF\n"
+      "Sync<prefetch.L2><<<#grid, #me>>>(%X[@b * 64 + @i])\nSync<prefetch.L2><<<#grid, #me>>>(%Y[127 - @b * 64 - @i])\n"
+      "Sync<grid.wait><<<#grid, #t>>>()\n%r <- Move<<<#grid, #me>>>(%X.tile([1])[@b * 64 + @i])\n"
+      "%Y.tile([1])[@b * 64 + @i] <- Move<<<#grid, #me>>>(%r)\n}}\n";
+  struct tile_run t;
+  tile_open(&t, "ahead", text, "");
+  tile_fill(&t, 1, "Y");
+  tile_clean(&t);
+  for (int i = 0; i < 128; i++) assert_true(tile_get(&t, "X", i) == tile_get(&t, "Y", i));
+  assert_int_equal(times(&t, "prefetch.L2"), 8);
+  assert_int_equal(t.r.counts.bytes[MEM_GL][0][1], 128 * 2);
+  tile_close(&t);
+}
+
 static void odd_sizes(void **state)
 {
   (void)state;
@@ -337,7 +357,7 @@ int main(void)
       cmocka_unit_test(transposed), cmocka_unit_test(conflicts),  cmocka_unit_test(products),
       cmocka_unit_test(ring),       cmocka_unit_test(outputs),    cmocka_unit_test(fragments),
       cmocka_unit_test(atomics),    cmocka_unit_test(warps),      cmocka_unit_test(copies),
-      cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(odd_sizes),
+      cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(prefetch), cmocka_unit_test(odd_sizes),
       cmocka_unit_test(notes_gemm), cmocka_unit_test(multicasts), cmocka_unit_test(integers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""All workloads of bench/peers.py through the search and a race on a GPU, in two steps that may be on two machines:
+
+    python3 bench/survey.py --search DIR [--only REGEX]                 # graphs of each workload; no GPU
+    python3 bench/survey.py --race DIR --out OUT [--tune S] [--only REGEX]   # build/gpu_race: the fastest of them
+
+OUT then holds a folder a workload, as `mica optimize --out` leaves it, for `bench/peers.py --mica OUT`; OUT/survey.csv has a row a
+race, OUT/samples.csv one a program that was timed, OUT/log.txt what the races print. Where a race ends the process, the
+others go on. Needs neither torch nor triton.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from peers.programs import folder, programs  # noqa: E402
+
+
+def sizes(p):
+    return "".join(",%s=%d" % x for x in p.sizes.items())
+
+
+def search(names, args):
+    known = programs()
+
+    def one(name):
+        where, start = os.path.join(args.search, folder(name)), time.time()
+        r = subprocess.run([args.mica, "search"] + known[name].words() + ["--target", "sm_90a", "--no-db", "--top", str(args.top), "--out", where],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return name, r.returncode, time.time() - start, len(glob.glob(where + "/*.mica")), r.stdout
+
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for name, code, seconds, graphs, text in pool.map(one, names):
+            print("%-26s %5.1f s  %2d graphs%s" % (name, seconds, graphs, "" if code == 0 else "  status %d: %s" % (code, text[-200:])), flush=True)
+            bad += code != 0 or graphs == 0
+    return 1 if bad else 0
+
+
+def words(name, args):
+    p = programs()[name]
+    graphs = sorted(glob.glob(os.path.join(args.race, folder(name), "*.mica")))
+    return ["--out", os.path.join(args.out, folder(name)), p.file + sizes(p)] + graphs
+
+
+def race(names, args):
+    os.makedirs(args.out, exist_ok=True)
+    left, end = list(names), time.time() + args.budget_s
+    log = os.path.join(args.out, "log.txt")
+    while left and time.time() < end:
+        command = [args.gpu_race, "--variants", str(args.variants), "--seconds", str(args.seconds), "--tune", str(args.tune),
+                   "--csv", os.path.join(args.out, "survey.csv"), "--samples", os.path.join(args.out, "samples.csv")]
+        for i, name in enumerate(left):
+            command += (["--"] if i else []) + words(name, args)
+        seen = os.path.getsize(log) if os.path.exists(log) else 0
+        with open(log, "ab") as f:
+            try:
+                code = subprocess.run(command, stdout=f, stderr=subprocess.STDOUT, timeout=end - time.time()).returncode
+            except subprocess.TimeoutExpired:
+                code = None
+        with open(log, "rb") as f:
+            f.seek(seen)
+            begun = len(re.findall(rb"^\S+: \d+ programs$", f.read(), re.M))
+        if code in (0, 1):
+            left = []
+        elif code is None:
+            left = left[max(0, begun - 1):]
+        else:
+            print("%s: the race ended with status %d" % (left[max(0, begun - 1)], code), flush=True)
+            left = left[max(1, begun):]
+    if left:
+        print("no time for: " + " ".join(left))
+    return 1 if left else 0
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--search", metavar="DIR")
+    ap.add_argument("--race", metavar="DIR")
+    ap.add_argument("--out", metavar="OUT", help="with --race")
+    ap.add_argument("--only", default="", metavar="REGEX")
+    ap.add_argument("--top", type=int, default=12, help="graphs of a workload (12)")
+    ap.add_argument("--jobs", type=int, default=1, help="searches at a time (1)")
+    ap.add_argument("--variants", type=int, default=6, help="ways to make each graph's kernels before the climb (6)")
+    ap.add_argument("--seconds", type=float, default=0.3, help="for the first race of a workload (0.3)")
+    ap.add_argument("--tune", type=float, default=4, help="seconds to climb from the fastest (4)")
+    ap.add_argument("--budget-s", type=float, default=3600, help="for all races (3600)")
+    ap.add_argument("--mica", default="build/mica")
+    ap.add_argument("--gpu-race", default="build/gpu_race")
+    args = ap.parse_args()
+    if bool(args.search) == bool(args.race) or (args.race and not args.out):
+        ap.error("either --search DIR, or --race DIR and --out OUT")
+    names = [n for n in programs() if re.search(args.only, n)]
+    return search(names, args) if args.search else race(names, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
