@@ -134,7 +134,7 @@ expect 0 'equal' verify "$work/norm.mica" "$work/best/graph.mica"
 expect 0 'wgmma .* rows=64|mma .* rows=' optimize examples/mqa_spec.mica --set b=1 --set t=4 --set s=256 --target sm_90a --no-db --json "$work/mqa.json"
 grep -q 'another graph becomes the same kernels' "$work/mqa.json" || complain "all graphs become different kernels"
 for last in 0 1; do
-  expect 0 'rows=64 step=32 tail\): .* 0\.[0-9]* of what is accepted' lower examples/graphs/gqa_split.mica \
+  expect 0 'rows=64 step=32 ahead=0 tail\): .* 0\.[0-9]* of what is accepted' lower examples/graphs/gqa_split.mica \
     --knobs "mma wm=4 wn=1 by=0 stages=2 last=$last rows=64 step=32 tail" --check --small
 done
 
