@@ -48,6 +48,7 @@ enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
 };
+enum { MMA_MOST_AHEAD = 8 };          // iterations
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
 
 struct mma_list { // slowest first

@@ -92,7 +92,7 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
 void mma_ahead(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  for (int it = 0; it < p->ahead && it < p->iterations; it++)
+  for (int it = 0; it < p->ahead; it++)
     for (int i = 0; i < p->ntiles; i++)
       if (p->tile[i].varying || !it) copy(k, &p->tile[i], NULL, arena_printf(p->job->mem, "%d", it));
 }
@@ -105,7 +105,7 @@ int mma_ahead_best(const struct mma_plan *p)
   int64_t blocks = MIN(graph_blocks(p->n->block), gpu->processors * fit), once = 0, each = 0;
   for (int i = 0; i < p->ntiles; i++) *(p->tile[i].varying ? &each : &once) += blocks * p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   if (!p->job->dependent || gpu->arch < 90 || once > gpu->l2 / 3) return 0;
-  return each ? (int)MIN(MIN(8, p->iterations), (gpu->l2 / 3 - once) / each) : 1;
+  return each ? (int)MIN(MIN(MMA_MOST_AHEAD, p->iterations), (gpu->l2 / 3 - once) / each) : 1;
 }
 
 void mma_wait(struct mma_kernel *k, int left)

@@ -139,7 +139,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
-  if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > s->rounds || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
+  if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > MIN(16, s->rounds) || (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth)) return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
