@@ -376,8 +376,10 @@ static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct k
       n = add_chains(w, groups, to, n, most, out, why);
       continue;
     }
+    const int before = n; // without a loop the code is all layers one after the other, and takes long to compile: few ways
     for (int stages = 8; stages >= 2; stages--)
       for (int blocks = 0; blocks <= processors; blocks += processors) {
+        if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue;
         bool many = (iterations > 1 && stages > iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
         if (!many || stages == 2) n = add_stores(w, knobs_of(groups, stages, blocks, to), n, most, out, why);
       }
