@@ -41,9 +41,9 @@ expect 0 'depth 2  t4   sum ' lower "$work/soft.mica" --dump schedule
 expect 0 'iter  t0   from X: chunks of 16 bytes along' lower "$work/soft.mica" --dump meta
 expect 0 'no products with rows in common' lower "$work/soft.mica" --dump threads
 expect 0 '16 warps:  8 along rows, 2 along columns' lower examples/graphs/gqa_split.mica --dump threads
-expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1' --dump memory
+expect 0 'gqa_split_2 reads A: 2097152 bytes at 0' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1 stages=2' --dump memory
 expect 0 'product, 1 times 8 x 64 x 256' lower "$work/norm.mica" --dump chains
-expect 0 '' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1' --json "$work/plan.json" --dump norm
+expect 0 '' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1 stages=2' --json "$work/plan.json" --dump norm
 python3 - "$work/plan.json" <<'E2' || complain "the plan as JSON"
 import json, sys
 v = json.load(open(sys.argv[1]))
@@ -82,8 +82,8 @@ expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_spli
 
 # ---- tails ----
 expect 0 'cluster 16' lower examples/graphs/gqa_split.mica --knobs 'mma wm=8 wn=1 tail'
-expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 last=1 tail'
-expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 tail' --dump memory
+expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 stages=2 last=1 tail'
+expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=4 stages=2 tail' --dump memory
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
