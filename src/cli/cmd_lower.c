@@ -51,15 +51,31 @@ static bool has_scheme(const struct lower_unit *u, int scheme)
   return false;
 }
 
-// The cheapest that has what --knobs says, without a tail unless it says so; where none of the list has, what --knobs says alone.
-static void by_knobs(const struct lower_unit *u, const struct choice *want, struct choice *pick)
+enum { SETTINGS = 1024 };
+
+static bool cheapest(int n, const struct choice *of, const struct choice *want, struct choice *pick)
 {
-  *pick = *want;
-  for (int i = u->nchoices - 1; i >= 0; i--) {
-    bool fits = u->choice[i].scheme == want->scheme && want->tail == u->choice[i].tail;
-    for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == u->choice[i].k.v[k]);
-    if (fits) *pick = u->choice[i];
+  bool found = false;
+  for (int i = 0; i < n; i++) {
+    bool fits = of[i].scheme == want->scheme && want->tail == of[i].tail && (!found || of[i].cost < pick->cost);
+    for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == of[i].k.v[k]);
+    if (fits) *pick = of[i], found = true;
   }
+  return found;
+}
+
+// The cheapest that has what --knobs says, without a tail unless it says so: of the list, else of all settings of the scheme; where
+// none has, what --knobs says alone.
+static void by_knobs(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, const struct choice *want, struct choice *pick)
+{
+  bool tail = false;
+  for (int i = 0; i < u->nchoices; i++) tail |= u->choice[i].tail;
+  if (cheapest(u->nchoices, u->choice, want, pick)) return;
+  *pick = *want;
+  if (want->tail && !tail) return;
+  struct lower_job j = lower_unit_job(mem, p, u, want->tail);
+  struct choice *all = NEWS(mem, struct choice, SETTINGS);
+  cheapest(scheme_settings(&j, want->scheme, SETTINGS, all), all, want, pick);
 }
 
 static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick)
@@ -82,7 +98,7 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
     bool meant = c->kernel || (c->knobs && has_scheme(u, want.scheme)); // other kernels stay as they are best
-    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(u, &want, &(*pick)[i]);
+    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
 }

@@ -18,14 +18,25 @@
 #include "core/core.h"
 #include "gpu/gpu.h"
 
+enum { MOST_VALUES = 48 };
+struct values { // of a knob, ascending
+  int n, v[MOST_VALUES];
+};
+struct known_values { // that a scheme lists for the knobs of a unit
+  int unit, scheme;
+  bool tail;
+  struct values knob[KNOBS];
+};
 struct climb_plan {
   int cand;
   struct lower_plan p;
+  int nknown, knowncap;
+  struct known_values *known;
 };
 enum entrant_state { WAITING, RACING, TIMED, OUT };
 struct entrant {
   int cand, line;      // line: -1 for starters
-  const struct climb_plan *plan;
+  struct climb_plan *plan;
   struct choice *pick; // by unit of the plan
   enum entrant_state state;
   bool centre, rough;
@@ -60,10 +71,10 @@ struct entrants {
 // ---- climb_entrants.c ----
 struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s);
 void entrants_close(struct entrants *f);
-const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent); // NULL where nothing can be made of it
+struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent); // NULL where nothing can be made of it
 // Nothing where it is known, or where a scheme does not take its setting. near_to: an entrant, or -1. `handicap` is multiplied into
 // what is expected of it.
-void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, const struct choice *pick, int near_to, double handicap);
+void entrants_enter(struct entrants *f, int line, struct climb_plan *p, const struct choice *pick, int near_to, double handicap);
 bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, struct choice *c); // valid? Then its cost is set
 int entrants_make(struct entrants *f, int n, int *who); // device programs of entrants, in parallel; keeps those that are, returns how many
 void entrants_give_back(struct entrants *f, int i);

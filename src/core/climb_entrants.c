@@ -22,7 +22,7 @@ void entrants_close(struct entrants *f)
 
 // ---- plans ----
 
-const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
+struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 {
   const struct lowered *l = f->c->cand[cand].lowered;
   dependent = dependent && f->j->gpu.arch >= 90;
@@ -32,7 +32,7 @@ const struct climb_plan *entrants_plan(struct entrants *f, int cand, bool depend
   for (int u = 0; u < l->plan.nunits; u++)
     if (!l->plan.unit[u].nchoices && !lower_inside(&l->plan, l->pick, u)) return NULL;
   struct climb_plan *p = NEW(f->j->mem, struct climb_plan);
-  *p = (struct climb_plan){cand, l->plan};
+  *p = (struct climb_plan){.cand = cand, .p = l->plan};
   p->p.dependent = dependent;
   return PUSH(f->j->mem, f->plan, f->nplans, f->planscap) = p;
 }
@@ -67,7 +67,7 @@ static bool known(const struct entrants *f, const struct climb_plan *p, const st
   return false;
 }
 
-void entrants_enter(struct entrants *f, int line, const struct climb_plan *p, const struct choice *pick, int near_to, double handicap)
+void entrants_enter(struct entrants *f, int line, struct climb_plan *p, const struct choice *pick, int near_to, double handicap)
 {
   struct entrant x = {.cand = p->cand, .line = line, .plan = p, .seconds = INFINITY};
   if (known(f, p, pick)) return;

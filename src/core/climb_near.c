@@ -7,14 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_VALUES = 48, SETTINGS = 1024, OTHERS = 3, SAME = 4, PRIMES = 4, MOST_SIZES = 24 };
+enum { SETTINGS = 1024, OTHERS = 3, SAME = 4, PRIMES = 4, MOST_SIZES = 16 };
 static const double FIRST = 0.97, LATER = 1.02, LAST = 1.03; // handicaps
 static const double HEAVY = 0.25;                            // share of the heaviest kernel's traffic
 static const double WORSE = 3;                               // the model says it takes so many times as long
-
-struct values { // of a knob, ascending
-  int n, v[MOST_VALUES];
-};
 
 static struct choice *picks(struct entrants *f, int at)
 {
@@ -33,22 +29,31 @@ static void add_value(struct values *d, int v)
   d->v[i] = v, d->n++;
 }
 
-// Those of the settings that the scheme lists, twice and half as much; yes and no.
-static void values_of(struct entrants *f, const struct climb_plan *p, int unit, const struct choice *now, struct values out[KNOBS])
+static const struct values *listed(struct entrants *f, struct climb_plan *p, int unit, const struct choice *now)
 {
+  for (int i = 0; i < p->nknown; i++)
+    if (p->known[i].unit == unit && p->known[i].scheme == now->scheme && p->known[i].tail == now->tail) return p->known[i].knob;
   struct arena_mark mark = arena_mark(&f->scratch);
   struct lower_job j = lower_unit_job(&f->scratch, &p->p, &p->p.unit[unit], now->tail);
   struct choice *all = NEWS(&f->scratch, struct choice, SETTINGS);
-  int n = scheme_settings(&j, now->scheme, SETTINGS, all);
-  memset(out, 0, sizeof *out * KNOBS);
+  struct known_values *out = &PUSH(f->j->mem, p->known, p->nknown, p->knowncap);
+  *out = (struct known_values){.unit = unit, .scheme = now->scheme, .tail = now->tail};
+  for (int i = 0, n = scheme_settings(&j, now->scheme, SETTINGS, all); i < n; i++)
+    for (int k = 0; k < KNOBS; k++) add_value(&out->knob[k], all[i].k.v[k]);
+  arena_reset(&f->scratch, mark);
+  return out->knob;
+}
+
+// Those of the settings that the scheme lists, twice and half as much; yes and no.
+static void values_of(struct entrants *f, struct climb_plan *p, int unit, const struct choice *now, struct values out[KNOBS])
+{
+  memcpy(out, listed(f, p, unit, now), sizeof *out * KNOBS);
   for (int k = 0; k < KNOBS; k++) {
     int v = now->k.v[k];
     add_value(&out[k], v), add_value(&out[k], 2 * v);
     if (v % 2 == 0) add_value(&out[k], v / 2);
     if (v <= 1) add_value(&out[k], 1 - v);
-    for (int i = 0; i < n; i++) add_value(&out[k], all[i].k.v[k]);
   }
-  arena_reset(&f->scratch, mark);
 }
 
 static void try_setting(struct entrants *f, int at, struct choice *pick, int unit, const struct knobs *k, double handicap)
@@ -125,7 +130,7 @@ static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, 
   return !k || other;
 }
 
-static void near_plan(struct entrants *f, int at, const struct climb_plan *p)
+static void near_plan(struct entrants *f, int at, struct climb_plan *p)
 {
   if (!p || p == f->x[at].plan) return;
   struct choice *pick = NEWS(f->j->mem, struct choice, p->p.nunits + 1);
@@ -163,7 +168,7 @@ static void enter_sized(struct entrants *f, int at, int cand)
 {
   const struct entrant *x = &f->x[at];
   device_candidate(f->j, f->c, &f->c->cand[cand]);
-  const struct climb_plan *p = entrants_plan(f, cand, x->plan->p.dependent);
+  struct climb_plan *p = entrants_plan(f, cand, x->plan->p.dependent);
   if (!p) return;
   struct choice *pick = NEWS(f->j->mem, struct choice, p->p.nunits + 1);
   for (int k = -1; k < OTHERS - 1; k++) {
@@ -190,7 +195,7 @@ static void near_sizes(struct entrants *f, int at)
       const struct graph *sub = g->nodes[n].op == OP_BLOCK ? g->nodes[n].sub : NULL;
       if (!sub || tune_traffic(sub) < HEAVY * most) continue;
       for (int i = -1; i < sub->ngrid + sub->nloop; i++)
-        for (int o = -1; o < sub->ngrid + sub->nloop && made < MOST_SIZES; o++) {
+        for (int o = -1; o < sub->ngrid + sub->nloop && made < MOST_SIZES && now_seconds() < f->until; o++) {
           int to = i != o && pairs == (i >= 0 && o >= 0) ? resized(f, cand, n, i, o) : -1;
           if (to >= 0) enter_sized(f, at, to), made++;
         }

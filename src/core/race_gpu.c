@@ -14,7 +14,7 @@ enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4 };
 static void enter_ways(struct entrants *f, int cand, int ways)
 {
   const struct lowered *l = f->c->cand[cand].lowered;
-  const struct climb_plan *p = l ? entrants_plan(f, cand, l->plan.dependent) : NULL;
+  struct climb_plan *p = l ? entrants_plan(f, cand, l->plan.dependent) : NULL;
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
   entrants_enter(f, -1, p, l->pick, -1, 1);
@@ -40,7 +40,7 @@ static void enter_raced(struct entrants *f, int cand)
   json_t *launches = json_loads(f->c->launches, 0, NULL);
   if (launches_read(f->j->mem, launches, c->g, &f->j->gpu, &p, &pick, &e) == OK) {
     bool fits = true;
-    const struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
+    struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
     for (int u = 0; plan && u < p.nunits && fits; u++)
       fits = p.unit[u].product || lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);

@@ -242,12 +242,14 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
   return n;
 }
 
+enum { FEW_LAYOUTS = 8 }; // where the grid is cut anew
+
 // Warps as threads.c lays them out, the best first; then one or two tiles of rows for each warp, where that is no power of two.
-static int layouts(const struct mma_plan *p, struct warp_layout *w)
+static int layouts(const struct mma_plan *p, int most, struct warp_layout *w)
 {
   const struct norm *n = mma_block_norm(p);
   int64_t tiles = mma_block_rows(p) / 16;
-  int count = plan_threads(n, &n->passes->chains, w);
+  int count = MIN(plan_threads(n, &n->passes->chains, w), most);
   for (int64_t rows = tiles; rows >= 3 && rows <= 16 && rows >= tiles - tiles / 2; rows -= tiles / 2)
     for (int cols = 1; rows * cols <= 16 && count < WARP_LAYOUTS && rows & (rows - 1); cols *= 2)
       w[count++] = (struct warp_layout){(int)rows, cols, cols > 1, 0, 0};
@@ -263,7 +265,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   int n = 0, cuts = mma_cuts(j, 16, to, why);
   for (int i = 0; i < cuts; i++) {
     if (!mma_plan(&p, mma_anew(j, to[i], other), other)) continue;
-    int count = layouts(&p, w);
+    int count = layouts(&p, i ? FEW_LAYOUTS : WARP_LAYOUTS, w);
     for (int k = 0; k < count && n < most; k++) {
       p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp, if none does it
       n = with_stages(&p, to[i], &w[k], n, most, out);

@@ -53,14 +53,14 @@ static int tail_of(const struct graph *g, int node)
   return found;
 }
 
-// Both in turns, since the model errs: those who measure a few meet both.
+// Both in turns, since the model errs: those who measure a few meet both. What the model likes has three turns of four.
 static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
 {
   u->nchoices = first->nchoices + second->nchoices;
   u->choice = NEWS(w->mem, struct choice, u->nchoices + 1);
-  for (int i = 0, n = 0; n < u->nchoices; i++) {
-    if (i < first->nchoices) u->choice[n++] = first->choice[i];
-    if (i < second->nchoices) u->choice[n++] = second->choice[i];
+  for (int i = 0, a = 0, b = 0; i < u->nchoices; i++) {
+    bool other = a == first->nchoices || (i % 4 == 1 && b < second->nchoices);
+    u->choice[i] = other ? second->choice[b++] : first->choice[a++];
   }
 }
 

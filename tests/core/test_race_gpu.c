@@ -1,5 +1,6 @@
 // The race on a GPU without one: gpu_identity and gpu_race are this test's, which makes up a time for every device program
 // and calls some of them wrong. What the report says is then known: the fastest right one of all that took part.
+// test: timeout 400
 #include "../graphs.h"
 #include "core/climb.h"
 
