@@ -4,6 +4,8 @@
     python3 bench/survey.py --search DIR [--only REGEX]                 # graphs of each workload; no GPU
     python3 bench/survey.py --race DIR --out OUT [--tune S] [--only REGEX]   # build/gpu_race: the fastest of them
 
+A program of several parts (graphs part1_*, part2_*, ...) is raced by `mica optimize`, which puts the parts together.
+
 OUT then holds a folder a workload, as `mica optimize --out` leaves it, for `bench/peers.py --mica OUT`; OUT/survey.csv has a row a
 race, OUT/samples.csv one a program that was timed, OUT/log.txt what the races print. Where a race ends the process, the
 others go on. Needs neither torch nor triton.
@@ -11,6 +13,7 @@ others go on. Needs neither torch nor triton.
 import argparse
 import concurrent.futures
 import glob
+import json
 import os
 import re
 import subprocess
@@ -48,9 +51,37 @@ def words(name, args):
     return ["--out", os.path.join(args.out, folder(name)), p.file + sizes(p)] + graphs
 
 
+def parts(name, args):
+    return len({os.path.basename(f).split("_")[0] for f in glob.glob(os.path.join(args.race, folder(name), "*.mica"))})
+
+
+def optimize(name, args, end):
+    """As a row of the table, from the report."""
+    where = os.path.join(args.out, folder(name))
+    with open(where + ".log", "wb") as log:
+        try:
+            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--no-db", "--tune", str(args.tune), "--out", where],
+                                  stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+    if code != 0:
+        print("%s: mica optimize %s" % (name, "was out of time" if code is None else "ended with status %d" % code), flush=True)
+        return
+    with open(os.path.join(where, "report.json")) as f:
+        best = json.load(f)["best"]
+    with open(os.path.join(where, "program.json")) as f:
+        how = [x.get("how", "") for x in json.load(f)["launches"]]
+    with open(os.path.join(args.out, "survey.csv"), "a") as f:
+        p = programs()[name]
+        f.write('"%s","%s",%d,%.3f,,,,%s,,"%s",mica optimize\n' % (p.file + sizes(p), "all parts", len(how), best["us"], best.get("relative", ""), " | ".join(how)))
+
+
 def race(names, args):
     os.makedirs(args.out, exist_ok=True)
-    left, end = list(names), time.time() + args.budget_s
+    end = time.time() + args.budget_s
+    for name in [n for n in names if parts(n, args) > 1]:
+        optimize(name, args, end)
+    left = [n for n in names if parts(n, args) == 1]
     log = os.path.join(args.out, "log.txt")
     while left and time.time() < end:
         command = [args.gpu_race, "--variants", str(args.variants), "--seconds", str(args.seconds), "--tune", str(args.tune),
