@@ -60,7 +60,7 @@ def optimize(name, args, end):
     where = os.path.join(args.out, folder(name))
     with open(where + ".log", "wb") as log:
         try:
-            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--no-db", "--tune", str(args.tune), "--out", where],
+            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--no-db", "--tune", str(max(1, round(args.tune))), "--out", where],
                                   stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
         except subprocess.TimeoutExpired:
             code = None
