@@ -163,6 +163,13 @@ static int resized(struct entrants *f, int cand, int node, int i, int o)
   return -1;
 }
 
+// Of two units, products by the library aside.
+static bool same_kernel(const struct lower_plan *p, const struct lower_unit *x, const struct lower_plan *q, const struct lower_unit *y)
+{
+  const struct graph *a = p->g->nodes[x->first].sub, *b = q->g->nodes[y->first].sub;
+  return a && b && graph_same(a, b);
+}
+
 // A knob that fits one size may be wrong for another, so the model's best are tried with it.
 static void enter_sized(struct entrants *f, int at, int cand)
 {
@@ -175,7 +182,7 @@ static void enter_sized(struct entrants *f, int at, int cand)
     like(f, at, p, 0, pick);
     for (int u = 0; u < p->p.nunits && k >= 0; u++) {
       const struct lower_unit *to = &p->p.unit[u], *from = u < x->plan->p.nunits ? &x->plan->p.unit[u] : NULL;
-      bool same = from && graph_same(p->p.g->nodes[to->first].sub, x->plan->p.g->nodes[from->first].sub);
+      bool same = from && same_kernel(&p->p, to, &x->plan->p, from);
       if (!to->product && to->nchoices && !same) pick[u] = to->choice[MIN(k, to->nchoices - 1)];
     }
     entrants_enter(f, f->x[at].line, p, pick, at, LATER);
