@@ -1,7 +1,7 @@
 // Tensors between kernels in other orders than row by row: whichever is asked for, all launches leave what the graph says; what is
 // chosen where one order is better.
 // test: timeout 120
-#include "../graphs.h"
+#include "given.h"
 #include "core/device_proof.h"
 #include "plan/layout.h"
 
@@ -32,27 +32,6 @@ static const struct {
     "O = block(x=4) { n = iter(N, imap={x:0})\n d = iter(D, imap={x:0})\n save(sum_to(n, dim=1, extent=64) / sum(d, dim=1), omap={x:0}) }\n return O"},
 };
 // clang-format on
-
-static struct gpu_limits h200(void)
-{
-  struct err e = {0};
-  struct target t;
-  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  return gpu_limits(&t);
-}
-
-static struct graph *read(struct arena *mem, const char *text)
-{
-  const char *kind = strstr(text, "block(") ? "graph g" : "program g()";
-  return graph_of(mem, arena_printf(mem, "%s {\n %s\n}\n", kind, text));
-}
-
-static void must(int status, const char *name, const struct err *e)
-{
-  if (status == OK) return;
-  err_print(stderr, e);
-  fail_msg("%s: %s", name, e->text);
-}
 
 // Every launch of the program with these choices; returns how many tensors between kernels it left in another order.
 static void run(const char *name, const struct lower_plan *p, const struct choice *pick)

@@ -1,6 +1,6 @@
 // Whole kernel graphs as device programs: library operators become block graphs that compute the same, and the program, run in
 // this machine's memory, leaves after every launch what the graph says in float64.
-#include "../graphs.h"
+#include "given.h"
 #include "core/device_proof.h"
 
 #include <setjmp.h>
@@ -50,27 +50,6 @@ static const struct {
     "O = block(x=2) {\n p = iter(P, imap={x:1})\n x = iter(X, imap={x:0})\n save(x / sqrt(reshape(sum(p, dim=0), [4, 1])), omap={x:0})\n }\n return O", 0},
 };
 // clang-format on
-
-static struct gpu_limits h200(void)
-{
-  struct err e = {0};
-  struct target t;
-  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  return gpu_limits(&t);
-}
-
-static struct graph *read(struct arena *mem, const char *text)
-{
-  const char *kind = strstr(text, "block(") ? "graph g" : "program g()";
-  return graph_of(mem, arena_printf(mem, "%s {\n %s\n}\n", kind, text));
-}
-
-static void must(int status, const char *name, const struct err *e)
-{
-  if (status == OK) return;
-  err_print(stderr, e);
-  fail_msg("%s: %s", name, e->text);
-}
 
 // ---- wrapping ----
 
