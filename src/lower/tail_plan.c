@@ -1,8 +1,7 @@
 // How the team of a block does its part of the tail: the cheapest settings of rows for this many threads and items, by how long
 // the block is busy with it. On an H200 split attention in clusters of 4 to 16 took 0.8 to 6 us more than with a second launch that
-// starts early: a barrier of a cluster waits for all memory of the GPU, and blocks of a cluster are crowded into one part of the
-// processors, whose way to the L2 cache they share, and which not all have room for another cluster. By the last block it took what
-// is said here.
+// starts early. Likely, not measured: a barrier of a cluster waits for all memory of the GPU, and blocks of a cluster are crowded
+// into one part of the processors. By the last block it took what is said here.
 #include "lower/tail.h"
 
 #include <math.h>
