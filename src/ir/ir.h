@@ -91,6 +91,8 @@ enum {
   RESCALES = 32, // an accumulator that multiplies the old value by its second argument first
   RUNNING = 64, // an accumulator whose value may be used inside the loop
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
+  KEEPS_SIGN = 256, // of one argument, positive where that is positive only
+  SCALES = 512, // its argument times a constant
 };
 
 enum {

@@ -58,7 +58,7 @@ static bool one(const struct node *n, struct power x, struct power *out)
 {
   struct power p = {.of = x.of};
   if (is_free(&x)) return *out = FREE, true;
-  if (n->op == OP_NEG || n->op == OP_MUL_SCALAR) {
+  if (op_rows[n->op].flags & SCALES) {
     if (x.factor != 0) return false;
     p.add = times(n) * x.add, p.deg = x.deg, p.moved = times(n) * x.moved;
   } else if (n->op == OP_EXP) {

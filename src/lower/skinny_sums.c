@@ -20,7 +20,7 @@ struct linear { // a sum that is pushed inward: over the loop, or by the tail ov
 static int through(struct sk_plan *p, const struct sk_side *s, const struct node *n, const struct linear *l)
 {
   enum op op = n->op;
-  if (op == OP_NEG || op == OP_MUL_SCALAR) return sk_operate(p, op, &n->a, l->sum(p, s, n->in[0]), -1);
+  if (op_rows[op].flags & SCALES) return sk_operate(p, op, &n->a, l->sum(p, s, n->in[0]), -1);
   if (op == OP_ADD || op == OP_SUB) {
     if (l->still(p, s, n->in[0]) || l->still(p, s, n->in[1])) return sk_no(p, "sums what does not change");
     int x = l->sum(p, s, n->in[0]);
@@ -104,7 +104,7 @@ static bool adds_up(const struct sk_plan *p, int v)
   if (x->kind == SK_SECOND) return adds_up(p, x->x) && !(sk_axes_of(p, &p->iter[x->index]) & p->parts);
   if (x->kind != SK_OP) return false;
   if (x->op == OP_ADD || x->op == OP_SUB) return adds_up(p, x->x) && adds_up(p, x->y);
-  if (x->op == OP_NEG || x->op == OP_MUL_SCALAR) return adds_up(p, x->x);
+  if (op_rows[x->op].flags & SCALES) return adds_up(p, x->x);
   if (x->op != OP_MUL && x->op != OP_DIV) return false;
   bool right = p->v[x->y].kind == SK_LOAD || p->v[x->y].kind == SK_CONST, left = p->v[x->x].kind == SK_LOAD || p->v[x->x].kind == SK_CONST;
   if (right && adds_up(p, x->x)) return !(p->v[x->y].has & p->parts);

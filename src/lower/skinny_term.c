@@ -207,7 +207,7 @@ static int times(struct sk_plan *p, const struct sk_side *s, int x, int right)
   const struct node *n = sk_maker(s, right);
   if (n->op == OP_ITER) return product(p, x, right, false);
   if (n->op == OP_MATMUL) return sk_second(p, s, times(p, s, x, n->in[0]), n->in[1]);
-  if (n->op == OP_MUL_SCALAR || n->op == OP_NEG) return sk_operate(p, n->op, &n->a, times(p, s, x, n->in[0]), -1);
+  if (op_rows[n->op].flags & SCALES) return sk_operate(p, n->op, &n->a, times(p, s, x, n->in[0]), -1);
   if (n->op != OP_ADD && n->op != OP_SUB) return sk_no(p, "weights that are computed");
   int left = times(p, s, x, n->in[0]);
   return left < 0 ? -1 : sk_operate(p, n->op, &n->a, left, times(p, s, x, n->in[1]));

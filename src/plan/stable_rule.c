@@ -31,7 +31,7 @@ static void give_factor(struct scaled *out, int nout, const struct scaled *x, in
 static int map_one(struct site *s, const struct node *n, const struct scaled *x, int *degree)
 {
   *degree = x->degree;
-  if (n->op == OP_NEG || n->op == OP_MUL_SCALAR) return OK;
+  if (op_rows[n->op].flags & SCALES) return OK;
   if (n->op == OP_SQUARE) return *degree *= 2, OK;
   if ((n->op != OP_SQRT && n->op != OP_RSQRT) || *degree % 2) return not_linear(s, n);
   *degree /= n->op == OP_SQRT ? 2 : -2;

@@ -2,13 +2,7 @@
 // many random numbers is too close to zero for any dtype, or below it.
 #include "rt/rt.h"
 
-static bool keeps_sign(enum op op)
-{
-  static const enum op some[] = {OP_SUM, OP_MEAN, OP_MAX, OP_SQRT, OP_RSQRT, OP_MUL_SCALAR, OP_ADD_SCALAR};
-  for (size_t i = 0; i < COUNT(some); i++)
-    if (op == some[i]) return true;
-  return op_rows[op].rule == RULE_VIEW;
-}
+static bool keeps_sign(enum op op) { return op_rows[op].flags & KEEPS_SIGN || op_rows[op].rule == RULE_VIEW; }
 
 static bool comes_from(const struct graph *g, int t, int input)
 {
