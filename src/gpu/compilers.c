@@ -42,10 +42,15 @@ static void end(struct maker *m)
   m->pid = 0;
 }
 
+void compilers_rest(struct compilers *p)
+{
+  for (int i = 0; i < MOST; i++) end(&p->m[i]);
+}
+
 void compilers_close(struct compilers *p)
 {
   if (!p) return;
-  for (int i = 0; i < MOST; i++) end(&p->m[i]);
+  compilers_rest(p);
   pthread_mutex_destroy(&p->lock);
   free(p->env);
   free(p);

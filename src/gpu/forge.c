@@ -22,6 +22,11 @@ void gpu_forge_close(struct gpu_forge *f)
   free(f);
 }
 
+void gpu_forge_rest(struct gpu_forge *f)
+{
+  if (f && f->processes) compilers_rest(f->processes);
+}
+
 int gpu_forge_ready(struct gpu_forge *f, struct err *e)
 {
   if (f->ready) return OK;

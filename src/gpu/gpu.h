@@ -118,6 +118,7 @@ struct gpu_forge_opts {
 };
 struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o);
 void gpu_forge_close(struct gpu_forge *f);
+void gpu_forge_rest(struct gpu_forge *f); // its processes end; what was compiled stays
 int gpu_forge_ready(struct gpu_forge *f, struct err *e); // ENV where there is no compiler
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor);
 // As compile_codes. What there was no time for is STOPPED in its result.

@@ -57,6 +57,7 @@ void compile_end(struct arena *mem, struct compilation *w, struct code *codes, s
 // ---- compilers.c ----
 struct compilers *compilers_open(const char *path); // of an executable that is a worker; NULL: looked for (find.c)
 void compilers_close(struct compilers *p);
+void compilers_rest(struct compilers *p); // no process runs any more; new ones may
 // By several threads. NO, and no error: the caller has to compile. STOPPED: after a stop, or when the time is over.
 int compilers_compile(struct compilers *p, const struct gpu_patience *until, struct arena *mem, const char *name, const char *source, int arch,
                       struct cubin *out, struct err *e);
