@@ -92,6 +92,7 @@ int race_device_whole(struct job *j, struct err *e)
   join_proofs(j);
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  if (inner.status != OK && inner.id != ERR_STOPPED) return *e = inner, (int)e->status;
+  if (inner.id == ERR_STOPPED) job_left(j, "the kernels were not compiled");
+  else if (inner.status != OK) return *e = inner, (int)e->status;
   return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }
