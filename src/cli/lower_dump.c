@@ -104,9 +104,11 @@ static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, si
     return;
   }
   str_add(out, "%s\n", u->name);
-  if (u->product)
-    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
-  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
+  if (u->product) {
+    str_add(out, "product, %lld times %lld x %lld x %lld", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
+    if (u->last != u->first) str_add(out, "; with the kernel that follows"), product_text(&u->ends.p, out);
+    str_add(out, "\n");
+  } else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
   else dumps[which].kernel(p, &u->n, out);
 }
 

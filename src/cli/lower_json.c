@@ -133,13 +133,21 @@ static json_t *choices(const struct lower_unit *u)
   return all;
 }
 
+// Extents, and what the library does at its end where the next kernel can be part of it.
+static json_t *library_product(const struct lower_unit *u)
+{
+  const struct blas_product *m = &u->mul.p, *ends = u->last != u->first ? &u->ends.p : NULL;
+  json_t *v = json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k", integer(m->k));
+  if (ends)
+    json_object_set_new(v, "ends", json_pack("{s:s, s:f, s:f}", "epilogue", blas_epilogue_name(ends->epilogue), "alpha", (double)ends->alpha,
+                                             "beta", (double)ends->beta));
+  return v;
+}
+
 static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
 {
-  const struct blas_product *m = &u->mul.p;
   json_t *v = json_pack("{s:s, s:s, s:o}", "name", u->name, "not", u->why ? u->why : "", "choices", choices(u));
-  if (u->product)
-    json_object_set_new(v, "product", json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k",
-                                                integer(m->k)));
+  if (u->product) json_object_set_new(v, "product", library_product(u));
   else if (u->n.passes) json_object_set_new(v, "passes", kernel(&u->n, p->store));
   return v;
 }

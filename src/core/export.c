@@ -77,7 +77,7 @@ static void product(struct exporting *x, const struct code_launch *l)
   CHECK(blas_arrange(p, &a)); // as when it was planned
   const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A), operand(l, a.swapped ? BLAS_A : BLAS_B), operand(l, BLAS_BIAS),
                               operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D), operand(l, BLAS_D)};
-  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, %.9gf, %.9gf, %lld, {", l->name, l->how, (long long)p->batch,
+  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how, (long long)p->batch,
       blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
   for (size_t i = 0; i < COUNT(a.x); i++)
     PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
