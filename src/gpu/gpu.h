@@ -60,7 +60,7 @@ struct code_launch {
   bool dependent;
   int64_t blocks;
   int threads, narg;
-  struct code_arg *arg; // of a product: a, b, d
+  struct code_arg *arg; // of a product: its operands
   struct blas_product mul;
   int algorithm; // of the product: of those that the library proposes; -1: what is fastest
 };
