@@ -27,7 +27,7 @@ static void split(struct mma_plan *p, bool product, bool summed)
 }
 
 // The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them
-// whole.
+// whole: a product that sums over them, or one that makes them, of which each warp has a part of the sum.
 static void split_after(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
@@ -38,7 +38,9 @@ static void split_after(struct mma_plan *p)
     }
   for (int i = 0; i < b->nnodes; i++) {
     if (p->section[i] != MMA_POST) continue;
-    if (p->product_of[i] >= 0) p->cols[p->product[p->product_of[i]].sum_cols].split_after = false;
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if (x) p->cols[x->sum_cols].split_after = false;
+    if (x && p->cols[x->sum_cols].split) p->cols[x->out_cols].split_after = false;
     for (int k = 0; k < b->nodes[i].nin; k++) {
       int root = p->n->t[b->nodes[i].in[k]].root, c = p->shape[root].cols, from = b->tensors[root].node;
       bool part = op_rows[b->nodes[from].op].rule == RULE_ACCUM && mma_partial(p, from);
