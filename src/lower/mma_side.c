@@ -75,6 +75,15 @@ static void push(struct mma_list *l, int8_t letter, uint32_t wanted)
   if (wanted >> letter & 1 && !(mma_list_has(l) >> letter & 1)) l->letter[l->n++] = letter;
 }
 
+// Lanes take what they read back to where it was, so there may be no more of them than elements.
+static bool side_divides(struct mma_plan *q, const struct mma_tile *t)
+{
+  if (t && (t->rows != t->own_rows || t->cols != t->own_cols)) return mma_refuse(q, "an operand on the side that fragments do not divide");
+  for (int c = 0; c < q->ncols; c++)
+    if (mma_pads(q, c)) return mma_refuse(q, "%lld columns on the side, no multiple of 8", (long long)q->cols[c].size);
+  return true;
+}
+
 // Columns are what is reduced, or what is contiguous where nothing is.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
@@ -99,7 +108,7 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   s->varying = p->iterations > 1 && b->tensors[s->root].phase == VARYING;
   if (s->vector && made->has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
   if (q->nrows % 16) return mma_refuse(p, "%lld rows on the side, no multiple of 16", (long long)q->nrows);
-  return mma_shapes(q, s->node);
+  return mma_shapes(q, s->node) && side_divides(q, t);
 }
 
 // As many warps as share the rows evenly.
