@@ -262,6 +262,7 @@ void mma_wait(struct mma_kernel *k, int left); // until so many groups are left,
 // split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
+const char *mma_side_row_exists(const struct mma_kernel *k); // k: of the side
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_vector_declare(struct mma_kernel *k);
 void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s,

@@ -109,10 +109,29 @@ static const struct held softmax[] = {
                             "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", ANY, NULL},
 };
 
+// Right operands and vectors that are computed on the side.
+#define KEYS(rows, d, keys, e, i)                                                                                        \
+  "Q: f16[2, " rows ", " d "]\n K: f16[2, " d ", " keys "]\n V: f16[2, " keys ", " e "]\n O = block(x=2; i=" i ") { q = iter(Q, imap={x:0})\n"  \
+  "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
+static const struct held sides[] = {
+    {"norm of the keys", KEYS("16", "30", "50", "32", "2") "t = transpose(k)\n n = transpose(t / sqrt(mean(square(t), dim=2)))\n e = exp(matmul(q, n) * 0.125)\n"
+             "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", ANY, NULL},
+    {"norm of the values", KEYS("16", "32", "44", "20", "2") "n = v / sqrt(mean(square(v), dim=2) + 0.01)\n e = exp(matmul(q, k) * 0.125)\n"
+             "save(accum(matmul(e, n)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", ANY, NULL},
+    {"norms of the values as a vector", "Q: f16[2, 16, 32]\n K: f16[2, 32, 54]\n V: f16[2, 54, 30]\n N, D = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
+             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n r = sqrt(mean(v * v, dim=2) + 0.01)\n e = exp(matmul(q, k) * 0.125)\n"
+             "save(accum(matmul(e / reshape(r, [1, 1, 27]), v)), omap={x:0})\n save(accum_sum(e, dim=2), omap={x:0}) }\n return N, D", ANY, NULL},
+    {"columns divided by their norms", "X: f16[32, 50]\n W: f16[50, 37]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w) / sqrt(sum(square(w), dim=0))) }\n return O", ANY, NULL},
+    {"weights times a scale", "X: f16[5, 100]\n G: f16[100, 1]\n W: f16[100, 60]\n O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n g = iter(G, fmap={i:0})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
+             "save(accum(matmul(x, g * w)) / accum_rms(x, dim=1), omap={x:1}) }\n return O", ANY, NULL},
+    {"a few rows", "X: f16[5, 4]\n G: f16[4, 1]\n W: f16[4, 6]\n O = block() { x = iter(X)\n g = iter(G)\n w = iter(W)\n save(matmul(x, exp(g) * w)) }\n return O", ANY, NULL},
+    {"keys that are fixed, scaled", "Q: f16[64, 36]\n K: f16[42, 36]\n S: f16[36]\n O = block(; i=4) { q = iter(Q)\n k = iter(K, fmap={})\n s = iter(S)\n r = iter(Q, fmap={i:1})\n"
+             "save(matmul(q, transpose(k * s)) + accum_sum(r, dim=1)) }\n return O", ANY, NULL},
+    {"batches of keys", "Q: f16[4, 8, 20]\n K: f16[4, 13, 20]\n O = block(x=2) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0})\n"
+             "save(matmul(q, transpose(k / sqrt(sum(k * k, dim=2)))), omap={x:0}) }\n return O", ANY, NULL},
+};
+
 static const struct held refused[] = {
-    {"norms of keys of 30", "Q: f16[2, 32, 30]\n K: f16[2, 30, 64]\n V: f16[2, 64, 32]\n O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n"
-             "k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n t = transpose(k)\n n = transpose(t / sqrt(mean(square(t), dim=2)))\n e = exp(matmul(q, n) * 0.125)\n"
-             "save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0}) }\n return O", ANY, NULL, "on the side"},
     {"by wgmma", GEMM("64", "100", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "no multiple of 8"},
     {"columns by wgmma", GEMM("64", "64", "50", "1", "1", "2"), "wgmma groups=1 stages=2", NULL, "no multiple of 8"},
 };
@@ -135,12 +154,19 @@ static void test_softmax(void **state)
   assert_true(hold_layouts(softmax, (int)COUNT(softmax)) > 60);
 }
 
+static void test_sides(void **state)
+{
+  (void)state;
+  assert_true(hold_layouts(sides, (int)COUNT(sides)) > 60);
+}
+
 static void test_choices(void **state)
 {
   (void)state;
   hold_choices(products, (int)COUNT(products));
   hold_choices(joined, (int)COUNT(joined));
   hold_choices(softmax, (int)COUNT(softmax));
+  hold_choices(sides, (int)COUNT(sides));
 }
 
 static void test_others(void **state)
@@ -153,7 +179,7 @@ static void test_others(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined), cmocka_unit_test(test_softmax),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined), cmocka_unit_test(test_softmax), cmocka_unit_test(test_sides),
                                      cmocka_unit_test(test_choices), cmocka_unit_test(test_others)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
