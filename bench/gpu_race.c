@@ -214,7 +214,7 @@ static int race(struct all *a)
   if (a->o.samples && add_samples(a, &r)) return a->e.status;
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
-  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, a->o.race.db, &a->e)) return a->e.status;
+  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, &a->e)) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
@@ -319,7 +319,7 @@ static int take_best(struct all *a, struct entrants *f)
   if (best < 0) return NO;
   if (a->o.csv && climb_row(a, f, best)) return a->e.status;
   if (!entrants_make(f, 1, &(int){best})) return NO;
-  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, a->o.race.db, &a->e)) return a->e.status;
+  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, &a->e)) return a->e.status;
   return a->o.save ? save(a, f->x[best].program) : OK;
 }
 

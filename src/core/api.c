@@ -9,8 +9,7 @@ struct mica_program {
 };
 struct mica_report {
   json_t *json;
-  bool recalled, remember; // remember: a database, at db or, where that is NULL, where it is by default
-  const char *db;
+  bool recalled;
   const char *text, *json_text;
   struct mica_report *next;
 };
@@ -87,14 +86,13 @@ int mica_optimize(struct mica_context *m, const struct mica_program *p, const st
   bool recalled = false;
   m->err = (struct err){0};
   *out = NULL;
-  if (!opts) opts = &standard;
-  int status = pipe_optimize(&m->mem, p->g, opts, &json, &recalled, &m->err);
+  int status = pipe_optimize(&m->mem, p->g, opts ? opts : &standard, &json, &recalled, &m->err);
   if (!json) return context_finish(m, status);
   struct mica_report *r = NEW(&m->mem, struct mica_report);
   struct str text = {0}, json_str = {0};
   report_text(&m->mem, json, NULL, &text);
   json_text(json, &json_str);
-  *r = (struct mica_report){json, recalled, opts->remember, opts->db ? arena_strdup(&m->mem, opts->db) : NULL, .next = m->reports};
+  *r = (struct mica_report){json, recalled, .next = m->reports};
   r->text = keep(m, &text), r->json_text = keep(m, &json_str);
   *out = m->reports = r;
   return context_finish(m, status);
@@ -106,13 +104,8 @@ bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 
 int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
-  struct db *db = NULL;
-  struct err none = {0}; // without a database it takes longer, and nothing else
   m->err = (struct err){0};
-  if (r->remember && db_open(r->db, &db, &none) != OK) db = NULL;
-  int status = report_save(&m->mem, r->json, folder, db, &m->err);
-  db_close(db);
-  return context_finish(m, status);
+  return context_finish(m, report_save(&m->mem, r->json, folder, &m->err));
 }
 
 int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,

@@ -238,10 +238,9 @@ void stats_add(struct search_stats *sum, const struct search_stats *s); // of a 
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
 void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
 
-// ---- save.c: db is where machine code is remembered, or NULL ----
-int report_save(struct arena *mem, const json_t *report, const char *folder, struct db *db, struct err *e);
+// ---- save.c ----
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
 // A device program without a report.
-int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct db *db,
-                struct err *e);
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
 // Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
 // parts takes over the ways of its parts. What goes wrong costs the candidate, with its reason.
 #include "core/core.h"
-#include "gpu/gpu.h"
+#include "cuda/cuda.h"
 
 #include <string.h>
 
@@ -88,30 +88,30 @@ void devices_build(struct job *j, struct contest *c, int part, int from)
 
 // ---- compiling ----
 
-static int compile(const struct job *j, const struct nvrtc *r, struct lowered *d, struct err *e)
+static int compile_one(const struct job *j, const struct nvrtc *r, struct lowered *d, int i, struct err *e)
 {
-  const struct gpu_compiler by = gpu_compiler_nvrtc(r);
-  struct code c;
-  struct compile_result one = {0};
-  struct compile_stats stats;
-  d->compiled = arena_printf(j->mem, "NVRTC %d.%d", by.major, by.minor);
-  TRY(code_make(j->mem, &d->program, &c, e));
-  TRY(compile_codes(j->mem, &by, j->db, j->gpu.arch, 1, &c, &one, &stats, e));
-  if (one.status != OK) return *e = one.err, one.status;
-  for (int i = 0; i < c.nlaunch; i++)
-    if (c.launch[i].kernel >= 0) d->registers[i] = c.kernel[c.launch[i].kernel].registers, d->spilled[i] = c.kernel[c.launch[i].kernel].spilled;
-  return OK;
+  const struct launch *l = &d->program.launch[i];
+  struct str source = {0};
+  struct cubin cubin;
+  if (l->product) return OK;
+  int status = cuda_print(l->p, l->k, j->gpu.arch, &source, e);
+  if (status == OK) status = nvrtc_compile(r, j->mem, l->name, str_text(&source), j->gpu.arch, &cubin, e);
+  if (status == OK) d->registers[i] = cubin.registers, d->spilled[i] = cubin.spilled;
+  return str_free(&source), status;
 }
 
 void device_compile(const struct job *j, struct lowered *d, struct err *e)
 {
   struct nvrtc *r;
   struct err missing = {0};
+  int major, minor;
   if (nvrtc_open(&r, &missing) != OK) {
     d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
     return;
   }
-  compile(j, r, d, e);
+  nvrtc_version(r, &major, &minor);
+  d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
+  for (int i = 0; i < d->program.nlaunch && e->status == OK; i++) compile_one(j, r, d, i, e);
   nvrtc_close(r);
 }
 

@@ -7,29 +7,28 @@
 // ---- machine code ----
 
 // All kernels or none; why none, or NULL.
-static const char *compile(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct db *db,
-                           struct code *c)
+static const char *compile(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c)
 {
   struct err e = {0};
   struct compile_result result;
   struct compile_stats stats;
-  int status = c->nkernel ? compile_codes(mem, by, db, d->gpu->arch, 1, c, &result, &stats, &e) : OK;
+  int status = c->nkernel ? compile_codes(mem, by, NULL, d->gpu->arch, 1, c, &result, &stats, &e) : OK;
   if (c->nkernel && status == OK && result.status != OK) status = result.status, e = result.err;
   return status == OK ? NULL : arena_strdup(mem, e.text);
 }
 
-static const char *machine_code(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct db *db,
-                                struct code *c, const char **compiler)
+static const char *machine_code(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c,
+                                const char **compiler)
 {
   struct nvrtc *r = NULL;
   struct gpu_compiler nvrtc;
   struct err e = {0};
   *compiler = NULL;
-  if (by) return compile(mem, d, by, db, c);
+  if (by) return compile(mem, d, by, c);
   if (nvrtc_open(&r, &e) != OK) return arena_strdup(mem, e.text);
   nvrtc = gpu_compiler_nvrtc(r);
   *compiler = arena_printf(mem, "NVRTC %d.%d", nvrtc.major, nvrtc.minor);
-  const char *missing = compile(mem, d, &nvrtc, db, c);
+  const char *missing = compile(mem, d, &nvrtc, c);
   return nvrtc_close(r), missing;
 }
 
@@ -135,14 +134,14 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
   return v;
 }
 
-int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct db *db,
-                  struct manifest *out, struct err *e)
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct manifest *out,
+                  struct err *e)
 {
   struct code c;
   const char *compiler;
   *out = (struct manifest){0};
   TRY(code_make(mem, d, &c, e));
-  out->missing = machine_code(mem, d, by, db, &c, &compiler);
+  out->missing = machine_code(mem, d, by, &c, &compiler);
   const char **file = files(mem, &c);
   json_t *launches = json_array();
   for (int i = 0; i < c.nlaunch; i++) json_array_append_new(launches, launch_json(&c, &c.launch[i], file, !out->missing));

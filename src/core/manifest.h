@@ -16,10 +16,10 @@ struct manifest {
   struct manifest_cubin *cubin;
   const char *missing; // why there is no machine code; NULL: there is
 };
-// To be freed after an error too; the rest lives in mem. Compiled `by` (NULL: NVRTC) unless the database (or NULL) has it; a compiler
-// that is missing or refuses a kernel is no error.
-int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct db *db,
-                  struct manifest *out, struct err *e);
+// To be freed after an error too; the rest lives in mem. Compiled `by` (NULL: NVRTC); a compiler that is missing or refuses a kernel
+// is no error.
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct manifest *out,
+                  struct err *e);
 void manifest_readme(const struct manifest *m, struct str *out); // what README.md says of it
 void manifest_free(struct manifest *m);
 

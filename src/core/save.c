@@ -13,7 +13,6 @@ struct saved {
 };
 struct folder {
   struct arena *mem;
-  struct db *db; // of machine code; or NULL
   int n, cap;
   struct saved *file;
 };
@@ -53,7 +52,7 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
   struct manifest m;
-  int status = manifest_make(f->mem, d, name, NULL, f->db, &m, e);
+  int status = manifest_make(f->mem, d, name, NULL, &m, e);
   str_add(add(f, "program.json"), "%s", str_text(&m.json));
   for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].file), m.cubin[i].bytes, m.cubin[i].n);
   manifest_readme(&m, readme);
@@ -122,18 +121,17 @@ static int finish(struct folder *f, const char *folder, int status, struct err *
   return status;
 }
 
-int report_save(struct arena *mem, const json_t *report, const char *folder, struct db *db, struct err *e)
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  f->mem = mem, f->db = db;
+  f->mem = mem;
   return finish(f, folder, render(report, folder, f, e), e);
 }
 
-int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct db *db,
-                struct err *e)
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  f->mem = mem, f->db = db;
+  f->mem = mem;
   graph_print(program, add(f, "program.mica"));
   graph_print(d->g, add(f, "graph.mica"));
   return finish(f, folder, device_files(d, program->name, f, e), e);

@@ -271,7 +271,7 @@ static void the_top_is_remembered(void **state)
     assert_true(made_so(first_how(r), tops[0]));
     assert_int_equal(seen.races == 0, turn == 1);
     const char *out = arena_printf(&mem, "%s/out%d", folder, turn);
-    if (report_save(&mem, r, out, NULL, &e)) fail_msg("%s", e.text);
+    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
     json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
     const json_t *launch = json_array_get(json_object_get(saved, "launches"), 0);
     assert_true(made_so(json_string_value(json_object_get(launch, "how")), tops[0]));
