@@ -109,6 +109,7 @@ static int stopped_early(const struct job *j, struct err *e)
 
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
+  if (j->unfit.status != OK) return *e = j->unfit, (int)e->status;
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
   TRY(job_split(j, e));                                               // lax: subprograms

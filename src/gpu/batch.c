@@ -45,7 +45,7 @@ static int start(struct gpu_batch *b, struct err *e)
 {
   if (session_worker(b->s, e) || session_compiler(b->s, e)) return e->status;
   make_codes(b);
-  int arch = b->programs[0]->gpu->arch;
+  int arch = gpu_runs_on(b->programs[0]->gpu);
   struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
   if (compile_begin(&b->mem, &b->s->compiler, db, &b->s->compiled, arch, b->ngood, b->good, &b->work, e)) return e->status;
   b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;

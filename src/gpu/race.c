@@ -81,10 +81,12 @@ static int check_device(struct race *r, struct err *e)
   snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000,
            f.gpu.driver % 1000 / 10);
   snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
-  int arch = r->programs[0]->gpu->arch;
-  if (f.gpu.arch == arch) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10,
-                 arch % 10, f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
+  int arch = r->programs[0]->gpu->arch, runs_on = gpu_runs_on(r->programs[0]->gpu);
+  size_t n = strlen(r->out->machine);
+  if (runs_on != arch) snprintf(r->out->machine + n, sizeof r->out->machine - n, ", kernels for %s", cuda_arch_name(arch));
+  if (f.gpu.arch == runs_on) return OK;
+  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10,
+                 runs_on % 10, f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
 }
 
 // ---- right? ----

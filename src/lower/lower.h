@@ -58,8 +58,10 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
+  int runs_on; // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
+int gpu_runs_on(const struct gpu_limits *gpu);
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
