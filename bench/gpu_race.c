@@ -5,7 +5,7 @@
 //            [--no-tails] [--independent] [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Behind -- another race begins, with the options given so far; of --target (sm_90a) an older one than the GPU may be given. Each graph, and the program itself with every operator
+// Behind -- another race begins, with the options given so far. --target (sm_90a) is that of the graphs behind it, one that this GPU runs. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
 // at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
 // finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
+enum { MOST_TARGETS = 8, MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
 
 struct options {
   int variants;
@@ -34,8 +34,9 @@ struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;
-  struct gpu_limits gpu;
+  struct target target;      // of the words that follow
+  const struct gpu_limits *gpu; // one of opened
+  struct gpu_limits opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS]; // graph: when there is a climb
   const char *word[MOST_GRAPHS];
   int ngraphs;
@@ -97,7 +98,7 @@ static int add_graph(struct all *a, const char *word, const struct graph *g)
   if (graph_expand(&a->mem, g, true, &stable, &a->e)) return a->e.status;
   if (plan_stable(&a->mem, stable, &stable, &changed, note, &a->e)) return a->e.status;
   const struct lower_opts o = {.tails = a->o.tails, .dependent = a->o.dependent};
-  if (lower_plan(&a->mem, stable, &a->gpu, &o, &plan, &a->e)) return a->e.status;
+  if (lower_plan(&a->mem, stable, a->gpu, &o, &plan, &a->e)) return a->e.status;
   add_variants(a, word, &plan);
   return OK;
 }
@@ -134,7 +135,9 @@ static int open_target(struct all *a, const char *name)
   if (target_open(name, 1, true, &t, &a->e) || gpu_worker_facts(a->o.race.with, &f, &a->e)) return a->e.status;
   if (t.kind != TARGET_GPU) return err_set(&a->e, ERR_TARGET, NOWHERE, "%.40s is no GPU", name);
   if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e)) return a->e.status;
-  return a->target = t, a->gpu = gpu_limits(&t), OK;
+  struct gpu_limits *gpu = a->opened;
+  while (gpu->arch && gpu->arch != t.arch) gpu++;
+  return *gpu = gpu_limits(&t), a->target = t, a->gpu = gpu, OK;
 }
 
 // Words of one race, up to its end; returns how many.
@@ -344,7 +347,7 @@ static int climb(struct all *a)
   struct part part = {.g = (struct graph *)a->reference};
   struct contest c = {.part = &part, .twin = -1, .why = ""};
   struct mica_options o = mica_options_default();
-  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = a->gpu, .unmeasured = "",
+  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = *a->gpu, .unmeasured = "",
                   .threads = pool_cores(), .db = a->o.race.db, .split = {1, &part}, .contests = &c};
   struct gpu_session *s;
   double start = now_seconds();

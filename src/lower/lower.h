@@ -18,6 +18,7 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   cover.c      settings in which every value of every knob occurs
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
@@ -110,6 +111,9 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
+// cover.c: few of those and of what the climb may make of them, such that every value of every knob occurs, or with `pairs` every two values
+// of two knobs that occur in one setting.
+int scheme_cover(const struct lower_job *j, int scheme, bool pairs, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
 
