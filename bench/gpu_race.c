@@ -116,13 +116,10 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--finalists")) return o->race.finalists = atoi(next), 2;
   if (!strcmp(w, "--limit")) return o->race.limit = atof(next), 2;
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
-  if (!strcmp(w, "--db")) return o->db = next, 2;
   if (!strcmp(w, "--tune")) return o->tune = atof(next), 2;
-  if (!strcmp(w, "--out")) return o->out = next, 2;
-  if (!strcmp(w, "--save")) return o->save = next, 2;
-  if (!strcmp(w, "--csv")) return o->csv = next, 2;
-  if (!strcmp(w, "--samples")) return o->samples = next, 2;
-  if (!strcmp(w, "--target")) return o->target = next, 2;
+  const char *const texts[] = {"--db", "--out", "--save", "--csv", "--samples", "--target"}, **const to[] = {&o->db, &o->out, &o->save, &o->csv, &o->samples, &o->target};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    if (!strcmp(w, texts[i])) return *to[i] = next, 2;
   return 0;
 }
 
@@ -394,8 +391,7 @@ int main(int argc, char **argv)
   const struct gpu_worker_opts worker = {.path = "/proc/self/exe"};
   a.o = (struct options){.variants = 8, .tails = true, .dependent = true, .target = "sm_90a"};
   a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
-  int status = gpu_worker_open(&worker, &a.o.race.with, &a.e); // what is wrong is told by the first race
-  if (status == OK) status = all_races(&a, argc - 1, argv + 1);
+  int status = gpu_worker_open(&worker, &a.o.race.with, &a.e) ? (int)a.e.status : all_races(&a, argc - 1, argv + 1);
   gpu_worker_close(a.o.race.with);
   db_close(a.o.race.db);
   return status;
