@@ -133,6 +133,6 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,
                             "note", p->note);
-  return json_pack("{s:s, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "workspace", (json_int_t)d->program.workspace, "zeroed",
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu), "workspace", (json_int_t)d->program.workspace, "zeroed",
                    (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter", proof, "launches", list);
 }

@@ -239,6 +239,7 @@ struct gpu_race_opts {
   double seconds;                      // for the last rounds; 0: 2
   double limit;                        // seconds that one candidate may take to run; 0: 10
   bool quick;                          // figures of a few replays; the fastest is not held against other inputs
+  bool untimed;                        // only whether each is right; the best is the first that is
   const char *worker;                  // path, or NULL
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC
