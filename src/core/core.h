@@ -122,6 +122,7 @@ struct job {
   struct target host;        // with measured ones, for the report
   struct gpu_limits gpu;     // of GPU targets
   const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
+  struct err unfit;          // why this machine's GPU can run no kernels for the target; OK: it can, or there is none
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels

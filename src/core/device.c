@@ -11,7 +11,8 @@ enum { OTHERS = 8 };
 
 static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
-  if (x->product || y->product || (x->first == x->last) != (y->first == y->last)) return false;
+  if (x->product != y->product || (x->first == x->last) != (y->first == y->last)) return false;
+  if (x->product) return blas_same(&x->mul.p, &y->mul.p) && (x->first == x->last || blas_same(&x->ends.p, &y->ends.p));
   return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
 }
 
@@ -32,7 +33,7 @@ static int make_with_others(const struct job *j, struct lowered *d, struct err *
     int at = d->program.nlaunch ? d->program.launch[d->program.nlaunch - 1].unit : -1;
     const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
     if (!e->status) *e = mine;
-    if (!u || u->product || tries + 1 >= u->nchoices) break;
+    if (!u || tries + 1 >= u->nchoices) break;
     d->pick[at] = u->choice[tries + 1];
   }
   return (int)e->status;
@@ -132,6 +133,6 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,
                             "note", p->note);
-  return json_pack("{s:s, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "workspace", (json_int_t)d->program.workspace, "zeroed",
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu), "workspace", (json_int_t)d->program.workspace, "zeroed",
                    (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter", proof, "launches", list);
 }

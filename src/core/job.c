@@ -105,7 +105,7 @@ static void open_gpu(struct job *j)
   char identity[160];
   struct gpu_facts f;
   if (gpu_look(0, &f, &missing) == OK)
-    target_own(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0});
+    target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, &j->unfit);
   j->gpu = gpu_limits(&j->target);
   if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
   else j->unmeasured = arena_strdup(j->mem, missing.text);

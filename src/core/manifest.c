@@ -99,12 +99,14 @@ static json_t *args_json(const struct code_launch *l, json_t **maps)
 static json_t *product_json(const struct blas_product *p)
 {
   json_t *types = json_array(), *strides = json_array();
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < BLAS_OPERANDS; i++) {
+    if (!blas_has(p, i)) continue;
     json_array_append_new(types, json_string(tile_types[p->type[i]].name));
     json_array_append_new(strides, numbers(3, p->stride[i]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
-                   (json_int_t)p->k, "stride", strides, "type", types);
+  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n,
+                   "k", (json_int_t)p->k, "stride", strides, "type", types, "epilogue", blas_epilogue_name(p->epilogue), "alpha", (double)p->alpha,
+                   "beta", (double)p->beta);
 }
 
 static json_t *launch_json(const struct code *c, const struct code_launch *l, const char *const *file, bool compiled)

@@ -146,6 +146,7 @@ static bool something(const struct job *j)
 
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
+  if (j->unfit.status != OK) return *e = j->unfit, (int)e->status;
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
   TRY(job_split(j, e));                                               // lax: subprograms

@@ -21,7 +21,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   for (int u = 0; u < p->p.nunits; u++) {
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
-    for (int k = 0; k < most && !x->product && !lower_inside(&p->p, l->pick, u); k++) {
+    for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
       other[u] = x->choice[k];
       entrants_enter(f, -1, p, other, -1, 1);
     }
@@ -42,7 +42,7 @@ static void enter_raced(struct entrants *f, int cand)
     bool fits = true;
     struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
     for (int u = 0; plan && u < p.nunits && fits; u++)
-      fits = p.unit[u].product || lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
+      fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
   }
   json_decref(launches);

@@ -64,7 +64,7 @@ static int start(struct gpu_batch *b, struct err *e)
   struct gpu_forge *f = session_forge(b->s);
   if (session_worker(b->s, e) || gpu_forge_ready(f, e)) return e->status;
   make_codes(b);
-  int arch = b->programs[0]->gpu->arch;
+  int arch = gpu_runs_on(b->programs[0]->gpu);
   struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
   const struct compile_with how = {&f->by, f->processes, db, &f->compiled, {b->o.stop, &b->dropped, b->o.compile_until}};
   if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;

@@ -62,7 +62,7 @@ struct code_launch {
   bool dependent;
   int64_t blocks;
   int threads, narg;
-  struct code_arg *arg; // of a product: a, b, d
+  struct code_arg *arg; // of a product: its operands
   struct blas_product mul;
   int algorithm; // of the product: of those that the library proposes; -1: what is fastest
 };
@@ -239,6 +239,7 @@ struct gpu_race_opts {
   double seconds;                      // for the last rounds; 0: 2
   double limit;                        // seconds that one candidate may take to run; 0: 10
   bool quick;                          // figures of a few replays; the fastest is not held against other inputs
+  bool untimed;                        // only whether each is right; the best is the first that is
   const char *worker;                  // path, or NULL
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC

@@ -74,6 +74,21 @@ static void take_codes(struct race *r)
   }
 }
 
+// Kernels of all programs are compiled for this device; those of older targets are told.
+static int check_target(struct race *r, int i, const struct gpu_facts *f, struct err *e)
+{
+  const struct gpu_limits *gpu = r->programs[i]->gpu;
+  int runs_on = gpu_runs_on(gpu);
+  char target[32], *machine = r->out->machine;
+  size_t n = strlen(machine), room = sizeof r->out->machine - n;
+  if (f->arch != runs_on)
+    return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10,
+                   runs_on % 10, f->name, f->arch / 10, f->arch % 10);
+  snprintf(target, sizeof target, "kernels for %s", cuda_arch_name(gpu->arch));
+  if (runs_on != gpu->arch && !strstr(machine, target)) snprintf(machine + n, room, ", %s", target);
+  return OK;
+}
+
 static int check_device(struct race *r, struct err *e)
 {
   struct gpu_worker_facts f;
@@ -81,10 +96,9 @@ static int check_device(struct race *r, struct err *e)
   snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000,
            f.gpu.driver % 1000 / 10);
   snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
-  int arch = r->programs[0]->gpu->arch;
-  if (f.gpu.arch == arch) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10,
-                 arch % 10, f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
+  for (int i = 0; i < r->n; i++)
+    if (check_target(r, i, &f.gpu, e)) return e->status;
+  return OK;
 }
 
 // ---- right? ----
@@ -337,6 +351,7 @@ static int run(struct race *r, struct err *e)
   r->out->sets = gpu_worker_sets(r->w);
   if (check_all(r, e)) return e->status;
   if (!r->nwho) return OK;
+  if (r->o->untimed) return r->out->best = r->who[0], OK;
   leave_hopeless(r);
   if (halve(r, finalists, e)) return e->status;
   if (r->o->quick) return time_quickly(r, e);

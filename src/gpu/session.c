@@ -56,6 +56,6 @@ int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e)
   const struct problem *p;
   if ((*anew = s->staged != which) == false) return OK;
   s->staged = -1;
-  if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS ? 0 : 2, e)) return e->status;
+  if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS && !s->o.untimed ? 0 : 2, e)) return e->status;
   return s->staged = which, OK;
 }
