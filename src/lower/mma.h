@@ -166,7 +166,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tails(struct mma_plan *p);                  // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 // ---- mma_cost.c ----
-void mma_count(const struct mma_plan *p, struct kernel_counts *out);
+void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
