@@ -1,12 +1,11 @@
 // gpu_race: kernel graphs that compute one program, raced on this machine's GPU. One binary that needs only NVRTC, the
 // driver and, for products by the library, cuBLASLt; it is its own worker process.
 //
-//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
-//   [--independent]
-//            [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//   gpu_race [--target sm_90a|sm_89|..] [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE]
+//            [--no-tails] [--independent] [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
+// Behind -- another race begins, with the options given so far. --target (sm_90a) is that of the graphs behind it, one that this GPU runs. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
 // at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
 // finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
@@ -21,21 +20,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
+enum { MOST_TARGETS = 8, MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
 
 struct options {
   int variants;
   bool tails, dependent;
   double tune;
-  const char *save, *out, *db, *csv, *samples;
+  const char *save, *out, *db, *csv, *samples, *target;
   struct gpu_race_opts race;
 };
 struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;
-  struct gpu_limits gpu;
+  struct target target;      // of the words that follow
+  const struct gpu_limits *gpu; // one of opened
+  struct gpu_limits opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS]; // graph: when there is a climb
   const char *word[MOST_GRAPHS];
   int ngraphs;
@@ -97,7 +97,7 @@ static int add_graph(struct all *a, const char *word, const struct graph *g)
   if (graph_expand(&a->mem, g, true, &stable, &a->e)) return a->e.status;
   if (plan_stable(&a->mem, stable, &stable, &changed, note, &a->e)) return a->e.status;
   const struct lower_opts o = {.tails = a->o.tails, .dependent = a->o.dependent};
-  if (lower_plan(&a->mem, stable, &a->gpu, &o, &plan, &a->e)) return a->e.status;
+  if (lower_plan(&a->mem, stable, a->gpu, &o, &plan, &a->e)) return a->e.status;
   add_variants(a, word, &plan);
   return OK;
 }
@@ -115,13 +115,25 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--finalists")) return o->race.finalists = atoi(next), 2;
   if (!strcmp(w, "--limit")) return o->race.limit = atof(next), 2;
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
-  if (!strcmp(w, "--db")) return o->db = next, 2;
   if (!strcmp(w, "--tune")) return o->tune = atof(next), 2;
-  if (!strcmp(w, "--out")) return o->out = next, 2;
-  if (!strcmp(w, "--save")) return o->save = next, 2;
-  if (!strcmp(w, "--csv")) return o->csv = next, 2;
-  if (!strcmp(w, "--samples")) return o->samples = next, 2;
+  const char *const texts[] = {"--db", "--out", "--save", "--csv", "--samples", "--target"}, **const to[] = {&o->db, &o->out, &o->save, &o->csv, &o->samples, &o->target};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    if (!strcmp(w, texts[i])) return *to[i] = next, 2;
   return 0;
+}
+
+// With what the device has of it.
+static int open_target(struct all *a, const char *name)
+{
+  struct target t;
+  struct gpu_worker_facts f;
+  if (!strcmp(a->target.name, name)) return OK;
+  if (target_open(name, 1, true, &t, &a->e) || gpu_worker_facts(a->o.race.with, &f, &a->e)) return a->e.status;
+  if (t.kind != TARGET_GPU) return err_set(&a->e, ERR_TARGET, NOWHERE, "%.40s is no GPU", name);
+  if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e)) return a->e.status;
+  struct gpu_limits *gpu = a->opened;
+  while (gpu->arch && gpu->arch != t.arch) gpu++;
+  return *gpu = gpu_limits(&t), a->target = t, a->gpu = gpu, OK;
 }
 
 // Words of one race, up to its end; returns how many.
@@ -134,6 +146,7 @@ static int read_words(struct all *a, int argc, char **argv)
     i += words;
     if (words) continue;
     const char *word = argv[i++];
+    if (open_target(a, a->o.target)) return i;
     if (against_program(&a->mem, word, &g, &a->e)) return i;
     if (!a->reference) a->reference = g, a->what = word;
     if (add_graph(a, word, g)) {
@@ -220,8 +233,7 @@ static const char *how_of(struct arena *mem, const struct entrant *x)
   for (int u = 0; u < x->plan->p.nunits; u++) {
     if (lower_inside(&x->plan->p, x->pick, u)) continue;
     str_add(&s, u ? " | " : "");
-    if (x->plan->p.unit[u].product) str_add(&s, "cublaslt");
-    else scheme_text(&x->pick[u], &s);
+    scheme_text(&x->pick[u], &s);
   }
   if (!x->plan->p.dependent) str_add(&s, " (independent)");
   const char *text = arena_strdup(mem, str_text(&s));
@@ -300,7 +312,7 @@ static int climb(struct all *a)
   struct part part = {.g = (struct graph *)a->reference};
   struct contest c = {.part = &part, .twin = -1, .why = ""};
   struct mica_options o = mica_options_default();
-  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = a->gpu, .unmeasured = "",
+  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = *a->gpu, .unmeasured = "",
                   .threads = pool_cores(), .db = a->o.race.db, .split = {1, &part}, .contests = &c};
   struct gpu_session *s;
   double start = now_seconds();
@@ -345,14 +357,9 @@ int main(int argc, char **argv)
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
   static struct all a;
   const struct gpu_worker_opts worker = {.path = "/proc/self/exe"};
-  a.o = (struct options){.variants = 8, .tails = true, .dependent = true};
+  a.o = (struct options){.variants = 8, .tails = true, .dependent = true, .target = "sm_90a"};
   a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
-  int status = target_open("sm_90a", 1, true, &a.target, &a.e);
-  if (status == OK) a.gpu = gpu_limits(&a.target), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
-  if (status == OK)
-    status = all_races(&a, argc - 1, argv + 1);
-  else
-    err_print(stderr, &a.e);
+  int status = gpu_worker_open(&worker, &a.o.race.with, &a.e) ? (int)a.e.status : all_races(&a, argc - 1, argv + 1);
   gpu_worker_close(a.o.race.with);
   db_close(a.o.race.db);
   return status;

@@ -52,13 +52,11 @@ static void entrant(const char *what, const struct contest *c, int number, const
   struct str size = {0};
   sizes(c, x->cand, &size);
   for (int u = 0, launch = 0; u < x->plan->p.nunits; u++) {
-    const struct lower_unit *unit = &x->plan->p.unit[u];
     struct str how = {0};
     if (lower_inside(&x->plan->p, x->pick, u)) continue;
-    if (unit->product) str_add(&how, "cublaslt");
-    else scheme_text(&x->pick[u], &how);
+    scheme_text(&x->pick[u], &how);
     fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", what, c->cand[x->cand].schedule, number, launches(x), launch++, str_text(&how),
-            1e6 * (unit->product ? unit->choice->cost : x->pick[u].cost), 1e6 * x->model);
+            1e6 * x->pick[u].cost, 1e6 * x->model);
     if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
     fprintf(out, ",%d,%s,%d,%d,%d,%s\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled,
             x->plan->p.dependent, str_text(&size));
