@@ -176,7 +176,7 @@ const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, con
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
 // ---- mma_cost.c ----
-void mma_count(const struct mma_plan *p, struct kernel_counts *out);
+void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
