@@ -68,12 +68,10 @@ static bool count(struct planned *p, int unit, const char *how, struct choice *x
 {
   const struct lower_plan *plan = &p->plan;
   const struct lower_unit *u = &plan->unit[unit];
-  int root[3];
-  struct launch_product m;
-  if (u->product && product_of(plan->g, plan->order, u->first, &m, root)) return count_product(plan->g, plan->store, &m, root, plan->gpu, c), true;
-  if (u->product || !u->nchoices || !scheme_parse(how, x)) return false;
+  if (!u->nchoices || !scheme_parse(how, x) || u->product != (x->scheme == SCHEME_LIBRARY) || (x->tail && u->last == u->first)) return false;
+  if (u->product) return count_product(plan->g, plan->store, x->tail ? &u->ends : &u->mul, plan->gpu, c), true;
   const struct lower_job j = lower_unit_job(&p->mem, plan, u, x->tail);
-  return (!x->tail || u->last != u->first) && scheme_at(x->scheme)->count(&j, &x->k, c);
+  return scheme_at(x->scheme)->count(&j, &x->k, c);
 }
 
 static void print_line(const struct sample *s, const struct kernel_counts *c)

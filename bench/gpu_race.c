@@ -242,8 +242,7 @@ static const char *how_of(struct arena *mem, const struct entrant *x)
   for (int u = 0; u < x->plan->p.nunits; u++) {
     if (lower_inside(&x->plan->p, x->pick, u)) continue;
     str_add(&s, u ? " | " : "");
-    if (x->plan->p.unit[u].product) str_add(&s, "cublaslt");
-    else scheme_text(&x->pick[u], &s);
+    scheme_text(&x->pick[u], &s);
   }
   if (!x->plan->p.dependent) str_add(&s, " (independent)");
   const char *text = arena_strdup(mem, str_text(&s));
@@ -263,13 +262,11 @@ static int climb_samples(struct all *a, const struct entrants *f)
   for (int i = 0; i < f->n; i++) {
     const struct entrant *x = &f->x[i];
     for (int u = 0; u < x->plan->p.nunits && x->result; u++) {
-      const struct lower_unit *unit = &x->plan->p.unit[u];
       struct str how = {0};
       if (lower_inside(&x->plan->p, x->pick, u)) continue;
-      if (unit->product) str_add(&how, "cublaslt");
-      else scheme_text(&x->pick[u], &how);
+      scheme_text(&x->pick[u], &how);
       fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, from(a, f->c, x->cand), i, x->plan->p.nunits, u, str_text(&how),
-              1e6 * (unit->product ? unit->choice->cost : x->pick[u].cost), 1e6 * x->model);
+              1e6 * x->pick[u].cost, 1e6 * x->model);
       if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
       fprintf(out, ",%d,%s,%d,%d\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled);
       str_free(&how);

@@ -71,6 +71,7 @@ static void by_knobs(struct arena *mem, const struct lower_plan *p, const struct
   bool tail = false;
   for (int i = 0; i < u->nchoices; i++) tail |= u->choice[i].tail;
   if (cheapest(u->nchoices, u->choice, want, pick)) return;
+  if (u->product || want->scheme == SCHEME_LIBRARY) return;
   *pick = *want;
   if (want->tail && !tail) return;
   struct lower_job j = lower_unit_job(mem, p, u, want->tail);
@@ -98,7 +99,7 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
     bool meant = c->kernel || (c->knobs && has_scheme(u, want.scheme)); // other kernels stay as they are best
-    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
+    if (c->knobs && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
 }
@@ -119,9 +120,11 @@ static void launch_text(const struct device_program *d, const struct launch *l, 
   str_add(out, "// %s: %s, %.2f us modelled; ", l->name, l->how, 1e6 * l->cost);
   for (int i = 0; i < l->nargs; i++) str_add(out, i ? ", " : ""), arg_text(d, &l->arg[i], out);
   str_add(out, "\n");
-  if (l->product)
-    str_add(out, "// product, %lld times %lld x %lld x %lld\n\n", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
-  else str_add(out, "%s\n", l->text);
+  if (l->product) {
+    str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
+    product_text(&l->mul, out);
+    str_add(out, "\n\n");
+  } else str_add(out, "%s\n", l->text);
 }
 
 static int save(struct cli *c, const struct launch *l, const char *suffix, const void *text, size_t n)

@@ -61,16 +61,33 @@ static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int la
 
 static const char *blas_type(enum tile_type t) { return t == TT_F16 ? "CUDA_R_16F" : t == TT_BF16 ? "CUDA_R_16BF" : "CUDA_R_32F"; }
 
+// Operand o of a product, or NULL.
+static const struct place *operand(const struct code_launch *l, int o)
+{
+  int k = 0;
+  for (int i = 0; i < o; i++) k += blas_has(&l->mul, i);
+  return blas_has(&l->mul, o) ? &l->arg[k].at : NULL;
+}
+
+// As the library counts: columns first, operands in the places that this gives them.
 static void product(struct exporting *x, const struct code_launch *l)
 {
   const struct blas_product *p = &l->mul;
-  const int64_t extent[3][2] = {{p->m, p->k}, {p->k, p->n}, {p->m, p->n}};
-  PUT("  { // %s\n    static const matrix m[3] = {", l->name);
-  for (int i = 0; i < 3; i++)
-    PUT("%s{%s, %lld, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(p->type[i]), (long long)extent[i][0], (long long)extent[i][1],
-        (long long)p->stride[i][0], (long long)p->stride[i][1], (long long)p->stride[i][2]);
-  PUT("};\n    status = multiply(m, %lld, ", (long long)p->batch);
-  for (int i = 0; i < 3; i++) address(x, &l->arg[i].at), PUT(", ");
+  struct blas_arranged a;
+  CHECK(blas_arrange(p, &a)); // as when it was planned
+  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A), operand(l, a.swapped ? BLAS_A : BLAS_B), operand(l, BLAS_BIAS),
+                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D), operand(l, BLAS_D)};
+  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how, (long long)p->batch,
+      blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
+  for (size_t i = 0; i < COUNT(a.x); i++)
+    PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
+        (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld, (long long)a.x[i].batch);
+  PUT("}};\n    status = multiply(&p, ");
+  for (size_t i = 0; i < COUNT(in); i++) {
+    if (in[i]) address(x, in[i]);
+    else PUT("nullptr");
+    PUT(", ");
+  }
   PUT("stream);\n    if (status) return status;\n  }\n");
 }
 
@@ -164,7 +181,7 @@ static void readme(struct exporting *x)
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
-    if (l->kernel < 0) PUT("| %s | cuBLASLt | | | |\n", l->name);
+    if (l->kernel < 0) PUT("| %s | %s | | | |\n", l->name, l->how);
     else PUT("| %s | %s | %lld | %d | %lld |\n", l->name, l->how, (long long)l->blocks, l->threads, (long long)x->code.kernel[l->kernel].shared);
   }
   PUT("\nThe workspace has %lld bytes. `NAME.tile` are the kernels in Mica's tile language, `graph.mica` is what they compute, `report.txt`\n"

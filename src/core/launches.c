@@ -22,6 +22,14 @@ json_t *launches_json(const struct lowered *d)
   return list;
 }
 
+// A product has the epilogue that its choices have, and nothing else is made by the library.
+static bool product_fits(const struct lower_unit *u, const struct choice *c)
+{
+  bool found = !u->product && c->scheme != SCHEME_LIBRARY;
+  for (int i = 0; i < u->nchoices && u->product; i++) found |= c->scheme == SCHEME_LIBRARY && u->choice[i].k.v[0] == c->k.v[0];
+  return found;
+}
+
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e)
 {
@@ -34,7 +42,7 @@ int launches_read(struct arena *mem, const json_t *launches, const struct graph 
   for (int i = 0; i < p->nunits && fits; i++) {
     if (lower_inside(p, *pick, i)) continue;
     const char *how = json_string_value(json_object_get(json_array_get(launches, n++), "how"));
-    fits = how && (p->unit[i].product || scheme_parse(how, &(*pick)[i]));
+    fits = how && scheme_parse(how, &(*pick)[i]) && product_fits(&p->unit[i], &(*pick)[i]);
   }
   if (fits && json_array_size(launches) == n) return OK;
   return err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");

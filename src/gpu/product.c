@@ -4,21 +4,14 @@
 #include "gpu/stage.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { LAUNCHES = 16, REPLAYS = 3 };
 static const size_t WORKSPACE = 32 << 20; // bytes that algorithms may use
 
-static bool same(const struct blas_product *a, const struct blas_product *b)
-{
-  return a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
-         !memcmp(a->type, b->type, sizeof a->type) && !memcmp(a->stride, b->stride, sizeof a->stride);
-}
-
 static int known(const struct stage *s, const struct blas_product *mul)
 {
   for (int i = 0; i < s->nknown; i++)
-    if (same(&s->known[i].mul, mul)) return s->known[i].algorithm;
+    if (blas_same(&s->known[i].mul, mul)) return s->known[i].algorithm;
   return -1;
 }
 
