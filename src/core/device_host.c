@@ -13,7 +13,7 @@
 
 enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
 
-static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate
+static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate; they shrink by less for the same reason
 static const double bounds[DTYPES] = {[F16] = 4 * 0x1p-11, [BF16] = 4 * 0x1p-8, [F32] = 2e-5};
 static const enum tile_type types[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
 
@@ -57,7 +57,7 @@ static void fill(const struct device_host *h)
     bool positive = h->o->positive && h->o->positive[i];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
       double x = rng_normal(&r);
-      num_set(types[t->dtype], h->scale * (positive ? fabs(x) + ABOVE_ZERO : x), p + place_of(h, ins[i], k) * bytes);
+      num_set(types[t->dtype], positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
   }
 }

@@ -39,6 +39,8 @@ struct stage {
   int np, cap;
   struct known_product known[KNOWN_PRODUCTS];
   int nknown;
+  const struct gpu_compiler *by; // of a test; NULL: NVRTC
+  struct nvrtc *nvrtc;           // NULL until something is compiled
 };
 
 // ---- stage.c ----

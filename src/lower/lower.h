@@ -18,6 +18,7 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   cover.c      settings in which every value of every knob occurs
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
@@ -59,8 +60,10 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
+  int runs_on; // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
+int gpu_runs_on(const struct gpu_limits *gpu);
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -110,6 +113,9 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
+// cover.c: few of those and of what the climb may make of them, such that every value of every knob occurs, or with `pairs` every two values
+// of two knobs that occur in one setting.
+int scheme_cover(const struct lower_job *j, int scheme, bool pairs, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
 

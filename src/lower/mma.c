@@ -180,6 +180,7 @@ static void body(struct mma_kernel *k)
   groups(k);
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
+  mma_zero(k);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");

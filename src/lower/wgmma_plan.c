@@ -25,6 +25,8 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
+  for (int c = 0; c < p->ncols; c++)
+    if (mma_pads(p, c)) return mma_refuse(p, "%lld columns, or terms of a sum, no multiple of 8", (long long)p->cols[c].size);
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
     else if (p->cols[p->product[i].sum_cols].size % 16) return mma_refuse(p, "a product's sum is no multiple of 16");

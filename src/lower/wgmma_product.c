@@ -73,7 +73,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
   wgmma_multiply(k, x, left, right, into);
-  if (k->p->wg_async) return;
+  if (k->p->wg_async && x->into >= 0) return; // waited for in the next iteration, or after the loop
   wgmma_commit(k);
   wgmma_wait(k, 0);
   wgmma_queue_leave(k, t);

@@ -191,7 +191,9 @@ static void says_what_is_launched(void **state)
     const struct gpu_compiler by = {.compile = named};
     int products, maps;
     made(&mem, programs[i].text, programs[i].scheme, &d);
-    assert_int_equal(manifest_make(&mem, &d, "g", &by, &m, &e), OK);
+    struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &by});
+    assert_int_equal(manifest_make(&mem, &d, "g", &(struct manifest_by){.forge = forge}, &m, &e), OK);
+    gpu_forge_close(forge);
     assert_null(m.missing);
     check(&m, &d, &products, &maps);
     if (products < programs[i].products || maps < programs[i].maps) fail_msg("%s: %d products, %d tensor maps", programs[i].name, products, maps);
@@ -211,7 +213,9 @@ static void says_why_there_is_no_machine_code(void **state)
   const struct gpu_compiler by = {.compile = named, .arg = "__global__"};
   int products, maps;
   made(&mem, programs[1].text, NULL, &d);
-  assert_int_equal(manifest_make(&mem, &d, "g", &by, &m, &e), OK);
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &by});
+  assert_int_equal(manifest_make(&mem, &d, "g", &(struct manifest_by){.forge = forge}, &m, &e), OK);
+  gpu_forge_close(forge);
   assert_int_equal(m.n, 0);
   assert_non_null(strstr(m.missing, "is refused"));
   assert_non_null(strstr(m.json.p, "is refused"));

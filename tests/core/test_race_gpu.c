@@ -94,7 +94,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   for (int i = 0; i < b->n && b->quick; i++) {
     int faster = 0;
     for (int k = 0; k < b->n; k++) faster += out->result[k].cold.replays && out->result[k].cold.median < out->result[i].cold.median;
-    if (out->result[i].cold.replays) out->result[i].round = faster < 6;
+    if (out->result[i].cold.replays) out->result[i].rough = faster >= 6;
   }
   seen.last = out->result[0].verdict == GPU_FINE ? out->result[0].cold.median : NAN;
   return OK;

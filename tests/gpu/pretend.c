@@ -286,8 +286,9 @@ struct stage *pretend_stage(void)
 int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
                     struct cubin *out, struct err *e)
 {
-  (void)source, (void)arch;
+  (void)source;
   if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
+  if (arch != 90) return err_set(e, ERR_COMPILER, NOWHERE, "%s is compiled for %d, which the device is not", name, arch);
   if (!strncmp(name, "syntax", 6)) return err_set(e, ERR_COMPILER, NOWHERE, "%s does not compile", name);
   *out = (struct cubin){.bytes = arena_strdup(mem, name), .n = strlen(name) + 1, .ptx = "", .log = "", .registers = 33};
   return OK;

@@ -232,3 +232,31 @@ void hold_choices(const struct held *rows, int n)
   }
   if (failed) fail_msg("%d kernels", failed);
 }
+
+// Does the scheme take the row's graph at these knobs?
+static bool takes(const struct held *row)
+{
+  struct arena mem = {0};
+  struct holding h = {.mem = &mem, .row = row, .manner = &usual};
+  bool yes = prepare(&h) == OK && lower(&h) == OK;
+  str_free(&h.said), str_free(&h.made.text);
+  arena_close(&mem);
+  return yes;
+}
+
+int hold_layouts(const struct held *rows, int n)
+{
+  static const int wm[] = {1, 2, 3}, wn[] = {1, 2, 4};
+  int failed = 0, held = 0;
+  char how[64];
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < 3 * 3 * 2 * 3; k++) {
+      struct held row = rows[i];
+      snprintf(how, sizeof how, "mma wm=%d wn=%d by=%d stages=%d", wm[k % 3], wn[k / 3 % 3], k / 9 % 2, 2 + k / 18);
+      row.how = how, row.instance = NULL;
+      if ((wn[k / 3 % 3] == 1 && k / 9 % 2) || !takes(&row)) continue;
+      held++, failed += !hold_row(&row, &usual);
+    }
+  if (failed) fail_msg("%d kernels of %d", failed, held);
+  return held;
+}

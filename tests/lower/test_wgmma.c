@@ -47,6 +47,15 @@ static const struct held products[] = {
     {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
     {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=3 stages=2", NULL, "128 rows"},
+    {"a product of what the loop has summed",
+     "X: f16[64, 128]\n A: f16[128, 64]\n B: f16[64, 64]\n O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "save(matmul(tanh(accum(matmul(x, a))), b), omap={x:1}) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"the same, blocks that walk",
+     "X: f16[128, 128]\n A: f16[128, 64]\n B: f16[64, 64]\n O = block(x=2, y=2; i=2) { x = iter(X, imap={y:0}, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "save(matmul(tanh(accum(matmul(x, a))), b), omap={x:1, y:0}) }\n return O", "wgmma groups=1 stages=2 blocks=3", NULL},
+    {"a product beside the loop's",
+     "X: f16[64, 128]\n A: f16[128, 64]\n H: f16[64, 64]\n U: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n h = iter(H)\n u = iter(U)\n"
+     "save(accum(matmul(x, a)) + matmul(h, u)) }\n return O", "wgmma groups=1 stages=3", NULL},
 };
 
 #define ATTENTION(i, scores)                                                                                             \
