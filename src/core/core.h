@@ -22,7 +22,7 @@
 //   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   launches.c     how the kernels of one were made, as JSON and back
-//   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured

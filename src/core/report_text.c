@@ -103,9 +103,11 @@ static void times(const json_t *r, struct str *out)
     return;
   }
   const json_t *share = json_object_get(r, "share"), *best = json_object_get(r, "best");
-  char faster[64];
-  snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
-  time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  bool both = !json_is_null(json_object_get(json_object_get(r, "baseline"), "us"));
+  char faster[64] = "";
+  if (both) snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
+  if (both) time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  else modelled("op-by-op", json_object_get(r, "baseline"), out);
   if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
   else time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
 }
@@ -241,6 +243,7 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   drawing(mem, r, out);
   subprograms(r, out);
   search(r, out);
+  if (*txt(r, "left")) str_add(out, "  not done   %s\n", txt(r, "left"));
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
   if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }
