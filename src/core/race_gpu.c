@@ -127,8 +127,8 @@ static int decide(struct entrants *f, struct err *e)
   struct contest *c = f->c;
   struct job *j = f->j;
   int best = -1;
-  tell_untried(f);
   TRY(prove_fastest(f, &best, e));
+  tell_untried(f);
   take_times(f);
   j->stopped = job_stopping(j);
   if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
