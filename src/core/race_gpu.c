@@ -205,7 +205,7 @@ static void by_parts(struct job *j)
 
 static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
+  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
                             .forge = j->forge, .with = j->worker, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
   struct gpu_batch *b = NULL;
   int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);

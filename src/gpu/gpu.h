@@ -259,6 +259,7 @@ struct gpu_race_opts {
   struct gpu_forge *forge;             // what has compiled until now, or NULL
   double compile_until;                // by now_seconds(): what is not compiled then is left; 0: nothing is
   struct db *db;                       // NULL: nothing is remembered
+  bool fresh;                          // what is remembered of races is not read
   stop_flag stop;
   void (*progress)(void *arg, const char *stage, int done, int all);
   void *progress_arg;

@@ -188,6 +188,9 @@ static void what_was_measured_is_not_measured_again(void **state)
   assert_int_equal(quick(&f, s, EACH, a), OK);
   assert_true(f.r.recalled);
   assert_int_equal(f.r.best, best);
+  f.o.fresh = true;
+  assert_int_equal(quick(&f, s, EACH, a), OK);
+  assert_false(f.r.recalled);
   gpu_session_close(s);
   end(&f);
 }
