@@ -3,6 +3,8 @@
 
     bench/calibrate.py                   the shipped rates: rank correlation a program, and what measuring few of them costs
     bench/calibrate.py --fit             fits, prints the same, and writes rate.def
+    bench/calibrate.py --merge A B...    tables of build/calibrate as one, to bench/calibrate.csv: programs that are counted alike are one,
+                                         with the mean of their times
     bench/calibrate.py --cross N         fits N times without the programs of each fold, and prints how those that were left out fare
 
 The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
@@ -24,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATA, RATES = os.path.join(HERE, "calibrate.csv"), os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
 LEAST = 8  # kernels of a program, to speak of ranks
-FEW = (1, 3, 5, 10)
+FEW = (1, 3, 5, 12)
 LINEAR = ("idle", "crowd", "deep")  # exponents that may be negative
 
 
@@ -79,6 +81,26 @@ class Data:
         if len(seconds) < self.launches:
             sys.exit("build/calibrate has ended; are rate.def, count.def and the table those it was built with?")
         return 1e6 * np.bincount(self.entrant, seconds[self.of], self.n)
+
+
+def merge(paths, out):
+    """Programs of which all is counted alike are one kernel program: what differs between their times is chance."""
+    seen, head, notes = {}, None, []
+    for at, path in enumerate(paths):
+        notes += [x for x in open(path) if x.startswith("#")]
+        rows = csv.reader(x for x in open(path) if not x.startswith("#"))
+        head = next(rows)
+        whole = {}
+        for r in rows:
+            whole.setdefault((at, r[0], r[1], r[2]), []).append(r)
+        for rows in whole.values():
+            seen.setdefault((rows[0][0],) + tuple(tuple(r[6:]) for r in rows), []).append(rows)
+    with open(out, "w") as f:
+        f.writelines(notes + [",".join(head) + "\n"])
+        for number, alike in enumerate(sorted(seen.values(), key=lambda x: x[0][0][0])):
+            us = np.exp(np.mean([np.log(float(rows[0][4])) for rows in alike]))
+            for r in alike[0]:
+                f.write('"%s","%s",%d,%s,%.3f,"%s",%s\n' % (r[0], r[1], number, r[3], us, r[5], ",".join(r[6:])))
 
 
 # ---- how good ----
@@ -189,10 +211,14 @@ def main():
     p.add_argument("--data", default=DATA)
     p.add_argument("--rates", default=RATES)
     p.add_argument("--fit", action="store_true")
+    p.add_argument("--merge", nargs="+", metavar="TABLE")
     p.add_argument("--cross", type=int, default=0, metavar="N")
     p.add_argument("--calibrate", default=os.path.join(HERE, "..", "build", "calibrate"))
     p.add_argument("--rounds", type=int, default=40)
     a = p.parse_args()
+    if a.merge:
+        merge(a.merge, a.data)
+        return
     d = Data(a.data, a.calibrate)
     head, rates = read_rates(a.rates)
     if a.cross:

@@ -181,6 +181,16 @@ static int save(struct all *a, const struct device_program *p)
   return OK;
 }
 
+// The folder of --out, with the products' algorithms as they were fastest.
+static int save_folder(struct all *a, const struct device_program *p, const struct gpu_result *r)
+{
+  struct device_program d = *p;
+  if (!a->o.out) return OK;
+  d.launch = arena_copy(&a->mem, p->launch, sizeof *p->launch * (size_t)(p->nlaunch + 1));
+  for (int i = 0; i < d.nlaunch && r->algorithm; i++) d.launch[i].algorithm = r->algorithm[i];
+  return device_save(&a->mem, a->reference, &d, a->o.out, &a->e);
+}
+
 static int add_row(struct all *a, const struct gpu_race *r)
 {
   const struct gpu_result *x = &r->result[r->best];
@@ -218,7 +228,7 @@ static int race(struct all *a)
   if (a->o.samples && add_samples(a, &r, NULL)) return a->e.status;
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
-  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, a->program[r.best], &r.result[r.best])) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
@@ -303,7 +313,7 @@ static int take_best(struct all *a, struct entrants *f)
   if (best < 0) return NO;
   if (a->o.csv && climb_row(a, f, best)) return a->e.status;
   if (!entrants_make(f, 1, &(int){best})) return NO;
-  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, f->x[best].program, f->x[best].result)) return a->e.status;
   return a->o.save ? save(a, f->x[best].program) : OK;
 }
 

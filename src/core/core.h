@@ -231,6 +231,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 json_t *launches_json(const struct lowered *d);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
+void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);

@@ -215,6 +215,13 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
   return status;
 }
 
+// What is exported and remembered is as it was measured.
+static void take_algorithms(struct candidate *c, const struct gpu_result *r)
+{
+  struct device_program *d = &c->lowered->program;
+  for (int i = 0; i < d->nlaunch && r->algorithm; i++) d->launch[i].algorithm = r->algorithm[i];
+}
+
 int race_gpu_whole(struct job *j, struct err *e)
 {
   struct candidate *c[2] = {&j->best, &j->base};
@@ -228,6 +235,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
+    take_algorithms(c[i], &out.result[i]);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
     else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;

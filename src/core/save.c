@@ -86,8 +86,10 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
   g->name = json_string_value(json_object_get(report, "program"));
-  TRY(launches_read(f->mem, json_object_get(json_object_get(report, "gpu"), "launches"), g, gpu, &p, &pick, e));
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, &d, e));
+  launches_algorithms(launches, &d);
   return device_files(&d, g->name, f, e);
 }
 

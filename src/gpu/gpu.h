@@ -73,6 +73,7 @@ struct code {
   struct code_launch *launch;
   int64_t workspace, zeroed;
 };
+enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that the library is asked for; bytes that they may use
 // Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
 uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products

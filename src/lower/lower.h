@@ -144,6 +144,7 @@ struct launch {
   struct launch_arg *arg;// of a kernel: its global buffers in order; of a product: its operands
   bool product, dependent;
   struct blas_product mul;
+  int algorithm;         // of the product: of those that the library proposes (gpu.h); -1: what is fastest
   // of a kernel
   const char *text;
   struct tile_program *p;

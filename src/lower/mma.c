@@ -280,7 +280,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
   char why[160];
   struct mma_plan p;
   if (!mma_plan(&p, anew(j, k, why), why) || !mma_fit(&p, k)) return false;
-  mma_count(&p, out);
+  mma_count(&p, NULL, out);
   return true;
 }
 

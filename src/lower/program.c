@@ -325,7 +325,7 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
   }
   bool tail = c->tail && u->last != u->first;
   *l = (struct launch){.name = u->name, .unit = (int)(u - b->p->unit), .first = u->first, .last = tail ? u->last : u->first,
-                       .dependent = b->p->dependent, .cost = c->cost};
+                       .dependent = b->p->dependent, .cost = c->cost, .algorithm = -1};
   int status = OK;
   if (u->product) add_product(b, u, tail, l);
   else status = add_kernel(b, u, c, l);

@@ -110,6 +110,9 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
       err_set(&r->err, ERR_WRONG, NOWHERE, "made up");
       continue;
     }
+    int *algorithm = NEWS(mem, int, b->programs[i]->nlaunch + 1);
+    for (int l = 0; l < b->programs[i]->nlaunch; l++) algorithm[l] = b->programs[i]->launch[l].product ? 3 : -1;
+    r->algorithm = algorithm;
     r->cold = (struct gpu_time){t, t, t, t, t, 20, 1};
     r->check.relative = 1e-4;
     if (out->best < 0 || t < out->result[out->best].cold.median) out->best = i;

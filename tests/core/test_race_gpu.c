@@ -127,6 +127,62 @@ static void products_by_the_library_are_climbed(void **state)
 
 // What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
 // saved is what was measured.
+// ---- products with and without what follows them ----
+
+static bool ends_are_good;
+
+static double by_ends(const struct device_program *d)
+{
+  double t = 30e-6 + 1e-6 * d->nlaunch;
+  for (int i = 0; i < d->nlaunch; i++) {
+    if (!d->launch[i].product) continue;
+    t -= 10e-6;
+    if (d->launch[i].last != d->launch[i].first) t += ends_are_good ? -5e-6 : 5e-6;
+  }
+  return t;
+}
+
+static char *kernel_source(const char *out)
+{
+  char path[256];
+  static char text[1 << 20];
+  snprintf(path, sizeof path, "%s/kernel.cu", out);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  return fclose(f), text;
+}
+
+// The faster way is reported, remembered and exported, with the algorithm that was.
+static void products_are_raced_with_and_without_what_follows(void **state)
+{
+  (void)state;
+  static const char program[] = "program ends() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n";
+  measured = 6;
+  for (int good = 0; good < 2; good++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    database = arena_printf(&mem, "%s/ends%d.db", folder, good);
+    ends_are_good = good;
+    for (int turn = 0; turn < 2; turn++) {
+      json_t *r = optimize(&mem, program, 0, by_ends, 0);
+      const json_t *launches = json_object_get(json_object_get(r, "gpu"), "launches"), *first = json_array_get(launches, 0);
+      assert_int_equal(seen.races == 0, turn);
+      assert_int_equal(json_array_size(launches), good ? 1 : 2);
+      assert_string_equal(json_string_value(json_object_get(first, "how")), good ? "cublaslt epilogue=relu_bias" : "cublaslt");
+      assert_int_equal(json_integer_value(json_object_get(first, "algorithm")), 3);
+      const char *out = arena_printf(&mem, "%s/ends%d%d", folder, good, turn);
+      if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+      const char *source = kernel_source(out);
+      assert_non_null(strstr(source, "multiply(&p, 3, "));
+      assert_true((strstr(source, "cublasLtEpilogue_t)6") != NULL) == good);
+      json_decref(r);
+    }
+    arena_close(&mem);
+  }
+  database = NULL, measured = 2;
+}
+
 static void the_top_is_remembered(void **state)
 {
   (void)state;
@@ -253,6 +309,7 @@ int main(void)
       cmocka_unit_test(the_hill_is_climbed),
       cmocka_unit_test(noise_is_not_climbed),
       cmocka_unit_test(products_by_the_library_are_climbed),
+      cmocka_unit_test(products_are_raced_with_and_without_what_follows),
       cmocka_unit_test(the_top_is_remembered),
       cmocka_unit_test(tails_are_tried_both_ways),
       cmocka_unit_test(all_wrong_is_an_error),
