@@ -276,6 +276,7 @@ int workers_open(struct worker *w, int n, struct arena *mem, const struct fctx *
 void workers_close(struct worker *w, int n);
 int schedules_build(struct arena *mem, const struct space *s, struct table **all); // empty tables; returns how many
 bool visit_given(const struct space *s, int v);                                    // an input or a constant of the program?
+const struct node *device_constant(const struct space *s, const struct device *d); // the program's constant that it is, or NULL
 struct device visit_device(const struct space *s, const struct worker *w, int nworker, int v);
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
