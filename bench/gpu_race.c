@@ -9,13 +9,12 @@
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
 // at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
 // finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
-// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch:
-// program, graph, number in the race, launches, number of the launch, scheme and knobs, what the model says of the launch
-// and of all, cold us of all (empty: not timed), round, verdict, registers, spilled. Exit status 1: in some race none is
-// right.
+// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch
+// (bench/samples.h). Exit status 1: in some race none is right.
 #include "core/against.h"
 #include "core/climb.h"
 #include "plan/plan.h"
+#include "samples.h"
 #include "target/target.h"
 
 #include <stdlib.h>
@@ -182,6 +181,16 @@ static int save(struct all *a, const struct device_program *p)
   return OK;
 }
 
+// The folder of --out, with the products' algorithms as they were fastest.
+static int save_folder(struct all *a, const struct device_program *p, const struct gpu_result *r)
+{
+  struct device_program d = *p;
+  if (!a->o.out) return OK;
+  d.launch = arena_copy(&a->mem, p->launch, sizeof *p->launch * (size_t)(p->nlaunch + 1));
+  for (int i = 0; i < d.nlaunch && r->algorithm; i++) d.launch[i].algorithm = r->algorithm[i];
+  return device_save(&a->mem, a->reference, &d, a->o.out, &a->e);
+}
+
 static int add_row(struct all *a, const struct gpu_race *r)
 {
   const struct gpu_result *x = &r->result[r->best];
@@ -195,22 +204,14 @@ static int add_row(struct all *a, const struct gpu_race *r)
   return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
 }
 
-// What the model said and what was measured, of every program.
-static int add_samples(struct all *a, const struct gpu_race *r)
+static int add_samples(struct all *a, const struct gpu_race *r, const struct entrants *f)
 {
-  FILE *f = fopen(a->o.samples, "a");
-  if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
-  for (int i = 0; i < a->n; i++) {
-    const struct device_program *p = a->program[i];
-    const struct gpu_result *x = &r->result[i];
-    for (int k = 0; k < p->nlaunch; k++) {
-      fprintf(f, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, a->from[i], i, p->nlaunch, k, p->launch[k].how,
-              1e6 * p->launch[k].cost, 1e6 * p->cost);
-      if (x->cold.replays) fprintf(f, "%.3f", 1e6 * x->cold.median);
-      fprintf(f, ",%d,%s,%d,%d\n", x->round, gpu_verdict_name(x->verdict), x->registers, x->spilled);
-    }
-  }
-  return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
+  const struct raced all = {a->what, a->n, a->from, a->program, a->o.dependent};
+  FILE *out = fopen(a->o.samples, "a");
+  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
+  if (r) samples_of_race(&all, r, out);
+  else samples_of_climb(a->what, f, out);
+  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
 static int race(struct all *a)
@@ -224,10 +225,10 @@ static int race(struct all *a)
   gpu_race_text(&r, a->n, a->program, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);
-  if (a->o.samples && add_samples(a, &r)) return a->e.status;
+  if (a->o.samples && add_samples(a, &r, NULL)) return a->e.status;
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
-  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, a->program[r.best], &r.result[r.best])) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
@@ -253,26 +254,6 @@ static const char *from(const struct all *a, const struct contest *c, int cand)
 {
   const char *word = c->cand[cand].schedule;
   return c->cand[cand].tuned ? arena_printf((struct arena *)&a->mem, "%s, other sizes", word) : word;
-}
-
-static int climb_samples(struct all *a, const struct entrants *f)
-{
-  FILE *out = fopen(a->o.samples, "a");
-  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
-  for (int i = 0; i < f->n; i++) {
-    const struct entrant *x = &f->x[i];
-    for (int u = 0; u < x->plan->p.nunits && x->result; u++) {
-      struct str how = {0};
-      if (lower_inside(&x->plan->p, x->pick, u)) continue;
-      scheme_text(&x->pick[u], &how);
-      fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, from(a, f->c, x->cand), i, x->plan->p.nunits, u, str_text(&how),
-              1e6 * x->pick[u].cost, 1e6 * x->model);
-      if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
-      fprintf(out, ",%d,%s,%d,%d\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled);
-      str_free(&how);
-    }
-  }
-  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
 static bool faster(const struct entrant *a, const struct entrant *b)
@@ -332,7 +313,7 @@ static int take_best(struct all *a, struct entrants *f)
   if (best < 0) return NO;
   if (a->o.csv && climb_row(a, f, best)) return a->e.status;
   if (!entrants_make(f, 1, &(int){best})) return NO;
-  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, f->x[best].program, f->x[best].result)) return a->e.status;
   return a->o.save ? save(a, f->x[best].program) : OK;
 }
 
@@ -350,7 +331,7 @@ static int climb(struct all *a)
   printf("%s: %d graphs\n", a->what, c.ncand), fflush(stdout);
   struct entrants *f = race_gpu_climb(&j, &c, 0, a->o.tune, s, &a->e);
   int status = a->e.status == OK ? take_best(a, f) : (int)a->e.status;
-  if (status == OK && a->o.samples) status = climb_samples(a, f);
+  if (status == OK && a->o.samples) status = add_samples(a, NULL, f);
   climb_text(a, f, now_seconds() - start);
   entrants_close(f);
   gpu_session_close(s);

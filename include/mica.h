@@ -59,7 +59,7 @@ struct mica_options {
   int search_threads;    // of the search alone, which changes nothing in the result; 0 means as many as `threads`
   int measure;           // candidates a subprogram that are compiled and measured
   double tune;           // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
-  double time;           // seconds of all; what is not done then is left. 0: 110 for GPUs, as many as it takes for others
+  double time;           // seconds of all; what is not done then is left. 0: 105 for GPUs, as many as it takes for others
   double seconds;        // of the last comparison
   uint64_t seed;         // of random inputs and tests
   const char *off;       // pruning rules to switch off, separated by commas; NULL: none

@@ -129,7 +129,7 @@ int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choic
   return status;
 }
 
-// The table of docs/lower.md.
+// The tables of docs/lower.md.
 int cli_lower_schemes(const struct cli *c)
 {
   struct str text = {0};
@@ -140,6 +140,8 @@ int cli_lower_schemes(const struct cli *c)
     for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
     str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
   }
+  str_add(&text, "\n| epilogue | what is done to alpha A B + beta C |\n| --- | --- |\n");
+  for (int i = 0; i < EPILOGUES; i++) str_add(&text, "| `%s` | %s |\n", blas_epilogue_name((enum epilogue)i), blas_epilogue_doc((enum epilogue)i));
   if (output_wants_text(c)) fputs(str_text(&text), stdout);
   str_free(&text);
   return OK;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { SLICE = 20000 };           // microseconds
-static const double OF_A_GPU = 110; // seconds of a job for a GPU that is given none
+static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
 static const double GRACE = 5;    // seconds of proving after a stop
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the race of the whole, and for a proof

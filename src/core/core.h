@@ -22,7 +22,7 @@
 //   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   launches.c     how the kernels of one were made, as JSON and back
-//   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
@@ -141,6 +141,7 @@ struct job {
   const char *left;          // what was not done because of that, sentences; ""
   struct clock *clock;       // NULL: there is no end
   struct gpu_forge *forge;   // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker; // of races on a GPU, or NULL
   struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL
@@ -230,6 +231,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 json_t *launches_json(const struct lowered *d);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
+void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);

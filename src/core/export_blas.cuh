@@ -42,22 +42,36 @@ static cublasLtHandle_t open_blas()
   return h;
 }
 
-static int multiply(const product *p, const void *a, const void *b, const void *bias, const void *c, void *d, cudaStream_t stream)
+// Of those that the library proposes, the one of that number; the first where there are not so many.
+static bool choose(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, const cublasLtMatrixLayout_t l[4], int number, cublasLtMatmulHeuristicResult_t *best)
+{
+  cublasLtMatmulHeuristicResult_t r[PROPOSED];
+  cublasLtMatmulPreference_t any = nullptr;
+  uint64_t bytes = WORKSPACE;
+  int got = 0, n = 0;
+  cublasLtMatmulPreferenceCreate(&any);
+  cublasLtMatmulPreferenceSetAttribute(any, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  if (cublasLtMatmulAlgoGetHeuristic(blas, op, l[0], l[1], l[3], l[2], any, PROPOSED, r, &got) != CUBLAS_STATUS_SUCCESS) got = 0;
+  cublasLtMatmulPreferenceDestroy(any);
+  for (int i = 0; i < got; i++) {
+    if (r[i].state != CUBLAS_STATUS_SUCCESS || r[i].workspaceSize > bytes) continue;
+    if (!n || n == number) *best = r[i];
+    n++;
+  }
+  return n > 0;
+}
+
+static int multiply(const product *p, int number, const void *a, const void *b, const void *bias, const void *c, void *d, void *work, cudaStream_t stream)
 {
   static const cublasLtHandle_t blas = open_blas();
-  cublasLtMatmulPreference_t any = nullptr;
   cublasLtMatmulHeuristicResult_t best;
-  int n = 0;
   if (!blas) return (int)cudaErrorInitializationError;
   cublasLtMatmulDesc_t op = description(p, bias);
   cublasLtMatrixLayout_t l[4];
   for (int i = 0; i < 4; i++) l[i] = layout(&p->m[i], p->batches);
-  cublasLtMatmulPreferenceCreate(&any);
-  cublasStatus_t s = cublasLtMatmulAlgoGetHeuristic(blas, op, l[0], l[1], l[3], l[2], any, 1, &best, &n);
-  if (s == CUBLAS_STATUS_SUCCESS && n)
-    s = cublasLtMatmul(blas, op, &p->alpha, a, l[0], b, l[1], &p->beta, c, l[3], d, l[2], &best.algo, nullptr, 0, stream);
-  cublasLtMatmulPreferenceDestroy(any);
+  bool done = choose(blas, op, l, number, &best) && cublasLtMatmul(blas, op, &p->alpha, a, l[0], b, l[1], &p->beta, c, l[3], d, l[2], &best.algo,
+                                                                   work, best.workspaceSize, stream) == CUBLAS_STATUS_SUCCESS;
   cublasLtMatmulDescDestroy(op);
   for (int i = 0; i < 4; i++) cublasLtMatrixLayoutDestroy(l[i]);
-  return s == CUBLAS_STATUS_SUCCESS && n ? 0 : (int)cudaErrorUnknown;
+  return done ? 0 : (int)cudaErrorUnknown;
 }

@@ -34,10 +34,11 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
-    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, c->decided = true, OK;
+    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
-  const char *why = c->cand[0].dropped ? c->cand[0].dropped : "stopped";
+  if ((j->stopped = job_stopping(j))) return OK;
+  const char *why = c->cand[0].dropped ? c->cand[0].dropped : "not proven";
   return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", j->target.name, why);
 }
 
@@ -92,6 +93,7 @@ int race_device_whole(struct job *j, struct err *e)
   join_proofs(j);
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  if (inner.status != OK && inner.id != ERR_STOPPED) return *e = inner, (int)e->status;
+  if (inner.id == ERR_STOPPED) job_left(j, "the kernels were not compiled");
+  else if (inner.status != OK) return *e = inner, (int)e->status;
   return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }

@@ -8,15 +8,16 @@
 #include <string.h>
 
 static const struct {
-  const char *name;
+  const char *name, *doc;
   int number, vectors;
 } epilogues[] = {
-#define EPILOGUE(id, name, number, act, value, vectors, doc) {name, number, vectors},
+#define EPILOGUE(id, name, number, act, value, vectors, doc) {name, doc, number, vectors},
 #include "cuda/epilogue.def"
 #undef EPILOGUE
 };
 
 const char *blas_epilogue_name(enum epilogue e) { return epilogues[e].name; }
+const char *blas_epilogue_doc(enum epilogue e) { return epilogues[e].doc; }
 int blas_epilogue_number(enum epilogue e) { return epilogues[e].number; }
 
 bool blas_epilogue_find(const char *name, enum epilogue *out)

@@ -223,6 +223,7 @@ int blas_open(struct gpu *g, struct blas **out, struct err *e); // ENV where the
 void blas_close(struct blas *b);
 int blas_version(const struct blas *b); // 130002 is 13.0.2
 const char *blas_epilogue_name(enum epilogue e); // "relu_bias"
+const char *blas_epilogue_doc(enum epilogue e);
 int blas_epilogue_number(enum epilogue e);
 bool blas_epilogue_find(const char *name, enum epilogue *out);
 bool blas_has(const struct blas_product *p, int operand);

@@ -88,7 +88,7 @@ static int product_launch(struct arena *mem, const struct launch *l, struct code
 {
   if (l->nargs != blas_operands(&l->mul))
     return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
-  out->mul = l->mul, out->narg = l->nargs, out->arg = NEWS(mem, struct code_arg, l->nargs);
+  out->mul = l->mul, out->algorithm = l->algorithm, out->narg = l->nargs, out->arg = NEWS(mem, struct code_arg, l->nargs);
   for (int i = 0; i < l->nargs; i++) out->arg[i].at = l->arg[i].at;
   return OK;
 }

@@ -17,7 +17,7 @@ struct loaded { // a candidate
   struct blas_algorithm *how;   // by launch
   int *algorithm;               // by launch: which of those proposed, -1
 };
-enum { KNOWN_PRODUCTS = 64, PROPOSED = 8 };
+enum { KNOWN_PRODUCTS = 64 };
 struct known_product { // whose algorithm was chosen
   struct blas_product mul;
   int algorithm;

@@ -1,5 +1,6 @@
 // The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change
 // into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
+#include "lower/count.h"
 #include "lower/mma.h"
 
 // ---- arguments ----
@@ -237,6 +238,7 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
     k.v[MMA_AHEAD] = mma_ahead_best(p);
     out[n++] = k;
   }
@@ -280,7 +282,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
   char why[160];
   struct mma_plan p;
   if (!mma_plan(&p, anew(j, k, why), why) || !mma_fit(&p, k)) return false;
-  mma_count(&p, out);
+  mma_count(&p, NULL, out);
   return true;
 }
 

@@ -171,12 +171,12 @@ bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds s
 // ---- mma_pad.c ----
 int64_t mma_pad(int64_t size); // so many columns, or terms of a sum, in whole fragments
 bool mma_pads(const struct mma_plan *p, int cols); // are there more than exist?
-void mma_pad_tile(struct mma_tile *t, bool left);
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left); // from its lists of columns
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
 // ---- mma_cost.c ----
-void mma_count(const struct mma_plan *p, struct kernel_counts *out);
+void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);

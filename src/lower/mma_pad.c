@@ -11,11 +11,20 @@ bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && p->cols[
 
 // ---- tiles ----
 
-void mma_pad_tile(struct mma_tile *t, bool left)
+static int64_t padded(const struct mma_plan *p, uint32_t letters, int64_t size)
 {
-  t->own_rows = t->rows, t->own_cols = t->cols, t->run = t->every = t->rows / t->batches;
-  t->cols = mma_pad(t->cols);
-  if (!left || t->turned) t->every = mma_pad(t->run), t->rows = t->batches * t->every;
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has == letters) return p->cols[c].padded;
+  return size;
+}
+
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left)
+{
+  t->own_rows = t->cut ? p->cut : mma_list_size(p->n, &t->out), t->own_cols = mma_list_size(p->n, &t->in);
+  t->run = t->every = t->own_rows / t->batches;
+  t->cols = padded(p, mma_list_has(&t->in), t->own_cols);
+  if (!left || t->turned) t->every = padded(p, mma_list_has(&t->out) & ~p->batch_letters, t->run);
+  t->rows = t->batches * t->every;
 }
 
 // The row of the tile that has this row of device memory.

@@ -143,9 +143,8 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .cut = left && p->cut,
                          .batches = norm_extent(p->n, mma_list_has(&out) & p->batch_letters),
                          .buffer = tensor};
-  t->rows = t->cut ? p->cut : mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, 8), t->turned = swap;
-  mma_pad_tile(t, left);
+  mma_pad_tile(p, t, left);
   t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
   p->tile_of[tensor] = p->ntiles++;

@@ -38,7 +38,7 @@ void wgmma_store_plan(struct wg_plan *w)
     struct wg_store *s = &w->store[i];
     int root = p->n->t[a->tile].root;
     struct mma_shape shape = p->shape[root];
-    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, p->n->t[root].has)) continue;
+    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, p->n->t[root].has) || mma_pads(p, shape.cols)) continue;
     if (!box_of(p, a, &p->rows, &p->cols[shape.cols].list, &s->box) || !cut(s)) continue;
     if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // places for pieces have one size
     w->store_chunk = s->box.chunk, s->sent = true;

@@ -105,6 +105,7 @@ expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_spli
 # ---- tails ----
 expect 0 'cluster 16' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 tail'
 expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --knobs 'mma last=1 tail'
+expect 0 'mma [^,]*last=0' lower examples/graphs/gqa_split.mica --knobs 'mma last=0 tail' # 0 is asked for, not left open
 expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 tail' --dump memory
 
 # ---- what is wrong ----

@@ -325,7 +325,7 @@ static void one_launch(struct arena *mem, struct launch *l, const char *name, in
       "  %%y <- Spec<<<#g, #t>>>(%%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %%v:[4].fp32.RF\n"
       "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
       name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
-  *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2};
+  *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2, .algorithm = -1};
   if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e))
     err_print(stderr, &e);
   l->k = l->p->kernels[0];
