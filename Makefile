@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race tsan mpi bench install format clean
+.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench install format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -43,11 +43,12 @@ check-all: setup
 	cd build && $(CTEST) -L '^check-all$$'
 
 # On this machine's GPU: the worker and what it says of kernels that do what no kernel should, a race; tile kernels as the
-# interpreter computes them, and as programs in float64. Exit status 3: no GPU.
-check-gpu: tile_gpu
+# interpreter computes them, and as programs in float64; every value of every knob of every scheme. Exit status 3: no GPU.
+check-gpu: tile_gpu gpu_every
 	@cmake --build build -j $(JOBS) --target gpu_test_real
 	build/tests/gpu_test_real
 	build/tile_gpu bench/tile.list
+	build/gpu_every
 
 tile_gpu: build/build.ninja
 	@cmake --build build -j $(JOBS) --target tile_gpu
@@ -62,6 +63,10 @@ tsan: setup
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(base|search)$$'
+
+# Small graphs at every value of every knob on this machine's GPU: docs/gpu.md.
+gpu_every: build/build.ninja
+	@cmake --build build -j $(JOBS) --target gpu_every
 
 # With `mpirun -n K mica search ...`, in build-mpi, and its tests.
 mpi:

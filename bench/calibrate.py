@@ -3,9 +3,11 @@
 
     bench/calibrate.py                   the shipped rates: rank correlation a program, and what measuring few of them costs
     bench/calibrate.py --fit             fits, prints the same, and writes rate.def
+    bench/calibrate.py --merge A B...    tables of build/calibrate as one, to bench/calibrate.csv: programs that are counted alike are one,
+                                         with the mean of their times
     bench/calibrate.py --cross N         fits N times without the programs of each fold, and prints how those that were left out fare
 
-The formula is that of src/lower/kernel_time.c, for all kernels at once. tests/lower/test_calibrate.c holds the two together.
+The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
 What is made small is the logarithm of modelled over measured time, robustly (soft l1), about its mean over a program first,
 since ranking is what the model is for, and itself a little; every program weighs the same, fast kernels more than
 slow ones. Rates are pulled towards those they start from, by so much that what no measurement speaks of stays.
@@ -14,7 +16,9 @@ import argparse
 import csv
 import os
 import re
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
@@ -22,10 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATA, RATES = os.path.join(HERE, "calibrate.csv"), os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
 LEAST = 8  # kernels of a program, to speak of ranks
-FEW = (1, 3, 5, 10)
-# Of the target (src/target/gpu.def), as of which the measurements are.
-PROCESSORS, BANDWIDTH, L2_BANDWIDTH, FLOPS, LAUNCH = 132, 4280e9, 8000e9, 780e12, 0.65e-6
-LANES, SPECIAL, CLOCK, SHARED, SMOOTH, STAGE = 128, 16, 1.7e9, 128, 6, 65536
+FEW = (1, 3, 5, 12)
 LINEAR = ("idle", "crowd", "deep")  # exponents that may be negative
 
 
@@ -48,21 +49,21 @@ def write_rates(path, head, rates):
             f.write('RATE%s(%s, %s, "%s")\n' % ("" if len(x) > 1 else "_OF_ALL", name, ", ".join("%.3g" % v for v in x), doc))
 
 
-def whole(n, few):
-    return np.where(n < few, np.ceil(n - 1e-9), n)
-
-
 class Data:
-    """Launches that are alike are computed once: .c by distinct launch, .of by launch; .us, .program by entrant."""
+    """Launches that are alike are computed once: .of by launch; .us, .program by entrant."""
 
-    def __init__(self, path):
+    def __init__(self, path, calibrate):
         lines = [x for x in open(path) if not x.startswith("#")]
         rows = list(csv.DictReader(lines))
         names = [k for k in rows[0] if k not in ("program", "graph", "number", "launch", "us", "how")]
-        counts, self.of = np.unique([[float(r[k]) for k in names] for r in rows], axis=0, return_inverse=True)
-        self.of = self.of.ravel()
-        self.c = {k: counts[:, i] for i, k in enumerate(names)}
-        self.kind = self.c["kind"].astype(int)
+        distinct = {}
+        self.of = np.array([distinct.setdefault(tuple(r[k] for k in names), len(distinct)) for r in rows])
+        self.launches = len(distinct)
+        self.table = tempfile.NamedTemporaryFile("w", suffix=".csv")
+        self.table.write("program,graph,number,launch,us,how," + ",".join(names) + "\n")
+        self.table.writelines(",,,,,," + ",".join(c) + "\n" for c in distinct)
+        self.table.flush()
+        self.model = subprocess.Popen([calibrate, "--times", self.table.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         keys = [(r["program"], r["graph"], r["number"]) for r in rows]
         number = {k: i for i, k in enumerate(dict.fromkeys(keys))}
         self.entrant = np.array([number[k] for k in keys])
@@ -71,53 +72,35 @@ class Data:
         self.us[self.entrant] = [float(r["us"]) for r in rows]
         self.programs = sorted({k[0] for k in number})
         self.program = np.array([self.programs.index(k[0]) for k in number])
-        self.where = self.places()
-
-    def places(self):
-        """struct placed of kernel_time.c."""
-        c = self.c
-        n = c["cluster"]
-        reached = PROCESSORS * np.where(n <= 2, 1, np.where(n <= 4, 120 / 132, np.where(n <= 8, 112 / 132, 96 / 132)))
-        at_once = np.minimum(np.minimum(c["items"], c["blocks"]), reached * c["room"])
-        here = np.ceil(at_once / PROCESSORS)
-        return {
-            "turns": whole(c["items"] / at_once, SMOOTH), "here": here, "busy": np.minimum(at_once, PROCESSORS),
-            "most": whole(c["items"] / PROCESSORS, SMOOTH * c["room"]), "warps": here * c["threads"] / 32,
-            "walks": c["items"] > c["blocks"] + 0.5,
-        }
 
     def totals(self, rates):
         """Microseconds of each entrant."""
-        r = {k: (x[self.kind] if len(x) > 1 else x[0]) for k, x, _ in rates}
-        return 1e6 * np.bincount(self.entrant, kernel_time(self.c, self.where, r)[self.of], self.n)
+        self.model.stdin.write(np.concatenate([np.broadcast_to(x, KINDS) for _, x, _ in rates]).tobytes())
+        self.model.stdin.flush()
+        seconds = np.frombuffer(self.model.stdout.read(8 * self.launches))
+        if len(seconds) < self.launches:
+            sys.exit("build/calibrate has ended; are rate.def, count.def and the table those it was built with?")
+        return 1e6 * np.bincount(self.entrant, seconds[self.of], self.n)
 
 
-def norm(a, b, p):
-    high, low = np.maximum(a, b) + 1e-12, np.minimum(a, b) + 1e-12
-    return high * (1 + (low / high) ** p) ** (1 / p)
-
-
-def kernel_time(c, s, r):
-    few = np.minimum(1, s["warps"] / r["lane_warps"])
-    memory = c["memory"] / (BANDWIDTH * r["memory"]) + c["near"] / (L2_BANDWIDTH * r["near"])
-    cache = np.maximum(c["cache"] / (L2_BANDWIDTH * r["cache"]), s["most"] * c["cache"] / c["items"] / r["port"])
-    moved = np.maximum(np.maximum(memory, cache), c["lines"] / s["busy"] * r["line"])
-    flops = FLOPS / PROCESSORS
-    tensor = c["mma"] / (flops * r["mma"] * np.minimum(1, s["warps"] / r["mma_warps"])) + c["wgmma"] / (flops * r["wgmma"])
-    shared = c["shared"] / (SHARED * CLOCK * r["shared"])
-    lanes = c["lanes"] / (LANES * CLOCK * r["lane"] * few) + c["exps"] / (SPECIAL * CLOCK * r["exp"] * few)
-    work = norm(s["most"] * tensor, norm(s["most"] * shared, s["most"] * lanes, r["beside"]), np.where(c["overlap"] > 0, r["overlap"], r["beside"]))
-    refills = np.where(c["flight"] > 0, np.maximum(1, c["loaded"] / np.maximum(c["flight"], 1)), 1)
-    ring = s["turns"] * (r["latency"] * (refills - 1) + r["step"] * c["steps"])
-    once = np.where(s["walks"], r["walk"], r["turn"]) + r["latency"] * c["waits"] + r["fold"] * c["folds"] + r["barrier"] * c["barriers"]
-    once = once + r["chain"] * c["chain"] + r["cluster"] * np.log2(np.maximum(1, c["cluster"]))
-    wait = once * (1 + (s["turns"] - 1) / s["here"] ** r["hide_waits"])
-    hidden = refills ** r["hide_refills"] * s["here"] ** r["hide_here"] * s["turns"] ** r["hide_turns"]
-    show = r["show"] + (1 - r["show"]) / hidden
-    longest = np.maximum(moved, np.maximum(work, ring))
-    t = r["start"] + longest + show * (moved + work + ring - longest) + wait + r["block"] * s["most"] + r["thread"] * c["threads"]
-    stage = np.where(c["flight"] > 0, np.clip(c["flight"] * s["here"] / STAGE, 1 / 16, 4), 1)
-    return LAUNCH + t * (s["busy"] / PROCESSORS) ** r["idle"] * s["here"] ** r["crowd"] * stage ** r["deep"] + c["tail"]
+def merge(paths, out):
+    """Programs of which all is counted alike are one kernel program: what differs between their times is chance."""
+    seen, head, notes = {}, None, []
+    for at, path in enumerate(paths):
+        notes += [x for x in open(path) if x.startswith("#")]
+        rows = csv.reader(x for x in open(path) if not x.startswith("#"))
+        head = next(rows)
+        whole = {}
+        for r in rows:
+            whole.setdefault((at, r[0], r[1], r[2]), []).append(r)
+        for rows in whole.values():
+            seen.setdefault((rows[0][0],) + tuple(tuple(r[6:]) for r in rows), []).append(rows)
+    with open(out, "w") as f:
+        f.writelines(notes + [",".join(head) + "\n"])
+        for number, alike in enumerate(sorted(seen.values(), key=lambda x: x[0][0][0])):
+            us = np.exp(np.mean([np.log(float(rows[0][4])) for rows in alike]))
+            for r in alike[0]:
+                f.write('"%s","%s",%d,%s,%.3f,"%s",%s\n' % (r[0], r[1], number, r[3], us, r[5], ",".join(r[6:])))
 
 
 # ---- how good ----
@@ -228,10 +211,15 @@ def main():
     p.add_argument("--data", default=DATA)
     p.add_argument("--rates", default=RATES)
     p.add_argument("--fit", action="store_true")
+    p.add_argument("--merge", nargs="+", metavar="TABLE")
     p.add_argument("--cross", type=int, default=0, metavar="N")
+    p.add_argument("--calibrate", default=os.path.join(HERE, "..", "build", "calibrate"))
     p.add_argument("--rounds", type=int, default=40)
     a = p.parse_args()
-    d = Data(a.data)
+    if a.merge:
+        merge(a.merge, a.data)
+        return
+    d = Data(a.data, a.calibrate)
     head, rates = read_rates(a.rates)
     if a.cross:
         judge(d, cross(d, rates, a.cross, a.rounds), False)

@@ -1,42 +1,41 @@
 // gpu_race: kernel graphs that compute one program, raced on this machine's GPU. One binary that needs only NVRTC, the
 // driver and, for products by the library, cuBLASLt; it is its own worker process.
 //
-//   gpu_race [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE] [--no-tails]
-//   [--independent]
-//            [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
+//   gpu_race [--target sm_90a|sm_89|..] [--variants N] [--seconds S] [--finalists N] [--limit S] [--seed N] [--db FILE]
+//            [--no-tails] [--independent] [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Behind -- another race begins, with the options given so far. Each graph, and the program itself with every operator
+// Behind -- another race begins, with the options given so far. --target (sm_90a) is that of the graphs behind it, one that this GPU runs. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
 // at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
 // finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
-// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch:
-// program, graph, number in the race, launches, number of the launch, scheme and knobs, what the model says of the launch
-// and of all, cold us of all (empty: not timed), round, verdict, registers, spilled. Exit status 1: in some race none is
-// right.
+// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch
+// (bench/samples.h). Exit status 1: in some race none is right.
 #include "core/against.h"
 #include "core/climb.h"
 #include "plan/plan.h"
+#include "samples.h"
 #include "target/target.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
+enum { MOST_TARGETS = 8, MOST_PROGRAMS = 4096, MOST_GRAPHS = 512, SHOWN = 12 };
 
 struct options {
   int variants;
   bool tails, dependent;
   double tune;
-  const char *save, *out, *db, *csv, *samples;
+  const char *save, *out, *db, *csv, *samples, *target;
   struct gpu_race_opts race;
 };
 struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;
-  struct gpu_limits gpu;
+  struct target target;      // of the words that follow
+  const struct gpu_limits *gpu; // one of opened
+  struct gpu_limits opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS]; // graph: when there is a climb
   const char *word[MOST_GRAPHS];
   int ngraphs;
@@ -98,7 +97,7 @@ static int add_graph(struct all *a, const char *word, const struct graph *g)
   if (graph_expand(&a->mem, g, true, &stable, &a->e)) return a->e.status;
   if (plan_stable(&a->mem, stable, &stable, &changed, note, &a->e)) return a->e.status;
   const struct lower_opts o = {.tails = a->o.tails, .dependent = a->o.dependent};
-  if (lower_plan(&a->mem, stable, &a->gpu, &o, &plan, &a->e)) return a->e.status;
+  if (lower_plan(&a->mem, stable, a->gpu, &o, &plan, &a->e)) return a->e.status;
   add_variants(a, word, &plan);
   return OK;
 }
@@ -116,13 +115,25 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--finalists")) return o->race.finalists = atoi(next), 2;
   if (!strcmp(w, "--limit")) return o->race.limit = atof(next), 2;
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
-  if (!strcmp(w, "--db")) return o->db = next, 2;
   if (!strcmp(w, "--tune")) return o->tune = atof(next), 2;
-  if (!strcmp(w, "--out")) return o->out = next, 2;
-  if (!strcmp(w, "--save")) return o->save = next, 2;
-  if (!strcmp(w, "--csv")) return o->csv = next, 2;
-  if (!strcmp(w, "--samples")) return o->samples = next, 2;
+  const char *const texts[] = {"--db", "--out", "--save", "--csv", "--samples", "--target"}, **const to[] = {&o->db, &o->out, &o->save, &o->csv, &o->samples, &o->target};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    if (!strcmp(w, texts[i])) return *to[i] = next, 2;
   return 0;
+}
+
+// With what the device has of it.
+static int open_target(struct all *a, const char *name)
+{
+  struct target t;
+  struct gpu_worker_facts f;
+  if (!strcmp(a->target.name, name)) return OK;
+  if (target_open(name, 1, true, &t, &a->e) || gpu_worker_facts(a->o.race.with, &f, &a->e)) return a->e.status;
+  if (t.kind != TARGET_GPU) return err_set(&a->e, ERR_TARGET, NOWHERE, "%.40s is no GPU", name);
+  if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e)) return a->e.status;
+  struct gpu_limits *gpu = a->opened;
+  while (gpu->arch && gpu->arch != t.arch) gpu++;
+  return *gpu = gpu_limits(&t), a->target = t, a->gpu = gpu, OK;
 }
 
 // Words of one race, up to its end; returns how many.
@@ -135,6 +146,7 @@ static int read_words(struct all *a, int argc, char **argv)
     i += words;
     if (words) continue;
     const char *word = argv[i++];
+    if (open_target(a, a->o.target)) return i;
     if (against_program(&a->mem, word, &g, &a->e)) return i;
     if (!a->reference) a->reference = g, a->what = word;
     if (add_graph(a, word, g)) {
@@ -169,6 +181,16 @@ static int save(struct all *a, const struct device_program *p)
   return OK;
 }
 
+// The folder of --out, with the products' algorithms as they were fastest.
+static int save_folder(struct all *a, const struct device_program *p, const struct gpu_result *r)
+{
+  struct device_program d = *p;
+  if (!a->o.out) return OK;
+  d.launch = arena_copy(&a->mem, p->launch, sizeof *p->launch * (size_t)(p->nlaunch + 1));
+  for (int i = 0; i < d.nlaunch && r->algorithm; i++) d.launch[i].algorithm = r->algorithm[i];
+  return device_save(&a->mem, a->reference, &d, a->o.out, &a->e);
+}
+
 static int add_row(struct all *a, const struct gpu_race *r)
 {
   const struct gpu_result *x = &r->result[r->best];
@@ -182,22 +204,14 @@ static int add_row(struct all *a, const struct gpu_race *r)
   return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
 }
 
-// What the model said and what was measured, of every program.
-static int add_samples(struct all *a, const struct gpu_race *r)
+static int add_samples(struct all *a, const struct gpu_race *r, const struct entrants *f)
 {
-  FILE *f = fopen(a->o.samples, "a");
-  if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
-  for (int i = 0; i < a->n; i++) {
-    const struct device_program *p = a->program[i];
-    const struct gpu_result *x = &r->result[i];
-    for (int k = 0; k < p->nlaunch; k++) {
-      fprintf(f, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, a->from[i], i, p->nlaunch, k, p->launch[k].how,
-              1e6 * p->launch[k].cost, 1e6 * p->cost);
-      if (x->cold.replays) fprintf(f, "%.3f", 1e6 * x->cold.median);
-      fprintf(f, ",%d,%s,%d,%d\n", x->round, gpu_verdict_name(x->verdict), x->registers, x->spilled);
-    }
-  }
-  return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
+  const struct raced all = {a->what, a->n, a->from, a->program, a->o.dependent};
+  FILE *out = fopen(a->o.samples, "a");
+  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
+  if (r) samples_of_race(&all, r, out);
+  else samples_of_climb(a->what, f, out);
+  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
 static int race(struct all *a)
@@ -211,10 +225,10 @@ static int race(struct all *a)
   gpu_race_text(&r, a->n, a->program, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);
-  if (a->o.samples && add_samples(a, &r)) return a->e.status;
+  if (a->o.samples && add_samples(a, &r, NULL)) return a->e.status;
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
-  if (a->o.out && device_save(&a->mem, a->reference, a->program[r.best], a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, a->program[r.best], &r.result[r.best])) return a->e.status;
   printf("best: %s, cold %.3f us (%.3f to %.3f), hot %.3f us\n\n", a->from[r.best], 1e6 * r.result[r.best].cold.median,
          1e6 * r.result[r.best].cold.low, 1e6 * r.result[r.best].cold.high, 1e6 * r.result[r.best].hot.median);
   fflush(stdout);
@@ -229,8 +243,7 @@ static const char *how_of(struct arena *mem, const struct entrant *x)
   for (int u = 0; u < x->plan->p.nunits; u++) {
     if (lower_inside(&x->plan->p, x->pick, u)) continue;
     str_add(&s, u ? " | " : "");
-    if (x->plan->p.unit[u].product) str_add(&s, "cublaslt");
-    else scheme_text(&x->pick[u], &s);
+    scheme_text(&x->pick[u], &s);
   }
   if (!x->plan->p.dependent) str_add(&s, " (independent)");
   const char *text = arena_strdup(mem, str_text(&s));
@@ -241,28 +254,6 @@ static const char *from(const struct all *a, const struct contest *c, int cand)
 {
   const char *word = c->cand[cand].schedule;
   return c->cand[cand].tuned ? arena_printf((struct arena *)&a->mem, "%s, other sizes", word) : word;
-}
-
-static int climb_samples(struct all *a, const struct entrants *f)
-{
-  FILE *out = fopen(a->o.samples, "a");
-  if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
-  for (int i = 0; i < f->n; i++) {
-    const struct entrant *x = &f->x[i];
-    for (int u = 0; u < x->plan->p.nunits && x->result; u++) {
-      const struct lower_unit *unit = &x->plan->p.unit[u];
-      struct str how = {0};
-      if (lower_inside(&x->plan->p, x->pick, u)) continue;
-      if (unit->product) str_add(&how, "cublaslt");
-      else scheme_text(&x->pick[u], &how);
-      fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, from(a, f->c, x->cand), i, x->plan->p.nunits, u, str_text(&how),
-              1e6 * (unit->product ? unit->choice->cost : x->pick[u].cost), 1e6 * x->model);
-      if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
-      fprintf(out, ",%d,%s,%d,%d\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled);
-      str_free(&how);
-    }
-  }
-  return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
 static bool faster(const struct entrant *a, const struct entrant *b)
@@ -322,7 +313,7 @@ static int take_best(struct all *a, struct entrants *f)
   if (best < 0) return NO;
   if (a->o.csv && climb_row(a, f, best)) return a->e.status;
   if (!entrants_make(f, 1, &(int){best})) return NO;
-  if (a->o.out && device_save(&a->mem, a->reference, f->x[best].program, a->o.out, &a->e)) return a->e.status;
+  if (save_folder(a, f->x[best].program, f->x[best].result)) return a->e.status;
   return a->o.save ? save(a, f->x[best].program) : OK;
 }
 
@@ -331,7 +322,7 @@ static int climb(struct all *a)
   struct part part = {.g = (struct graph *)a->reference};
   struct contest c = {.part = &part, .twin = -1, .why = ""};
   struct mica_options o = mica_options_default();
-  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = a->gpu, .unmeasured = "",
+  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = *a->gpu, .unmeasured = "",
                   .threads = pool_cores(), .db = a->o.race.db, .split = {1, &part}, .contests = &c};
   struct gpu_session *s;
   double start = now_seconds();
@@ -340,7 +331,7 @@ static int climb(struct all *a)
   printf("%s: %d graphs\n", a->what, c.ncand), fflush(stdout);
   struct entrants *f = race_gpu_climb(&j, &c, 0, a->o.tune, s, &a->e);
   int status = a->e.status == OK ? take_best(a, f) : (int)a->e.status;
-  if (status == OK && a->o.samples) status = climb_samples(a, f);
+  if (status == OK && a->o.samples) status = add_samples(a, NULL, f);
   climb_text(a, f, now_seconds() - start);
   entrants_close(f);
   gpu_session_close(s);
@@ -376,14 +367,9 @@ int main(int argc, char **argv)
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
   static struct all a;
   const struct gpu_worker_opts worker = {.path = "/proc/self/exe"};
-  a.o = (struct options){.variants = 8, .tails = true, .dependent = true};
+  a.o = (struct options){.variants = 8, .tails = true, .dependent = true, .target = "sm_90a"};
   a.o.race = (struct gpu_race_opts){.seed = 1, .progress = progress};
-  int status = target_open("sm_90a", 1, true, &a.target, &a.e);
-  if (status == OK) a.gpu = gpu_limits(&a.target), status = gpu_worker_open(&worker, &a.o.race.with, &a.e);
-  if (status == OK)
-    status = all_races(&a, argc - 1, argv + 1);
-  else
-    err_print(stderr, &a.e);
+  int status = gpu_worker_open(&worker, &a.o.race.with, &a.e) ? (int)a.e.status : all_races(&a, argc - 1, argv + 1);
   gpu_worker_close(a.o.race.with);
   db_close(a.o.race.db);
   return status;

@@ -59,6 +59,7 @@ struct mica_options {
   int search_threads;    // of the search alone, which changes nothing in the result; 0 means as many as `threads`
   int measure;           // candidates a subprogram that are compiled and measured
   double tune;           // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
+  double time;           // seconds of all; what is not done then is left. 0: 105 for GPUs, as many as it takes for others
   double seconds;        // of the last comparison
   uint64_t seed;         // of random inputs and tests
   const char *off;       // pruning rules to switch off, separated by commas; NULL: none
@@ -88,7 +89,7 @@ MICA_API struct mica_options mica_options_default(void);
 // Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
 // program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
-// still there if something was proven and measured before, NULL otherwise.
+// still there if something was measured and could be proven, NULL otherwise. Where the time was over it is MICA_OK if there is a report.
 MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
                            struct mica_report **out);
 

@@ -9,9 +9,10 @@
 #include <string.h>
 
 struct description { // of a matrix, or of a product
-  int type, op[2];
+  int type, op[2], epilogue; // epilogue 0: none was set
   int64_t rows, cols, ld, stride;
   int32_t batch;
+  const float *bias;
 };
 static int alive;
 
@@ -29,11 +30,16 @@ static int desc_create(blas_object *d, int compute, int scale)
 }
 static int desc_set(blas_object d, int id, const void *p, size_t n)
 {
-  return n == 4 && (id == 3 || id == 4) ? memcpy(&((struct description *)d)->op[id - 3], p, n), 0 : 7;
+  struct description *x = d;
+  if (n == 8 && id == 8) return memcpy(&x->bias, p, n), 0;
+  if (n == 8 && id == 10) return memcpy(&x->stride, p, n), 0;
+  if (n == 4 && id == 7) return memcpy(&x->epilogue, p, n), 0;
+  return n == 4 && (id == 3 || id == 4) ? memcpy(&x->op[id - 3], p, n), 0 : 7;
 }
 static int layout_create(blas_object *l, int type, uint64_t rows, uint64_t cols, int64_t ld)
 {
-  return ld < (int64_t)rows ? 7 : make(l, (struct description){type, {0}, (int64_t)rows, (int64_t)cols, ld, 0, 1});
+  const struct description d = {.type = type, .rows = (int64_t)rows, .cols = (int64_t)cols, .ld = ld, .batch = 1};
+  return ld < d.rows ? 7 : make(l, d);
 }
 static int layout_set(blas_object l, int id, const void *p, size_t n)
 {
@@ -61,23 +67,37 @@ static double element(const float *x, const struct description *d, int op, int64
   return (double)x[batch * d->stride + (op ? j + i * d->ld : i + j * d->ld)];
 }
 
+// 4 is a bias along the rows, 2 relu.
+static double ended(const struct description *p, double x, int64_t batch, int64_t row)
+{
+  if (p->epilogue & 4) x += (double)p->bias[batch * p->stride + row];
+  return p->epilogue & 2 && x < 0 ? 0 : x;
+}
+
+static bool fit(const struct description *p, const struct description *x, const struct description *y, const struct description *c,
+                const struct description *z)
+{
+  return (p->op[0] ? x->cols : x->rows) == z->rows && (p->op[1] ? y->cols : y->rows) == (p->op[0] ? x->rows : x->cols) &&
+         (p->op[1] ? y->rows : y->cols) == z->cols && c->rows == z->rows && c->cols == z->cols && c->type == z->type;
+}
+
 static int matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b,
                   blas_object bl, const void *beta, const void *c, blas_object cl, void *d, blas_object dl,
                   const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
 {
-  const struct description *p = desc, *x = al, *y = bl, *z = dl;
-  (void)h, (void)c, (void)workspace, (void)bytes, (void)s, (void)algorithm;
-  if (cl != dl || *(const float *)alpha != 1 || *(const float *)beta != 0) return 7;
+  const struct description *p = desc, *x = al, *y = bl, *w = cl, *z = dl;
+  const double times = (double)*(const float *)alpha, more = (double)*(const float *)beta;
+  (void)h, (void)workspace, (void)bytes, (void)s, (void)algorithm;
+  if (!fit(p, x, y, w, z)) return 7;
   int64_t k = p->op[0] ? x->rows : x->cols;
-  if ((p->op[0] ? x->cols : x->rows) != z->rows || (p->op[1] ? y->cols : y->rows) != k ||
-      (p->op[1] ? y->rows : y->cols) != z->cols)
-    return 7;
   for (int64_t t = 0; t < z->batch; t++)
     for (int64_t i = 0; i < z->rows; i++)
       for (int64_t j = 0; j < z->cols; j++) {
         double sum = 0;
         for (int64_t l = 0; l < k; l++) sum += element(a, x, p->op[0], t, i, l) * element(b, y, p->op[1], t, l, j);
-        ((float *)d)[t * z->stride + i + j * z->ld] = (float)sum;
+        sum *= times;
+        if (more != 0) sum += more * element(c, w, 0, t, i, j);
+        ((float *)d)[t * z->stride + i + j * z->ld] = (float)ended(p, sum, t, i);
       }
   return 0;
 }

@@ -92,13 +92,17 @@ class Product:
     """A product that is left to the vendor's library, by way of torch."""
 
     def __init__(self, spec):
-        self.args, p = spec["args"], spec["product"]
-        self.types = p["type"]
-        self.sizes = [(p["batch"], p["m"], p["k"]), (p["batch"], p["k"], p["n"]), (p["batch"], p["m"], p["n"])]
-        self.strides = p["stride"]
+        p = self.spec = spec["product"]
+        a, b, d = (p["batch"], p["m"], p["k"]), (p["batch"], p["k"], p["n"]), (p["batch"], p["m"], p["n"])
+        self.operands = list(zip(spec["args"], p["type"], [a, b, d, d, d], p["stride"]))  # a, b, d, then c, then a bias
+        self.alpha, self.beta = p.get("alpha", 1), p.get("beta", 0)
+        self.biased, self.relu = "bias" in p.get("epilogue", ""), "relu" in p.get("epilogue", "")
 
     def run(self, places, stream):
-        a, b, d = [places.matrices(*x) for x in zip(self.args, self.types, self.sizes, self.strides)]
+        a, b, d, *more = [places.matrices(*x) for x in self.operands]
+        if more or self.relu or self.alpha != 1:
+            self.ended(a, b, d, more[0] if self.beta else None, more[-1] if self.biased else None)
+            return
         if a.shape[0] == 1:
             a, b, d, multiply = a[0], b[0], d[0], torch.mm
         else:
@@ -107,6 +111,20 @@ class Product:
             multiply(a, b, out=d)
         else:
             multiply(a, b, d.dtype, out=d)
+
+    def ended(self, a, b, d, c, bias):
+        """Where torch has a call for it that ends in the library's epilogue, that; else one by one, in fp32."""
+        vector = bias is not None and a.shape[0] == 1 and c is None and self.alpha == 1 and bias.stride(1) == 0 and d.dtype == a.dtype
+        if vector and self.relu:
+            torch._addmm_activation(bias[0, 0], a[0], b[0], out=d[0])
+        elif vector:
+            torch.addmm(bias[0, 0], a[0], b[0], out=d[0])
+        else:
+            x = torch.bmm(a, b, torch.float32) if a.dtype != torch.float32 else torch.bmm(a, b)
+            x = x * self.alpha
+            x = x if c is None else x + self.beta * c
+            x = x if bias is None else x + bias
+            d.copy_(torch.relu(x) if self.relu else x)
 
 
 class Places:

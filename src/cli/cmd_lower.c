@@ -53,12 +53,31 @@ static bool has_scheme(const struct lower_unit *u, int scheme)
 
 enum { SETTINGS = 1024 };
 
-static bool cheapest(int n, const struct choice *of, const struct choice *want, struct choice *pick)
+struct wanted { // what --knobs says; of 0 too, where it is named
+  struct choice choice;
+  bool named[KNOBS];
+};
+
+static bool read_knobs(const char *text, struct wanted *w)
 {
+  *w = (struct wanted){0};
+  if (!scheme_parse(text, &w->choice)) return false;
+  if (w->choice.scheme == SCHEME_LIBRARY) return w->named[0] = w->choice.k.v[0] != 0, true;
+  const struct scheme *s = scheme_at(w->choice.scheme);
+  for (int k = 0; k < KNOBS && s->knob[k]; k++) {
+    size_t n = strlen(s->knob[k]);
+    for (const char *at = text; (at = strchr(at, ' ')) && !w->named[k]; at++) w->named[k] = !strncmp(at + 1, s->knob[k], n) && at[1 + n] == '=';
+  }
+  return true;
+}
+
+static bool cheapest(int n, const struct choice *of, const struct wanted *w, struct choice *pick)
+{
+  const struct choice *want = &w->choice;
   bool found = false;
   for (int i = 0; i < n; i++) {
     bool fits = of[i].scheme == want->scheme && want->tail == of[i].tail && (!found || of[i].cost < pick->cost);
-    for (int k = 0; k < KNOBS; k++) fits = fits && (!want->k.v[k] || want->k.v[k] == of[i].k.v[k]);
+    for (int k = 0; k < KNOBS; k++) fits = fits && (!w->named[k] || want->k.v[k] == of[i].k.v[k]);
     if (fits) *pick = of[i], found = true;
   }
   return found;
@@ -66,23 +85,25 @@ static bool cheapest(int n, const struct choice *of, const struct choice *want, 
 
 // The cheapest that has what --knobs says, without a tail unless it says so: of the list, else of all settings of the scheme; where
 // none has, what --knobs says alone.
-static void by_knobs(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, const struct choice *want, struct choice *pick)
+static void by_knobs(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, const struct wanted *w, struct choice *pick)
 {
+  const struct choice *want = &w->choice;
   bool tail = false;
   for (int i = 0; i < u->nchoices; i++) tail |= u->choice[i].tail;
-  if (cheapest(u->nchoices, u->choice, want, pick)) return;
+  if (cheapest(u->nchoices, u->choice, w, pick)) return;
+  if (u->product || want->scheme == SCHEME_LIBRARY) return;
   *pick = *want;
   if (want->tail && !tail) return;
   struct lower_job j = lower_unit_job(mem, p, u, want->tail);
   struct choice *all = NEWS(mem, struct choice, SETTINGS);
-  cheapest(scheme_settings(&j, want->scheme, SETTINGS, all), all, want, pick);
+  cheapest(scheme_settings(&j, want->scheme, SETTINGS, all), all, w, pick);
 }
 
 static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick)
 {
-  struct choice want;
+  struct wanted want = {0};
   *pick = NEWS(&c->mem, struct choice, p->nunits + 1);
-  if (c->knobs && !scheme_parse(c->knobs, &want)) {
+  if (c->knobs && !read_knobs(c->knobs, &want)) {
     struct str all = {0};
     for (int i = 0; i < scheme_count(); i++) {
       str_add(&all, "%s%s", i ? "; " : "", scheme_at(i)->name);
@@ -97,8 +118,8 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     const struct lower_unit *u = &p->unit[i];
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
-    bool meant = c->kernel || (c->knobs && has_scheme(u, want.scheme)); // other kernels stay as they are best
-    if (c->knobs && !u->product && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
+    bool meant = c->kernel || (c->knobs && has_scheme(u, want.choice.scheme)); // other kernels stay as they are best
+    if (c->knobs && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
 }
@@ -119,9 +140,11 @@ static void launch_text(const struct device_program *d, const struct launch *l, 
   str_add(out, "// %s: %s, %.2f us modelled; ", l->name, l->how, 1e6 * l->cost);
   for (int i = 0; i < l->nargs; i++) str_add(out, i ? ", " : ""), arg_text(d, &l->arg[i], out);
   str_add(out, "\n");
-  if (l->product)
-    str_add(out, "// product, %lld times %lld x %lld x %lld\n\n", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
-  else str_add(out, "%s\n", l->text);
+  if (l->product) {
+    str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
+    product_text(&l->mul, out);
+    str_add(out, "\n\n");
+  } else str_add(out, "%s\n", l->text);
 }
 
 static int save(struct cli *c, const struct launch *l, const char *suffix, const void *text, size_t n)

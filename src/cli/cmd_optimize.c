@@ -11,7 +11,7 @@ struct mica_options cli_options(const struct cli *c)
   o.max_values = c->max_values;
   o.threads = c->threads, o.search_threads = c->search_threads, o.measure = c->measure, o.tune = c->tune, o.seed = c->seed, o.off = c->off;
   o.remember = !c->no_db, o.fresh = c->fresh, o.db = c->db;
-  o.stop = cli_stop;
+  o.time = c->time, o.stop = cli_stop;
   return o;
 }
 
@@ -49,6 +49,7 @@ int cmd_optimize(struct cli *c)
   struct mica_report *r = NULL;
   struct progress line;
   if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
+  if (c->json) TRY(output_check(c->json, &c->err));
   struct mica_context *m = mica_open();
   progress_open(&line, c, NULL);
   o.progress = progress_show, o.progress_arg = &line;

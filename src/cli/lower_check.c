@@ -70,7 +70,7 @@ static int every_choice(struct cli *c, const struct lower_plan *p, const struct 
 {
   struct choice *other = arena_copy(&c->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   for (int i = 0; i < p->nunits; i++) {
-    if (p->unit[i].product || !cli_lower_chosen(c, p, i) || !cli_lower_apart(p, other, i)) continue;
+    if (!cli_lower_chosen(c, p, i) || !cli_lower_apart(p, other, i)) continue;
     for (int k = 0; k < p->unit[i].nchoices; k++) {
       other[i] = p->unit[i].choice[k];
       TRY(run(c, p, other, NULL, i, i, fine));

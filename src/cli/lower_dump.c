@@ -12,7 +12,7 @@ static void choices(const struct lower_plan *p, const struct lower_unit *u, stru
 {
   (void)p;
   str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
-  if (!u->nchoices || !u->product) str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
+  str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
   for (int s = 0; s < scheme_count() && !u->product; s++)
     for (int i = 0; i < u->nchoices; i++)
       if (u->choice[i].scheme == s && scheme_at(s)->apart) {
@@ -21,8 +21,8 @@ static void choices(const struct lower_plan *p, const struct lower_unit *u, stru
       }
   for (int i = 0; i < u->nchoices; i++) {
     str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
-    if (u->product) str_add(out, "cublaslt");
-    else scheme_text(&u->choice[i], out);
+    scheme_text(&u->choice[i], out);
+    if (u->product && u->choice[i].tail) product_text(&u->ends.p, out);
     str_add(out, "\n");
   }
 }
@@ -98,15 +98,17 @@ static const struct {
 
 static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, size_t which, struct str *out)
 {
-  const struct launch_product *m = &u->mul;
+  const struct blas_product *m = &u->mul.p;
   if (dumps[which].unit) {
     dumps[which].unit(p, u, out);
     return;
   }
   str_add(out, "%s\n", u->name);
-  if (u->product)
-    str_add(out, "product, %lld times %lld x %lld x %lld\n", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
-  else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
+  if (u->product) {
+    str_add(out, "product, %lld times %lld x %lld x %lld", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
+    if (u->last != u->first) str_add(out, "; with the kernel that follows"), product_text(&u->ends.p, out);
+    str_add(out, "\n");
+  } else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
   else dumps[which].kernel(p, &u->n, out);
 }
 
@@ -127,7 +129,7 @@ int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choic
   return status;
 }
 
-// The table of docs/lower.md.
+// The tables of docs/lower.md.
 int cli_lower_schemes(const struct cli *c)
 {
   struct str text = {0};
@@ -138,6 +140,8 @@ int cli_lower_schemes(const struct cli *c)
     for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
     str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
   }
+  str_add(&text, "\n| epilogue | what is done to alpha A B + beta C |\n| --- | --- |\n");
+  for (int i = 0; i < EPILOGUES; i++) str_add(&text, "| `%s` | %s |\n", blas_epilogue_name((enum epilogue)i), blas_epilogue_doc((enum epilogue)i));
   if (output_wants_text(c)) fputs(str_text(&text), stdout);
   str_free(&text);
   return OK;

@@ -125,21 +125,29 @@ static json_t *choices(const struct lower_unit *u)
   json_t *all = json_array();
   for (int i = 0; i < u->nchoices; i++) {
     struct str how = {0};
-    if (!u->product) scheme_text(&u->choice[i], &how);
-    json_array_append_new(all, json_pack("{s:s, s:f, s:s?}", "how", u->product ? "cublaslt" : str_text(&how), "model_us",
+    scheme_text(&u->choice[i], &how);
+    json_array_append_new(all, json_pack("{s:s, s:f, s:s?}", "how", str_text(&how), "model_us",
                                          1e6 * u->choice[i].cost, "apart", u->product ? NULL : scheme_at(u->choice[i].scheme)->apart));
     str_free(&how);
   }
   return all;
 }
 
+// Extents, and what the library does at its end where the next kernel can be part of it.
+static json_t *library_product(const struct lower_unit *u)
+{
+  const struct blas_product *m = &u->mul.p, *ends = u->last != u->first ? &u->ends.p : NULL;
+  json_t *v = json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k", integer(m->k));
+  if (ends)
+    json_object_set_new(v, "ends", json_pack("{s:s, s:f, s:f}", "epilogue", blas_epilogue_name(ends->epilogue), "alpha", (double)ends->alpha,
+                                             "beta", (double)ends->beta));
+  return v;
+}
+
 static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
 {
-  const struct launch_product *m = &u->mul;
   json_t *v = json_pack("{s:s, s:s, s:o}", "name", u->name, "not", u->why ? u->why : "", "choices", choices(u));
-  if (u->product)
-    json_object_set_new(v, "product", json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k",
-                                                integer(m->k)));
+  if (u->product) json_object_set_new(v, "product", library_product(u));
   else if (u->n.passes) json_object_set_new(v, "passes", kernel(&u->n, p->store));
   return v;
 }

@@ -33,16 +33,18 @@ const struct cmd *cmd_find(const char *name)
   return NULL;
 }
 
-// The first signal asks for an end; SA_RESETHAND makes the second one deadly.
+// The first signal asks for an end; the second one, of whichever kind, is deadly. Workers end when their socket does.
 static void on_signal(int sig)
 {
   (void)sig;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
   stopped = 1;
 }
 
 static void catch_signals(void)
 {
-  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   sigaction(SIGINT, &stop, NULL);
   sigaction(SIGTERM, &stop, NULL);
   signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such

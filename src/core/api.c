@@ -1,6 +1,7 @@
 // include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. Layouts are in
 // layout.c.
 #include "core/context.h"
+#include "gpu/gpu.h"
 
 #include <stdlib.h>
 
@@ -11,6 +12,9 @@ struct mica_report {
   json_t *json;
   bool recalled;
   const char *text, *json_text;
+  struct gpu_forge *forge; // what has compiled, for the folder
+  bool has_db;
+  const char *db;          // of options
   struct mica_report *next;
 };
 
@@ -43,7 +47,7 @@ struct mica_context *mica_open(void)
 void mica_close(struct mica_context *m)
 {
   if (!m) return;
-  for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json);
+  for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json), gpu_forge_close(r->forge);
   arena_close(&m->mem);
   free(m);
 }
@@ -86,13 +90,16 @@ int mica_optimize(struct mica_context *m, const struct mica_program *p, const st
   bool recalled = false;
   m->err = (struct err){0};
   *out = NULL;
-  int status = pipe_optimize(&m->mem, p->g, opts ? opts : &standard, &json, &recalled, &m->err);
-  if (!json) return context_finish(m, status);
+  const struct mica_options *o = opts ? opts : &standard;
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  int status = pipe_optimize_by(&m->mem, p->g, o, forge, &json, &recalled, &m->err);
+  if (!json) return gpu_forge_close(forge), context_finish(m, status);
   struct mica_report *r = NEW(&m->mem, struct mica_report);
   struct str text = {0}, json_str = {0};
   report_text(&m->mem, json, NULL, &text);
   json_text(json, &json_str);
-  *r = (struct mica_report){json, recalled, .next = m->reports};
+  *r = (struct mica_report){json, recalled, .next = m->reports, .forge = forge, .has_db = o->remember};
+  r->db = o->db ? arena_strdup(&m->mem, o->db) : NULL;
   r->text = keep(m, &text), r->json_text = keep(m, &json_str);
   *out = m->reports = r;
   return context_finish(m, status);
@@ -104,8 +111,13 @@ bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 
 int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
+  struct db *db = NULL;
+  struct err none = {0}; // a database only saves time here
   m->err = (struct err){0};
-  return context_finish(m, report_save(&m->mem, r->json, folder, &m->err));
+  if (r->has_db) db_open(r->db, &db, &none);
+  int status = report_save_by(&m->mem, r->json, folder, r->forge, db, &m->err);
+  db_close(db);
+  return context_finish(m, status);
 }
 
 int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,

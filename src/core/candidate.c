@@ -115,6 +115,7 @@ static void drop_same_kernels(struct contest *c, struct candidate *x)
 static bool takes_part(struct job *j, struct contest *c)
 {
   struct candidate *x = &c->cand[c->ncand - 1];
+  if (job_stopping(j)) return true; // it is kept for the next run, no more
   if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
   if (x->lowered && !x->dropped) drop_same_kernels(c, x);
   return !x->dropped;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FINALISTS = 8, LEFT = 6, KEPT = 24 };
+enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
 static const double GAIN = 0.985;  // of the centre's time, at most, is a step
 static const double NEAR = 1.35;   // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
@@ -22,7 +22,7 @@ static void on_progress(void *arg, const char *stage, int done, int all)
 {
   const struct entrants *f = arg;
   int best = entrants_fastest(f, -1, false);
-  double part = isfinite(f->until) ? 1 - (f->until - now_seconds()) / f->j->opts->tune : all ? (double)done / all : 0;
+  double part = f->nlines ? 1 - (f->until - now_seconds()) / f->j->opts->tune : all ? (double)done / all : 0;
   job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
 }
 
@@ -32,8 +32,10 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
   const struct job *j = f->j;
   int best = entrants_fastest(f, -1, true);
   double limit = f->nlines && best >= 0 ? fmax(PATIENCE, LONGER * f->x[best].seconds) : 0;
-  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .stop = j->opts->stop, .progress = on_progress, .progress_arg = f,
-                                .quick = quick, .finalists = quick ? LEFT : FINALISTS, .seconds = FINAL};
+  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK),
+                                .progress = on_progress, .progress_arg = f,
+                                .forge = j->forge, .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
+                                .quick = quick, .finalists = quick ? SURVIVORS : FINALISTS, .seconds = FINAL};
 }
 
 // ---- batches ----
@@ -87,22 +89,29 @@ static void give_back_slow(struct entrants *f, const struct batch *b)
 static void leave_wrong(struct entrants *f, const struct entrant *x)
 {
   struct candidate *c = &f->c->cand[x->cand];
-  if (c->tuned && !c->dropped && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
+  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
     c->dropped = arena_printf(f->j->mem, "wrong: %s", x->result->err.text);
 }
 
-static void take(struct entrants *f, const struct batch *b, const struct gpu_race *out)
+static enum entrant_state state_of(const struct gpu_result *r, bool cut)
 {
-  int last = -1;
-  for (int i = 0; i < b->n; i++) last = MAX(last, out->result[i].round);
+  if (r->err.id == ERR_STOPPED) return cut ? WAITING : LEFT;
+  if (r->verdict != GPU_FINE) return OUT;
+  return r->cold.replays || !cut ? TIMED : WAITING;
+}
+
+// cut: the race was stopped, and its figures are those until then.
+static void take(struct entrants *f, const struct batch *b, const struct gpu_race *out, bool cut)
+{
   for (int i = 0; i < b->n; i++) {
     struct entrant *x = &f->x[b->who[i]];
     struct gpu_result *r = &out->result[i];
+    x->state = state_of(r, cut);
+    if (x->state == WAITING) continue;
     x->result = r;
-    x->state = r->verdict == GPU_FINE ? TIMED : OUT;
-    x->seconds = r->verdict == GPU_FINE && r->cold.replays ? r->cold.median : INFINITY;
-    x->rough = r->round < last;
-    if (x->state == OUT) entrants_give_back(f, b->who[i]);
+    x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
+    x->rough = r->rough || cut;
+    if (x->state != TIMED) entrants_give_back(f, b->who[i]);
   }
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);
   f->batches++, f->compiling += out->compile.seconds;
@@ -188,6 +197,21 @@ static void advance(struct entrants *f)
 
 // ---- all of it ----
 
+static void drop(struct entrants *f, struct batch *b)
+{
+  gpu_batch_drop(b->b);
+  for (int i = 0; i < b->n; i++)
+    if (f->x[b->who[i]].state == RACING) f->x[b->who[i]].state = WAITING;
+  *b = (struct batch){0};
+}
+
+static bool was_stopped(struct err *e)
+{
+  bool stopped = e->id == ERR_STOPPED;
+  if (stopped) *e = (struct err){0};
+  return stopped;
+}
+
 // One batch is compiled while the one before is timed; none is begun while another is compiled, which would slow down both.
 static int race_all(struct entrants *f, struct err *e)
 {
@@ -200,15 +224,15 @@ static int race_all(struct entrants *f, struct err *e)
     f->waiting += now_seconds() - start;
     status = fill(f, &then, e);
     if (status == OK) status = gpu_race_batch(f->j->mem, now.b, out, e);
-    gpu_batch_drop(now.b);
-    now.b = NULL;
-    if (status == OK) take(f, &now, out);
+    bool cut = was_stopped(e);
+    if (status == OK || cut) take(f, &now, out, cut);
+    drop(f, &now);
+    if (cut) return drop(f, &then), OK;
     if (status == OK && f->nlines) advance(f);
     now = then, then = (struct batch){0};
     if (status == OK && !now.n) status = fill(f, &now, e); // what came of the last one
   }
-  gpu_batch_drop(now.b);
-  return status;
+  return drop(f, &now), status;
 }
 
 int climb_starters(struct entrants *f, struct err *e) { return race_all(f, e); }
@@ -235,6 +259,13 @@ static int finalists(struct entrants *f, int *who)
   return n;
 }
 
+// Of a race that was stopped: its figures are worse than those before.
+static void leave_bad(struct entrants *f, const struct batch *b, struct gpu_race *out)
+{
+  for (int i = 0; i < b->n; i++)
+    if (state_of(&out->result[i], false) == OUT) f->x[b->who[i]].state = OUT, f->x[b->who[i]].result = &out->result[i];
+}
+
 int climb_finals(struct entrants *f, struct err *e)
 {
   struct batch b = {0};
@@ -247,8 +278,9 @@ int climb_finals(struct entrants *f, struct err *e)
   int status = gpu_batch_start(f->session, &o, b.n, d, &b.b, e);
   if (status == OK) status = gpu_race_batch(f->j->mem, b.b, out, e);
   gpu_batch_drop(b.b);
+  if (was_stopped(e)) return leave_bad(f, &b, out), OK;
   if (status != OK) return status;
-  take(f, &b, out);
+  take(f, &b, out, false);
   for (int i = 0; i < b.n; i++) f->x[b.who[i]].last = true, f->x[b.who[i]].rough = false;
   return OK;
 }

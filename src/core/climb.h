@@ -33,7 +33,7 @@ struct climb_plan {
   int nknown, knowncap;
   struct known_values *known;
 };
-enum entrant_state { WAITING, RACING, TIMED, OUT };
+enum entrant_state { WAITING, RACING, TIMED, LEFT, OUT }; // left: there was no time to compile it
 struct entrant {
   int cand, line;      // line: -1 for starters
   struct climb_plan *plan;
@@ -59,7 +59,7 @@ struct entrants {
   struct contest *c;
   int part;
   struct gpu_session *session;
-  double until;        // by now_seconds(): no batch is begun later
+  double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
   int n, cap, nplans, planscap, nlines, batches, sized;
   struct entrant *x;
   struct climb_plan **plan;
@@ -89,6 +89,7 @@ void climb_near(struct entrants *f, int at);
 void climb_expect(struct entrants *f);
 
 // ---- climb.c ----
+// After a stop, or when the time of the job is over, OK: what was measured until then stands.
 int climb_starters(struct entrants *f, struct err *e); // times all that wait
 int climb_run(struct entrants *f, struct err *e);      // from the fastest, until f->until or until nothing near is faster
 int climb_finals(struct entrants *f, struct err *e);   // the fastest that have no exact figures yet; NO where there are none

@@ -10,7 +10,7 @@ enum { TRUST = 2 }; // what the model says of a change counts as its square root
 struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s)
 {
   struct entrants *f = NEW(j->mem, struct entrants);
-  *f = (struct entrants){.j = j, .c = c, .part = part, .session = s, .until = INFINITY};
+  *f = (struct entrants){.j = j, .c = c, .part = part, .session = s, .until = INFINITY, .compile_until = INFINITY};
   return f;
 }
 
@@ -39,9 +39,17 @@ struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 
 // ---- entrants ----
 
+static bool product_setting(const struct lower_unit *u, struct choice *c)
+{
+  for (int i = 0; i < u->nchoices; i++)
+    if (u->choice[i].tail == c->tail) return *c = u->choice[i], true;
+  return false;
+}
+
 bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, struct choice *c)
 {
   const struct lower_unit *u = &p->p.unit[unit];
+  if (u->product || c->scheme == SCHEME_LIBRARY) return u->product && c->scheme == SCHEME_LIBRARY && product_setting(u, c);
   struct arena_mark mark = arena_mark(&f->scratch);
   struct lower_job j = lower_unit_job(&f->scratch, &p->p, u, c->tail);
   const struct scheme *s = scheme_at(c->scheme);
@@ -61,7 +69,7 @@ static bool known(const struct entrants *f, const struct climb_plan *p, const st
   for (int i = 0; i < f->n; i++) {
     bool same = f->x[i].plan == p;
     for (int u = 0; u < p->p.nunits && same; u++)
-      same = p->p.unit[u].product || choice_same(&f->x[i].pick[u], &pick[u]) || lower_inside(&p->p, pick, u);
+      same = choice_same(&f->x[i].pick[u], &pick[u]) || lower_inside(&p->p, pick, u);
     if (same) return true;
   }
   return false;
@@ -73,7 +81,7 @@ void entrants_enter(struct entrants *f, int line, struct climb_plan *p, const st
   if (known(f, p, pick)) return;
   x.pick = arena_copy(f->j->mem, pick, sizeof *pick * (size_t)(p->p.nunits + 1));
   for (int u = 0; u < p->p.nunits; u++)
-    if (!lower_inside(&p->p, pick, u)) x.model += p->p.unit[u].product ? p->p.unit[u].choice->cost : pick[u].cost;
+    if (!lower_inside(&p->p, pick, u)) x.model += pick[u].cost;
   x.prior = x.model;
   if (near_to >= 0) x.prior = handicap * f->x[near_to].seconds * pow(x.model / f->x[near_to].model, 1.0 / TRUST);
   x.expect = x.prior;

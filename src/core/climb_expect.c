@@ -32,9 +32,9 @@ static void expect(struct entrants *f, struct entrant *x)
   bool all = true;
   if (!isfinite(base)) return;
   for (int u = 0; u < x->plan->p.nunits; u++) {
+    if (x->plan->p.unit[u].product || lower_inside(&x->plan->p, x->pick, u)) continue;
     const struct scheme *s = scheme_at(x->pick[u].scheme);
-    bool made = !x->plan->p.unit[u].product && !lower_inside(&x->plan->p, x->pick, u);
-    for (int k = 0; k < KNOBS && s->knob[k] && made; k++) {
+    for (int k = 0; k < KNOBS && s->knob[k]; k++) {
       double t = fastest_with(f, x, u, k);
       if (isfinite(t)) slower *= t / base;
       else all = false;

@@ -100,7 +100,7 @@ static void near_choices(struct entrants *f, int at, struct choice *pick, int un
   int seen[64][2] = {{0}};
   for (int i = 0; i < u->nchoices; i++) {
     int s = u->choice[i].scheme;
-    if (seen[s][u->choice[i].tail]++ >= (s == was.scheme ? SAME : OTHERS)) continue;
+    if (seen[s + 1][u->choice[i].tail]++ >= (s == was.scheme ? SAME : OTHERS)) continue;
     pick[unit] = u->choice[i];
     entrants_enter(f, x->line, x->plan, pick, at, LATER);
     x = &f->x[at];
@@ -121,7 +121,7 @@ static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, 
     const struct lower_unit *to = &p->p.unit[u];
     int from = 0;
     while (from < x->plan->p.nunits && x->plan->p.unit[from].first != to->first) from++;
-    bool same = from < x->plan->p.nunits && !to->product && !x->plan->p.unit[from].product;
+    bool same = from < x->plan->p.nunits && to->product == x->plan->p.unit[from].product;
     if (!to->nchoices) continue; // it is in another's launch
     pick[u] = same ? x->pick[from] : to->choice[MIN(k, to->nchoices - 1)];
     if (same && !entrants_setting(f, p, u, &pick[u])) same = false, pick[u] = to->choice[MIN(k, to->nchoices - 1)];
@@ -214,8 +214,8 @@ void climb_near(struct entrants *f, int at)
   f->x[at].centre = true;
   struct choice *pick = picks(f, at);
   for (int u = 0; u < f->x[at].plan->p.nunits; u++) {
-    if (f->x[at].plan->p.unit[u].product || lower_inside(&f->x[at].plan->p, pick, u)) continue;
-    near_knobs(f, at, pick, u);
+    if (lower_inside(&f->x[at].plan->p, pick, u)) continue;
+    if (!f->x[at].plan->p.unit[u].product) near_knobs(f, at, pick, u);
     near_choices(f, at, pick, u);
   }
   near_plan(f, at, entrants_plan(f, f->x[at].cand, !f->x[at].plan->p.dependent));

@@ -13,6 +13,7 @@
 //   pipe.c         the straight line through all stages
 //   source.c       programs from files and text, with their parameters
 //   job.c          a job: options, the two forms of the program, target, database and its keys
+//   clock.c        the time of a job, and how its rooms are told to end
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
@@ -21,7 +22,7 @@
 //   manifest.c     their machine code, and how it is launched (manifest.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   launches.c     how the kernels of one were made, as JSON and back
-//   race_device.c  candidates for GPUs, by the model where there is no GPU
+//   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
@@ -108,6 +109,7 @@ struct contest {
   const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
   const char *launches;       // how its kernels were made, as JSON
   bool overflows;            // the part has exponentials that plan_stable tames
+  bool decided;              // of a GPU: best is right, and was measured where there is a GPU
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
 };
@@ -120,6 +122,7 @@ struct job {
   struct target host;        // with measured ones, for the report
   struct gpu_limits gpu;     // of GPU targets
   const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
+  struct err unfit;          // why this machine's GPU can run no kernels for the target; OK: it can, or there is none
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels
@@ -133,7 +136,12 @@ struct job {
   int part;                  // being worked on, for the progress
   struct candidate base, best; // of the whole program
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
-  bool stopped;
+  bool stopped;              // by the user, or the time was over
+  bool cut;                  // the time has ended a search early
+  const char *left;          // what was not done because of that, sentences; ""
+  struct clock *clock;       // NULL: there is no end
+  struct gpu_forge *forge;   // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker; // of races on a GPU, or NULL
   struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL
@@ -143,6 +151,9 @@ struct job {
 // The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
                   bool *recalled, struct err *e);
+// With what has compiled, for whoever saves the report.
+int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge,
+                     json_t **report, bool *recalled, struct err *e);
 // Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
@@ -158,12 +169,27 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
              struct err *e);
 int job_split(struct job *j, struct err *e);  // parts
 void job_close(struct job *j);
-bool job_stopping(const struct job *j);
+void job_left(struct job *j, const char *what); // a sentence more of what was not done
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
                   double best_us);
 const char *job_part_key(const struct job *j, const struct graph *part);
 struct search_opts job_search_opts(struct job *j);
 int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
+
+// ---- clock.c ----
+enum stop { STOP_SEARCH, STOP_WORK, STOP_PROOF, STOPS };
+stop_flag job_stop(const struct job *j, enum stop which); // for a room: what ends it
+bool job_ending(const struct job *j, enum stop which);
+bool job_stopping(const struct job *j);        // nothing is begun any more
+bool job_stopped_by_user(const struct job *j); // else it is the time
+void clock_open(struct job *j);
+void clock_close(struct job *j);
+void clock_part(struct job *j, int left);      // a part begins; so many are left, with it
+// By now_seconds(), INFINITY: there is no end. Of the first race that begins now; of a climb; of everything. Seconds of all.
+double clock_starters(const struct job *j);
+double clock_climb(const struct job *j);
+double clock_end(const struct job *j);
+double clock_most(const struct job *j);
 
 // ---- agree.c ----
 // After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have
@@ -195,7 +221,8 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
                 struct lowered **out, struct err *e);
 // The candidate with this plan and these ways to make its kernels.
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
-void device_compile(const struct job *j, struct lowered *d, struct err *e); // by NVRTC where there is one
+// By NVRTC where there is one. STOPPED where there is no time.
+void device_compile(const struct job *j, struct lowered *d, struct err *e);
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
@@ -204,6 +231,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 json_t *launches_json(const struct lowered *d);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
+void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
@@ -240,6 +268,8 @@ void json_text(const json_t *v, struct str *out); // indented, ends in a line fe
 
 // ---- save.c ----
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
+// With what has compiled; db: machine code of earlier runs, or NULL.
+int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e);
 // A device program without a report.
 int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
 

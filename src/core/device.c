@@ -1,7 +1,7 @@
 // Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
 // parts takes over the ways of its parts. What goes wrong costs the candidate, with its reason.
 #include "core/core.h"
-#include "cuda/cuda.h"
+#include "gpu/gpu.h"
 
 #include <string.h>
 
@@ -11,7 +11,8 @@ enum { OTHERS = 8 };
 
 static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
-  if (x->product || y->product || (x->first == x->last) != (y->first == y->last)) return false;
+  if (x->product != y->product || (x->first == x->last) != (y->first == y->last)) return false;
+  if (x->product) return blas_same(&x->mul.p, &y->mul.p) && (x->first == x->last || blas_same(&x->ends.p, &y->ends.p));
   return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
 }
 
@@ -32,7 +33,7 @@ static int make_with_others(const struct job *j, struct lowered *d, struct err *
     int at = d->program.nlaunch ? d->program.launch[d->program.nlaunch - 1].unit : -1;
     const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
     if (!e->status) *e = mine;
-    if (!u || u->product || tries + 1 >= u->nchoices) break;
+    if (!u || tries + 1 >= u->nchoices) break;
     d->pick[at] = u->choice[tries + 1];
   }
   return (int)e->status;
@@ -87,31 +88,40 @@ void devices_build(struct job *j, struct contest *c, int part, int from)
 
 // ---- compiling ----
 
-static int compile_one(const struct job *j, const struct nvrtc *r, struct lowered *d, int i, struct err *e)
+// Registers of a launch are those of its kernel.
+static void take_use(struct lowered *d, const struct code *c)
 {
-  const struct launch *l = &d->program.launch[i];
-  struct str source = {0};
-  struct cubin cubin;
-  if (l->product) return OK;
-  int status = cuda_print(l->p, l->k, j->gpu.arch, &source, e);
-  if (status == OK) status = nvrtc_compile(r, j->mem, l->name, str_text(&source), j->gpu.arch, &cubin, e);
-  if (status == OK) d->registers[i] = cubin.registers, d->spilled[i] = cubin.spilled;
-  return str_free(&source), status;
+  for (int i = 0; i < c->nlaunch; i++) {
+    const struct code_kernel *k = c->launch[i].kernel >= 0 ? &c->kernel[c->launch[i].kernel] : NULL;
+    if (k) d->registers[i] = k->registers, d->spilled[i] = k->spilled;
+  }
+}
+
+static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *d, struct err *e)
+{
+  struct code c;
+  struct compile_result result = {0};
+  struct compile_stats stats;
+  const struct gpu_patience until = {.stop = job_stop(j, STOP_PROOF)};
+  TRY(code_make(j->mem, &d->program, &c, e));
+  TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->gpu.arch, 1, &c, &result, &stats, e));
+  take_use(d, &c);
+  if (result.status != OK) *e = result.err;
+  return result.status;
 }
 
 void device_compile(const struct job *j, struct lowered *d, struct err *e)
 {
-  struct nvrtc *r;
   struct err missing = {0};
   int major, minor;
-  if (nvrtc_open(&r, &missing) != OK) {
-    d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
-    return;
+  struct gpu_forge *f = j->forge ? j->forge : gpu_forge_open(&(struct gpu_forge_opts){0});
+  if (gpu_forge_ready(f, &missing) != OK) d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
+  else {
+    gpu_forge_version(f, &major, &minor);
+    d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
+    if (compile_by(j, f, d, e) != OK && e->id == ERR_STOPPED) d->compiled = "not compiled: there was no time";
   }
-  nvrtc_version(r, &major, &minor);
-  d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
-  for (int i = 0; i < d->program.nlaunch && e->status == OK; i++) compile_one(j, r, d, i, e);
-  nvrtc_close(r);
+  if (!j->forge) gpu_forge_close(f);
 }
 
 // ---- for the report ----
@@ -123,6 +133,6 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,
                             "note", p->note);
-  return json_pack("{s:s, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "workspace", (json_int_t)d->program.workspace, "zeroed",
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu), "workspace", (json_int_t)d->program.workspace, "zeroed",
                    (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter", proof, "launches", list);
 }

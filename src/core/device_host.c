@@ -13,7 +13,7 @@
 
 enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
 
-static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate
+static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate; they shrink by less for the same reason
 static const double bounds[DTYPES] = {[F16] = 4 * 0x1p-11, [BF16] = 4 * 0x1p-8, [F32] = 2e-5};
 static const enum tile_type types[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
 
@@ -57,7 +57,7 @@ static void fill(const struct device_host *h)
     bool positive = h->o->positive && h->o->positive[i];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
       double x = rng_normal(&r);
-      num_set(types[t->dtype], h->scale * (positive ? fabs(x) + ABOVE_ZERO : x), p + place_of(h, ins[i], k) * bytes);
+      num_set(types[t->dtype], positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
   }
 }
@@ -161,21 +161,54 @@ static double element(const struct device_host *h, const struct launch_arg *a, i
   return num_one(a->type, (const char *)at(h, &a->at) + i * tile_types[a->type].bytes);
 }
 
+// Operand o of a product: its argument, in the order of the operands that it has.
+static const struct launch_arg *operand(const struct launch *l, int o)
+{
+  int k = 0;
+  for (int i = 0; i < o; i++) k += blas_has(&l->mul, i);
+  return &l->arg[k];
+}
+
+static double at_operand(const struct device_host *h, const struct launch *l, int o, int64_t batch, int64_t row, int64_t col)
+{
+  const int64_t *s = l->mul.stride[o];
+  return element(h, operand(l, o), batch * s[0] + row * s[1] + col * s[2]);
+}
+
+#define EPILOGUE(id, name, number, act, value, vectors, doc)                                                                              \
+  static double end_##id(double x) { return value; }
+#include "cuda/epilogue.def"
+#undef EPILOGUE
+
+// What the library does with a sum of products.
+static double ended(const struct device_host *h, const struct launch *l, double sum, int64_t batch, int64_t row, int64_t col)
+{
+  static double (*const ends[EPILOGUES])(double) = {
+#define EPILOGUE(id, name, number, act, value, vectors, doc) end_##id,
+#include "cuda/epilogue.def"
+#undef EPILOGUE
+  };
+  const struct blas_product *p = &l->mul;
+  double x = (double)p->alpha * sum;
+  if (blas_has(p, BLAS_C)) x += (double)p->beta * at_operand(h, l, BLAS_C, batch, row, col);
+  if (blas_has(p, BLAS_BIAS)) x += at_operand(h, l, BLAS_BIAS, batch, row, col);
+  return ends[p->epilogue](x);
+}
+
 static void multiply(struct device_host *h, const struct launch *l)
 {
-  const struct launch_product *p = &l->mul;
-  char *d = at(h, &l->arg[2].at);
+  const struct blas_product *p = &l->mul;
+  const struct launch_arg *d = operand(l, BLAS_D);
   struct arena mem = {0};
   double *row = NEWS(&mem, double, p->k);
   for (int64_t b = 0; b < p->batch; b++)
     for (int64_t m = 0; m < p->m; m++) {
-      for (int64_t k = 0; k < p->k; k++) row[k] = element(h, &l->arg[0], b * p->stride[0][0] + m * p->stride[0][1] + k * p->stride[0][2]);
+      for (int64_t k = 0; k < p->k; k++) row[k] = at_operand(h, l, BLAS_A, b, m, k);
       for (int64_t n = 0; n < p->n; n++) {
         double sum = 0;
-        for (int64_t k = 0; k < p->k; k++)
-          sum += row[k] * element(h, &l->arg[1], b * p->stride[1][0] + k * p->stride[1][1] + n * p->stride[1][2]);
-        int64_t to = b * p->stride[2][0] + m * p->stride[2][1] + n * p->stride[2][2];
-        num_set(l->arg[2].type, sum, d + to * tile_types[l->arg[2].type].bytes);
+        for (int64_t k = 0; k < p->k; k++) sum += row[k] * at_operand(h, l, BLAS_B, b, k, n);
+        int64_t to = b * p->stride[BLAS_D][0] + m * p->stride[BLAS_D][1] + n * p->stride[BLAS_D][2];
+        num_set(d->type, ended(h, l, sum, b, m, n), (char *)at(h, &d->at) + to * tile_types[d->type].bytes);
       }
     }
   arena_close(&mem);

@@ -61,16 +61,38 @@ static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int la
 
 static const char *blas_type(enum tile_type t) { return t == TT_F16 ? "CUDA_R_16F" : t == TT_BF16 ? "CUDA_R_16BF" : "CUDA_R_32F"; }
 
+// Operand o of a product, or NULL.
+static const struct place *operand(const struct code_launch *l, int o)
+{
+  int k = 0;
+  for (int i = 0; i < o; i++) k += blas_has(&l->mul, i);
+  return blas_has(&l->mul, o) ? &l->arg[k].at : NULL;
+}
+
+// Bytes of the workspace ahead of the library's.
+static int64_t room(const struct code *c) { return (c->workspace + 255) / 256 * 256; }
+static int64_t whole_workspace(const struct exporting *x) { return x->products ? room(&x->code) + PRODUCT_WORKSPACE : x->code.workspace; }
+
+// As the library counts: columns first, operands in the places that this gives them.
 static void product(struct exporting *x, const struct code_launch *l)
 {
   const struct blas_product *p = &l->mul;
-  const int64_t extent[3][2] = {{p->m, p->k}, {p->k, p->n}, {p->m, p->n}};
-  PUT("  { // %s\n    static const matrix m[3] = {", l->name);
-  for (int i = 0; i < 3; i++)
-    PUT("%s{%s, %lld, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(p->type[i]), (long long)extent[i][0], (long long)extent[i][1],
-        (long long)p->stride[i][0], (long long)p->stride[i][1], (long long)p->stride[i][2]);
-  PUT("};\n    status = multiply(m, %lld, ", (long long)p->batch);
-  for (int i = 0; i < 3; i++) address(x, &l->arg[i].at), PUT(", ");
+  const struct place work = {PLACE_WORK, 0, room(&x->code)};
+  struct blas_arranged a;
+  CHECK(blas_arrange(p, &a)); // as when it was planned
+  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A), operand(l, a.swapped ? BLAS_A : BLAS_B), operand(l, BLAS_BIAS),
+                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D), operand(l, BLAS_D), &work};
+  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how, (long long)p->batch,
+      blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
+  for (size_t i = 0; i < COUNT(a.x); i++)
+    PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
+        (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld, (long long)a.x[i].batch);
+  PUT("}};\n    status = multiply(&p, %d, ", MAX(l->algorithm, 0));
+  for (size_t i = 0; i < COUNT(in); i++) {
+    if (in[i]) address(x, in[i]);
+    else PUT("nullptr");
+    PUT(", ");
+  }
   PUT("stream);\n    if (status) return status;\n  }\n");
 }
 
@@ -110,7 +132,7 @@ static void prepare(struct exporting *x)
 
 static void host(struct exporting *x)
 {
-  PUT("extern \"C\" size_t %s_workspace(void) { return %lld; }\n\n", x->name, (long long)x->code.workspace);
+  PUT("extern \"C\" size_t %s_workspace(void) { return %lld; }\n\n", x->name, (long long)whole_workspace(x));
   prepare(x);
   for (int i = 0; i < x->code.nlaunch; i++)
     for (int a = 0; a < x->code.launch[i].narg; a++)
@@ -164,11 +186,11 @@ static void readme(struct exporting *x)
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
-    if (l->kernel < 0) PUT("| %s | cuBLASLt | | | |\n", l->name);
+    if (l->kernel < 0) PUT("| %s | %s | | | |\n", l->name, l->how);
     else PUT("| %s | %s | %lld | %d | %lld |\n", l->name, l->how, (long long)l->blocks, l->threads, (long long)x->code.kernel[l->kernel].shared);
   }
   PUT("\nThe workspace has %lld bytes. `NAME.tile` are the kernels in Mica's tile language, `graph.mica` is what they compute, `report.txt`\n"
-      "how that was found and checked.\n", (long long)x->code.workspace);
+      "how that was found and checked.\n", (long long)whole_workspace(x));
 }
 
 // ---- all of it ----
@@ -184,7 +206,7 @@ static void source(struct exporting *x)
   if (x->products) PUT("#include <cublasLt.h> // here, because it has 16-bit types of its own\n\n");
   PUT("namespace {\n\n%s\n", export_launch_text);
   if (x->maps) PUT("%s\n", export_map_text);
-  if (x->products) PUT("%s\n", export_blas_text);
+  if (x->products) PUT("enum { PROPOSED = %d, WORKSPACE = %d };\n%s\n", PRODUCT_PROPOSED, PRODUCT_WORKSPACE, export_blas_text);
   PUT("} // namespace\n\n");
   host(x);
 }

@@ -19,8 +19,6 @@ struct probes { // of parts, by several threads
   bool *hard;
 };
 
-bool job_stopping(const struct job *j) { return j->opts->stop && *j->opts->stop; }
-
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
                   double best_us)
 {
@@ -50,7 +48,7 @@ struct search_opts job_search_opts(struct job *j)
       .crew = j->crew,
       .seed = o->seed,
       .off = j->off,
-      .stop = o->stop,
+      .stop = job_stop(j, STOP_SEARCH),
       .progress = on_search,
       .progress_arg = j,
   };
@@ -107,7 +105,7 @@ static void open_gpu(struct job *j)
   char identity[160];
   struct gpu_facts f;
   if (gpu_look(0, &f, &missing) == OK)
-    target_own(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0});
+    target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, &j->unfit);
   j->gpu = gpu_limits(&j->target);
   if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
   else j->unmeasured = arena_strdup(j->mem, missing.text);
@@ -118,7 +116,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
 {
   struct graph *plain, *stable, *cast;
   enum dtype t;
-  *j = (struct job){.mem = mem, .opts = opts, .program = program};
+  *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
   j->threads = opts->threads > 0 ? opts->threads : pool_cores();
   j->search_threads = opts->search_threads > 0 ? opts->search_threads : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
@@ -228,6 +226,11 @@ int job_split(struct job *j, struct err *e)
   return OK;
 }
 
+void job_left(struct job *j, const char *what)
+{
+  j->left = j->left && *j->left ? arena_printf(j->mem, "%s; %s", j->left, what) : arena_strdup(j->mem, what);
+}
+
 static void close_module(struct candidate *c)
 {
   if (c->module) module_close(c->module);
@@ -247,6 +250,9 @@ void job_close(struct job *j)
   close_module(&j->base);
   gpu_session_close(j->session);
   j->session = NULL;
+  gpu_worker_close(j->worker);
+  j->worker = NULL;
+  clock_close(j);
   db_close(j->db);
   j->db = NULL;
 }

@@ -7,29 +7,21 @@
 // ---- machine code ----
 
 // All kernels or none; why none, or NULL.
-static const char *compile(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c)
-{
-  struct err e = {0};
-  struct compile_result result;
-  struct compile_stats stats;
-  int status = c->nkernel ? compile_codes(mem, by, NULL, d->gpu->arch, 1, c, &result, &stats, &e) : OK;
-  if (c->nkernel && status == OK && result.status != OK) status = result.status, e = result.err;
-  return status == OK ? NULL : arena_strdup(mem, e.text);
-}
-
-static const char *machine_code(struct arena *mem, const struct device_program *d, const struct gpu_compiler *by, struct code *c,
+static const char *machine_code(struct arena *mem, const struct device_program *d, const struct manifest_by *by, struct code *c,
                                 const char **compiler)
 {
-  struct nvrtc *r = NULL;
-  struct gpu_compiler nvrtc;
+  struct compile_result result = {0};
+  struct compile_stats stats;
   struct err e = {0};
+  int major, minor, status = gpu_forge_ready(by->forge, &e);
   *compiler = NULL;
-  if (by) return compile(mem, d, by, c);
-  if (nvrtc_open(&r, &e) != OK) return arena_strdup(mem, e.text);
-  nvrtc = gpu_compiler_nvrtc(r);
-  *compiler = arena_printf(mem, "NVRTC %d.%d", nvrtc.major, nvrtc.minor);
-  const char *missing = compile(mem, d, &nvrtc, c);
-  return nvrtc_close(r), missing;
+  if (status != OK) return arena_strdup(mem, e.text);
+  gpu_forge_version(by->forge, &major, &minor);
+  if (major) *compiler = arena_printf(mem, "NVRTC %d.%d", major, minor);
+  const struct gpu_patience until = {.until = by->seconds > 0 ? now_seconds() + by->seconds : 0};
+  if (c->nkernel) status = gpu_forge_codes(mem, by->forge, by->db, &until, d->gpu->arch, 1, c, &result, &stats, &e);
+  if (status == OK && result.status != OK) status = result.status, e = result.err;
+  return status == OK ? NULL : arena_strdup(mem, e.text);
 }
 
 // Each kernel's file, named after the first launch of it.
@@ -107,12 +99,14 @@ static json_t *args_json(const struct code_launch *l, json_t **maps)
 static json_t *product_json(const struct blas_product *p)
 {
   json_t *types = json_array(), *strides = json_array();
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < BLAS_OPERANDS; i++) {
+    if (!blas_has(p, i)) continue;
     json_array_append_new(types, json_string(tile_types[p->type[i]].name));
     json_array_append_new(strides, numbers(3, p->stride[i]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
-                   (json_int_t)p->k, "stride", strides, "type", types);
+  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n,
+                   "k", (json_int_t)p->k, "stride", strides, "type", types, "epilogue", blas_epilogue_name(p->epilogue), "alpha", (double)p->alpha,
+                   "beta", (double)p->beta);
 }
 
 static json_t *launch_json(const struct code *c, const struct code_launch *l, const char *const *file, bool compiled)
@@ -132,7 +126,7 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
   return v;
 }
 
-int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct manifest *out,
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct manifest_by *by, struct manifest *out,
                   struct err *e)
 {
   struct code c;

@@ -16,9 +16,13 @@ struct manifest {
   struct manifest_cubin *cubin;
   const char *missing; // why there is no machine code; NULL: there is
 };
-// To be freed after an error too; the rest lives in mem. Compiled `by` (NULL: NVRTC); a compiler that is missing or refuses a kernel
-// is no error.
-int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct gpu_compiler *by, struct manifest *out,
+struct manifest_by { // who compiles
+  struct gpu_forge *forge;
+  struct db *db;  // or NULL
+  double seconds; // that it may take; 0: as many as it takes
+};
+// To be freed after an error too; the rest lives in mem. A compiler that is missing or refuses a kernel is no error.
+int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct manifest_by *by, struct manifest *out,
                   struct err *e);
 void manifest_readme(const struct manifest *m, struct str *out); // what README.md says of it
 void manifest_free(struct manifest *m);

@@ -4,6 +4,7 @@
 // so the race measures first and proves whatever would take the lead. Nothing unproven is ever ranked, shown as a
 // result or remembered as the best.
 #include "core/core.h"
+#include "gpu/gpu.h"
 
 #include <string.h>
 
@@ -17,7 +18,11 @@ static int search_part(struct job *j, struct contest *c, struct search_result *r
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
   if (status != OK) *e = inner;
   if (c->keeper.failed.status) j->warning = c->keeper.failed.text;
-  c->stats = r->stats, c->complete = r->complete, c->ended = !job_stopping(j), c->searched = true;
+  c->stats = r->stats, c->complete = r->complete, c->ended = !job_ending(j, STOP_SEARCH), c->searched = true;
+  if (!c->ended && !job_stopped_by_user(j)) {
+    j->cut = true;
+    job_left(j, j->split.n > 1 ? arena_printf(j->mem, "subprogram %d: its search was ended early", j->part + 1) : "the search was ended early");
+  }
   return status;
 }
 
@@ -30,12 +35,33 @@ static const struct engine { // how candidates become code and are compared
     [TARGET_GPU] = {devices_build, race_device_part, race_device_whole},
 };
 
+// A part that a stop left alone is run operator by operator.
+static int leave_part(struct job *j, int i, struct err *e)
+{
+  struct contest *c = &j->contests[i];
+  if (c->twin >= 0 || c->decided) return OK;
+  if (!c->ncand) TRY(candidate_base(j, c, e));
+  c->best = 0;
+  device_candidate(j, c, &c->cand[0]);
+  return c->cand[0].dropped ? err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped) : OK;
+}
+
+// From this one on, in the order of work.
+static int parts_left(const struct job *j, int part)
+{
+  int n = 0, k = 0;
+  while (j->order[k] != part) k++;
+  for (; k < j->split.n; k++) n += j->contests[j->order[k]].twin < 0;
+  return n;
+}
+
 static int optimize_part(struct job *j, int i, struct err *e)
 {
   struct contest *c = &j->contests[j->part = i];
   struct search_result r = {0}, kept = {0};
   bool ended = false;
   if (c->twin >= 0) return OK;
+  clock_part(j, parts_left(j, i));
   TRY(candidate_base(j, c, e));
   if (c->part->searchable) {
     TRY(part_recall(j, c, &kept, &ended, e));
@@ -88,7 +114,7 @@ static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
 
 static void remember(struct job *j, const json_t *report)
 {
-  if (!j->db || j->stopped) return;
+  if (!j->db || j->stopped || j->cut) return;
   struct str text = {0};
   struct err e = {0};
   json_text(report, &text);
@@ -101,37 +127,80 @@ static int stopped_early(const struct job *j, struct err *e)
 {
   int found = 0;
   for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
-  err_set(e, ERR_STOPPED, NOWHERE, "stopped before anything was measured; %d verified graph%s found%s", found,
+  const char *what = *j->unmeasured ? "proven" : "measured";
+  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.0f seconds, was over", clock_most(j));
+  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
           found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
   if (!j->db) err_hint(e, "with a database the next run goes on from there");
   return ENV;
 }
 
+// What there is to report after a stop.
+static bool something(const struct job *j)
+{
+  if (j->target.kind != TARGET_GPU) return j->single && j->contests[0].cand[0].measured;
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].decided) return true;
+  return false;
+}
+
+static int64_t signature_bytes(const struct graph *g)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
+    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
+  }
+  return bytes;
+}
+
+// What a race needs is looked for before the search.
+static int check_machine(struct job *j, struct err *e)
+{
+  const struct gpu_need need = {j->gpu.arch, signature_bytes(j->program)};
+  bool races = j->target.kind == TARGET_GPU && !*j->unmeasured;
+  return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
+}
+
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
+  if (j->unfit.status != OK) return *e = j->unfit, (int)e->status;
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
+  TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
-  bool something = j->single && (j->contests[0].cand[0].measured || j->contests[0].cand[0].lowered);
-  if (j->stopped && !something) return stopped_early(j, e);
+  if (j->stopped && !something(j)) return stopped_early(j, e);
+  for (int i = 0; i < j->split.n && j->stopped && j->target.kind == TARGET_GPU; i++) TRY(leave_part(j, i, e));
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
   if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));
-  return j->stopped ? err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then") : OK;
+  if (!j->stopped || !job_stopped_by_user(j)) return OK;
+  return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
+}
+
+int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge,
+                     json_t **report, bool *recalled, struct err *e)
+{
+  struct job j = {0};
+  *report = NULL;
+  int status = job_open(&j, mem, program, opts, e);
+  j.forge = forge;
+  if (status == OK) clock_open(&j), status = line(&j, report, recalled, e);
+  job_close(&j);
+  gpu_forge_rest(forge);
+  return status;
 }
 
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
                   bool *recalled, struct err *e)
 {
-  struct job j = {0};
-  *report = NULL;
-  int status = job_open(&j, mem, program, opts, e);
-  if (status == OK) status = line(&j, report, recalled, e);
-  job_close(&j);
-  return status;
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  int status = pipe_optimize_by(mem, program, opts, forge, report, recalled, e);
+  return gpu_forge_close(forge), status;
 }
 
 int pipe_search(struct job *j, struct search_result **r, struct err *e)

@@ -23,7 +23,7 @@ static void drop(struct job *j, struct candidate *c, const struct err *e, const 
 // The certificate, then the numbers. False and a reason when it fails either.
 static bool prove(struct job *j, struct contest *c, struct candidate *k)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = j->opts->stop};
+  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, STOP_WORK)};
   struct err e = {0};
   if (verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK) return drop(j, k, &e, "verifier"), false;
   if (!k->cert.equal) {
@@ -69,7 +69,7 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
   struct timing t[MOST_IN_A_RUN];
   CHECK(n <= MOST_IN_A_RUN);
   for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].module;
-  TRY(measure(m, n, b, seconds, j->opts->stop, t, e));
+  TRY(measure(m, n, b, seconds, job_stop(j, STOP_WORK), t, e));
   double unit = who[0] ? c->cand[who[0]].score : 1;
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[who[i]];
@@ -198,7 +198,7 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   struct module *m[2] = {j->base.module, j->best.module};
   struct timing t[2];
   struct err inner = {0};
-  int status = measure(m, op_by_op ? 1 : 2, b, j->opts->seconds, j->opts->stop, t, &inner);
+  int status = measure(m, op_by_op ? 1 : 2, b, j->opts->seconds, job_stop(j, STOP_WORK), t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
   if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
   if (status != OK) {
@@ -238,7 +238,7 @@ static void fall_back(struct job *j, const char *reason)
 // Of several parts the whole is tested once more, where fields can evaluate it: the parts might be joined wrongly.
 static bool joined_rightly(struct job *j)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = j->opts->stop};
+  struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_WORK)};
   struct err e = {0};
   if (j->single || j->best.module == j->base.module || verify_equal(j->plain, j->best.g, &o, &j->whole, &e) != OK) return true;
   return j->whole.equal || !j->whole.tests;

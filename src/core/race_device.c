@@ -6,17 +6,17 @@
 // The certificate, then each kernel in the interpreter, then the compiler. False and a reason where one fails.
 bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = j->opts->stop};
+  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};
   struct err e = {0};
   const char *why = "";
   if (k != c->cand && !k->cert.equal && verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK)
     return k->dropped = arena_printf(j->mem, "verifier: %s", e.text), false;
   if (k != c->cand && !k->cert.equal) return k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note), false;
-  int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, -1, j->opts->seed, j->opts->stop, &k->lowered->proof, &why, &e);
+  int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &k->lowered->proof, &why, &e);
   if (status == NO && *why) return k->dropped = arena_printf(j->mem, "interpreter: %s", why), false;
   if (status != OK) return k->dropped = arena_printf(j->mem, "interpreter: %s", e.text), false;
   device_compile(j, k->lowered, &e);
-  if (e.status != OK) return k->dropped = arena_printf(j->mem, "compiler: %s", e.text), false;
+  if (e.status != OK && e.id != ERR_STOPPED) return k->dropped = arena_printf(j->mem, "compiler: %s", e.text), false;
   return k->proven = true;
 }
 
@@ -34,10 +34,11 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
-    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, OK;
+    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
-  const char *why = c->cand[0].dropped ? c->cand[0].dropped : "stopped";
+  if ((j->stopped = job_stopping(j))) return OK;
+  const char *why = c->cand[0].dropped ? c->cand[0].dropped : "not proven";
   return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", j->target.name, why);
 }
 
@@ -73,6 +74,12 @@ static void join_proofs(struct job *j)
   }
 }
 
+static const char *why_op_by_op(const struct job *j)
+{
+  if (j->stopped) return "of what was tried until the stop, nothing was faster";
+  return *j->unmeasured ? "no candidate came through that the model says is faster" : "no candidate came through that was faster";
+}
+
 int race_device_whole(struct job *j, struct err *e)
 {
   struct err inner = {0};
@@ -82,10 +89,11 @@ int race_device_whole(struct job *j, struct err *e)
   if (!op_by_op) TRY(whole_device(j, &j->best, e));
   else if (j->base.lowered) j->best = j->base;
   else return *e = inner, (int)e->status;
-  if (op_by_op) j->reason = "no candidate came through that the model says is faster";
+  if (op_by_op) j->reason = why_op_by_op(j);
   join_proofs(j);
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  if (inner.status != OK) return *e = inner, (int)e->status;
+  if (inner.id == ERR_STOPPED) job_left(j, "the kernels were not compiled");
+  else if (inner.status != OK) return *e = inner, (int)e->status;
   return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }

@@ -21,7 +21,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   for (int u = 0; u < p->p.nunits; u++) {
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
-    for (int k = 0; k < most && !x->product && !lower_inside(&p->p, l->pick, u); k++) {
+    for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
       other[u] = x->choice[k];
       entrants_enter(f, -1, p, other, -1, 1);
     }
@@ -42,7 +42,7 @@ static void enter_raced(struct entrants *f, int cand)
     bool fits = true;
     struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
     for (int u = 0; plan && u < p.nunits && fits; u++)
-      fits = p.unit[u].product || lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
+      fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
   }
   json_decref(launches);
@@ -66,6 +66,12 @@ static void take_times(struct entrants *f)
   }
 }
 
+// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+static void take_algorithms(struct device_program *d, const int *algorithm)
+{
+  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
+}
+
 // ---- the fastest that can be proven ----
 
 // What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
@@ -75,33 +81,70 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct candidate *k = &f->c->cand[x->cand];
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
+    take_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
     if (device_candidate_proven(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
+  if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault
   x->state = OUT;
   bool equal = x->cand == 0 || k->cert.equal;
   if (equal && ++tries[x->cand] < MOST_TRIES && entrants_fastest(f, x->cand, true) >= 0) k->dropped = NULL;
   return false;
 }
 
-static int decide(struct entrants *f, struct err *e)
+// After a stop the figures are those that are there, and a moment is left to prove the fastest.
+static int prove_fastest(struct entrants *f, int *best, struct err *e)
 {
-  struct contest *c = f->c;
-  int *tries = NEWS(f->j->mem, int, c->ncand + 1);
-  for (int i; !job_stopping(f->j) && (i = entrants_fastest(f, -1, true)) >= 0;) {
-    if (!f->x[i].last) {
+  int *tries = NEWS(f->j->mem, int, f->c->ncand + 1);
+  for (int i; !job_ending(f->j, STOP_PROOF) && (i = entrants_fastest(f, -1, true)) >= 0;) {
+    if (!f->x[i].last && !job_stopping(f->j)) {
       int status = climb_finals(f, e);
       if (status == NO) f->x[i].state = OUT;
       else if (status != OK) return status;
       continue;
     }
-    job_progress(f->j, "prove", f->part, 0, &c->stats, 1e6 * f->x[i].seconds);
-    if (stands(f, i, tries)) return take_times(f), c->best = f->x[i].cand, OK;
+    job_progress(f->j, "prove", f->part, 0, &f->c->stats, 1e6 * f->x[i].seconds);
+    if (stands(f, i, tries)) return *best = f->x[i].cand, OK;
   }
+  return OK;
+}
+
+// What the report says of those that were not tried.
+static void tell_untried(struct entrants *f)
+{
+  int n[OUT + 1] = {0}, timed = 0;
+  for (int i = 0; i < f->n; i++) n[f->x[i].state]++, timed += f->x[i].result && f->x[i].state != LEFT;
+  bool ended = job_stopping(f->j) || (!f->nlines && n[WAITING]);
+  if (!ended && !n[LEFT]) return;
+  const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
+  const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d left because compiling them took too long", n[LEFT]) : "";
+  const char *climb = !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for" : "";
+  job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
+}
+
+// As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
+static int nothing_came(const struct entrants *f, struct err *e)
+{
+  const struct candidate *base = &f->c->cand[0];
+  enum errid id = ERR_TARGET;
+  for (int i = 0; i < f->n && id == ERR_TARGET; i++)
+    if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "not proven");
+}
+
+static int decide(struct entrants *f, struct err *e)
+{
+  struct contest *c = f->c;
+  struct job *j = f->j;
+  int best = -1;
+  TRY(prove_fastest(f, &best, e));
+  tell_untried(f);
   take_times(f);
-  if ((f->j->stopped = job_stopping(f->j))) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name,
-                 c->cand[0].dropped ? c->cand[0].dropped : "not proven");
+  j->stopped = job_stopping(j);
+  if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
+  if (best >= 0) return c->best = best, c->decided = true, OK;
+  if (j->stopped) return OK;
+  return nothing_came(f, e);
 }
 
 // Of other sizes only the best is told and kept.
@@ -131,16 +174,19 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
     if (c->cand[k].lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
+  f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
-  f->until = now_seconds() + seconds;
-  if (seconds > 0) climb_run(f, e);
+  f->until = fmin(now_seconds() + seconds, clock_climb(j));
+  f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
+  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j)) climb_run(f, e);
+  f->compile_until = clock_end(j);
   return f;
 }
 
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_session *s;
-  struct gpu_race_opts o = {.seed = j->opts->seed};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
   TRY(gpu_session_open(c->part->g, &o, &s));
   struct entrants *f = race_gpu_climb(j, c, part, share(j), s, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
@@ -151,21 +197,53 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   return status;
 }
 
+// Those of the same program.
+static void copy_algorithms(struct candidate *to, const struct candidate *from)
+{
+  const struct device_program *d = from->lowered ? &from->lowered->program : NULL;
+  if (!to->lowered || !d || program_hash(d, 1) != program_hash(&to->lowered->program, 1)) return;
+  for (int i = 0; i < d->nlaunch; i++) to->lowered->program.launch[i].algorithm = d->launch[i].algorithm;
+}
+
+// Of one part that is the whole the figures are those of its race.
+static void by_parts(struct job *j)
+{
+  const struct contest *c = &j->contests[0];
+  if (!j->single) {
+    j->unmeasured = "there was no time to measure the whole program; its subprograms were";
+    return;
+  }
+  const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
+  struct candidate *to[2] = {&j->base, &j->best};
+  for (int i = 0; i < 2; i++) copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
+}
+
+static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
+{
+  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
+                            .forge = j->forge, .with = j->worker, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
+  struct gpu_batch *b = NULL;
+  int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
+  if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
+  if (status == OK) status = gpu_race_batch(j->mem, b, out, e);
+  gpu_batch_drop(b);
+  return status;
+}
+
 int race_gpu_whole(struct job *j, struct err *e)
 {
   struct candidate *c[2] = {&j->best, &j->base};
   const struct device_program *d[2];
-  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .stop = j->opts->stop, .seconds = j->opts->seconds, .finalists = 2};
   struct gpu_race out;
-  struct gpu_batch *b = NULL;
-  int n = 0, status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
+  int n = 0;
   for (int i = 0; i < 2; i++)
     if (c[i]->lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->lowered->program;
-  if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
-  if (status == OK) status = gpu_race_batch(j->mem, b, &out, e);
-  gpu_batch_drop(b);
+  int status = job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
+  bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compiling took too long
+  if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
+    take_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
     else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;

@@ -194,6 +194,7 @@ json_t *report_make(const struct job *j)
   json_t *v = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:b}", "mica", mica_version(), "schema", 1, "program",
                         j->program->name ? j->program->name : "program", "target", j->target.name, "device",
                         j->target.device, "threads", j->threads, "compiler", compiler_version(), "stopped", j->stopped);
+  json_object_set_new(v, "left", words(j->left));
   json_object_set_new(v, "search", search_json(j));
   json_object_set_new(v, "baseline", time_json(&j->base));
   if (j->base.dropped) json_object_set_new(json_object_get(v, "baseline"), "dropped", words(j->base.dropped));

@@ -103,9 +103,11 @@ static void times(const json_t *r, struct str *out)
     return;
   }
   const json_t *share = json_object_get(r, "share"), *best = json_object_get(r, "best");
-  char faster[64];
-  snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
-  time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  bool both = !json_is_null(json_object_get(json_object_get(r, "baseline"), "us"));
+  char faster[64] = "";
+  if (both) snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
+  if (both) time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  else modelled("op-by-op", json_object_get(r, "baseline"), out);
   if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
   else time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
 }
@@ -206,6 +208,8 @@ static void gpu(const json_t *r, struct str *out)
   const json_t *g = json_object_get(r, "gpu"), *p = json_object_get(g, "interpreter"), *l;
   size_t i;
   if (!g) return;
+  if (!*txt(g, "unmeasured") && num(g, "runs_on") > num(g, "arch"))
+    str_add(out, "  measured   on a newer GPU, compiled for its compute capability %.1f; the files are for %s\n", num(g, "runs_on") / 10, txt(r, "target"));
   str_add(out, "  kernels    %s", txt(g, "compiled"));
   str_add(out, "; %.0f of %.0f run in the interpreter%s: %.0f blocks, no error, %.2g of the accepted error\n", num(p, "run"), num(p, "kernels"),
           num(p, "full") == num(p, "run") ? "" : " with few blocks", num(p, "blocks"), num(p, "error"));
@@ -213,6 +217,7 @@ static void gpu(const json_t *r, struct str *out)
   json_array_foreach(json_object_get(g, "launches"), i, l)
   {
     str_add(out, "             %s: %s, %.2f us by the model", txt(l, "name"), txt(l, "how"), num(l, "model_us"));
+    if (json_object_get(l, "algorithm")) str_add(out, ", algorithm %.0f of the library", num(l, "algorithm"));
     if (json_object_get(l, "registers")) str_add(out, ", %.0f registers", num(l, "registers"));
     if (num(l, "spilled") > 0) str_add(out, ", %.0f bytes spilled", num(l, "spilled"));
     if (json_object_get(l, "shared")) str_add(out, ", %.0f bytes of shared memory", num(l, "shared"));
@@ -238,6 +243,7 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   drawing(mem, r, out);
   subprograms(r, out);
   search(r, out);
+  if (*txt(r, "left")) str_add(out, "  not done   %s\n", txt(r, "left"));
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
   if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const double SECONDS = 60, HASTE = 5; // of compiling what was not compiled before; where there was no time for it
+
 struct saved {
   const char *name;
   struct str text;
@@ -15,6 +17,7 @@ struct folder {
   struct arena *mem;
   int n, cap;
   struct saved *file;
+  struct manifest_by by; // of machine code
 };
 
 // The text is where it is until the next call.
@@ -52,7 +55,7 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
   struct manifest m;
-  int status = manifest_make(f->mem, d, name, NULL, &m, e);
+  int status = manifest_make(f->mem, d, name, &f->by, &m, e);
   str_add(add(f, "program.json"), "%s", str_text(&m.json));
   for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].file), m.cubin[i].bytes, m.cubin[i].n);
   manifest_readme(&m, readme);
@@ -83,8 +86,10 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
   g->name = json_string_value(json_object_get(report, "program"));
-  TRY(launches_read(f->mem, json_object_get(json_object_get(report, "gpu"), "launches"), g, gpu, &p, &pick, e));
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, &d, e));
+  launches_algorithms(launches, &d);
   return device_files(&d, g->name, f, e);
 }
 
@@ -121,18 +126,27 @@ static int finish(struct folder *f, const char *folder, int status, struct err *
   return status;
 }
 
-int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
+int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  f->mem = mem;
+  const char *left = json_string_value(json_object_get(report, "left"));
+  f->mem = mem, f->by = (struct manifest_by){forge, db, left && *left ? HASTE : SECONDS};
   return finish(f, folder, render(report, folder, f, e), e);
+}
+
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
+{
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  int status = report_save_by(mem, report, folder, forge, NULL, e);
+  return gpu_forge_close(forge), status;
 }
 
 int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  f->mem = mem;
+  f->mem = mem, f->by.forge = gpu_forge_open(&(struct gpu_forge_opts){0});
   graph_print(program, add(f, "program.mica"));
   graph_print(d->g, add(f, "graph.mica"));
-  return finish(f, folder, device_files(d, program->name, f, e), e);
+  int status = finish(f, folder, device_files(d, program->name, f, e), e);
+  return gpu_forge_close(f->by.forge), status;
 }

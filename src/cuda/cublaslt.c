@@ -1,9 +1,7 @@
 // Products of matrices by cuBLASLt, found by dlopen like the other libraries (blas.h).
 //
-// The library counts columns first. A row-major D = A B is to it the column-major product D' = B' A': operands change
-// places, rows and columns too, and what is contiguous along the other dimension is `transposed`. Inputs of 16 bits and
-// of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is rounded to fewer
-// bits.
+// Inputs of 16 bits and of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is
+// rounded to fewer bits.
 #include "cuda/blas.h"
 #include "cuda/library.h"
 
@@ -24,8 +22,9 @@ static const struct {
 
 struct blas_plan {
   struct blas *b;
-  bool swapped; // the library's a is our b
-  blas_object desc, layout[3], preference;
+  struct blas_product mul;
+  bool swapped;                            // the library's a is our b
+  blas_object desc, layout[4], preference; // of a, b, d, c
 };
 
 static const char *const library_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
@@ -80,32 +79,9 @@ void blas_close(struct blas *b)
 
 int blas_version(const struct blas *b) { return (int)b->version(); }
 
-// ---- a product in the library's terms ----
+// ---- a product as the library is told ----
 
-struct matrix {                  // column-major
-  int type;                      // REAL_*
-  int64_t rows, cols, ld, batch; // as it lies in memory; elements
-  bool transposed;               // what is multiplied is its transpose
-};
-
-static int real_type(enum tile_type t) // -1: none
-{
-  return t == TT_F16 ? REAL_16F : t == TT_BF16 ? REAL_16BF : t == TT_F32 ? REAL_32F : -1;
-}
-
-// Our rows x cols with these strides: row-major is its transpose, column-major. False where neither stride is 1.
-static bool place(enum tile_type t, int64_t rows, int64_t cols, const int64_t *stride, struct matrix *out)
-{
-  bool row_major = cols == 1 || stride[2] == 1, col_major = rows == 1 || stride[1] == 1;
-  bool by_rows = row_major && (rows == 1 || stride[1] >= cols || !col_major);
-  if (!by_rows && !col_major) return false;
-  *out = (struct matrix){.type = real_type(t), .batch = stride[0], .transposed = !by_rows};
-  if (by_rows)
-    out->rows = cols, out->cols = rows, out->ld = rows == 1 ? cols : stride[1];
-  else
-    out->rows = rows, out->cols = cols, out->ld = cols == 1 ? rows : stride[2];
-  return out->type >= 0 && out->ld >= out->rows;
-}
+static int real_type(enum tile_type t) { return t == TT_F16 ? REAL_16F : t == TT_BF16 ? REAL_16BF : REAL_32F; }
 
 static int refuse(const struct blas_product *p, struct err *e)
 {
@@ -118,10 +94,10 @@ static int refuse(const struct blas_product *p, struct err *e)
       (long long)p->stride[2][2]);
 }
 
-static int make_layout(struct blas *b, const struct matrix *x, int64_t batch, blas_object *out, struct err *e)
+static int make_layout(struct blas *b, const struct blas_matrix *x, int64_t batch, blas_object *out, struct err *e)
 {
   int32_t count = (int32_t)batch;
-  if (blas_check(b, b->layout_create(out, x->type, (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e,
+  if (blas_check(b, b->layout_create(out, real_type(x->type), (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e,
                  "describing a matrix"))
     return e->status;
   if (batch == 1) return OK;
@@ -129,48 +105,47 @@ static int make_layout(struct blas *b, const struct matrix *x, int64_t batch, bl
   return blas_check(b, b->layout_set(*out, LAYOUT_BATCH_STRIDE, &x->batch, sizeof x->batch), e, "describing a batch");
 }
 
-static int describe(struct blas_plan *plan, const struct matrix *x, int64_t batch, struct err *e)
+static int set(struct blas_plan *plan, int id, const void *p, size_t n, struct err *e)
+{
+  return blas_check(plan->b, plan->b->desc_set(plan->desc, id, p, n), e, "describing a product");
+}
+
+// Of the vector's address, which is known when it runs, the library now wants the alignment.
+static int describe_epilogue(struct blas_plan *plan, struct err *e)
+{
+  static void *const aligned = (void *)(uintptr_t)256;
+  const struct blas_product *p = &plan->mul;
+  int32_t number = blas_epilogue_number(p->epilogue);
+  if (p->epilogue == EPILOGUE_SUM) return OK;
+  int status = set(plan, DESC_EPILOGUE, &number, sizeof number, e);
+  if (status != OK || !blas_has(p, BLAS_BIAS)) return status;
+  status = set(plan, DESC_BIAS_POINTER, &aligned, sizeof aligned, e);
+  if (status != OK || p->batch == 1) return status;
+  return set(plan, DESC_BIAS_BATCH_STRIDE, &p->stride[BLAS_BIAS][0], sizeof p->stride[BLAS_BIAS][0], e);
+}
+
+static int describe(struct blas_plan *plan, const struct blas_matrix *x, struct err *e)
 {
   struct blas *b = plan->b;
   int32_t op[2] = {x[0].transposed ? OP_TRANSPOSED : OP_NORMAL, x[1].transposed ? OP_TRANSPOSED : OP_NORMAL};
   if (blas_check(b, b->desc_create(&plan->desc, COMPUTE_32F, REAL_32F), e, "describing a product")) return e->status;
-  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSA, &op[0], sizeof op[0]), e, "describing a product"))
+  if (set(plan, DESC_TRANSA, &op[0], sizeof op[0], e) || set(plan, DESC_TRANSB, &op[1], sizeof op[1], e))
     return e->status;
-  if (blas_check(b, b->desc_set(plan->desc, DESC_TRANSB, &op[1], sizeof op[1]), e, "describing a product"))
-    return e->status;
-  for (int i = 0; i < 3; i++)
-    if (make_layout(b, &x[i], batch, &plan->layout[i], e)) return e->status;
+  if (describe_epilogue(plan, e)) return e->status;
+  for (int i = 0; i < 4; i++)
+    if (make_layout(b, &x[i], plan->mul.batch, &plan->layout[i], e)) return e->status;
   return blas_check(b, b->preference_create(&plan->preference), e, "describing a product");
-}
-
-// Both products are tried: D by rows, and where D lies by columns the product as it stands.
-static bool arrange(const struct blas_product *p, struct matrix x[3])
-{
-  struct matrix a, b, d;
-  if (p->batch < 1 || p->batch > INT32_MAX) return false;
-  if (!place(p->type[0], p->m, p->k, p->stride[0], &a) || !place(p->type[1], p->k, p->n, p->stride[1], &b) ||
-      !place(p->type[2], p->m, p->n, p->stride[2], &d))
-    return false;
-  if (d.transposed) { // column-major: D = A B as the library counts
-    x[0] = a, x[1] = b;
-    x[0].transposed = !a.transposed, x[1].transposed = !b.transposed;
-  } else {
-    x[0] = b, x[1] = a;
-  }
-  x[2] = d;
-  return true;
 }
 
 int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **out, struct err *e)
 {
-  struct matrix x[3];
+  struct blas_arranged x;
   *out = NULL;
-  if (!arrange(p, x)) return refuse(p, e);
+  if (!blas_arrange(p, &x)) return refuse(p, e);
   struct blas_plan *plan = calloc(1, sizeof *plan);
   CHECK(plan);
-  plan->b = b;
-  plan->swapped = !x[2].transposed;
-  int status = describe(plan, x, p->batch, e);
+  plan->b = b, plan->mul = *p, plan->swapped = x.swapped;
+  int status = describe(plan, x.x, e);
   if (status != OK)
     blas_plan_close(plan);
   else
@@ -182,7 +157,7 @@ void blas_plan_close(struct blas_plan *p)
 {
   if (!p) return;
   if (p->preference) p->b->preference_destroy(p->preference);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 4; i++)
     if (p->layout[i]) p->b->layout_destroy(p->layout[i]);
   if (p->desc) p->b->desc_destroy(p->desc);
   free(p);
@@ -201,7 +176,7 @@ int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struc
       blas_check(b, b->preference_set(p->preference, PREFERENCE_WORKSPACE, &bytes, sizeof bytes), e, "choosing");
   if (status == OK)
     status = blas_check(b,
-                        b->heuristic(b->handle, p->desc, p->layout[0], p->layout[1], p->layout[2], p->layout[2],
+                        b->heuristic(b->handle, p->desc, p->layout[0], p->layout[1], p->layout[3], p->layout[2],
                                      p->preference, most, r, &got),
                         e, "choosing an algorithm");
   for (int i = 0; i < got && status == OK; i++) {
@@ -214,16 +189,20 @@ int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struc
   return status;
 }
 
-int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, gpu_address a, gpu_address b, gpu_address d,
-             gpu_address workspace, struct err *e)
+static void *at(gpu_address a) { return (void *)(uintptr_t)a; }
+
+int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace,
+             struct err *e)
 {
-  static const float one = 1, zero = 0;
-  const void *first = (const void *)(uintptr_t)(p->swapped ? b : a);
-  const void *second = (const void *)(uintptr_t)(p->swapped ? a : b);
-  void *to = (void *)(uintptr_t)d;
-  return blas_check(p->b,
-                    p->b->matmul(p->b->handle, p->desc, &one, first, p->layout[0], second, p->layout[1], &zero, to,
-                                 p->layout[2], to, p->layout[2], how->words, (void *)(uintptr_t)workspace,
-                                 how->workspace, p->b->g->stream),
+  const struct blas *b = p->b;
+  const void *bias = at(operand[blas_operands(&p->mul) - 1]), *c = at(operand[blas_has(&p->mul, BLAS_C) ? 3 : BLAS_D]);
+  const void *first = at(operand[p->swapped ? BLAS_B : BLAS_A]), *second = at(operand[p->swapped ? BLAS_A : BLAS_B]);
+  if (blas_has(&p->mul, BLAS_BIAS) &&
+      blas_check(b, b->desc_set(p->desc, DESC_BIAS_POINTER, &bias, sizeof bias), e, "multiplying"))
+    return e->status;
+  return blas_check(b,
+                    b->matmul(b->handle, p->desc, &p->mul.alpha, first, p->layout[0], second, p->layout[1],
+                              &p->mul.beta, c, p->layout[3], at(operand[BLAS_D]), p->layout[2], how->words,
+                              at(workspace), how->workspace, b->g->stream),
                     e, "multiplying");
 }

@@ -20,7 +20,8 @@
 //   bind.c       a tile kernel with sizes and buffers -> a launch
 //   exec.c       run once; results compared
 //   time.c       run often; what a launch takes
-//   cublaslt.c   products of matrices by the vendor's library
+//   blas.c       products of matrices in the terms of the vendor's library; what it does at their end (epilogue.def)
+//   cublaslt.c   done by that library
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
@@ -185,14 +186,33 @@ int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, co
 extern const char cuda_time_columns[];
 void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time *t, double flops, struct str *out);
 
-// ---- cublaslt.c
+// ---- blas.c, cublaslt.c
 // ----------------------------------------------------------------------------------------------------------
 
 struct blas;
-struct blas_product { // D = A B, batched; elements at batch, row and column are strides[.][0..2] apart
-  enum tile_type type[3]; // of a, b, d
+enum epilogue { // epilogue.def
+#define EPILOGUE(id, name, number, act, value, vectors, doc) EPILOGUE_##id,
+#include "cuda/epilogue.def"
+#undef EPILOGUE
+  EPILOGUES
+};
+// Operands; of a launch in this order, without those that it has not.
+enum { BLAS_A, BLAS_B, BLAS_D, BLAS_C, BLAS_BIAS, BLAS_OPERANDS };
+struct blas_product { // D = act(alpha A B + beta C + bias), batched; elements at batch, row and column are stride[.][0..2] apart
+  enum tile_type type[BLAS_OPERANDS];
   int64_t batch, m, n, k;
-  int64_t stride[3][3];
+  int64_t stride[BLAS_OPERANDS][3];
+  enum epilogue epilogue;
+  float alpha, beta; // beta 0: there is no C
+};
+struct blas_matrix {             // column-major, as the library counts
+  enum tile_type type;
+  int64_t rows, cols, ld, batch; // as it lies in memory; elements
+  bool transposed;               // what is multiplied is its transpose
+};
+struct blas_arranged {
+  struct blas_matrix x[4]; // the library's a, b, d, c
+  bool swapped;            // the library's a is our b
 };
 struct blas_algorithm { // how to do it, as the library describes it; the same bytes mean the same in the same version
   uint64_t words[8];
@@ -202,14 +222,23 @@ struct blas_plan; // a product with what the library wants to know about it
 int blas_open(struct gpu *g, struct blas **out, struct err *e); // ENV where the library is missing
 void blas_close(struct blas *b);
 int blas_version(const struct blas *b); // 130002 is 13.0.2
-// TARGET where the library does not take such strides or types.
+const char *blas_epilogue_name(enum epilogue e); // "relu_bias"
+const char *blas_epilogue_doc(enum epilogue e);
+int blas_epilogue_number(enum epilogue e);
+bool blas_epilogue_find(const char *name, enum epilogue *out);
+bool blas_has(const struct blas_product *p, int operand);
+int blas_operands(const struct blas_product *p); // how many
+bool blas_same(const struct blas_product *p, const struct blas_product *q);
+// False where the library does not take such strides or types.
+bool blas_arrange(const struct blas_product *p, struct blas_arranged *out);
+// TARGET in that case.
 int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **out, struct err *e);
 void blas_plan_close(struct blas_plan *p);
 // Algorithms that the library thinks good with so much workspace, best first; at least one, at most `most`.
 int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n,
                     struct err *e);
-// In the stream of the device; `workspace` has what the algorithm needs.
-int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, gpu_address a, gpu_address b, gpu_address d,
-             gpu_address workspace, struct err *e);
+// In the stream of the device; `workspace` has what the algorithm needs. operand: as many as the product has.
+int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace,
+             struct err *e);
 
 #endif

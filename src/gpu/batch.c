@@ -1,5 +1,7 @@
 // Programs on their way to machine code: CUDA C++ is printed by one thread, since programs share the arena in which printing
-// still makes expressions; then a thread sees to compiling while the caller goes on, say with a race of those before. The database is asked before and told after, by the caller.
+// still makes expressions; then a thread sees to compiling while the caller goes on, say with a race of those before. The database
+// is asked before and told after, by the caller: a quick race is remembered by program, so that one that was stopped loses little, and
+// an exact one as a whole, because its figures are compared.
 #include "gpu/rank.h"
 #include "gpu/session.h"
 
@@ -16,6 +18,7 @@ struct job_thread {
 static void make_codes(struct gpu_batch *b)
 {
   for (int i = 0; i < b->n; i++) {
+    if (b->had[i]) continue;
     code_make(&b->each[i], b->programs[i], &b->codes[i], &b->err[i]);
     if (b->err[i].status == OK) b->good[b->ngood] = b->codes[i], b->which[b->ngood++] = i;
   }
@@ -23,13 +26,28 @@ static void make_codes(struct gpu_batch *b)
 
 // ---- what is remembered ----
 
+static void look_up_each(struct gpu_batch *b, const char *identity)
+{
+  b->each_key = NEWS(&b->mem, const char *, b->n + 1);
+  b->recalled = true;
+  for (int i = 0; i < b->n; i++) {
+    struct gpu_race one = {.result = &b->race->result[i]};
+    b->each_key[i] = keep_key(&b->mem, 1, &b->programs[i], b->s->g, &b->o, identity);
+    b->had[i] = !b->o.fresh && keep_recall(&b->mem, b->o.db, b->each_key[i], 1, &one);
+    b->recalled = b->recalled && b->had[i];
+    if (b->had[i]) snprintf(b->race->machine, sizeof b->race->machine, "%s", one.machine), b->race->sets = one.sets;
+  }
+  b->race->recalled = b->recalled;
+}
+
 static int look_up(struct gpu_batch *b, struct err *e)
 {
   char identity[160] = "";
   if (!b->o.db) return OK;
   if (gpu_identity(b->o.device, identity, e)) return e->status;
+  if (b->o.quick) return look_up_each(b, identity), OK;
   b->key = keep_key(&b->mem, b->n, b->programs, b->s->g, &b->o, identity);
-  b->recalled = keep_recall(&b->mem, b->o.db, b->key, b->n, b->race);
+  b->recalled = !b->o.fresh && keep_recall(&b->mem, b->o.db, b->key, b->n, b->race);
   return OK;
 }
 
@@ -43,11 +61,13 @@ static void *work(void *arg)
 
 static int start(struct gpu_batch *b, struct err *e)
 {
-  if (session_worker(b->s, e) || session_compiler(b->s, e)) return e->status;
+  struct gpu_forge *f = session_forge(b->s);
+  if (session_worker(b->s, e) || gpu_forge_ready(f, e)) return e->status;
   make_codes(b);
-  int arch = b->programs[0]->gpu->arch;
+  int arch = gpu_runs_on(b->programs[0]->gpu);
   struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
-  if (compile_begin(&b->mem, &b->s->compiler, db, &b->s->compiled, arch, b->ngood, b->good, &b->work, e)) return e->status;
+  const struct compile_with how = {&f->by, f->processes, db, &f->compiled, {b->o.stop, &b->dropped, b->o.compile_until}};
+  if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;
   b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
@@ -73,7 +93,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   b->programs = arena_copy(&b->mem, programs, sizeof(*programs) * (size_t)n);
   b->each = NEWS(&b->mem, struct arena, room), b->thread = NEW(&b->mem, struct job_thread);
   b->codes = NEWS(&b->mem, struct code, room), b->good = NEWS(&b->mem, struct code, room);
-  b->err = NEWS(&b->mem, struct err, room), b->which = NEWS(&b->mem, int, room);
+  b->had = NEWS(&b->mem, bool, room), b->err = NEWS(&b->mem, struct err, room), b->which = NEWS(&b->mem, int, room);
   b->results = NEWS(&b->mem, struct compile_result, room), b->race = NEW(&b->mem, struct gpu_race);
   b->race->result = NEWS(&b->mem, struct gpu_result, room);
   if (n < 1 || look_up(b, e) || b->recalled || start(b, e)) return (int)e->status;
@@ -92,6 +112,7 @@ void gpu_batch_wait(struct gpu_batch *b)
 void gpu_batch_drop(struct gpu_batch *b)
 {
   if (!b) return;
+  b->dropped = 1;
   batch_wait(b);
   for (int i = 0; i < b->n; i++) arena_close(&b->each[i]);
   arena_close(&b->mem);

@@ -86,11 +86,10 @@ static int kernel_launch(struct arena *mem, const struct launch *l, struct code_
 
 static int product_launch(struct arena *mem, const struct launch *l, struct code_launch *out, struct err *e)
 {
-  if (l->nargs != 3) return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
-  out->narg = 3, out->arg = NEWS(mem, struct code_arg, 3);
-  out->mul = (struct blas_product){.batch = l->mul.batch, .m = l->mul.m, .n = l->mul.n, .k = l->mul.k};
-  memcpy(out->mul.stride, l->mul.stride, sizeof out->mul.stride);
-  for (int i = 0; i < 3; i++) out->arg[i].at = l->arg[i].at, out->mul.type[i] = l->arg[i].type;
+  if (l->nargs != blas_operands(&l->mul))
+    return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
+  out->mul = l->mul, out->algorithm = l->algorithm, out->narg = l->nargs, out->arg = NEWS(mem, struct code_arg, l->nargs);
+  for (int i = 0; i < l->nargs; i++) out->arg[i].at = l->arg[i].at;
   return OK;
 }
 
@@ -112,15 +111,22 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
   return OK;
 }
 
+static uint64_t product_hash(const struct blas_product *m, uint64_t h)
+{
+  const int64_t numbers[] = {m->batch, m->m, m->n, m->k, m->epilogue};
+  const float factors[] = {m->alpha, m->beta};
+  h = hash_bytes(factors, sizeof factors, hash_bytes(numbers, sizeof numbers, h));
+  return hash_bytes(m->stride, sizeof m->stride, h);
+}
+
 uint64_t program_hash(const struct device_program *p, uint64_t seed)
 {
   uint64_t h = hash_mix(hash_mix(hash_mix(seed, (uint64_t)p->workspace), (uint64_t)p->zeroed), (uint64_t)p->gpu->arch);
   for (int i = 0; i < p->nlaunch; i++) {
     const struct launch *l = &p->launch[i];
-    const struct launch_product *m = &l->mul;
-    const int64_t extents[] = {l->product, l->dependent, l->nargs, m->batch, m->m, m->n, m->k};
-    h = hash_bytes(extents, sizeof extents, h);
-    h = l->product ? hash_bytes(m->stride, sizeof m->stride, h) : hash_bytes(l->text, strlen(l->text), h);
+    const int64_t facts[] = {l->product, l->dependent, l->nargs};
+    h = hash_bytes(facts, sizeof facts, h);
+    h = l->product ? product_hash(&l->mul, h) : hash_bytes(l->text, strlen(l->text), h);
     for (int k = 0; k < l->nargs; k++) {
       const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type,
                              l->arg[k].elements};

@@ -48,6 +48,11 @@ static void put_launch(struct wire *w, const struct code_launch *l)
   for (int i = 0; i < l->narg; i++) put_arg(w, &l->arg[i]);
 }
 
+static bool product_fits(const struct code_launch *l)
+{
+  return (unsigned)l->mul.epilogue < EPILOGUES && l->narg == blas_operands(&l->mul);
+}
+
 static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct code_launch *l)
 {
   size_t n;
@@ -62,7 +67,7 @@ static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct co
   l->narg = (int)wire_get_count(w, 4 * sizeof(int64_t));
   l->arg = NEWS(mem, struct code_arg, l->narg + 1);
   for (int i = 0; i < l->narg; i++) get_arg(w, &l->arg[i]);
-  if (l->kernel >= nkernel || (l->kernel < 0 && l->narg != 3)) w->bad = true;
+  if (l->kernel >= nkernel || (l->kernel < 0 && !product_fits(l))) w->bad = true;
 }
 
 void wire_put_code(struct wire *w, const struct code *c)

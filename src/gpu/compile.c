@@ -11,13 +11,11 @@ struct unit { // a source
   struct arena mem; // of the thread that compiles it
   struct cubin cubin;
   int status;
-  bool recalled;
+  bool known, stored; // before: by the run, in the database
   struct err err;
 };
 struct compilation {
-  const struct gpu_compiler *c;
-  struct db *db;
-  struct compiled *before; // or NULL
+  struct compile_with how;
   double start, seconds;
   int arch, nunits, ncodes, *unit; // unit: of each kernel of each code, in their order
   struct unit *units;
@@ -42,7 +40,7 @@ struct gpu_compiler gpu_compiler_nvrtc(const struct nvrtc *r)
 static const char *key_of(struct arena *mem, const struct compilation *w, const char *source)
 {
   size_t n = strlen(source);
-  return arena_printf(mem, "cubin %d, compiler %d.%d, %016llx%016llx %zu", w->arch, w->c->major, w->c->minor,
+  return arena_printf(mem, "cubin %d, compiler %d.%d, %016llx%016llx %zu", w->arch, w->how.c->major, w->how.c->minor,
                       (unsigned long long)hash_bytes(source, n, 1), (unsigned long long)hash_bytes(source, n, 2), n);
 }
 
@@ -59,7 +57,7 @@ static bool recall(struct arena *mem, struct db *db, struct unit *u)
   u->cubin = (struct cubin){.bytes = bytes, .n = n, .ptx = "", .log = ""};
   u->cubin.registers = (int)json_integer_value(registers), u->cubin.spilled = (int)json_integer_value(spilled);
   json_decref(root);
-  return u->recalled = good;
+  return u->stored = good;
 }
 
 // A database that cannot be written costs the next run time, and nothing else.
@@ -67,23 +65,23 @@ static void remember(struct db *db, const struct unit *u)
 {
   struct err e = {0};
   char json[80];
-  if (!db || u->recalled || u->status != OK) return;
+  if (!db || u->stored || u->status != OK) return;
   snprintf(json, sizeof json, "{\"registers\": %d, \"spilled\": %d}", u->cubin.registers, u->cubin.spilled);
   db_put(db, u->key, json, u->cubin.bytes, u->cubin.n, &e);
 }
 
-// ---- what the session has ----
+// ---- what the run has ----
 
 static bool find(const struct compiled *c, struct unit *u)
 {
   for (int i = 0; c && i < c->n; i++)
-    if (!strcmp(c->one[i].key, u->key)) return u->cubin = c->one[i].cubin, u->recalled = true;
+    if (!strcmp(c->one[i].key, u->key)) return u->cubin = c->one[i].cubin, u->known = true;
   return false;
 }
 
 static void note(struct compiled *c, const struct unit *u)
 {
-  if (!c || u->recalled || u->status != OK) return;
+  if (!c || u->known || u->status != OK) return;
   struct compiled_one *x = &PUSH(&c->mem, c->one, c->n, c->cap);
   x->key = arena_strdup(&c->mem, u->key), x->cubin = u->cubin;
   x->cubin.bytes = arena_copy(&c->mem, u->cubin.bytes, u->cubin.n);
@@ -91,12 +89,18 @@ static void note(struct compiled *c, const struct unit *u)
 
 // ---- compiling ----
 
+// What was not begun when it is too late is left.
 static void compile_one(void *arg, int i, int worker)
 {
   (void)worker;
   const struct compilation *w = arg;
+  const struct gpu_compiler *c = w->how.c;
   struct unit *u = &w->units[w->todo[i]];
-  u->status = w->c->compile(w->c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
+  u->status = NO;
+  if (gpu_impatient(&w->how.until)) u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
+  else if (w->how.processes)
+    u->status = compilers_compile(w->how.processes, &w->how.until, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
+  if (u->status == NO) u->status = c->compile(c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
 }
 
 static int unit_of(struct arena *mem, struct compilation *w, struct code_kernel *k)
@@ -115,19 +119,19 @@ static void take(struct arena *mem, struct code_kernel *k, const struct unit *u,
   k->registers = u->cubin.registers, k->spilled = u->cubin.spilled;
 }
 
-int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, struct compiled *before, int arch, int n,
-                  const struct code *codes, struct compilation **out, struct err *e)
+int compile_begin(struct arena *mem, const struct compile_with *how, int arch, int n, const struct code *codes, struct compilation **out,
+                  struct err *e)
 {
   struct compilation *w = *out = NEW(mem, struct compilation);
   int all = 0, at = 0;
-  *w = (struct compilation){.c = c, .db = db, .before = before, .arch = arch, .start = now_seconds(), .ncodes = n};
+  *w = (struct compilation){.how = *how, .arch = arch, .start = now_seconds(), .ncodes = n};
   if (!cuda_arch_name(arch)) return err_set(e, ERR_TARGET, NOWHERE, "there is no architecture sm_%d", arch);
   for (int i = 0; i < n; i++) all += codes[i].nkernel;
   w->units = NEWS(mem, struct unit, all + 1), w->todo = NEWS(mem, int, all + 1), w->unit = NEWS(mem, int, all + 1);
   for (int i = 0; i < n; i++)
     for (int k = 0; k < codes[i].nkernel; k++) w->unit[at++] = unit_of(mem, w, &codes[i].kernel[k]);
   for (int i = 0; i < w->nunits; i++)
-    if (!find(before, &w->units[i]) && !recall(mem, db, &w->units[i])) w->todo[w->ntodo++] = i;
+    if (!find(how->before, &w->units[i]) && !recall(mem, how->db, &w->units[i])) w->todo[w->ntodo++] = i;
   return OK;
 }
 
@@ -141,7 +145,7 @@ void compile_end(struct arena *mem, struct compilation *w, struct code *codes, s
                  struct compile_stats *stats)
 {
   int at = 0;
-  for (int i = 0; i < w->nunits; i++) remember(w->db, &w->units[i]), note(w->before, &w->units[i]);
+  for (int i = 0; i < w->nunits; i++) remember(w->how.db, &w->units[i]), note(w->how.before, &w->units[i]);
   for (int i = 0; i < w->ncodes; i++) {
     results[i] = (struct compile_result){0};
     for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w->units[w->unit[at++]], &results[i]);
@@ -154,7 +158,8 @@ int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db
                   struct compile_result *results, struct compile_stats *stats, struct err *e)
 {
   struct compilation *w;
-  if (compile_begin(mem, c, db, NULL, arch, n, codes, &w, e)) return e->status;
+  const struct compile_with how = {.c = c, .db = db};
+  if (compile_begin(mem, &how, arch, n, codes, &w, e)) return e->status;
   compile_work(w);
   compile_end(mem, w, codes, results, stats);
   return OK;

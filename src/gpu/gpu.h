@@ -15,6 +15,8 @@
 //
 //   code.c       device programs -> code, but for the machine code
 //   compile.c    kernels -> machine code, in parallel; each source once, remembered in the database
+//   compilers.c  processes that compile, so that it can be given up
+//   forge.c      what a whole run has compiled
 //   wire.c       what goes between the processes, as bytes
 //   code_wire.c  code as bytes
 //   stage.c      in the worker: the problem on the device
@@ -27,6 +29,7 @@
 //   find.c       which executable is a worker
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
+//   machine.c    whether this machine is fit for races, asked before long work
 //   session.c    what races of one program share: worker, compiler, inputs, reference
 //   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
@@ -60,7 +63,7 @@ struct code_launch {
   bool dependent;
   int64_t blocks;
   int threads, narg;
-  struct code_arg *arg; // of a product: a, b, d
+  struct code_arg *arg; // of a product: its operands
   struct blas_product mul;
   int algorithm; // of the product: of those that the library proposes; -1: what is fastest
 };
@@ -70,9 +73,19 @@ struct code {
   struct code_launch *launch;
   int64_t workspace, zeroed;
 };
+enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that the library is asked for; bytes that they may use
 // Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
 uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products
+
+// ---- wire.c ----------------------------------------------------------------------------------------
+
+// How long something may take.
+struct gpu_patience {
+  stop_flag stop, drop; // it ends soon after one of them is set
+  double until;         // by now_seconds(); 0: for ever
+};
+bool gpu_impatient(const struct gpu_patience *p); // it is to end now
 
 // ---- compile.c -------------------------------------------------------------------------------------
 
@@ -95,6 +108,24 @@ struct compile_stats {
 // Fills in the machine code of n codes; lives in mem. db may be NULL. What is wrong with one code is in its result.
 int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
                   struct compile_result *results, struct compile_stats *stats, struct err *e);
+
+// ---- forge.c ---------------------------------------------------------------------------------------
+
+// Machine code of a whole run: each source is compiled once, in processes that can be ended. Used by one thread at a time.
+struct gpu_forge;
+struct gpu_forge_opts {
+  const struct gpu_compiler *by; // NULL: NVRTC. Else it compiles in this process
+  const char *worker;            // path of the executable whose processes compile, or NULL
+  bool apart;                    // processes compile although `by` is given, which then has the version only
+};
+struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o);
+void gpu_forge_close(struct gpu_forge *f);
+void gpu_forge_rest(struct gpu_forge *f); // its processes end; what was compiled stays
+int gpu_forge_ready(struct gpu_forge *f, struct err *e); // ENV where there is no compiler
+void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor);
+// As compile_codes. What there was no time for is STOPPED in its result.
+int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct gpu_patience *until, int arch, int n,
+                    struct code *codes, struct compile_result *results, struct compile_stats *stats, struct err *e);
 
 // ---- identity.c ------------------------------------------------------------------------------------
 
@@ -132,6 +163,7 @@ struct stage;
 struct gpu_worker; // a worker process, or this process where none can be started
 struct gpu_worker_opts {
   int device;
+  stop_flag stop;      // ends what the worker is doing, and it
   const char *path;    // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
   bool inside;         // in this process
   struct stage *stage; // inside: with a device of a test; owned from now on. Else NULL
@@ -139,6 +171,7 @@ struct gpu_worker_opts {
 };
 struct gpu_worker_facts {
   struct gpu_facts gpu;
+  int64_t memory; // bytes that are free when the device is opened
   bool inside;
   int starts; // processes started so far
 };
@@ -146,6 +179,8 @@ struct gpu_worker_facts {
 // gpu_worker_facts.
 int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, struct err *e);
 void gpu_worker_close(struct gpu_worker *w);
+void gpu_worker_heed(struct gpu_worker *w, stop_flag stop); // from now on
+const char *gpu_worker_path(const struct gpu_worker *w);    // of its executable; NULL: it is this process
 const char *
 gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e);
@@ -184,6 +219,17 @@ int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
 const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id);
 const int *gpu_worker_algorithms(const struct gpu_worker *w, int id);
 
+// ---- machine.c -------------------------------------------------------------------------------------
+
+struct gpu_need {
+  int arch;
+  int64_t bytes; // of inputs and outputs
+};
+// A worker for the races, and whether they can be: a compiler, a driver for what it makes, the GPU, its memory. *out is to be closed
+// after an error too.
+int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e);
+int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const struct gpu_need *n, struct err *e);
+
 // ---- race.c ----------------------------------------------------------------------------------------
 
 struct gpu_time {                       // seconds of a run of the program, over replays
@@ -197,6 +243,7 @@ struct gpu_result {
   struct check_answer check;
   struct gpu_time cold, hot; // replays is 0 where it was not timed
   int round;                 // the last in which it was timed; -1: none
+  bool rough;                // others of a quick race were timed better
   int registers, spilled;    // the most of a kernel
   const int *algorithm;      // chosen, by launch; -1 for kernels
 };
@@ -206,10 +253,14 @@ struct gpu_race_opts {
   double seconds;                      // for the last rounds; 0: 2
   double limit;                        // seconds that one candidate may take to run; 0: 10
   bool quick;                          // figures of a few replays; the fastest is not held against other inputs
+  bool untimed;                        // only whether each is right; the best is the first that is
   const char *worker;                  // path, or NULL
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC
+  struct gpu_forge *forge;             // what has compiled until now, or NULL
+  double compile_until;                // by now_seconds(): what is not compiled then is left; 0: nothing is
   struct db *db;                       // NULL: nothing is remembered
+  bool fresh;                          // what is remembered of races is not read
   stop_flag stop;
   void (*progress)(void *arg, const char *stage, int done, int all);
   void *progress_arg;
@@ -225,7 +276,8 @@ struct gpu_race {
   int sets;
   struct gpu_result *result; // by program; lives in mem
 };
-// All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`.
+// All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`. After STOPPED the
+// results are those that were there: what was right and timed has a verdict and replays.
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
              const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
 // Several races of one program: its reference is made once. `o` are the options of those who start the worker and the compiler.

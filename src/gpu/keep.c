@@ -1,6 +1,7 @@
 // Races in the database. The key has all that a result depends on: programs, reference, GPU and driver, Mica's sources.
 // Figures are kept as they were measured; a recalled race says so.
 #include "gpu/rank.h"
+#include "gpu/session.h"
 #include "gpu/wire.h"
 
 #include <jansson.h>
@@ -22,8 +23,8 @@ const char *keep_key(struct arena *mem, int n, const struct device_program *cons
     for (int k = 0; k < 2; k++) h[k] = program_hash(programs[i], h[k]);
   for (int k = 0; k < 2; k++) h[k] = hash_bytes(str_text(&text), text.n, h[k]);
   str_free(&text);
-  return arena_printf(mem, "gpu race%s %016llx%016llx\n%d programs, seed %llu, device %d, %s\nmica %s",
-                      o->quick ? ", quick" : "", (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device,
+  return arena_printf(mem, "gpu race%s%s %016llx%016llx\n%d programs, seed %llu, device %d, %s\nmica %s",
+                      o->quick ? ", quick" : "", o->untimed ? ", untimed" : "", (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device,
                       identity, build_fingerprint);
 }
 
@@ -37,10 +38,10 @@ static json_t *result_json(const struct gpu_result *r, const struct device_progr
   json_t *algorithms = json_array();
   for (int i = 0; i < p->nlaunch; i++)
     json_array_append_new(algorithms, json_integer(r->algorithm ? r->algorithm[i] : -1));
-  return json_pack("{s:s, s:i, s:s, s:f, s:f, s:f, s:o, s:o, s:i, s:i, s:i, s:o}", "verdict", verdicts[r->verdict],
+  return json_pack("{s:s, s:i, s:s, s:f, s:f, s:f, s:o, s:o, s:i, s:b, s:i, s:i, s:o}", "verdict", verdicts[r->verdict],
                    "error", (int)r->err.id, "why", r->err.text, "relative", r->check.relative, "worst", r->check.worst,
                    "repeats", r->check.repeats, "cold", time_json(&r->cold), "hot", time_json(&r->hot), "round",
-                   r->round, "registers", r->registers, "spilled", r->spilled, "algorithms", algorithms);
+                   r->round, "rough", r->rough, "registers", r->registers, "spilled", r->spilled, "algorithms", algorithms);
 }
 
 void keep_race(struct db *db, const char *key, int n, const struct device_program *const *programs,
@@ -84,7 +85,7 @@ static bool result_of(struct arena *mem, const json_t *o, struct gpu_result *r)
   while (v < COUNT(verdicts) && strcmp(verdicts[v], text_of(o, "verdict")) != 0) v++;
   int id = integer(o, "error");
   if (v == COUNT(verdicts) || id < 0 || id >= ERR_N) return false;
-  *r = (struct gpu_result){.verdict = (enum gpu_verdict)v, .round = integer(o, "round")};
+  *r = (struct gpu_result){.verdict = (enum gpu_verdict)v, .round = integer(o, "round"), .rough = json_is_true(json_object_get(o, "rough"))};
   if (id != ERR_NONE) err_set(&r->err, (enum errid)id, NOWHERE, "%s", text_of(o, "why"));
   r->check = (struct check_answer){real(o, "relative"), real(o, "worst"), real(o, "repeats")};
   time_of(json_object_get(o, "cold"), &r->cold), time_of(json_object_get(o, "hot"), &r->hot);
@@ -112,4 +113,20 @@ bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struc
   }
   json_decref(root);
   return good;
+}
+
+// ---- a quick race, by program ----
+
+bool keep_timed(const struct gpu_result *x) { return x->verdict == GPU_FINE && x->cold.replays > 0; }
+
+void keep_each(const struct gpu_batch *b, struct gpu_race *r)
+{
+  bool any = false;
+  for (int i = 0; i < b->n; i++) any = any || keep_timed(&r->result[i]);
+  for (int i = 0; i < b->n && any; i++) {
+    struct gpu_race one = *r;
+    one.result = &r->result[i], one.best = keep_timed(one.result) ? 0 : -1;
+    if (b->had[i] || one.result->err.id == ERR_STOPPED) continue;
+    keep_race(b->o.db, b->each_key[i], 1, &b->programs[i], &one, r->warning);
+  }
 }

@@ -64,9 +64,10 @@ static int launch_kernel(struct stage *s, const struct loaded *l, const struct c
 
 static int launch_product(struct stage *s, const struct loaded *l, int i, int set, int ring, int work, struct err *e)
 {
-  gpu_address at[3];
-  for (int k = 0; k < 3; k++) at[k] = stage_place(s, &l->code, &l->code.launch[i].arg[k].at, set, ring, work);
-  return blas_run(l->plan[i], &l->how[i], at[0], at[1], at[2], s->blas_work, e);
+  const struct code_launch *c = &l->code.launch[i];
+  gpu_address at[BLAS_OPERANDS];
+  for (int k = 0; k < c->narg; k++) at[k] = stage_place(s, &l->code, &c->arg[k].at, set, ring, work);
+  return blas_run(l->plan[i], &l->how[i], at, s->blas_work, e);
 }
 
 int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work,

@@ -14,7 +14,7 @@ static int compile(struct arena *mem, const struct device_program *p, const stru
   if (code_make(mem, p, c, e)) return e->status;
   if (!o->compiler && nvrtc_open(&nvrtc, e)) return e->status;
   const struct gpu_compiler compiler = o->compiler ? *o->compiler : gpu_compiler_nvrtc(nvrtc);
-  int status = compile_codes(mem, &compiler, o->db, p->gpu->arch, 1, c, &r, &stats, e);
+  int status = compile_codes(mem, &compiler, o->db, gpu_runs_on(p->gpu), 1, c, &r, &stats, e);
   nvrtc_close(nvrtc);
   if (status == OK && r.status != OK) *e = r.err, status = r.status;
   return status;

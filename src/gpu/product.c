@@ -4,21 +4,13 @@
 #include "gpu/stage.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { LAUNCHES = 16, REPLAYS = 3 };
-static const size_t WORKSPACE = 32 << 20; // bytes that algorithms may use
-
-static bool same(const struct blas_product *a, const struct blas_product *b)
-{
-  return a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
-         !memcmp(a->type, b->type, sizeof a->type) && !memcmp(a->stride, b->stride, sizeof a->stride);
-}
 
 static int known(const struct stage *s, const struct blas_product *mul)
 {
   for (int i = 0; i < s->nknown; i++)
-    if (same(&s->known[i].mul, mul)) return s->known[i].algorithm;
+    if (blas_same(&s->known[i].mul, mul)) return s->known[i].algorithm;
   return -1;
 }
 
@@ -66,12 +58,12 @@ static int choose(struct stage *s, struct loaded *l, int launch, const struct bl
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e)
 {
   const struct code_launch *c = &l->code.launch[launch];
-  struct blas_algorithm a[PROPOSED];
+  struct blas_algorithm a[PRODUCT_PROPOSED];
   int n, best = c->algorithm >= 0 ? c->algorithm : known(s, &c->mul);
   if (!s->blas && blas_open(s->g, &s->blas, e)) return e->status;
-  if (!s->blas_work && gpu_alloc(s->g, WORKSPACE, &s->blas_work, e)) return e->status;
+  if (!s->blas_work && gpu_alloc(s->g, PRODUCT_WORKSPACE, &s->blas_work, e)) return e->status;
   if (blas_plan(s->blas, &c->mul, &l->plan[launch], e)) return e->status;
-  if (blas_algorithms(l->plan[launch], WORKSPACE, PROPOSED, a, &n, e)) return e->status;
+  if (blas_algorithms(l->plan[launch], PRODUCT_WORKSPACE, PRODUCT_PROPOSED, a, &n, e)) return e->status;
   if ((best < 0 || best >= n) && choose(s, l, launch, a, n, &best, e)) return e->status;
   if (s->nknown < KNOWN_PRODUCTS && known(s, &c->mul) < 0) s->known[s->nknown++] = (struct known_product){c->mul, best};
   l->how[launch] = a[best], l->algorithm[launch] = best;

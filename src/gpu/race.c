@@ -58,7 +58,7 @@ static void take_codes(struct race *r)
   const struct gpu_batch *b = r->b;
   r->codes = b->codes, r->out->compile = b->stats;
   for (int i = 0; i < r->n; i++)
-    if (b->err[i].status != OK) out_of_race(r, i, GPU_NOT_COMPILED, &b->err[i]);
+    if (!b->had[i] && b->err[i].status != OK) out_of_race(r, i, GPU_NOT_COMPILED, &b->err[i]);
   for (int i = 0; i < b->ngood; i++) {
     int k = b->which[i];
     struct gpu_result *x = &r->out->result[k];
@@ -74,6 +74,21 @@ static void take_codes(struct race *r)
   }
 }
 
+// Kernels of all programs are compiled for this device; those of older targets are told.
+static int check_target(struct race *r, int i, const struct gpu_facts *f, struct err *e)
+{
+  const struct gpu_limits *gpu = r->programs[i]->gpu;
+  int runs_on = gpu_runs_on(gpu);
+  char target[32], *machine = r->out->machine;
+  size_t n = strlen(machine), room = sizeof r->out->machine - n;
+  if (f->arch != runs_on)
+    return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10,
+                   runs_on % 10, f->name, f->arch / 10, f->arch % 10);
+  snprintf(target, sizeof target, "kernels for %s", cuda_arch_name(gpu->arch));
+  if (runs_on != gpu->arch && !strstr(machine, target)) snprintf(machine + n, room, ", %s", target);
+  return OK;
+}
+
 static int check_device(struct race *r, struct err *e)
 {
   struct gpu_worker_facts f;
@@ -81,10 +96,9 @@ static int check_device(struct race *r, struct err *e)
   snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000,
            f.gpu.driver % 1000 / 10);
   snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
-  int arch = r->programs[0]->gpu->arch;
-  if (f.gpu.arch == arch) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", arch / 10,
-                 arch % 10, f.gpu.name, f.gpu.arch / 10, f.gpu.arch % 10);
+  for (int i = 0; i < r->n; i++)
+    if (check_target(r, i, &f.gpu, e)) return e->status;
+  return OK;
 }
 
 // ---- right? ----
@@ -100,18 +114,20 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
   return status;
 }
 
-static void load_and_check(struct race *r, int k)
+// STOPPED, or what is wrong is in the result.
+static int load_and_check(struct race *r, int k, struct err *stop)
 {
   struct err e = {0};
   struct gpu_result *x = &r->out->result[k];
-  if (gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e)) {
-    out_of_race(r, k, GPU_FAILED, &e);
-    return;
+  int status = gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
+  if (status == OK) {
+    x->algorithm =
+        arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
+    status = check_candidate(r, k, r->problem, REPEATS, &e);
   }
-  x->algorithm =
-      arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
-  if (check_candidate(r, k, r->problem, REPEATS, &e))
-    out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  if (e.id == ERR_STOPPED) return stopped(stop);
+  if (status != OK) out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  return OK;
 }
 
 // What cannot run at all, with memory that is too small for one, says so for each candidate.
@@ -121,7 +137,7 @@ static int check_all(struct race *r, struct err *e)
   for (int i = 0; i < r->nwho; i++) {
     progress(r, "check", i, r->nwho);
     if (stopping(r)) return stopped(e);
-    load_and_check(r, r->who[i]);
+    if (load_and_check(r, r->who[i], e)) return e->status;
     if (r->id[r->who[i]] >= 0) r->who[n++] = r->who[i];
   }
   r->nwho = n;
@@ -259,12 +275,13 @@ static int time_final(struct race *r, struct err *e)
 
 // ---- the fastest, once more ----
 
-static bool again(struct race *r, int k, const struct problem *p)
+static bool again(struct race *r, int k, const struct problem *p, struct err *stop)
 {
   struct err e = {0};
   int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
   if (status == OK && check_candidate(r, k, p, LAST_REPEATS, &e) == OK) return true;
-  out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  if (e.id == ERR_STOPPED) stopped(stop);
+  else out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
   return false;
 }
 
@@ -275,9 +292,9 @@ static int choose(struct race *r, struct err *e)
   bool anew = false, cheap = reference64_products(p->g) <= CHEAP && p->seconds < SECONDS;
   if (cheap && (session_problem(r->s, OTHER_INPUTS, &p, e) || session_stage(r->s, OTHER_INPUTS, &anew, e))) return e->status;
   for (int i = 0; i < r->n && anew; i++) r->id[i] = -1;
-  for (int i = 0; i < r->nwho && r->out->best < 0; i++)
-    if (again(r, r->who[i], p)) r->out->best = r->who[i];
-  return OK;
+  for (int i = 0; i < r->nwho && r->out->best < 0 && e->status == OK; i++)
+    if (again(r, r->who[i], p, e)) r->out->best = r->who[i];
+  return (int)e->status;
 }
 
 // ---- a quick race: who is fast, roughly ----
@@ -286,8 +303,20 @@ static int time_quickly(struct race *r, struct err *e)
 {
   if (play_round(r, LAST_QUICK, QUICK_REPLAYS, e)) return e->status;
   r->out->sure = order(r);
-  if (r->nwho) r->out->best = r->who[0];
+  for (int i = 0; i < r->n; i++)
+    if (!r->b->had[i]) r->out->result[i].rough = r->out->result[i].round < r->round - 1;
   return OK;
+}
+
+// Of all that were timed well, now or before.
+static int fastest(const struct race *r)
+{
+  int best = -1;
+  for (int i = 0; i < r->n; i++) {
+    const struct gpu_result *x = &r->out->result[i], *y = best < 0 ? NULL : &r->out->result[best];
+    if (keep_timed(x) && (!y || (x->rough != y->rough ? y->rough : x->cold.median < y->cold.median))) best = i;
+  }
+  return best;
 }
 
 // ---- all of it ----
@@ -306,6 +335,7 @@ static int run(struct race *r, struct err *e)
   r->out->sets = gpu_worker_sets(r->w);
   if (check_all(r, e)) return e->status;
   if (!r->nwho) return OK;
+  if (r->o->untimed) return r->out->best = r->who[0], OK;
   leave_hopeless(r);
   if (halve(r, finalists, e)) return e->status;
   if (r->o->quick) return time_quickly(r, e);
@@ -329,13 +359,19 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   double start_at = now_seconds();
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
   if (b->n < 1) return OK;
-  if (b->recalled) return keep_recall(mem, b->o.db, b->key, b->n, out), OK;
-  for (int i = 0; i < b->n; i++)
+  if (b->recalled && b->key) return keep_recall(mem, b->o.db, b->key, b->n, out), OK;
+  for (int i = 0; i < b->n; i++) {
     out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
-  if (start(&r, e)) return e->status;
+    if (b->had[i]) out->result[i] = b->race->result[i], out->result[i].algorithm = NULL; // which lives with the batch
+  }
+  out->recalled = b->recalled, out->sets = b->race->sets;
+  snprintf(out->machine, sizeof out->machine, "%s", b->race->machine);
+  int status = b->recalled ? OK : start(&r, e);
+  if (b->o.quick || status != OK) out->best = fastest(&r);
   out->seconds = now_seconds() - start_at;
-  if (b->key) keep_race(b->o.db, b->key, b->n, b->programs, out, out->warning);
-  return OK;
+  if (status == OK && b->key) keep_race(b->o.db, b->key, b->n, b->programs, out, out->warning);
+  if (status == OK && b->each_key) keep_each(b, out);
+  return status;
 }
 
 int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,

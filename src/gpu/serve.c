@@ -27,22 +27,46 @@ void stage_free(struct stage *s)
     blas_close(s->blas);
     gpu_close(s->g);
   }
+  nvrtc_close(s->nvrtc);
   free(s->p);
   free(s);
 }
 
 // ---- requests ----
 
-static int hello(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+static int same_build(struct wire *in, struct err *e)
 {
   struct arena mem = {0};
   bool same = !strcmp(wire_get_text(&mem, in), build_fingerprint);
-  int device = (int)wire_get(in);
   arena_close(&mem);
-  if (!same || in->bad) return err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
+  return same && !in->bad ? OK : err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
+}
+
+static int hello(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+{
+  if (same_build(in, e)) return e->status;
+  int device = (int)wire_get(in);
+  if (in->bad) return err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
   if (!s->g && gpu_open(device, &s->g, e)) return e->status;
+  size_t memory;
+  if (gpu_memory(s->g, &memory, e)) return e->status;
   wire_put_bytes(out, gpu_facts(s->g), sizeof *gpu_facts(s->g));
+  wire_put(out, (int64_t)memory);
   return OK;
+}
+
+static int compile(struct stage *s, struct wire *in, struct wire *out, struct err *e)
+{
+  struct arena mem = {0};
+  struct cubin c;
+  int arch = (int)wire_get(in);
+  const char *name = wire_get_text(&mem, in), *source = wire_get_text(&mem, in);
+  int status = in->bad ? err_set(e, ERR_COMPILER, NOWHERE, "a source cannot be read") : OK;
+  if (status == OK && !s->by && !s->nvrtc) status = nvrtc_open(&s->nvrtc, e);
+  if (status == OK) status = s->by ? s->by->compile(s->by->arg, &mem, name, source, arch, &c, e) : nvrtc_compile(s->nvrtc, &mem, name, source, arch, &c, e);
+  if (status == OK) wire_put(out, c.registers), wire_put(out, c.spilled), wire_put_bytes(out, c.bytes, c.n);
+  arena_close(&mem);
+  return status;
 }
 
 static int drop(struct stage *s, struct wire *in)
@@ -54,6 +78,8 @@ static int drop(struct stage *s, struct wire *in)
 static int serve(struct stage *s, int64_t kind, struct wire *in, int carried, struct wire *out, struct err *e)
 {
   if (kind == ASK_HELLO) return hello(s, in, out, e);
+  if (kind == ASK_BUILD) return same_build(in, e);
+  if (kind == ASK_COMPILE) return compile(s, in, out, e);
   if (!s->g) return err_set(e, ERR_GPU, NOWHERE, "the worker has no device");
   if (kind == ASK_PROBLEM) return stage_problem(s, in, carried, out, e);
   if (kind == ASK_DROP) return drop(s, in);

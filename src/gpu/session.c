@@ -1,4 +1,4 @@
-// What races of one program share: the worker, the compiler, inputs and the reference. All are made when they are first
+// What races of one program share: the worker, what is compiled, inputs and the reference. All are made when they are first
 // needed, so that a race that is remembered starts no driver.
 #include "gpu/session.h"
 
@@ -21,26 +21,24 @@ void gpu_session_close(struct gpu_session *s)
     gpu_worker_end(s->w);
   else if (s->w)
     gpu_worker_close(s->w);
-  nvrtc_close(s->nvrtc);
-  arena_close(&s->compiled.mem);
+  gpu_forge_close(s->own);
   arena_close(&s->mem);
   free(s);
 }
 
 int session_worker(struct gpu_session *s, struct err *e)
 {
-  const struct gpu_worker_opts o = {.device = s->o.device, .path = s->o.worker};
+  const struct gpu_worker_opts o = {.device = s->o.device, .path = s->o.worker, .stop = s->o.stop};
   if (s->w) return OK;
-  if (s->o.with) return s->w = s->o.with, OK;
+  if (s->o.with) return s->w = s->o.with, gpu_worker_heed(s->w, s->o.stop), OK;
   return gpu_worker_open(&o, &s->w, e);
 }
 
-int session_compiler(struct gpu_session *s, struct err *e)
+struct gpu_forge *session_forge(struct gpu_session *s)
 {
-  if (s->can_compile) return OK;
-  if (!s->o.compiler && nvrtc_open(&s->nvrtc, e)) return e->status;
-  s->compiler = s->o.compiler ? *s->o.compiler : gpu_compiler_nvrtc(s->nvrtc);
-  return s->can_compile = true, OK;
+  const char *worker = s->o.with ? gpu_worker_path(s->o.with) : s->o.worker;
+  if (!s->forge) s->forge = s->o.forge ? s->o.forge : (s->own = gpu_forge_open(&(struct gpu_forge_opts){.by = s->o.compiler, .worker = worker}));
+  return s->forge;
 }
 
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e)
@@ -58,6 +56,6 @@ int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e)
   const struct problem *p;
   if ((*anew = s->staged != which) == false) return OK;
   s->staged = -1;
-  if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS ? 0 : 2, e)) return e->status;
+  if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS && !s->o.untimed ? 0 : 2, e)) return e->status;
   return s->staged = which, OK;
 }

@@ -14,20 +14,26 @@ struct compiled { // kernels
   struct compiled_one *one;
 };
 enum { OWN_INPUTS, OTHER_INPUTS, PROBLEMS };
+struct compilers;
+struct gpu_forge {
+  struct gpu_forge_opts o;
+  struct nvrtc *nvrtc;
+  struct gpu_compiler by;
+  struct compilers *processes; // NULL: compiled in this process
+  bool ready;
+  struct compiled compiled;
+};
 struct gpu_session {
   struct arena mem;
   const struct graph *g;
   struct gpu_race_opts o;
   struct gpu_worker *w; // NULL until it is needed
-  struct nvrtc *nvrtc;
-  struct gpu_compiler compiler;
-  bool can_compile;
-  struct compiled compiled;
+  struct gpu_forge *forge, *own; // own: to be closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
   int staged;                       // which one the worker has, -1: none
 };
 int session_worker(struct gpu_session *s, struct err *e);
-int session_compiler(struct gpu_session *s, struct err *e);
+struct gpu_forge *session_forge(struct gpu_session *s);
 // Inputs and reference, made once. Not on the device yet.
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e);
 // On the device. Where another one was, its candidates are gone, and *anew is set.
@@ -35,11 +41,26 @@ int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e);
 
 // ---- compile.c: compile_codes in three steps, of which the second asks no database ----
 struct compilation;
-int compile_begin(struct arena *mem, const struct gpu_compiler *c, struct db *db, struct compiled *before, int arch, int n,
-                  const struct code *codes, struct compilation **out, struct err *e);
+struct compile_with {
+  const struct gpu_compiler *c;
+  struct compilers *processes; // or NULL
+  struct db *db;               // or NULL
+  struct compiled *before;     // or NULL
+  struct gpu_patience until;
+};
+int compile_begin(struct arena *mem, const struct compile_with *how, int arch, int n, const struct code *codes, struct compilation **out,
+                  struct err *e);
 void compile_work(struct compilation *w);
 void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results,
                  struct compile_stats *stats);
+
+// ---- compilers.c ----
+struct compilers *compilers_open(const char *path); // of an executable that is a worker; NULL: looked for (find.c)
+void compilers_close(struct compilers *p);
+void compilers_rest(struct compilers *p); // no process runs any more; new ones may
+// By several threads. NO, and no error: the caller has to compile. STOPPED: after a stop, or when the time is over.
+int compilers_compile(struct compilers *p, const struct gpu_patience *until, struct arena *mem, const char *name, const char *source, int arch,
+                      struct cubin *out, struct err *e);
 
 // ---- batch.c ----
 struct gpu_batch {
@@ -50,7 +71,9 @@ struct gpu_batch {
   int n;
   const struct device_program *const *programs;
   const char *key;         // NULL: nothing is remembered
-  bool recalled, running;  // running: there is a thread
+  const char **each_key;   // of a quick race: by program
+  bool recalled, running;  // all of it; running: there is a thread
+  bool *had;               // by program: its result was recalled
   struct gpu_race *race;   // what was recalled
   struct code *codes;      // by program
   struct err *err;         // by program: why it is no code
@@ -59,8 +82,14 @@ struct gpu_batch {
   struct compile_result *results;
   struct compile_stats stats;
   struct compilation *work;
+  volatile int dropped; // what is not compiled yet need not be
   struct job_thread *thread;
 };
 void batch_wait(struct gpu_batch *b); // for machine code
+
+// ---- keep.c ----
+bool keep_timed(const struct gpu_result *x);
+// Of a quick race that came to its end. Where nothing ran it may be the machine's fault, and nothing is kept.
+void keep_each(const struct gpu_batch *b, struct gpu_race *r);
 
 #endif

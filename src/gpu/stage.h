@@ -17,7 +17,7 @@ struct loaded { // a candidate
   struct blas_algorithm *how;   // by launch
   int *algorithm;               // by launch: which of those proposed, -1
 };
-enum { KNOWN_PRODUCTS = 64, PROPOSED = 8 };
+enum { KNOWN_PRODUCTS = 64 };
 struct known_product { // whose algorithm was chosen
   struct blas_product mul;
   int algorithm;
@@ -39,6 +39,8 @@ struct stage {
   int np, cap;
   struct known_product known[KNOWN_PRODUCTS];
   int nknown;
+  const struct gpu_compiler *by; // of a test; NULL: NVRTC
+  struct nvrtc *nvrtc;           // NULL until something is compiled
 };
 
 // ---- stage.c ----

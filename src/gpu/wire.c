@@ -155,6 +155,22 @@ static int wait_for(int fd, double until, struct err *e)
   }
 }
 
+bool gpu_impatient(const struct gpu_patience *p)
+{
+  return (p->stop && *p->stop) || (p->drop && *p->drop) || (p->until > 0 && now_seconds() >= p->until);
+}
+
+int wire_wait(int fd, const struct gpu_patience *p, struct err *e)
+{
+  static const double SLICE = 0.02;
+  for (;;) {
+    int status = wait_for(fd, now_seconds() + SLICE, e);
+    if (status != NO) return status;
+    if ((p->stop && *p->stop) || (p->drop && *p->drop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
+    if (gpu_impatient(p)) return NO;
+  }
+}
+
 // One read; a file descriptor that comes along is kept in *carried, and there is at most one.
 static ssize_t read_some(int fd, char *to, size_t n, int *carried)
 {

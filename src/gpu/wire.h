@@ -32,6 +32,8 @@ void wire_get_error(struct wire *w, struct err *e);
 // A message on a socket: a kind, bytes, perhaps a file descriptor (-1: none). seconds < 0: waits for ever. ENV where
 // the other side is gone, NO where the time is over.
 int wire_send(int fd, int64_t kind, const struct wire *w, int carry, struct err *e);
+// Until there is something to receive. NO where the time is over, STOPPED after a stop.
+int wire_wait(int fd, const struct gpu_patience *p, struct err *e);
 int wire_receive(int fd, int64_t *kind, struct wire *w, int *carried, double seconds, struct err *e);
 
 // ---- code_wire.c ----
@@ -54,12 +56,14 @@ int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset);
 
 // ---- requests; status and error go ahead of each answer ----
 enum request {
-  ASK_HELLO,   // fingerprint, device -> facts
+  ASK_HELLO,   // fingerprint, device -> facts, free memory
   ASK_PROBLEM, // sizes, sets; the shared memory -> sets
   ASK_LOAD,    // number, code -> uses of kernels, algorithms of products
   ASK_DROP,    // number ->
   ASK_RUN,     // number, repeats -> differs
   ASK_TIME,    // struct time_request -> seconds
+  ASK_BUILD,   // fingerprint ->; of a process that compiles
+  ASK_COMPILE, // architecture, name, source -> registers, spilled, machine code
 };
 
 // ---- serve.c: a request on the worker's side, also without a process ----

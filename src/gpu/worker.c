@@ -5,6 +5,7 @@
 #include "gpu/wire.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,12 +24,14 @@ struct gpu_worker {
   char path[512], why[200];
   bool inside;
   int device;
+  stop_flag stop;
   char **env; // of the process; owned, its strings are not
   pid_t pid;  // 0: none runs
   int fd, starts;
   bool greeted;        // the answer to HELLO has come
   struct stage *stage; // inside
   struct gpu_facts facts;
+  int64_t memory;
   bool have_facts;
   struct arena mem; // of the problem
   struct shared_map map;
@@ -85,8 +88,11 @@ static int read_answer(struct gpu_worker *w, struct wire *out, struct err *e)
 static int receive(struct gpu_worker *w, struct wire *out, double seconds, struct err *e)
 {
   int64_t kind;
-  int carried;
-  int status = wire_receive(w->fd, &kind, out, &carried, seconds, e);
+  int carried = -1;
+  double until = now_seconds() + seconds;
+  int status = wire_wait(w->fd, &(struct gpu_patience){w->stop, NULL, until}, e);
+  if (e->id == ERR_STOPPED) return end_process(w), status;
+  if (status == OK) status = wire_receive(w->fd, &kind, out, &carried, fmax(until - now_seconds(), 0), e);
   if (carried >= 0) close(carried);
   if (status == NO) return over(w, seconds, e);
   if (status != OK) {
@@ -126,6 +132,7 @@ static int take_facts(struct gpu_worker *w, struct wire *out, struct err *e)
   const void *facts = wire_get_bytes(out, &n);
   if (n != sizeof w->facts) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
   memcpy(&w->facts, facts, n);
+  w->memory = wire_get(out);
   w->have_facts = w->greeted = true;
   return OK;
 }
@@ -144,7 +151,7 @@ static int greet(struct gpu_worker *w, struct err *e)
   if (!w->inside && !w->pid) go_inside(w, "no process could be started to run candidates in");
   if (!w->inside && status == OK) status = receive(w, &out, START, &mine);
   bool hangs = now_seconds() - start >= START;
-  if (!w->inside && status != OK && !hangs && (mine.id == ERR_LIBRARY || (!w->have_facts && !w->pid))) {
+  if (!w->inside && status != OK && !hangs && mine.id != ERR_STOPPED && (mine.id == ERR_LIBRARY || (!w->have_facts && !w->pid))) {
     char why[256];
     snprintf(why, sizeof why, "%.120s: %.120s", w->path, mine.text);
     go_inside(w, why);
@@ -222,6 +229,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   struct gpu_worker *w = calloc(1, sizeof *w);
   CHECK(w);
   (void)e;
+  w->stop = o->stop;
   w->device = o->device, w->fd = w->shared_fd = -1;
   w->env = process_environment(o->more_env);
   w->inside = o->inside;
@@ -262,6 +270,8 @@ void gpu_worker_close(struct gpu_worker *w)
   free(w);
 }
 
+void gpu_worker_heed(struct gpu_worker *w, stop_flag stop) { w->stop = stop; }
+const char *gpu_worker_path(const struct gpu_worker *w) { return w->inside ? NULL : w->path; }
 const char *gpu_worker_warning(const struct gpu_worker *w) { return w->why; }
 int gpu_worker_sets(const struct gpu_worker *w) { return w->sets; }
 const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id) { return w->c[id].use; }
@@ -270,7 +280,7 @@ const int *gpu_worker_algorithms(const struct gpu_worker *w, int id) { return w-
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e)
 {
   int status = w->have_facts ? OK : ready(w, e);
-  *out = (struct gpu_worker_facts){w->facts, w->inside, w->starts};
+  *out = (struct gpu_worker_facts){w->facts, w->memory, w->inside, w->starts};
   return status;
 }
 
@@ -370,7 +380,9 @@ int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double l
   int status = time_them(w, q, 0, q->n, limit, seconds, e);
   for (int i = 0; i < q->n && status != OK && *culprit < 0; i++) {
     struct err mine = {0};
+    if (e->id == ERR_STOPPED) return status;
     if (time_them(w, q, i, i + 1, limit, seconds, &mine) == OK) continue;
+    if (mine.id == ERR_STOPPED) return *e = mine, (int)mine.status;
     return *culprit = i, *e = mine, (int)mine.status;
   }
   if (status != OK) *e = (struct err){0};

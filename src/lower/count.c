@@ -65,15 +65,17 @@ void count_tensors(const struct lower_job *j, struct kernel_counts *c)
 }
 
 // Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
-void count_product(const struct graph *g, const enum dtype *store, const struct launch_product *m, const int root[3],
-                   const struct gpu_limits *gpu, struct kernel_counts *c)
+void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,
+                   struct kernel_counts *c)
 {
   const struct norm n = {.kernels = g};
   const struct lower_job j = {.n = &n, .store = store, .gpu = gpu};
+  const struct blas_product *m = &x->p;
   double rows = (double)((m->m + 63) / 64 * 64), cols = (double)((m->n + 63) / 64 * 64);
   double tiles = (double)m->batch * MAX(1, rows / 128) * MAX(1, cols / 128);
   *c = (struct kernel_counts){.kind = COUNT_LIBRARY, .blocks = MAX(tiles, MIN(64, tiles * (double)m->k / 256)), .threads = 256, .room = 1, .cluster = 1};
-  for (int i = 0; i < 3; i++) count_bytes(&j, root[i], (double)shape_size(&g->tensors[root[i]].shape) * dtype_bytes(store[root[i]]), c);
+  for (int i = 0; i < BLAS_OPERANDS; i++)
+    if (blas_has(m, i)) count_bytes(&j, x->tensor[i], (double)shape_size(&g->tensors[x->tensor[i]].shape) * dtype_bytes(store[x->tensor[i]]), c);
   c->items = c->blocks, c->cache = c->memory + c->near;
   c->wgmma = 2.0 * (double)m->batch * rows * cols * (double)m->k / c->items;
 }

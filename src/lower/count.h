@@ -34,7 +34,7 @@ double count_touched(const struct norm *n, const struct access *a); // elements 
 double count_run(const struct norm *n, const struct access *a);     // elements that lie together in a tile
 // All iterators and savers of the kernel and its tail, each tensor once; what only lies between the two is left out.
 void count_tensors(const struct lower_job *j, struct kernel_counts *c);
-void count_product(const struct graph *g, const enum dtype *store, const struct launch_product *m, const int root[3],
-                   const struct gpu_limits *gpu, struct kernel_counts *c);
+void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,
+                   struct kernel_counts *c);
 
 #endif

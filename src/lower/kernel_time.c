@@ -3,8 +3,9 @@
 //
 //   moved   bytes: from memory, through L2, into the multiprocessor that draws most, and the lines of its L1
 //   work    tensor cores; shared memory and the lanes beside them; of the multiprocessor that has most items
-//   ring    what an item waits for loads of which only some are under way at a time, and for its iterations
-//   wait    what no loop hides: the first load, folds, barriers, chains of instructions; once for each turn of blocks
+//   ring    what an item waits for loads of which only some are under way at a time, and for its iterations: their barriers, folds,
+//           chains of instructions, and loads that no stage holds
+//   wait    what no loop hides: the first load, what is asked for ahead of it, folds, barriers, chains; once for each turn of blocks
 //   start   of the launch
 //
 // The longest of the first three counts whole. Of the others shows what nothing hides: all, where one block loads all it
@@ -25,6 +26,7 @@ const struct kernel_rates kernel_rates = {
 
 static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
+enum { LINE = 128 };
 enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
 
 struct placed { // which items are where
@@ -77,13 +79,14 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   const struct placed s = placed_of(c, gpu->processors);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
-  double ring = s.turns * (R(latency) * (refills - 1) + R(step) * c->steps);
+  double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds + R(barrier) * c->loop_barriers +
+                           R(loop_chain) * c->loop_chain);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
-                R(cluster) * log2(fmax(1, c->cluster));
+                R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / LINE : R(late));
   double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
-  double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), show = R(show) + (1 - R(show)) / hidden;
+  double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)), show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
   double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
-  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + c->tail;
+  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + R(tail) * c->tail;
 }

@@ -18,9 +18,11 @@
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
+//   cover.c      settings in which every value of every knob occurs
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
+//   epilogue.c   what follows them, done by the library in the same launch
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
 //   rows*.c      scheme: rows in registers, no products
@@ -58,8 +60,10 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
+  int runs_on; // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
+int gpu_runs_on(const struct gpu_limits *gpu);
 struct kernel_counts;
 struct lower_job {
   struct arena *mem;
@@ -97,6 +101,7 @@ struct scheme {
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
 
+enum { SCHEME_LIBRARY = -1 }; // a product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1
 struct choice {
   int scheme;
   struct knobs k;
@@ -109,8 +114,11 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
-void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail"
-bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0
+// cover.c: few of those and of what the climb may make of them, such that every value of every knob occurs, or with `pairs` every two values
+// of two knobs that occur in one setting.
+int scheme_cover(const struct lower_job *j, int scheme, bool pairs, int most, struct choice *out);
+void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
+bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
 
 // ---- program.c -------------------------------------------------------------------------------------
 
@@ -127,20 +135,17 @@ struct launch_arg {
   int64_t elements;
   bool written;
 };
-struct launch_product { // D = epilogue(A B), row-major, batched; by cuBLASLt
-  int64_t batch, m, n, k;
-  int64_t stride[3][3]; // of a, b, d: batch, row, column, in elements
-};
 struct launch {
   const char *name;      // "m_rms_1"
-  const char *how;       // scheme and knobs, for people; "cublaslt"
+  const char *how;       // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
   int unit;              // of the plan
   int first, last;       // nodes of the kernel graph; last differs where there is a tail
   double cost;           // modelled seconds
   int nargs;
-  struct launch_arg *arg;// of a kernel: its global buffers in order; of a product: a, b, d
+  struct launch_arg *arg;// of a kernel: its global buffers in order; of a product: its operands
   bool product, dependent;
-  struct launch_product mul;
+  struct blas_product mul;
+  int algorithm;         // of the product: of those that the library proposes (gpu.h); -1: what is fastest
   // of a kernel
   const char *text;
   struct tile_program *p;
@@ -156,15 +161,19 @@ struct device_program {
   int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
   double cost;            // modelled seconds of all launches
 };
+struct lower_product {
+  struct blas_product p;
+  int tensor[BLAS_OPERANDS]; // of the kernel graph, views resolved
+};
 // What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
   int first, last;      // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
   int head;             // the unit whose tail this can be, -1: none
   bool product;
-  struct launch_product mul;
+  struct lower_product mul, ends; // of a product; with what its tail does, where last differs
   struct norm n, tail;  // of what is no product; the tail where last differs
-  int nchoices;         // of a product 1; 0: no scheme takes it, for the reasons in why; with and without tail in turns
+  int nchoices;         // 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
   const char *why;
 };
@@ -194,7 +203,7 @@ int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dty
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
 // Of what is no product.
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
-// pick: by unit; what it says for products and for units inside others is not looked at.
+// pick: by unit; what it says for units inside others is not looked at, and of products only whether there is a tail.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct device_program *out, struct err *e);
@@ -212,7 +221,16 @@ int order_candidates(struct arena *mem, const struct graph *wrapped, const struc
 
 // ---- product.c -------------------------------------------------------------------------------------
 
-// The matrix product in a node of a kernel graph as one strided product; false where its operands have no such strides.
-bool product_of(const struct graph *kernels, const struct order *order, int node, struct launch_product *out, int root[3]);
+// The matrix product in a node of a kernel graph as one strided product, but for types; false where its operands have no such
+// strides.
+bool product_of(const struct graph *kernels, const struct order *order, int node, struct lower_product *out);
+
+// ---- epilogue.c ------------------------------------------------------------------------------------
+
+// The product with what the kernel in n does to its result; false where the library does not do that, for the reason in why.
+bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160]);
+enum tile_type stored_type(enum dtype t); // in device memory
+// "0.5 (A B) + C + bias, relu"; nothing of a plain product
+void product_text(const struct blas_product *p, struct str *out);
 
 #endif

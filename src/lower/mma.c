@@ -181,6 +181,7 @@ static void body(struct mma_kernel *k)
   groups(k);
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
+  mma_zero(k);
   if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
@@ -237,8 +238,8 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
-    if (p->job->counts) mma_count(p, &p->job->counts[n]);
-    k.v[MMA_AHEAD] = mma_ahead_best(p);
+    k.v[MMA_AHEAD] = p->ahead = mma_ahead_best(p);
+    if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
     out[n++] = k;
   }
   return n;
@@ -281,7 +282,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
   char why[160];
   struct mma_plan p;
   if (!mma_plan(&p, anew(j, k, why), why) || !mma_fit(&p, k)) return false;
-  mma_count(&p, out);
+  mma_count(&p, NULL, out);
   return true;
 }
 

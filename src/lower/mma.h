@@ -35,7 +35,8 @@
 //   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
-//   mma_save.c   savers                             mma.c          the kernel around them; the scheme
+//   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
+//   mma.c        the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
 
@@ -58,7 +59,7 @@ struct mma_list { // slowest first
 struct mma_cols {
   struct mma_list list;
   uint32_t has;
-  int64_t size;
+  int64_t size, padded; // padded: to whole fragments (mma_pad.c)
   bool product, summed; // some product makes these columns; sums over them
   // of knobs
   bool split;
@@ -69,7 +70,9 @@ struct mma_cols {
 struct mma_tile {
   int tensor, iter;
   struct mma_list out, in;
-  int64_t rows, cols; // extents of out and in
+  int64_t rows, cols; // of the tile: extents of out and in, and what zeros fill behind
+  int64_t own_rows, own_cols, batches; // extents; the batch's share of own_rows
+  int64_t run, every; // rows of one of the batch, and from one to the next
   int64_t stride;     // elements between rows
   int swizzle[3];     // 0 bits: none
   int width;          // elements that are copied at once
@@ -165,8 +168,15 @@ int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tails(struct mma_plan *p);                  // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
+// ---- mma_pad.c ----
+int64_t mma_pad(int64_t size); // so many columns, or terms of a sum, in whole fragments
+bool mma_pads(const struct mma_plan *p, int cols); // are there more than exist?
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left); // from its lists of columns
+const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
+const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
+const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
 // ---- mma_cost.c ----
-void mma_count(const struct mma_plan *p, struct kernel_counts *out);
+void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
@@ -235,6 +245,8 @@ const char *mma_cols_index(const struct mma_plan *p, int cols, int unit); // of 
 struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i);   // shape in which a node reads its operand i
 const char *mma_text(struct mma_kernel *k, struct str *s);                // in the arena; frees s
 
+void mma_zero(struct mma_kernel *k);
+void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
 // What comes before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
@@ -250,6 +262,7 @@ void mma_wait(struct mma_kernel *k, int left); // until so many groups are left,
 // split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
+const char *mma_side_row_exists(const struct mma_kernel *k); // k: of the side
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_vector_declare(struct mma_kernel *k);
 void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s,

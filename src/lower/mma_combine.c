@@ -5,7 +5,7 @@
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s)
 {
   int64_t rows = (int64_t)p->wm * p->mt * 16;
-  return 4 * p->wn * rows * (s.cols >= 0 ? p->cols[s.cols].size : 1);
+  return 4 * p->wn * rows * (s.cols >= 0 ? p->cols[s.cols].padded : 1);
 }
 
 // One value a row, of one lane a quad.

@@ -187,6 +187,14 @@ static bool cut_evenly(struct cutting *c, const int8_t *l, int count, int64_t ro
   return pack_axes(c, 0);
 }
 
+// A result that has not all of the rows would be saved by several blocks.
+static bool all_save_rows(const struct cutting *c, uint32_t rows)
+{
+  for (int i = 0; i < c->n->nsave; i++)
+    if (norm_extent(c->n, rows & ~c->n->t[c->n->save[i].tile].has) > 1) return false;
+  return true;
+}
+
 static bool cut(struct cutting *c, const struct lower_job *j, int64_t *rows)
 {
   const struct chains *ch = &c->passes->chains;
@@ -200,6 +208,7 @@ static bool cut(struct cutting *c, const struct lower_job *j, int64_t *rows)
   int8_t letters[MAX_LETTERS];
   int count = in_order(c->n, ch->rows, letters);
   int64_t all = norm_extent(c->n, ch->rows), own = *rows;
+  if (all > own && !all_save_rows(c, ch->rows)) return refuse(c, "a result has only some of the rows, which are cut anew");
   if (cuts_evenly(c->n, letters, count, own)) return *rows = 0, cut_evenly(c, letters, count, own);
   if (j->tail) return refuse(c, "a tail wants pieces of rows that are all alike");
   return pack_axes(c, (all + own - 1) / own);

@@ -11,7 +11,7 @@ static int64_t fragment_registers(const struct mma_plan *p, struct mma_shape s)
 // Warps have either parts of a product's sum or parts of its columns.
 static bool may_split(const struct mma_plan *p, int c)
 {
-  if (p->cols[c].size % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
+  if (p->cols[c].padded % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
     if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split))
@@ -27,18 +27,20 @@ static void split(struct mma_plan *p, bool product, bool summed)
 }
 
 // The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them
-// whole.
+// whole: a product that sums over them, or one that makes them, of which each warp has a part of the sum.
 static void split_after(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
   for (int i = 0; i < b->nnodes; i++)
     if (op_rows[b->nodes[i].op].rule == RULE_ACCUM && mma_partial(p, i)) {
       int c = p->shape[b->nodes[i].out].cols;
-      if (c >= 0 && !p->cols[c].split && p->cols[c].size % (8 * p->wn) == 0) p->cols[c].split_after = true;
+      if (c >= 0 && !p->cols[c].split && p->cols[c].padded % (8 * p->wn) == 0) p->cols[c].split_after = true;
     }
   for (int i = 0; i < b->nnodes; i++) {
     if (p->section[i] != MMA_POST) continue;
-    if (p->product_of[i] >= 0) p->cols[p->product[p->product_of[i]].sum_cols].split_after = false;
+    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+    if (x) p->cols[x->sum_cols].split_after = false;
+    if (x && p->cols[x->sum_cols].split) p->cols[x->out_cols].split_after = false;
     for (int k = 0; k < b->nodes[i].nin; k++) {
       int root = p->n->t[b->nodes[i].in[k]].root, c = p->shape[root].cols, from = b->tensors[root].node;
       bool part = op_rows[b->nodes[from].op].rule == RULE_ACCUM && mma_partial(p, from);
@@ -61,7 +63,7 @@ static bool share_columns(struct mma_plan *p, int by)
   if (p->wn > 1 && by == MMA_BY_COLUMNS) split(p, true, false);
   if (p->wn > 1 && by == MMA_BY_SUMS) split(p, true, true), split(p, false, true);
   for (int c = 0; c < p->ncols; c++) {
-    p->cols[c].nt = (int)(p->cols[c].size / 8 / (p->cols[c].split ? p->wn : 1));
+    p->cols[c].nt = (int)(p->cols[c].padded / 8 / (p->cols[c].split ? p->wn : 1));
     any |= p->cols[c].split;
   }
   for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
@@ -123,7 +125,7 @@ static int64_t combined(const struct mma_plan *p)
 
 static bool same_room(const struct mma_tile *a, const struct mma_tile *b)
 {
-  return a->rows == b->rows && a->cols == b->cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] &&
+  return a->rows == b->rows && a->cols == b->cols && a->own_rows == b->own_rows && a->own_cols == b->own_cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] &&
          a->swizzle[2] == b->swizzle[2];
 }
 

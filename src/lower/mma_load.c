@@ -51,7 +51,7 @@ static void piece(int threads, long long row, char outer[64], char inner[64])
 // Which pieces of a row begin a line of memory, roughly: a line is fetched once.
 static const char *line_begins(const struct mma_plan *p, const struct mma_tile *t, const char *inner)
 {
-  long long per_line = MAX(1, 128 / (t->width * (long long)dtype_bytes(p->type))), row = t->cols / t->width;
+  long long per_line = MAX(1, 128 / (t->width * (long long)dtype_bytes(p->type))), row = t->own_cols / t->width;
   return MIN(per_line, row) > 1 ? arena_printf(p->job->mem, "(%s) %% %lld == 0", inner, MIN(per_line, row)) : NULL;
 }
 
@@ -61,7 +61,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   const struct mma_plan *p = k->p;
   const struct access *a = &p->n->iter[t->iter];
   int w = t->width;
-  long long row = t->cols / w, pieces = t->rows * row;
+  long long row = t->own_cols / w, pieces = t->own_rows * row;
   struct str at = {0};
   char outer[64], inner[64];
   piece(p->threads, row, outer, inner);
@@ -74,7 +74,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
   const char *begins = stage ? NULL : line_begins(p, t, inner);
   if (begins) text_open(k->t, "if (%s)", begins);
-  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, outer, inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
+  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, mma_tile_row(p, t, outer), inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
   else text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
   if (begins) text_close(k->t);

@@ -155,6 +155,7 @@ static const char *reduce_thread(struct mma_kernel *k, const char *op, const cha
 {
   const struct mma_plan *p = k->p;
   const char *some = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
+  mma_mask(k, x, s, *op == 'm' ? "-inf" : "0.0");
   int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, chains = MIN(nt, 2);
   text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", some, p->mt, chains);
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);

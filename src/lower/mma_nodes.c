@@ -12,9 +12,13 @@ static bool take_cols(struct mma_plan *p, int tensor, struct mma_shape *s)
   s->cols = -1;
   if (!letters) return true;
   s->cols = mma_cols_of(p, tensor, letters);
-  if (s->cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
-  return p->cols[s->cols].size % 8 == 0 ||
-         mma_refuse(p, "%lld columns, no multiple of 8", (long long)p->cols[s->cols].size);
+  return s->cols >= 0 || mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
+}
+
+// Of a product of one column the list has no letters, nor has what is computed of it.
+static void take_one_column(struct mma_plan *p, int root, struct mma_shape *s)
+{
+  if (computed(p, root) && s->cols < 0 && p->shape[root].cols >= 0 && !p->cols[p->shape[root].cols].has) s->cols = p->shape[root].cols;
 }
 
 // Operands that are computed have the same columns or none; iterators may have some of them.
@@ -25,6 +29,7 @@ static bool map(struct mma_plan *p, const struct node *n)
   if (!take_cols(p, n->out, s)) return false;
   for (int i = 0; i < n->nin; i++) {
     int root = p->n->t[n->in[i]].root;
+    take_one_column(p, root, s);
     s->rows |= computed(p, root) ? p->shape[root].rows : (p->n->t[root].has & p->row_letters) != 0;
     if (computed(p, root) && p->shape[root].cols >= 0 && p->shape[root].cols != s->cols)
       return mma_refuse(p, "%s broadcasts along a part of the columns", op_rows[n->op].name);
@@ -60,6 +65,7 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   }
   struct mma_shape in = shape_in(p, root);
   if (!take_cols(p, root, &in)) return false;
+  take_one_column(p, root, &in);
   if (gone & p->row_letters) return mma_refuse(p, "%s sums over rows of products", op_rows[n->op].name);
   if (gone && gone != column_letters(p, n->in[0]))
     return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);

@@ -72,7 +72,7 @@ int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters)
   struct mma_cols *c = &p->cols[p->ncols];
   *c = (struct mma_cols){.has = letters};
   push_letters(&c->list, &p->n->t[tensor], letters);
-  c->size = mma_list_size(p->n, &c->list);
+  c->size = mma_list_size(p->n, &c->list), c->padded = mma_pad(c->size);
   return p->ncols++;
 }
 
@@ -83,10 +83,6 @@ static bool product_columns(struct mma_plan *p)
     x->sum_cols = mma_cols_of(p, x->b, x->sum), x->out_cols = mma_cols_of(p, x->b, x->cols);
     if (x->sum_cols < 0 || x->out_cols < 0) return mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
     p->cols[x->sum_cols].summed = true, p->cols[x->out_cols].product = true;
-    if (p->cols[x->sum_cols].size % 8)
-      return mma_refuse(p, "a product sums %lld elements, no multiple of 8", (long long)p->cols[x->sum_cols].size);
-    if (p->cols[x->out_cols].size % 8)
-      return mma_refuse(p, "a product has %lld columns, no multiple of 8", (long long)p->cols[x->out_cols].size);
   }
   return true;
 }
@@ -130,7 +126,6 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
     swap = false, in = *inner, out = rows;
   if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
     return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
-  if (mma_list_size(p->n, &in) % 8) return mma_refuse(p, "an operand's rows in shared memory are no multiple of 8");
   if (p->tile_of[tensor] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[tensor]];
     t->reads += left;
@@ -146,9 +141,10 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
                          .reads = left,
                          .slot = -1,
                          .cut = left && p->cut,
+                         .batches = norm_extent(p->n, mma_list_has(&out) & p->batch_letters),
                          .buffer = tensor};
-  t->rows = t->cut ? p->cut : mma_list_size(p->n, &out), t->cols = mma_list_size(p->n, &in);
   t->width = mma_width(p, a, &in, 8), t->turned = swap;
+  mma_pad_tile(p, t, left);
   t->varying = p->n->passes->meta.iter[t->iter].ring;
   choose_swizzle(t);
   p->tile_of[tensor] = p->ntiles++;

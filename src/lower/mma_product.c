@@ -90,6 +90,7 @@ static const char *left_from_registers(struct mma_kernel *k, int tensor, int col
   const char *from = mma_value(k, tensor, (struct mma_shape){true, cols});
   const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
   int whole = p->cols[cols].nt / 2 * 2;
+  mma_mask(k, from, (struct mma_shape){true, cols}, "0.0");
   declare_left(k, name, whole / 2, rest(p, cols));
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
   if (whole) {
@@ -116,12 +117,12 @@ const char *mma_left(struct mma_kernel *k, int tensor, int cols)
 }
 
 // Where the rows of a right operand begin that belong to @b, as text to be added.
-static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x, bool trans)
+static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
 {
   const struct mma_plan *p = k->p;
   uint32_t batch = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters;
   struct str s = {0};
-  int64_t stride[MAX_LETTERS] = {0}, size = trans ? p->cols[x->sum_cols].size : p->cols[x->out_cols].size;
+  int64_t stride[MAX_LETTERS] = {0}, size = p->tile[p->tile_of[x->b]].every;
   if (!batch) return "";
   for (int i = p->batch.n - 1; i >= 0; i--)
     if (batch >> p->batch.letter[i] & 1)
@@ -138,7 +139,7 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ti
   const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
   bool trans = mma_list_has(&t->in) == x->cols;
   int eight = p->cols[x->sum_cols].nt - 1, half = last ? 8 : 16; // lanes that point to the first of two tiles
-  const char *stage = mma_stage(p, t), *first = batch_rows(k, x, trans), *step = step_of(p, x->sum_cols), *row, *col;
+  const char *stage = mma_stage(p, t), *first = batch_rows(k, x), *step = step_of(p, x->sum_cols), *row, *col;
   const char *next = tiles == 2 ? arena_printf(k->mem, " + @lane / %d%s", half, last ? " % 2" : "") : "";
   const char *tile = tiles == 2 ? arena_printf(k->mem, "%s * 8", next) : "";
   text_line(k->t, last ? "%%b:[%d].[1, 1].[2, 1].%s.RF" : "%%b:[%d].[2, 1].[2, 1].%s.RF", tiles, tile_dtype(p->type));

@@ -6,17 +6,19 @@ static void store(struct mma_kernel *k, const struct access *a, const char *from
 {
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
-             *at = mma_address(k, a, s, width, e);
+             *at = mma_address(k, a, s, width, e), *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
   const char *value =
       arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
   const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at)
                               : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
+  if (exists) text_open(k->t, "if (%s)", exists);
   if (t != F32) {
     text_line(k->t, width == 2 ? "%%out%d:[1, 2].%s.RF" : "%%out%d:[].%s.RF", e, tile_dtype(t));
     text_line(k->t, "%%out%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, value);
     value = arena_printf(k->mem, "out%d", e);
   }
   text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", to, value);
+  if (exists) text_close(k->t);
 }
 
 // Who stores: conditions on the warp and the lane, and on rows that exist; joined by &&.

@@ -1,6 +1,7 @@
 // Right operands that are computed of iterators alone, such as keys divided by their norm. Each thread takes elements
 // of the tile from shared memory, in fragments whose columns are what the operand's reductions go over, computes, and
-// puts them back where they were; after a barrier the product finds them there. Nobody else reads the tile.
+// puts them back where they were; after a barrier the product finds them there. Nobody else reads the tile. Lanes whose row or
+// column does not exist read and write nothing: zeros behind the tile stay zeros.
 #include "lower/mma.h"
 
 // ---- plan ----
@@ -95,10 +96,9 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   for (int i = 0; t && i < t->in.n; i++) push(&q->rows, t->in.letter[i], q->row_letters);
   for (int d = 0; d < made->ndims; d++)
     for (int i = 0; i < made->dim[d].n; i++) push(&q->rows, made->dim[d].letter[i], q->row_letters);
-  q->cut = 0, q->nbatch = 1, q->nrows = q->padded = mma_list_size(p->n, &q->rows);
+  q->cut = 0, q->nbatch = 1, q->nrows = mma_list_size(p->n, &q->rows), q->padded = (q->nrows + 15) / 16 * 16;
   s->varying = p->iterations > 1 && b->tensors[s->root].phase == VARYING;
   if (s->vector && made->has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
-  if (q->nrows % 16) return mma_refuse(p, "%lld rows on the side, no multiple of 16", (long long)q->nrows);
   return mma_shapes(q, s->node);
 }
 
@@ -107,14 +107,14 @@ bool mma_side_fit(struct mma_plan *p)
 {
   for (int i = 0; i < p->nsides; i++) {
     struct mma_plan *q = p->side[i].plan;
-    int64_t tiles = q->nrows / 16, most = 0;
+    int64_t tiles = q->padded / 16, most = 0;
     q->wm = p->wm * p->wn, q->wn = 1, q->threads = p->threads, q->stages = p->stages;
     while (tiles % q->wm) q->wm--;
     q->mt = (int)(tiles / q->wm);
     for (int c = 0; c < q->ncols; c++)
-      q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].size / 8), most = MAX(most, q->cols[c].nt);
+      q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].padded / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
-    if (p->side[i].vector) p->shared += 4 * q->nrows;
+    if (p->side[i].vector) p->shared += 4 * p->cols[p->shape[p->side[i].root].cols].padded;
   }
   return true;
 }
@@ -128,15 +128,15 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
   const struct mma_tile *t = p->source;
   int64_t out[MAX_LETTERS] = {0}, in[MAX_LETTERS] = {0}, step = 1;
   const char *index = mma_cols_index(p, cols, unit);
-  struct str s = {0};
+  struct str s = {0}, row = {0};
   if (e) index = arena_printf(k->mem, "%s + %d", index, e);
   for (int i = t->out.n - 1; i >= 0; step *= p->n->extent[(int)t->out.letter[i--]]) out[(int)t->out.letter[i]] = step;
   step = 1;
   for (int i = t->in.n - 1; i >= 0; step *= p->n->extent[(int)t->in.letter[i--]]) in[(int)t->in.letter[i]] = step;
-  str_add(&s, "0");
-  mma_row_walk(p, out, 1, &s);
-  mma_walk_list(p, &p->cols[cols].list, out, 1, unit, index, &s);
-  str_add(&s, ", 0");
+  str_add(&row, "0");
+  mma_row_walk(p, out, 1, &row);
+  mma_walk_list(p, &p->cols[cols].list, out, 1, unit, index, &row);
+  str_add(&s, "%s, 0", mma_tile_row(p, t, mma_text(k, &row)));
   mma_row_walk(p, in, unit, &s);
   mma_walk_list(p, &p->cols[cols].list, in, unit, unit, index, &s);
   return mma_text(k, &s);
@@ -150,6 +150,12 @@ static bool paired(const struct mma_plan *p, int cols)
          p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
 }
 
+// A condition on @pr, where there are more rows of fragments than rows; else NULL.
+const char *mma_side_row_exists(const struct mma_kernel *k)
+{
+  return k->p->nrows < k->p->padded ? arena_printf(k->mem, "@pr < %lld", (long long)k->p->nrows) : NULL;
+}
+
 // Moves between the tile and registers %v: to %v in fp32, or back.
 static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
 {
@@ -157,8 +163,12 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
   int unit = paired(p, cols) ? 2 : 1;
   const char *stage = p->source->varying ? "@stage" : "0", *type = tile_dtype(p->type);
   mma_rows_open(k, true);
+  const char *rows = mma_side_row_exists(k);
+  if (rows) text_open(k->t, "if (%s)", rows);
   text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
+    const char *exists = mma_column_exists(p, cols, unit, e);
+    if (exists) text_open(k->t, "if (%s)", exists);
     const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor,
                                   stage, place(k, cols, unit, e));
     const char *r = arena_printf(k->mem, unit == 2 ? "%s[m, n][h, 0]" : "%s[m, n][h, 0][0, %d]", v, e);
@@ -169,14 +179,17 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
     else
       text_line(k->t, "%%half%d <- Move<<<#grid, #me>>>(%%%s)", e, at);
     if (!back) text_line(k->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%half%d)", r, e);
+    if (exists) text_close(k->t);
   }
   text_close(k->t);
+  if (rows) text_close(k->t);
   mma_rows_close(k, true);
 }
 
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)
 {
   const char *v = mma_declare(k, s, "fp32");
+  if (mma_side_row_exists(k) || mma_pads(k->p, s.cols)) text_line(k->t, "%%%s <- Init<1.0><<<#grid, #me>>>()", v);
   transfer(k, v, s.cols, false);
   return v;
 }

@@ -98,9 +98,7 @@ const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma
   }
   if (s.rows) mma_row_walk(k->p, a->stride, unit, &at);
   if (s.cols >= 0) {
-    const char *col = mma_cols_index(k->p, s.cols, unit);
-    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit,
-                  e ? arena_printf(k->mem, "%s + %d", col, e) : col, &at);
+    mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, mma_column(k->p, s.cols, unit, e), &at);
   }
   return mma_text(k, &at);
 }

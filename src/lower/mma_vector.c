@@ -89,7 +89,7 @@ void mma_vector_declare(struct mma_kernel *k)
 {
   for (int i = 0; i < k->p->nsides; i++)
     if (k->p->side[i].vector)
-      text_line(k->t, "%%w%d:[%lld].fp32.SH", k->p->side[i].root, (long long)k->p->side[i].plan->nrows);
+      text_line(k->t, "%%w%d:[%lld].fp32.SH", k->p->side[i].root, (long long)k->p->cols[k->p->shape[k->p->side[i].root].cols].padded);
 }
 
 // In the order of the columns that it will be.
@@ -101,10 +101,20 @@ void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const 
   for (int i = l->n - 1; i >= 0; step *= k->p->n->extent[(int)l->letter[i--]]) stride[(int)l->letter[i]] = step;
   str_add(&at, "0");
   mma_row_walk(k->p, stride, 1, &at);
+  const char *rows = mma_side_row_exists(k);
+  long long size = whole->cols[whole->shape[s->root].cols].size, gap = whole->cols[whole->shape[s->root].cols].padded - size;
   text_open(k->t, "if (@lane %% 4 == 0)");
   mma_rows_open(k, true);
+  if (rows) text_open(k->t, "if (%s)", rows);
   text_line(k->t, "%%w%d[%s] <- Move<<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0])", s->root, mma_text(k, &at), reg);
+  if (rows) text_close(k->t);
   mma_rows_close(k, true);
+  text_close(k->t);
+  if (!gap) return;
+  text_open(k->t, "if (@tid < %lld)", gap); // what is read with it and counts for nothing
+  text_line(k->t, "%%one:[].fp32.RF");
+  text_line(k->t, "%%one <- Init<1.0><<<#grid, #me>>>()");
+  text_line(k->t, "%%w%d[%lld + @tid] <- Move<<<#grid, #me>>>(%%one)", s->root, size);
   text_close(k->t);
 }
 

@@ -66,7 +66,7 @@ static bool align(struct side *a, struct side *b)
   return a->n == b->n;
 }
 
-static void fold_rows(struct launch_product *p, struct side *a, struct side *b)
+static void fold_rows(struct blas_product *p, struct side *a, struct side *b)
 {
   while (a->n && !b->stride[b->n - 1] && a->cols == 1 && (p->m == 1 || a->stride[a->n - 1] == p->m * a->rows)) {
     if (p->m == 1) a->rows = a->stride[a->n - 1];
@@ -90,18 +90,19 @@ static int64_t order_row(const struct order *o, const struct shape *s)
   return all / rows;
 }
 
-bool product_of(const struct graph *g, const struct order *order, int node, struct launch_product *p, int root[3])
+bool product_of(const struct graph *g, const struct order *order, int node, struct lower_product *out)
 {
   const struct node *n = &g->nodes[node];
   const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
+  struct blas_product *p = &out->p;
   struct side a, b;
   if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b)) return false;
-  *p = (struct launch_product){.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
+  *out = (struct lower_product){.p = {.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .alpha = 1},
+                                .tensor = {a.root, b.root, n->out, -1, -1}};
   fold_rows(p, &a, &b);
   for (int i = 0; i < a.n; i++) p->batch *= a.extent[i];
-  p->stride[0][1] = a.rows, p->stride[0][2] = a.cols, p->stride[1][1] = b.rows, p->stride[1][2] = b.cols;
+  p->stride[BLAS_A][1] = a.rows, p->stride[BLAS_A][2] = a.cols, p->stride[BLAS_B][1] = b.rows, p->stride[BLAS_B][2] = b.cols;
   int64_t row = order_row(order ? &order[n->out] : NULL, o);
-  p->stride[2][0] = p->batch > 1 ? p->m * row : 0, p->stride[2][1] = row, p->stride[2][2] = 1;
-  root[0] = a.root, root[1] = b.root, root[2] = n->out;
-  return batch_stride(&a, &p->stride[0][0]) && batch_stride(&b, &p->stride[1][0]);
+  p->stride[BLAS_D][0] = p->batch > 1 ? p->m * row : 0, p->stride[BLAS_D][1] = row, p->stride[BLAS_D][2] = 1;
+  return batch_stride(&a, &p->stride[BLAS_A][0]) && batch_stride(&b, &p->stride[BLAS_B][0]);
 }

@@ -75,41 +75,77 @@ static void in_turns(struct planning *w, struct lower_unit *u, const struct lowe
   }
 }
 
-// Choices with one launch for both beside those with two, the cheaper kind first.
+// `both`: with one launch for the unit and its tail, which `next` makes by itself; beside the choices with two, the cheaper kind first.
+static void beside(struct planning *w, struct lower_unit *u, const struct lower_unit *both, const struct lower_unit *next)
+{
+  struct lower_unit alone = *u;
+  bool apart = alone.nchoices && next->nchoices, first = apart && alone.choice[0].cost + next->choice[0].cost < both->choice[0].cost;
+  if (!apart) alone.nchoices = 0;
+  *u = *both;
+  in_turns(w, u, first ? &alone : both, first ? both : &alone);
+}
+
+static bool find_tail(struct planning *w, const struct lower_unit *u, struct lower_unit *both, struct lower_unit *next)
+{
+  char why[160];
+  *both = *next = *u;
+  both->last = next->first = next->last = tail_of(w->p->g, u->first);
+  return both->last >= 0 && norm_make_in(w->mem, w->p->g, w->p->order, both->last, &both->tail, why) == OK;
+}
+
+static void choose_alone(struct planning *w, const struct lower_unit *both, struct lower_unit *next)
+{
+  next->n = both->tail, next->product = false;
+  choose(w, next, false);
+}
+
 static void with_tail(struct planning *w, struct lower_unit *u)
 {
-  struct lower_unit alone = *u, both = *u, next = *u;
-  char why[160];
-  both.last = next.first = next.last = tail_of(w->p->g, u->first);
-  if (both.last < 0 || norm_make_in(w->mem, w->p->g, w->p->order, both.last, &both.tail, why) != OK) return;
+  struct lower_unit both, next;
+  if (!find_tail(w, u, &both, &next)) return;
   choose(w, &both, true);
   if (!both.nchoices) return;
-  next.n = both.tail;
-  choose(w, &next, false);
-  bool apart = alone.nchoices && next.nchoices, first = apart && alone.choice[0].cost + next.choice[0].cost < both.choice[0].cost;
-  if (!apart) alone.nchoices = 0;
-  *u = both;
-  in_turns(w, u, first ? &alone : &both, first ? &both : &alone);
+  choose_alone(w, &both, &next);
+  beside(w, u, &both, &next);
 }
 
-static double product_cost(const struct lower_plan *p, const struct lower_unit *u, const int root[3])
+// ---- products ----
+
+static struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail)
 {
   struct kernel_counts c;
-  count_product(p->g, p->store, &u->mul, root, p->gpu, &c);
-  return kernel_time(&c, p->gpu, NULL);
+  count_product(p->g, p->store, x, p->gpu, &c);
+  return (struct choice){.scheme = SCHEME_LIBRARY, .k = {{tail ? (int)x->p.epilogue + 1 : 0}}, .tail = tail, .cost = kernel_time(&c, p->gpu, NULL)};
 }
 
-static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
+static void product_with_tail(struct planning *w, struct lower_unit *u)
+{
+  struct lower_unit both, next;
+  char why[160];
+  if (!find_tail(w, u, &both, &next)) return;
+  if (!product_ends(&u->mul, &both.tail, w->p->store, &both.ends, why)) {
+    u->why = arena_printf(w->mem, "no epilogue: %s", why);
+    return;
+  }
+  both.choice = NEW(w->mem, struct choice), both.nchoices = 1;
+  *both.choice = product_choice(w->p, &both.ends, true);
+  choose_alone(w, &both, &next);
+  beside(w, u, &both, &next);
+}
+
+static int plan_product(struct planning *w, struct lower_unit *u, const struct lower_opts *o, struct err *e)
 {
   const struct graph *g = w->p->g;
   const struct node *n = &g->nodes[u->first];
-  int root[3];
   u->product = true;
   u->choice = NEW(w->mem, struct choice), u->why = "";
-  if (!product_of(g, w->p->order, u->first, &u->mul, root)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
-  if (w->p->store[root[0]] != w->p->store[root[1]])
-    return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[root[0]]), dtype_name(w->p->store[root[1]]));
-  u->choice->cost = product_cost(w->p, u, root), u->nchoices = 1;
+  if (!product_of(g, w->p->order, u->first, &u->mul)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
+  const int *x = u->mul.tensor;
+  if (w->p->store[x[0]] != w->p->store[x[1]])
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[x[0]]), dtype_name(w->p->store[x[1]]));
+  for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = stored_type(w->p->store[x[i]]);
+  *u->choice = product_choice(w->p, &u->mul, false), u->nchoices = 1;
+  if (o->tails) product_with_tail(w, u);
   return OK;
 }
 
@@ -153,7 +189,7 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
   *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
-  if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, e);
+  if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, o, e);
   if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
   choose(w, u, false);
   if (o->tails) with_tail(w, u);
@@ -256,8 +292,6 @@ struct building {
   struct err *e;
 };
 
-static const enum tile_type stored[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
-
 static void find_places(struct building *b)
 {
   const struct graph *g = b->p->g;
@@ -274,17 +308,25 @@ static void find_places(struct building *b)
 static struct launch_arg arg_of(const struct building *b, int t, bool written)
 {
   int64_t stride[MAX_DIMS], elements = order_strides(b->p->order ? &b->p->order[t] : NULL, &b->p->g->tensors[t].shape, stride);
-  return (struct launch_arg){b->place[t], t, stored[b->p->store[t]], elements, written};
+  return (struct launch_arg){b->place[t], t, stored_type(b->p->store[t]), elements, written};
 }
 
-static int add_product(struct building *b, const struct lower_unit *u, struct launch *l)
+static const char *how_text(struct arena *mem, const struct choice *c)
 {
-  int root[3];
-  l->product = true, l->how = "cublaslt", l->nargs = 3, l->mul = u->mul, l->dependent = false;
-  l->arg = NEWS(b->mem, struct launch_arg, 3);
-  CHECK(product_of(b->p->g, b->p->order, u->first, &l->mul, root));
-  for (int i = 0; i < 3; i++) l->arg[i] = arg_of(b, root[i], i == 2);
-  return OK;
+  struct str how = {0};
+  scheme_text(c, &how);
+  const char *text = arena_strdup(mem, str_text(&how));
+  return str_free(&how), text;
+}
+
+static void add_product(struct building *b, const struct lower_unit *u, bool tail, struct launch *l)
+{
+  const struct lower_product *x = tail ? &u->ends : &u->mul;
+  const struct choice c = product_choice(b->p, x, tail);
+  l->product = true, l->how = how_text(b->mem, &c), l->mul = x->p, l->cost = c.cost, l->dependent = false;
+  l->arg = NEWS(b->mem, struct launch_arg, BLAS_OPERANDS);
+  for (int i = 0; i < BLAS_OPERANDS; i++)
+    if (blas_has(&x->p, i)) l->arg[l->nargs++] = arg_of(b, x->tensor[i], i == BLAS_D);
 }
 
 // What a scheme wrote is held against what it said: arguments in order, of the right types and sizes.
@@ -311,12 +353,9 @@ static int check_args(const struct building *b, const struct launch *l)
 
 static int add_kernel(struct building *b, const struct lower_unit *u, const struct choice *c, struct launch *l)
 {
-  struct str how = {0};
   struct lower_out out = {0};
   struct lower_job j = lower_unit_job(b->mem, b->p, u, c->tail);
-  scheme_text(c, &how);
-  l->how = arena_strdup(b->mem, str_text(&how));
-  str_free(&how);
+  l->how = how_text(b->mem, c);
   int status = scheme_at(c->scheme)->emit(&j, &c->k, &out, b->e);
   l->text = arena_strdup(b->mem, str_text(&out.text));
   str_free(&out.text);
@@ -339,9 +378,12 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
     err_set(b->e, ERR_TARGET, b->p->g->nodes[u->first].at, "no GPU kernel can be made of %s: %s", u->name, u->why);
     return err_hint(b->e, "`mica lower FILE --dump norm` shows what the kernels are made from"), (int)USER;
   }
-  *l = (struct launch){.name = u->name, .unit = (int)(u - b->p->unit), .first = u->first, .last = c->tail ? u->last : u->first,
-                       .dependent = b->p->dependent, .cost = u->product ? u->choice->cost : c->cost};
-  int status = u->product ? add_product(b, u, l) : add_kernel(b, u, c, l);
+  bool tail = c->tail && u->last != u->first;
+  *l = (struct launch){.name = u->name, .unit = (int)(u - b->p->unit), .first = u->first, .last = tail ? u->last : u->first,
+                       .dependent = b->p->dependent, .cost = c->cost, .algorithm = -1};
+  int status = OK;
+  if (u->product) add_product(b, u, tail, l);
+  else status = add_kernel(b, u, c, l);
   b->d->nlaunch++, b->d->cost += l->cost;
   return status;
 }
@@ -349,7 +391,7 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit)
 {
   int head = p->unit[unit].head;
-  return head >= 0 && !p->unit[head].product && p->unit[head].nchoices && pick[head].tail && !lower_inside(p, pick, head);
+  return head >= 0 && p->unit[head].nchoices && pick[head].tail && !lower_inside(p, pick, head);
 }
 
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *d, struct err *e)

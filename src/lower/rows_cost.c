@@ -27,9 +27,7 @@ static double block_bytes(const struct row_plan *p, const struct row_access *x, 
   double n = dtype_bytes(x->type);
   for (int a = 0; a < p->r->naxes; a++)
     if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
-  bool pieces = p->role.across >= 0 && axes >> p->role.across & 1 && x->stride[p->role.across] == 1 && row_width(p, x) < p->vec &&
-                row_width(p, x) * dtype_bytes(x->type) < (int)SECTOR;
-  return n * waste(p, x, axes) * (pieces ? 2 : 1); // each access of a vector takes a part of the same sectors
+  return n * waste(p, x, axes);
 }
 
 // Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
@@ -66,7 +64,8 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     count_bytes(j, v->at.tensor, all, c);
     c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &v->at, v->axes);
-    c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
+    if (p->late && p->late[i]) c->waits = 1;
+    else c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
@@ -128,6 +127,6 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   traffic(j, p, c), work(p, c);
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
-  c->waits = (rounds - 1) * p->passes + p->passes - 1;
+  c->waits += (rounds - 1) * p->passes + p->passes - 1;
   return true;
 }

@@ -105,8 +105,34 @@ int scheme_settings(const struct lower_job *j, int scheme, int most, struct choi
   return n;
 }
 
+static const char library[] = "cublaslt", ends[] = "epilogue=";
+
+static void product_choice_text(const struct choice *c, struct str *out)
+{
+  str_add(out, "%s", library);
+  if (c->tail) str_add(out, " %s%s", ends, blas_epilogue_name((enum epilogue)(c->k.v[0] - 1)));
+}
+
+// "cublaslt epilogue=relu_bias algorithm 3": the algorithm is not chosen by those who ask for the product (gpu/product.c).
+static bool product_parse(const char *text, struct choice *out)
+{
+  char name[24];
+  enum epilogue e;
+  size_t n = strspn(text, " ");
+  *out = (struct choice){.scheme = SCHEME_LIBRARY};
+  if (strncmp(text + n, ends, sizeof ends - 1) != 0) return !text[n] || !strncmp(text + n, "algorithm ", 10);
+  text += n + sizeof ends - 1, n = strcspn(text, " ");
+  snprintf(name, sizeof name, "%.*s", (int)MIN(n, sizeof name), text);
+  if (!blas_epilogue_find(name, &e)) return false;
+  return out->tail = true, out->k.v[0] = (int)e + 1, true;
+}
+
 void scheme_text(const struct choice *c, struct str *out)
 {
+  if (c->scheme == SCHEME_LIBRARY) {
+    product_choice_text(c, out);
+    return;
+  }
   const struct scheme *s = scheme_at(c->scheme);
   str_add(out, "%s", s->name);
   for (int i = 0; i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
@@ -117,6 +143,7 @@ void scheme_text(const struct choice *c, struct str *out)
 bool scheme_parse(const char *text, struct choice *out)
 {
   size_t n = strcspn(text, " ");
+  if (n == sizeof library - 1 && !memcmp(text, library, n)) return product_parse(text + n, out);
   *out = (struct choice){.scheme = -1};
   for (int i = 0; i < scheme_count(); i++)
     if (strlen(scheme_at(i)->name) == n && !memcmp(scheme_at(i)->name, text, n)) out->scheme = i;

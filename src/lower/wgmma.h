@@ -22,6 +22,7 @@ enum { BOX_DIMS = 8, BOX_RANK = 5 };
 struct box_dim {
   int64_t extent, stride, box; // of the buffer; of the tile along it
   bool inner;                  // the tile's contiguous dimension
+  bool apart;                  // the box is longer, what lies behind are zeros: nothing continues it
   bool rows;                   // all rows, of which a block has a piece
   struct mma_walk grid, loop;  // which box: sums over axes, strides in boxes
 };

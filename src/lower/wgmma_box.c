@@ -20,7 +20,8 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct acces
   return true;
 }
 
-// Letters of a list, slowest first.
+// Letters of a list, slowest first. What is padded is one dimension, as long as it is, so that TMA fills the rest of the box with
+// zeros wherever blocks and iterations are.
 static bool add_letters(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l, bool inner)
 {
   int first = b->ndims;
@@ -30,6 +31,11 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct ac
     if (last && last->stride == extent * stride) last->extent *= extent, last->box *= extent, last->stride = stride;
     else if (!add_dim(b, extent, stride, extent, inner)) return false;
   }
+  for (int c = 0; c < p->ncols; c++) {
+    if (p->cols[c].has != mma_list_has(l) || !mma_pads(p, c)) continue;
+    if (b->ndims != first + 1) return false;
+    b->dim[first].box = p->cols[c].padded, b->dim[first].apart = true;
+  }
   return true;
 }
 
@@ -37,7 +43,7 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct ac
 static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
 {
   for (int i = 0; i < b->ndims; i++)
-    if (!b->dim[i].rows && b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
+    if (!b->dim[i].rows && !b->dim[i].apart && b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
@@ -112,6 +118,8 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
 bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
   int64_t size = mma_list_size(p->n, cols);
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has == mma_list_has(cols)) size = p->cols[c].padded;
   bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");

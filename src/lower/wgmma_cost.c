@@ -4,7 +4,9 @@
 
 void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
 {
-  mma_count(&w->p, c);
+  bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
+  for (int i = 0; i < w->p.n->nsave; i++) sent[i] = w->places && wgmma_sends(w, i);
+  mma_count(&w->p, sent, c);
   if (w->groups > 1) c->room = 1; // registers are shared out for one block
   c->blocks = (double)w->blocks;
   c->overlap = w->first || w->p.wg_async;

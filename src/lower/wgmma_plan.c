@@ -17,6 +17,17 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return p->n->uses[t->tensor] > products;
 }
 
+// Steps of sums, and columns of boxes, are 16.
+static void pad(struct mma_plan *p)
+{
+  for (int c = 0; c < p->ncols; c++) {
+    bool inner = false;
+    for (int i = 0; i < p->ntiles; i++) inner |= mma_list_has(&p->tile[i].in) == p->cols[c].has;
+    if (inner || p->cols[c].summed) p->cols[c].padded = (p->cols[c].padded + 15) / 16 * 16;
+  }
+  for (int i = 0; i < p->ntiles; i++) mma_pad_tile(p, &p->tile[i], p->tile[i].reads);
+}
+
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
@@ -25,9 +36,9 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
+  pad(p);
   for (int i = 0; i < p->nproducts; i++)
-    if (p->cols[p->product[i].out_cols].size > 256) return mma_refuse(p, "a product of more than 256 columns");
-    else if (p->cols[p->product[i].sum_cols].size % 16) return mma_refuse(p, "a product's sum is no multiple of 16");
+    if (p->cols[p->product[i].out_cols].padded > 256) return mma_refuse(p, "a product of more than 256 columns");
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
@@ -83,7 +94,7 @@ static bool poly(struct wg_plan *w, int every)
   struct mma_plan *p = &w->p;
   p->poly = every;
   if (!every) return true;
-  if (!w->first || p->cols[w->first->sum_cols].size + p->cols[w->second->out_cols].size > 256)
+  if (!w->first || p->cols[w->first->sum_cols].padded + p->cols[w->second->out_cols].padded > 256)
     return mma_refuse(p, "exponentials are not many beside products");
   return p->cols[w->second->sum_cols].nt % every == 0 || mma_refuse(p, "columns that %d does not divide", every);
 }

@@ -38,7 +38,7 @@ const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
   const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
-  long long n = k->p->cols[x->out_cols].size;
+  long long n = k->p->cols[x->out_cols].padded;
   if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, n);
 }
@@ -60,7 +60,7 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
-  text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].size / 16);
+  text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].padded / 16);
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
   text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", x->into >= 0 ? "" : ", s", left, right);
   text_close(k->t), text_close(k->t);
@@ -73,7 +73,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
   wgmma_multiply(k, x, left, right, into);
-  if (k->p->wg_async) return;
+  if (k->p->wg_async && x->into >= 0) return; // waited for in the next iteration, or after the loop
   wgmma_commit(k);
   wgmma_wait(k, 0);
   wgmma_queue_leave(k, t);

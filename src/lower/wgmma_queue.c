@@ -67,7 +67,7 @@ static int width(const struct mma_plan *p, int iter, int *cols)
   if (p->tile_of[a->tile] >= 0 || !t->has || t->has & p->row_letters) return 0;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].has == t->has) *cols = c;
-  if (*cols < 0) return 0;
+  if (*cols < 0 || mma_pads(p, *cols)) return 0;
   int bytes = dtype_bytes(p->job->store[a->tensor]), w = mma_width(p, a, &p->cols[*cols].list, 16 / bytes);
   return w * bytes >= 4 ? w : 0;
 }

@@ -176,9 +176,9 @@ static int view(struct wrapping *w, const struct node *n, int x, int *out)
 
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
-  struct launch_product p;
-  int x[2] = {in[0], in[1]}, root[3], status = graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
-  if (status || product_of(w->to, NULL, w->to->nnodes - 1, &p, root)) return status;
+  struct lower_product p;
+  int x[2] = {in[0], in[1]}, status = graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
+  if (status || product_of(w->to, NULL, w->to->nnodes - 1, &p)) return status;
   w->to->nnodes--, w->to->ntensors--; // once more, of copies
   for (int k = 0; k < 2 && !status; k++)
     if (op_rows[w->to->nodes[w->to->tensors[x[k]].node].op].rule == RULE_VIEW) status = copied(w, x[k], &x[k]);

@@ -1,6 +1,6 @@
 // Generated code against float64 (reference64.c). Inputs have mean 0 and variance 1, but for what is divided by (positive.c). Where a reference value leaves the
 // range of the dtype it is stored in (exp of a long dot product), the inputs are made smaller until none does, because
-// no arithmetic in that dtype could be right.
+// no arithmetic in that dtype could be right; what must be positive by less, for others are divided by it.
 #include "gen/mica_cpu.h"
 #include "rt/rt.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 enum { SHRINKS = 8 };
+static const float SMALLER = 0.25f, SMALLER_POSITIVE = 0.5f;
 static const double LARGE = 1e9; // multiply-adds of a reference from which on one comparison must do
 static const double tolerances[DTYPES] = {[F16] = 5e-3, [BF16] = 4e-2, [F32] = 1e-4};
 
@@ -38,10 +39,11 @@ static void read_inputs(const void *arg, int input, int64_t from, int64_t to, do
 
 // ---- one comparison ----
 
-static void shrink_inputs(const struct graph *g, const int *ins, struct buffers *b, float scale)
+static void shrink_inputs(const struct graph *g, const int *ins, struct buffers *b)
 {
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
+    float scale = wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER;
     for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) {
       float f = (float)numeric_read(t->dtype, b->in[i], k) * scale;
       if (t->dtype == F32) ((float *)b->in[i])[k] = f;
@@ -90,7 +92,7 @@ int numeric_reference(const struct graph *g, struct buffers *b, struct reference
   struct device_inputs inputs = {g, ins, b};
   struct reference64_from from = {read_inputs, &inputs, true};
   for (int shrunk = 0; shrunk <= SHRINKS && !s; shrunk++) {
-    if (shrunk) shrink_inputs(g, ins, b, 0.25f);
+    if (shrunk) shrink_inputs(g, ins, b);
     reference64_close(r);
     s = reference64_run(r, g, &from, e);
     if (!r->overflow) break;

@@ -26,7 +26,8 @@ struct target {
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
   // of GPUs
-  int arch;                 // compute capability times 10
+  int arch;                 // compute capability times 10, whose instructions kernels use
+  int runs_on;              // for which they are compiled where they are measured: of the device, at least arch
   int64_t shared_processor; // bytes of shared memory of a multiprocessor, for all blocks on it
   int64_t registers;        // of a multiprocessor, 4 bytes each
   double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
@@ -46,4 +47,7 @@ struct target_facts {
 };
 // The device's capacities in place of the row's, where it is of that architecture; rates go with its multiprocessors.
 bool target_own(struct target *t, const struct target_facts *f);
+// Where kernels for the target are to run on this device. It may be newer than the target: blocks then have the smaller of
+// both capacities, rates are the device's. ERR_TARGET where it is older, or lacks what only the target's architecture has.
+int target_fit(struct target *t, const struct target_facts *f, struct err *e);
 #endif

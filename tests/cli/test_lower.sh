@@ -25,6 +25,15 @@ graph soft {
 }
 E2
 
+cat >"$work/ends.mica" <<'E2'
+program ends(m = 64) {
+  A: f16[m, 128]
+  B: f16[128, 192]
+  C: f16[m, 192]
+  return matmul(A, B) - C
+}
+E2
+
 # ---- printing ----
 expect 0 'kernel soft_1 \{' lower "$work/soft.mica"
 expect 0 'soft_1: rows .* modelled; X: input 0, O: writes output 0' lower "$work/soft.mica"
@@ -35,6 +44,18 @@ expect 0 'us +rows vec=' lower "$work/soft.mica" --dump choices
 expect 0 'rows on its own: ' lower "$work/soft.mica" --dump choices
 expect 0 'rows vec=8 across=32' lower "$work/soft.mica" --knobs 'rows vec=8 across=32'
 
+# ---- what follows a product, done by the library ----
+expect 0 'ends_1: cublaslt epilogue=sum, .* modelled; A: input 0, B: input 1, .*writes output 0, C: input 2' lower "$work/ends.mica"
+expect 0 'product, 1 times 64 x 192 x 128, sum of A B \+ -1 C' lower "$work/ends.mica"
+expect 0 'us +cublaslt$' lower "$work/ends.mica" --dump choices
+expect 0 'us +cublaslt epilogue=sum, sum of A B \+ -1 C' lower "$work/ends.mica" --dump choices
+expect 0 'with the kernel that follows, sum of A B' lower "$work/ends.mica" --dump norm
+expect 0 'ends_2: rows' lower "$work/ends.mica" --knobs cublaslt
+expect 0 'an output: 12288 elements' lower "$work/ends.mica" --knobs 'cublaslt epilogue=sum' --check
+expect 0 'an output: 12288 elements' lower "$work/ends.mica" --check --all
+expect 2 'no such scheme' lower "$work/ends.mica" --knobs 'cublaslt epilogue=gelu'
+expect 0 '' lower "$work/ends.mica" --out "$work/ends"
+grep -q 'cublasLtEpilogue_t)1, (float)1, (float)-1,' "$work/ends/kernel.cu" || complain "the exported product has no C"
 
 # ---- the plan ----
 expect 0 't3 = exp t2 registers; t5 = div t3 registers, t4 registers' lower "$work/soft.mica" --dump chains
@@ -84,6 +105,7 @@ expect 0 'tensors between kernels lie row by row' lower examples/graphs/gqa_spli
 # ---- tails ----
 expect 0 'cluster 16' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 tail'
 expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --knobs 'mma last=1 tail'
+expect 0 'mma [^,]*last=0' lower examples/graphs/gqa_split.mica --knobs 'mma last=0 tail' # 0 is asked for, not left open
 expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 tail' --dump memory
 
 # ---- what is wrong ----
@@ -157,7 +179,7 @@ fi
 # ---- the exported source is C++ for nvcc, where there is one ----
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -n "$nvcc" ] && "$nvcc" --version >/dev/null 2>&1 && [ -z "${MICA_SANITIZED:-}" ]; then
-  for folder in lowered best; do
+  for folder in lowered best ends; do
     "$nvcc" -gencode arch=compute_90a,code=sm_90a -c "$work/$folder/kernel.cu" -o "$work/kernel.o" >"$work/out" 2>"$work/err" ||
       complain "nvcc refuses $folder/kernel.cu"
   done

@@ -18,6 +18,8 @@ static const struct {
     {"a product and what follows", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n c: f16[24]\n return relu(matmul(A, B) + c)\n}\n", NULL, 1, 0},
     {"products between", "program g() {\n Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)\n}\n",
      NULL, 2, 0},
+    {"a product with its epilogue", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n C: f16[16, 24]\n return matmul(A, B) - C\n}\n", NULL, 1, 0},
+    {"a product with a bias", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n c: f16[24]\n return matmul(A, B) + c\n}\n", NULL, 1, 0},
     {"tensor maps",
      "graph g {\n A: f16[64, 128]\n B: f16[128, 64]\n O = block(; i=2) {\n a = iter(A, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
      "save(relu(accum(matmul(a, b))))\n }\n return O\n}\n",
@@ -144,11 +146,17 @@ static void product_fits(const json_t *v, const struct launch *l)
   const int64_t extent[] = {l->mul.batch, l->mul.m, l->mul.n, l->mul.k};
   static const char *const keys[] = {"batch", "m", "n", "k"};
   for (int i = 0; i < 4; i++) assert_int_equal(whole(p, keys[i]), extent[i]);
-  for (size_t i = 0; i < 3; i++) {
+  size_t given = 0;
+  for (int o = 0; o < BLAS_OPERANDS; o++) {
+    if (!blas_has(&l->mul, o)) continue;
+    const size_t i = given++;
     const json_t *stride = json_array_get(json_object_get(p, "stride"), i);
-    for (size_t k = 0; k < 3; k++) assert_int_equal(json_integer_value(json_array_get(stride, k)), l->mul.stride[i][k]);
+    for (size_t k = 0; k < 3; k++) assert_int_equal(json_integer_value(json_array_get(stride, k)), l->mul.stride[o][k]);
     assert_string_equal(json_string_value(json_array_get(json_object_get(p, "type"), i)), tile_types[l->arg[i].type].name);
   }
+  assert_int_equal(json_array_size(json_object_get(p, "stride")), l->nargs);
+  assert_string_equal(json_string_value(json_object_get(p, "epilogue")), blas_epilogue_name(l->mul.epilogue));
+  assert_true(json_number_value(json_object_get(p, "alpha")) == (double)l->mul.alpha && json_number_value(json_object_get(p, "beta")) == (double)l->mul.beta);
 }
 
 static void check(const struct manifest *m, const struct device_program *d, int *products, int *maps)
@@ -183,7 +191,9 @@ static void says_what_is_launched(void **state)
     const struct gpu_compiler by = {.compile = named};
     int products, maps;
     made(&mem, programs[i].text, programs[i].scheme, &d);
-    assert_int_equal(manifest_make(&mem, &d, "g", &by, &m, &e), OK);
+    struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &by});
+    assert_int_equal(manifest_make(&mem, &d, "g", &(struct manifest_by){.forge = forge}, &m, &e), OK);
+    gpu_forge_close(forge);
     assert_null(m.missing);
     check(&m, &d, &products, &maps);
     if (products < programs[i].products || maps < programs[i].maps) fail_msg("%s: %d products, %d tensor maps", programs[i].name, products, maps);
@@ -203,7 +213,9 @@ static void says_why_there_is_no_machine_code(void **state)
   const struct gpu_compiler by = {.compile = named, .arg = "__global__"};
   int products, maps;
   made(&mem, programs[1].text, NULL, &d);
-  assert_int_equal(manifest_make(&mem, &d, "g", &by, &m, &e), OK);
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &by});
+  assert_int_equal(manifest_make(&mem, &d, "g", &(struct manifest_by){.forge = forge}, &m, &e), OK);
+  gpu_forge_close(forge);
   assert_int_equal(m.n, 0);
   assert_non_null(strstr(m.missing, "is refused"));
   assert_non_null(strstr(m.json.p, "is refused"));

@@ -1,112 +1,8 @@
-// The race on a GPU without one: gpu_identity and gpu_race are this test's, which makes up a time for every device program
-// and calls some of them wrong. What the report says is then known: the fastest right one of all that took part.
+// The race on a GPU without one (pretended_gpu.h): the fastest right one of all that took part is reported, a hill is climbed to its
+// top, and what was found is found again.
 // test: timeout 400
-#include "../graphs.h"
-#include "core/climb.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "folder.h"
+#include "pretended_gpu.h"
 #include "thin.h"
-
-// What a batch is, and what is asked of it: here a list.
-struct gpu_batch {
-  int n;
-  bool quick;
-  const struct device_program *const *programs;
-};
-typedef double clock_of(const struct device_program *d);
-
-static struct {
-  clock_of *clock;
-  int races, programs, wrong, open; // open: batches and sessions that were not given back
-  double least, last;               // of all that were right; of the first program of the last race
-  int spoil;                        // of so many one is wrong
-} seen;
-
-int gpu_identity(int device, char out[160], struct err *e)
-{
-  (void)device, (void)e;
-  return snprintf(out, 160, "a pretended GPU"), OK;
-}
-
-int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
-{
-  (void)reference, (void)o;
-  return seen.open++, *out = malloc(1), OK;
-}
-
-void gpu_session_close(struct gpu_session *s)
-{
-  seen.open -= s != NULL;
-  free(s);
-}
-
-int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs,
-                    struct gpu_batch **out, struct err *e)
-{
-  (void)e;
-  assert_non_null(s);
-  const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
-  memcpy(copy, programs, sizeof(*copy) * (size_t)n);
-  *out = malloc(sizeof **out);
-  **out = (struct gpu_batch){n, o->quick, copy};
-  return seen.open++, OK;
-}
-
-void gpu_batch_wait(struct gpu_batch *b) { assert_non_null(b); }
-
-void gpu_batch_drop(struct gpu_batch *b)
-{
-  if (!b) return;
-  free((void *)b->programs);
-  free(b);
-  seen.open--;
-}
-
-// A race tells who is fast; a quick one tells the fastest few better than the others.
-int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
-{
-  (void)e;
-  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
-  seen.races++, seen.programs += b->n;
-  for (int i = 0; i < b->n; i++) {
-    struct gpu_result *r = &out->result[i];
-    double t = seen.clock(b->programs[i]);
-    if (seen.spoil && program_hash(b->programs[i], 6) % (unsigned)seen.spoil == 0) {
-      r->verdict = GPU_WRONG, r->round = -1, seen.wrong++;
-      err_set(&r->err, ERR_WRONG, NOWHERE, "made up");
-      continue;
-    }
-    r->cold = (struct gpu_time){t, t, t, t, t, 20, 1};
-    r->check.relative = 1e-4;
-    if (out->best < 0 || t < out->result[out->best].cold.median) out->best = i;
-    seen.least = fmin(seen.least, t);
-  }
-  for (int i = 0; i < b->n && b->quick; i++) {
-    int faster = 0;
-    for (int k = 0; k < b->n; k++) faster += out->result[k].cold.replays && out->result[k].cold.median < out->result[i].cold.median;
-    if (out->result[i].cold.replays) out->result[i].round = faster < 6;
-  }
-  seen.last = out->result[0].verdict == GPU_FINE ? out->result[0].cold.median : NAN;
-  return OK;
-}
-
-static double made_up(const struct device_program *d)
-{
-  return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64);
-}
-
-enum { ENDLESS = 1000000 }; // no clock ends the climb
-
-static const char *database; // or NULL
-static int measured = 2;     // candidates
 
 // The fewer kernels of ours, the faster.
 static double library_wins(const struct device_program *d)
@@ -115,33 +11,6 @@ static double library_wins(const struct device_program *d)
   for (int i = 0; i < d->nlaunch; i++) t += d->launch[i].product ? 0 : 1e-6;
   return d->nlaunch > 1 ? t : 1e-3;
 }
-
-static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of *clock, double tune)
-{
-  struct mica_options o = mica_options_default();
-  struct err e = {0};
-  json_t *report = NULL;
-  bool recalled;
-  memset(&seen, 0, sizeof seen);
-  seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
-  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = tune;
-  if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
-  assert_int_equal(seen.open, 0);
-  assert_non_null(report);
-  return report;
-}
-
-static double number(const json_t *r, const char *a, const char *b)
-{
-  const json_t *v = json_object_get(json_object_get(r, a), b);
-  assert_true(json_is_number(v));
-  return json_number_value(v);
-}
-
-static const char *const texts[] = {
-    "program soft() {\n X: f16[64, 256]\n return softmax(X, dim=1)\n}\n",
-    "program norm() {\n X: f16[8, 128]\n W: f16[128, 64]\n return matmul(rms_norm(X), W)\n}\n",
-};
 
 static void the_fastest_right_one_is_reported(void **state)
 {
@@ -246,8 +115,6 @@ static void noise_is_not_climbed(void **state)
   arena_close(&mem);
 }
 
-// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
-// saved is what was measured.
 // Units that only one of two graphs leaves to the library, sizes of the others changed.
 static void products_by_the_library_are_climbed(void **state)
 {
@@ -259,6 +126,64 @@ static void products_by_the_library_are_climbed(void **state)
   assert_true(number(r, "best", "us") > 0);
   json_decref(r);
   arena_close(&mem);
+}
+
+// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
+// saved is what was measured.
+// ---- products with and without what follows them ----
+
+static bool ends_are_good;
+
+static double by_ends(const struct device_program *d)
+{
+  double t = 30e-6 + 1e-6 * d->nlaunch;
+  for (int i = 0; i < d->nlaunch; i++) {
+    if (!d->launch[i].product) continue;
+    t -= 10e-6;
+    if (d->launch[i].last != d->launch[i].first) t += ends_are_good ? -5e-6 : 5e-6;
+  }
+  return t;
+}
+
+static char *kernel_source(const char *out)
+{
+  char path[256];
+  static char text[1 << 20];
+  snprintf(path, sizeof path, "%s/kernel.cu", out);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  return fclose(f), text;
+}
+
+// The faster way is reported, remembered and exported, with the algorithm that was.
+static void products_are_raced_with_and_without_what_follows(void **state)
+{
+  (void)state;
+  static const char program[] = "program ends() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n";
+  measured = 6;
+  for (int good = 0; good < 2; good++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    database = arena_printf(&mem, "%s/ends%d.db", folder, good);
+    ends_are_good = good;
+    for (int turn = 0; turn < 2; turn++) {
+      json_t *r = optimize(&mem, program, 0, by_ends, 0);
+      const json_t *launches = json_object_get(json_object_get(r, "gpu"), "launches"), *first = json_array_get(launches, 0);
+      assert_int_equal(seen.races == 0, turn);
+      assert_int_equal(json_array_size(launches), good ? 1 : 2);
+      assert_string_equal(json_string_value(json_object_get(first, "how")), good ? "cublaslt epilogue=relu_bias" : "cublaslt");
+      assert_int_equal(json_integer_value(json_object_get(first, "algorithm")), 3);
+      const char *out = arena_printf(&mem, "%s/ends%d%d", folder, good, turn);
+      if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+      const char *source = kernel_source(out);
+      assert_non_null(strstr(source, "multiply(&p, 3, "));
+      assert_true((strstr(source, "cublasLtEpilogue_t)6") != NULL) == good);
+      json_decref(r);
+    }
+    arena_close(&mem);
+  }
+  database = NULL, measured = 2;
 }
 
 static void the_top_is_remembered(void **state)
@@ -387,6 +312,7 @@ int main(void)
       cmocka_unit_test(the_hill_is_climbed),
       cmocka_unit_test(noise_is_not_climbed),
       cmocka_unit_test(products_by_the_library_are_climbed),
+      cmocka_unit_test(products_are_raced_with_and_without_what_follows),
       cmocka_unit_test(the_top_is_remembered),
       cmocka_unit_test(tails_are_tried_both_ways),
       cmocka_unit_test(all_wrong_is_an_error),

@@ -23,7 +23,9 @@ int fake_device_get(int *device, int i) { return *device = i, 0; }
 int fake_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "a fake"), 0; }
 int fake_device_attribute(int *value, int attribute, int device)
 {
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 38 ? FAKE_L2 : 232448;
+  const char *arch = getenv("FAKE_ARCH"); // 90 unless told
+  int is = arch ? atoi(arch) : 90;
+  *value = attribute == 75 ? is / 10 : attribute == 76 ? is % 10 : attribute == 16 ? 4 : attribute == 38 ? FAKE_L2 : 232448;
   return device;
 }
 int fake_context_retain(cu_context *c, int device) { return *c = NULL, device; }
@@ -73,7 +75,12 @@ int fake_function_set(cu_function f, int attribute, int value) { return (void)f,
 
 static void copy(gpu_address to, gpu_address from)
 {
+  const char *bytes = getenv("FAKE_BYTES"); // of buffers that are parts of an allocation
   size_t n, most;
+  if (bytes) {
+    memcpy(at(to), at(from), (size_t)atol(bytes));
+    return;
+  }
   memcpy(&n, at(from) - HEAD, sizeof n);
   memcpy(&most, at(to) - HEAD, sizeof most);
   memcpy(at(to), at(from), MIN(n, most));
@@ -86,21 +93,46 @@ int fake_launch(const struct cu_config *c, cu_function f, void **args, void **ex
   memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
   if (++fake.launches == fake.fail_at) return FAILED;
   if (!fake.capturing) copy(a[1], a[0]);
-  else if (fake.recorded < FAKE_MOST) fake.first[fake.recorded++] = a[0];
+  else if (fake.recorded < FAKE_MOST) fake.second[fake.recorded] = a[1], fake.first[fake.recorded++] = a[0];
   return 0;
+}
+
+struct graph { // a recorded one; where FAKE_BYTES is told it does what was recorded
+  int n;
+  gpu_address from[FAKE_MOST], to[FAKE_MOST];
+};
+
+static void *graph_of_records(void)
+{
+  struct graph *g = malloc(sizeof *g);
+  if (!g) return NULL;
+  g->n = fake.recorded;
+  memcpy(g->from, fake.first, sizeof g->from), memcpy(g->to, fake.second, sizeof g->to);
+  return g;
 }
 
 int fake_capture(cu_stream s, int mode) { return (void)s, (void)mode, fake.capturing = true, fake.recorded = 0, 0; }
 int fake_capture_end(cu_stream s, cu_graph *g)
 {
   (void)s;
-  return *g = (cu_graph)&fake, fake.graphs++, fake.capturing = false, 0;
+  return *g = graph_of_records(), fake.graphs++, fake.capturing = false, 0;
 }
-int fake_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)g, (void)flags, *x = NULL, 0; }
-int fake_graph_launch(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
+int fake_graph_make(cu_exec *x, cu_graph g, unsigned long long flags)
+{
+  struct graph *copied = malloc(sizeof *copied);
+  if (!copied) return OUT_OF_MEMORY;
+  memcpy(copied, g, sizeof *copied);
+  return (void)flags, *x = (cu_exec)copied, 0;
+}
+int fake_graph_launch(cu_exec x, cu_stream s)
+{
+  const struct graph *g = (const struct graph *)x;
+  for (int i = 0; i < g->n && getenv("FAKE_BYTES"); i++) copy(g->to[i], g->from[i]);
+  return (void)s, 0;
+}
 int fake_graph_upload(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
-int fake_graph_destroy(cu_graph g) { return (void)g, fake.graphs--, 0; }
-int fake_exec_destroy(cu_exec x) { return (void)x, 0; }
+int fake_graph_destroy(cu_graph g) { return free(g), fake.graphs--, 0; }
+int fake_exec_destroy(cu_exec x) { return free(x), 0; }
 int fake_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
                     const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
 {

@@ -1,6 +1,7 @@
 // A driver without a GPU. Memory is the host's, a launch copies the first buffer of the kernel to the second, and time
 // passes as `clock` says. Linked into tests it is a device to be filled in by fake_gpu; compiled as libcuda.so.1
-// (test_bench.sh) it is found by the command.
+// (test_bench.sh, cli/test_device.sh) it is found by the command, of the compute capability in $FAKE_ARCH;
+// where buffers are parts of allocations $FAKE_BYTES says how much a launch copies.
 #ifndef MICA_TESTS_FAKE_H
 #define MICA_TESTS_FAKE_H
 
@@ -10,7 +11,7 @@ enum { FAKE_MOST = 4096, FAKE_L2 = 1 << 20 };
 struct fake {
   int allocated, released, launches, replays, graphs; // graphs: that are not destroyed; launches: all of them
   int fail_at;                                        // the launch of this number fails; 0: none
-  gpu_address first[FAKE_MOST];                       // of a recorded launch: its first argument
+  gpu_address first[FAKE_MOST], second[FAKE_MOST];    // of a recorded launch: its arguments
   bool capturing;
   int recorded;
 };

@@ -109,9 +109,10 @@ static int p_function_attribute(int *value, int attribute, cu_function f)
 static int p_function_set(cu_function f, int attribute, int value) { return (void)f, (void)attribute, (void)value, 0; }
 
 struct product { // of matrices, as the library was asked for it
-  blas_object desc, layout[3];
-  const void *a, *b;
+  blas_object desc, layout[4]; // a, b, d, c
+  const void *a, *b, *c, *bias; // which the description has when it is asked
   void *d;
+  float alpha, beta;
 };
 struct done {
   const struct kernel *k; // NULL: a product
@@ -155,11 +156,13 @@ static int interpret(const struct done *d)
 
 static int execute(const struct done *d)
 {
-  static const float one = 1, zero = 0;
   const struct product *p = &d->product;
-  if (!d->k)
-    return matmul(NULL, p->desc, &one, p->a, p->layout[0], p->b, p->layout[1], &zero, p->d, p->layout[2], p->d,
+  if (!d->k) {
+    struct description desc = *(const struct description *)p->desc;
+    desc.bias = p->bias;
+    return matmul(NULL, &desc, &p->alpha, p->a, p->layout[0], p->b, p->layout[1], &p->beta, p->c, p->layout[3], p->d,
                   p->layout[2], NULL, NULL, 0, NULL);
+  }
   if (d->k->tile) return interpret(d);
   const char *verb = d->k->verb;
   const float *x = (const float *)(const void *)at(d->a[0]);
@@ -199,8 +202,10 @@ static int record_product(blas_object h, blas_object desc, const void *alpha, co
                           const void *b, blas_object bl, const void *beta, const void *c, blas_object cl, void *d,
                           blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
 {
-  const struct done product = {.product = {desc, {al, bl, dl}, a, b, d}};
-  (void)h, (void)alpha, (void)beta, (void)c, (void)cl, (void)algorithm, (void)workspace, (void)bytes, (void)s;
+  const void *bias = ((const struct description *)desc)->bias;
+  const struct done product = {
+      .product = {desc, {al, bl, dl, cl}, a, b, c, bias, d, *(const float *)alpha, *(const float *)beta}};
+  (void)h, (void)algorithm, (void)workspace, (void)bytes, (void)s;
   return record(&product);
 }
 
@@ -281,8 +286,9 @@ struct stage *pretend_stage(void)
 int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
                     struct cubin *out, struct err *e)
 {
-  (void)source, (void)arch;
+  (void)source;
   if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
+  if (arch != 90) return err_set(e, ERR_COMPILER, NOWHERE, "%s is compiled for %d, which the device is not", name, arch);
   if (!strncmp(name, "syntax", 6)) return err_set(e, ERR_COMPILER, NOWHERE, "%s does not compile", name);
   *out = (struct cubin){.bytes = arena_strdup(mem, name), .n = strlen(name) + 1, .ptx = "", .log = "", .registers = 33};
   return OK;
@@ -319,7 +325,7 @@ static void one_launch(struct arena *mem, struct launch *l, const char *name, in
       "  %%y <- Spec<<<#g, #t>>>(%%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %%v:[4].fp32.RF\n"
       "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
       name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
-  *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2};
+  *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2, .algorithm = -1};
   if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e))
     err_print(stderr, &e);
   l->k = l->p->kernels[0];

@@ -16,7 +16,16 @@ static const struct {
     {"products",
      "program p() {\n X: f32[3, 16, 32]\n W: f32[32, 24]\n V: f32[3, 24, 8]\n return matmul(relu(matmul(X, W)), "
      "V)\n}\n",
-     3},
+     2},
+    {"a product with a bias, a matrix and relu",
+     "graph p {\n X: f32[16, 32]\n W: f32[32, 24]\n C: f32[16, 24]\n v: f32[24]\n P = matmul(X, W)\n Y = block(x=4) {\n"
+     "  p = iter(P, imap={x:0})\n  c = iter(C, imap={x:0})\n  v = iter(v)\n  save(relu(p * 0.5 - c + v), omap={x:0})\n }\n"
+     " return Y\n}\n",
+     1},
+    {"a batch of products, each with a bias, transposed",
+     "graph p {\n X: f32[3, 16, 32]\n W: f32[3, 32, 24]\n v: f32[3, 16]\n P = matmul(X, W)\n T = transpose(P)\n Y = block(x=3) {\n"
+     "  p = iter(T, imap={x:0})\n  v = iter(v, imap={x:0})\n  save(p + reshape(v, [1, 1, 16]), omap={x:0})\n }\n return Y\n}\n",
+     1},
     {"transposed", "program p() {\n Q: f32[2, 16, 32]\n K: f32[2, 24, 32]\n return matmul(Q, transpose(K))\n}\n", 1},
     {"two outputs", "program p() {\n X: f32[8, 64]\n Y: f32[8, 64]\n return exp(X) + Y, sum(X * Y, dim=1)\n}\n", 0},
     {"attention by the library",

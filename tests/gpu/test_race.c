@@ -74,6 +74,26 @@ static void everything_has_its_verdict(void **state)
   arena_close(&f.mem);
 }
 
+// Kernels of an older target are compiled for the device, and both are told; what is made for another device is not run.
+static void older_targets_run_on_a_newer_device(void **state)
+{
+  (void)state;
+  static const struct gpu_limits newer = {.arch = 80, .runs_on = 90}, own = {.arch = 80};
+  static const char *const name = "right_1000_3000";
+  struct fixture f;
+  start(&f);
+  struct device_program p = *pretend_program(&f.mem, &name, 1, N);
+  f.p[0] = &p;
+  p.gpu = &newer;
+  if (gpu_race(&f.mem, 1, f.p, f.g, &f.o, &f.r, &f.e)) fail_msg("%s", f.e.text);
+  if (f.r.best) fail_msg("%s", f.r.result[0].err.text);
+  assert_non_null(strstr(f.r.machine, "kernels for sm_80"));
+  p.gpu = &own;
+  assert_int_equal(gpu_race(&f.mem, 1, f.p, f.g, &f.o, &f.r, &f.e), USER);
+  assert_non_null(strstr(f.e.text, "for compute capability 8.0, and none has 9.0"));
+  arena_close(&f.mem);
+}
+
 static void the_fastest_of_many_wins(void **state)
 {
   (void)state;
@@ -269,7 +289,8 @@ int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(the_fastest_of_many_wins),
+      cmocka_unit_test(everything_has_its_verdict),
+                                     cmocka_unit_test(older_targets_run_on_a_newer_device), cmocka_unit_test(the_fastest_of_many_wins),
       cmocka_unit_test(races_share_what_they_can),  cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(results_are_remembered),
       cmocka_unit_test(one_program_is_run),         cmocka_unit_test(gpus_are_told_by_files),
       cmocka_unit_test(orders_are_sure_or_not)};

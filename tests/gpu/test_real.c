@@ -143,16 +143,26 @@ static void early_readers_are_seen(void **state)
 
 // ---- lowered programs ----
 
-static int lower(struct fixture *f, const struct graph *g, struct device_program *out)
+// For the target as it is on this device; lives in f->mem. ERR_TARGET where the device runs no kernels for it.
+static int limits_for(struct fixture *f, const char *target, struct gpu_limits **out)
 {
-  static const struct gpu_limits limits = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
+  struct target t;
+  const struct gpu_facts *g = &f->facts.gpu;
+  *out = NEW(&f->mem, struct gpu_limits);
+  assert_int_equal(target_open(target, 1, true, &t, &f->e), OK);
+  if (target_fit(&t, &(struct target_facts){g->name, g->arch, g->processors, g->shared, g->shared_processor, g->l2, 0}, &f->e)) return f->e.status;
+  return **out = gpu_limits(&t), OK;
+}
+
+static int lower(struct fixture *f, const struct graph *g, const struct gpu_limits *limits, struct device_program *out)
+{
   const struct lower_opts o = {.tails = true, .dependent = true};
   struct graph *stable;
   char note[256] = "";
   bool changed;
   if (graph_expand(&f->mem, g, true, &stable, &f->e)) return f->e.status;
   if (plan_stable(&f->mem, stable, &stable, &changed, note, &f->e)) return f->e.status;
-  return lower_program(&f->mem, stable, &limits, &o, out, &f->e);
+  return lower_program(&f->mem, stable, limits, &o, out, &f->e);
 }
 
 static const char *const programs[] = {
@@ -160,31 +170,52 @@ static const char *const programs[] = {
     "program product() {\n X: f16[64, 512]\n W: f16[512, 384]\n return matmul(X, W)\n}\n",
     "program bf() {\n X: bf16[3, 64, 512]\n W: bf16[512, 384]\n return matmul(X, W)\n}\n",
     "program full() {\n X: f32[2, 64, 128]\n W: f32[2, 128, 96]\n return matmul(X, W)\n}\n",
+    "graph ends() {\n X: f16[64, 512]\n W: f16[512, 384]\n C: f16[64, 384]\n v: f16[384]\n P = matmul(X, W)\n Y = block(x=4) {\n"
+    "  p = iter(P, imap={x:0})\n  c = iter(C, imap={x:0})\n  v = iter(v)\n  save(relu(p * 0.5 - c + v), omap={x:0})\n }\n return Y\n}\n",
+    "graph turned() {\n X: f16[3, 64, 512]\n W: f16[3, 512, 384]\n v: f16[3, 64]\n P = matmul(X, W)\n T = transpose(P)\n Y = block(x=3, y=4) {\n"
+    "  p = iter(T, imap={x:0, y:1})\n  v = iter(v, imap={x:0})\n  save(p + reshape(v, [1, 1, 64]), omap={x:0, y:1})\n }\n return Y\n}\n",
     "program attention() {\n Q: f16[4, 64, 64]\n K: f16[4, 256, 64]\n V: f16[4, 256, 64]\n"
     " return matmul(softmax(matmul(Q, transpose(K)) / 8, dim=2), V)\n}\n",
 };
 
+static void race_one(struct fixture *f, const struct gpu_limits *limits, const char *text)
+{
+  struct graph *g = graph_of(&f->mem, text);
+  struct device_program p;
+  const struct device_program *one = &p;
+  struct gpu_race r;
+  struct str out = {0};
+  const struct gpu_race_opts o = {.seed = 5, .with = f->w, .seconds = 0.2};
+  if (lower(f, g, limits, &p)) fail_msg("%s: %s", text, f->e.text);
+  if (gpu_race(&f->mem, 1, &one, g, &o, &r, &f->e)) fail_msg("%s: %s", text, f->e.text);
+  gpu_race_text(&r, 1, &one, &out);
+  print_message("%s%s\n", text, str_text(&out));
+  str_free(&out);
+  assert_int_equal(r.best, 0);
+  assert_true(r.result[0].cold.median > 0 && isfinite(r.result[0].cold.median) && r.result[0].hot.median > 0);
+  assert_true(r.result[0].check.relative > 0);
+  assert_int_equal(strstr(r.machine, "kernels for") != NULL, limits->arch != f->facts.gpu.arch);
+}
+
+// For the device, and for all older targets: their instructions and capacities, compiled for the device. What is newer is refused.
 static void programs_are_raced(void **state)
 {
   (void)state;
   struct fixture f;
-  if (!start(&f) || f.facts.gpu.arch != 90) return end(&f), skip();
-  for (size_t i = 0; i < COUNT(programs); i++) {
-    struct graph *g = graph_of(&f.mem, programs[i]);
-    struct device_program p;
-    const struct device_program *one = &p;
-    struct gpu_race r;
-    struct str text = {0};
-    const struct gpu_race_opts o = {.seed = 5, .with = f.w, .seconds = 0.5};
-    if (lower(&f, g, &p)) fail_msg("%s: %s", programs[i], f.e.text);
-    if (gpu_race(&f.mem, 1, &one, g, &o, &r, &f.e)) fail_msg("%s: %s", programs[i], f.e.text);
-    gpu_race_text(&r, 1, &one, &text);
-    print_message("%s%s\n", programs[i], str_text(&text));
-    str_free(&text);
-    assert_int_equal(r.best, 0);
-    assert_true(r.result[0].cold.median > 0 && isfinite(r.result[0].cold.median) && r.result[0].hot.median > 0);
-    assert_true(r.result[0].check.relative > 0);
+  int raced = 0;
+  if (!start(&f) || f.facts.gpu.arch < 80) return end(&f), skip();
+  for (int t = 0; t < target_count(); t++) {
+    struct gpu_limits *limits;
+    f.e = (struct err){0};
+    if (!strcmp(target_name(t), "cpu")) continue;
+    if (limits_for(&f, target_name(t), &limits)) {
+      assert_int_equal(f.e.id, ERR_TARGET);
+      continue;
+    }
+    assert_int_equal(gpu_runs_on(limits), f.facts.gpu.arch);
+    for (size_t i = 0; i < COUNT(programs); i++, raced++) race_one(&f, limits, programs[i]);
   }
+  assert_true(raced >= (int)COUNT(programs));
   end(&f);
 }
 

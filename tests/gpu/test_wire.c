@@ -55,10 +55,11 @@ static struct code *sample(struct arena *mem)
   c->launch[1].arg[0].is_map = true;
   c->launch[1].arg[0].map =
       (struct gpu_map_shape){.type = TT_F32, .rank = 2, .size = {8, 9}, .box = {4, 5}, .swizzle_bytes = 64};
-  c->launch[2] = (struct code_launch){.name = "product", .how = "cublaslt", .kernel = -1, .narg = 3, .algorithm = 2};
-  c->launch[2].arg = NEWS(mem, struct code_arg, 3);
+  c->launch[2] = (struct code_launch){.name = "product", .how = "cublaslt", .kernel = -1, .narg = 5, .algorithm = 2};
+  c->launch[2].arg = NEWS(mem, struct code_arg, 5);
   c->launch[2].mul =
-      (struct blas_product){.batch = 2, .m = 3, .n = 4, .k = 5, .stride = {{15, 5, 1}, {20, 4, 1}, {12, 4, 1}}};
+      (struct blas_product){.batch = 2, .m = 3, .n = 4, .k = 5, .stride = {{15, 5, 1}, {20, 4, 1}, {12, 4, 1}, {12, 4, 1}, {0, 0, 1}},
+                            .epilogue = EPILOGUE_RELU_BIAS, .alpha = 0.5f, .beta = 2};
   return c;
 }
 
@@ -77,6 +78,24 @@ static void code_comes_through(void **state)
   same_code(c, &got);
   wire_free(&w);
   arena_close(&mem);
+}
+
+static void a_product_has_its_operands(void **state)
+{
+  (void)state;
+  for (int bad = 0; bad < 3; bad++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct wire w = {0};
+    struct code *c = sample(&mem), got;
+    if (bad == 0) c->launch[2].narg = 4;
+    if (bad == 1) c->launch[2].mul.beta = 0;
+    if (bad == 2) c->launch[2].mul.epilogue = EPILOGUES;
+    wire_put_code(&w, c);
+    assert_int_equal(wire_get_code(&mem, &w, &got, &e), ENV);
+    wire_free(&w);
+    arena_close(&mem);
+  }
 }
 
 static void torn_code_is_an_error(void **state)
@@ -209,7 +228,7 @@ static void foreign_requests_are_answered(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(code_comes_through),       cmocka_unit_test(torn_code_is_an_error),
+      cmocka_unit_test(code_comes_through),       cmocka_unit_test(a_product_has_its_operands), cmocka_unit_test(torn_code_is_an_error),
       cmocka_unit_test(foreign_code_is_harmless), cmocka_unit_test(values_come_through),
       cmocka_unit_test(messages_cross_a_socket),  cmocka_unit_test(foreign_requests_are_answered)};
   return cmocka_run_group_tests(tests, NULL, NULL);

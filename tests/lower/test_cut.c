@@ -43,7 +43,14 @@
   "n = q / sqrt(mean(square(q), dim=3))\n w = k / sqrt(mean(square(k), dim=3))\n e = exp(matmul(n, transpose(w)) * 0.1)\n"                             \
   "save(accum(matmul(e, v)) / accum_sum(e, dim=3), omap={x:0, y:2}) }\n return O"
 
+// Columns of weights that are computed are the rows; the second result has none of them.
+#define WEIGHTS                                                                                                          \
+  "X: f16[8, 32]\n W: f16[32, 64]\n A: f16[32, 16]\n B: f16[16, 64]\n O, S = block() { x = iter(X)\n w = iter(W)\n a = iter(A)\n b = iter(B)\n" \
+  "save(matmul(x, matmul(a, b) + w))\n save(x * x) }\n return O, S"
+
 static const struct held by_mma[] = {
+    {"a result without the rows that are cut", WEIGHTS, "mma wm=1 wn=1 by=0 stages=4 rows=16", NULL, "only some of the rows"},
+    {"a result without the rows, of which one block has all", WEIGHTS, "mma wm=2 wn=1 by=0 stages=4 rows=64", NULL},
     {"blocks joined", GEMM("128", "64", "32", "8", "1", "2"), "mma wm=2 wn=1 stages=2 rows=32", NULL},
     {"blocks cut", GEMM("128", "64", "32", "1", "2", "2"), "mma wm=1 wn=1 stages=2 rows=16", NULL},
     {"the last piece has fewer rows", GEMM("100", "64", "32", "5", "1", "2"), "mma wm=2 wn=1 stages=2 rows=32", NULL},

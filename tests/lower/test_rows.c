@@ -269,16 +269,18 @@ static void random_graphs(void **state)
   assert_in_range(taken, RANDOM / 2, RANDOM);
 }
 
-// The best settings move every byte once, 8 or 16 a lane, in whole sectors, and without bank conflicts.
+// The best settings move every byte once, 8 or 16 a lane (4, where a warp then has a row of one line), in whole sectors, and
+// without bank conflicts.
 static void frugal(void **state)
 {
   (void)state;
   static const struct {
     const char *name, *text;
     int64_t loads, stores; // bytes
+    int narrow;            // logarithm of the bytes of a lane that are too few, or 0: of 8
   } rows[] = {
     {"softmax", BLOCK_OF("X: f16[4, 4096]", "x=4", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})"), 32768, 32768},
-    {"short rows", BLOCK_OF("X: f16[64, 64]", "x=64", "x = iter(X, imap={x:0})\n save(x / sqrt(mean(square(x), dim=1)), omap={x:0})"), 8192, 8192},
+    {"short rows", BLOCK_OF("X: f16[64, 64]", "x=64", "x = iter(X, imap={x:0})\n save(x / sqrt(mean(square(x), dim=1)), omap={x:0})"), 8192, 8192, 2},
     {"a loop and the whole row", BLOCK_OF("X: f16[4, 4096]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n all = iter(X, imap={x:0})\n save(all / accum_rms(x, dim=1), omap={x:0})"), 32768, 32768},
     {"joined parts", BLOCK_OF("X: f16[4, 4096]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})"), 32768, 32768},
     {"elementwise", BLOCK_OF("X: f32[512, 512]\n Y: f32[512, 512]", "x=8", "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x * y, omap={x:0})"), 2097152, 1048576},
@@ -297,7 +299,7 @@ static void frugal(void **state)
     int64_t wide[2] = {0};
     for (int k = 0; k < 2; k++)
       for (int width = 0; width < SIM_WIDTHS; width++) {
-        if (width < 3 && c.bytes[MEM_GL][k][width]) fail_msg("%s: accesses of %d bytes a lane", rows[i].name, 1 << width);
+        if (width < (rows[i].narrow ? rows[i].narrow : 3) && c.bytes[MEM_GL][k][width]) fail_msg("%s: accesses of %d bytes a lane", rows[i].name, 1 << width);
         wide[k] += c.bytes[MEM_GL][k][width];
       }
     if (wide[0] != rows[i].loads || wide[1] != rows[i].stores)

@@ -47,6 +47,15 @@ static const struct held products[] = {
     {"columns in pieces of 16", GEMM("64", "64", "96", "1", "2", "1"), "wgmma groups=1 stages=2", "wgmma.m64n48k16"},
     {"rows that do not fill a warpgroup", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2", NULL, "40 rows"},
     {"warpgroups for other rows", GEMM("128", "64", "64", "1", "1", "1"), "wgmma groups=3 stages=2", NULL, "128 rows"},
+    {"a product of what the loop has summed",
+     "X: f16[64, 128]\n A: f16[128, 64]\n B: f16[64, 64]\n O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "save(matmul(tanh(accum(matmul(x, a))), b), omap={x:1}) }\n return O", "wgmma groups=1 stages=2", NULL},
+    {"the same, blocks that walk",
+     "X: f16[128, 128]\n A: f16[128, 64]\n B: f16[64, 64]\n O = block(x=2, y=2; i=2) { x = iter(X, imap={y:0}, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "save(matmul(tanh(accum(matmul(x, a))), b), omap={x:1, y:0}) }\n return O", "wgmma groups=1 stages=2 blocks=3", NULL},
+    {"a product beside the loop's",
+     "X: f16[64, 128]\n A: f16[128, 64]\n H: f16[64, 64]\n U: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n h = iter(H)\n u = iter(U)\n"
+     "save(accum(matmul(x, a)) + matmul(h, u)) }\n return O", "wgmma groups=1 stages=3", NULL},
 };
 
 #define ATTENTION(i, scores)                                                                                             \
@@ -144,6 +153,9 @@ static const struct held stores[] = {
     {"pieces of two dimensions",
      "X: f16[2, 64, 64]\n W: f16[64, 64]\n O = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W)\n"
      "save(reshape(matmul(reshape(x, [64, 64]), w), [2, 32, 64]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 store=2", "tma.store.3d"},
+    {"pieces of rows beyond the last", GEMM("80", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 store=2 rows=256", NULL},
+    {"two pieces of rows where there is one", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 store=2 rows=128", NULL, "no result is a box"},
+    {"the same stored by threads", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 rows=128", NULL},
     {"a result that is transposed",
      "X: f16[64, 128]\n W: f16[128, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(transpose(accum(matmul(x, w)))) }\n return O",
      "wgmma groups=1 stages=2 store=2", NULL, "no result is a box"},

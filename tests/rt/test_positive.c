@@ -14,6 +14,8 @@ static const struct {
     {"program normed() {\n X: f16[64, 1024]\n return rms_norm(X)\n}\n", {false}},
     {"program soft() {\n X: f16[64, 1024]\n return softmax(X, dim=1)\n}\n", {false}},
     {"program parts() {\n N: f16[4, 512, 512]\n D: f16[4, 512, 512]\n return sum(N, dim=0) / sum(D, dim=0)\n}\n", {false, true}},
+    // in range only where the numerator shrinks by more than the denominator
+    {"program steep() {\n Q: f16[64, 64]\n D: f16[64, 1]\n return exp(Q / D * 8.0)\n}\n", {false, true}},
 };
 
 static void quotients_have_values(void **state)

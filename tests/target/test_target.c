@@ -80,9 +80,63 @@ static void test_own(void **state)
   assert_false(target_own(&host, &pcie));
 }
 
+// What a block may have is the least of both; the rates are those of the device, by its row where it has one.
+static void test_newer_device(void **state)
+{
+  (void)state;
+  struct err e = {0};
+  const struct target row = open_target("sm_90a");
+  struct target_facts h200 = {.device = "H200", .arch = 90, .processors = 66, .shared = 227 << 10, .shared_processor = 228 << 10, .l2 = 1 << 20};
+  static const char *const older[] = {"sm_80", "sm_86", "sm_89"};
+  for (size_t i = 0; i < COUNT(older); i++) {
+    const struct target was = open_target(older[i]);
+    struct target t = was;
+    assert_int_equal(target_fit(&t, &h200, &e), OK);
+    assert_string_equal(t.name, older[i]);
+    assert_string_equal(t.device, "H200");
+    assert_true(t.arch == was.arch && t.runs_on == 90 && was.runs_on == was.arch);
+    assert_true(t.scratch == was.scratch && t.shared_processor == was.shared_processor && t.registers == was.registers);
+    assert_true(t.cores == 66 && t.l2 == 1 << 20 && t.bandwidth == row.bandwidth);
+    assert_float_equal(t.flops, row.flops / 2, 1e3);
+  }
+  h200.shared = 48 << 10;
+  struct target t = open_target("sm_80");
+  assert_int_equal(target_fit(&t, &h200, &e), OK);
+  assert_int_equal(t.scratch, 48 << 10);
+  struct target_facts unknown = {.device = "GPU", .arch = 70 + 50, .processors = 216};
+  t = open_target("sm_80");
+  assert_int_equal(target_fit(&t, &unknown, &e), OK);
+  assert_true(t.runs_on == 120 && t.scratch == 163 << 10);
+  assert_float_equal(t.flops, 2 * open_target("sm_80").flops, 1e3);
+}
+
+static void test_unfit_device(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *target, *device;
+    int arch, status;
+    const char *text, *hint;
+  } rows[] = {
+      {"sm_90a", "H100", 90, OK, "", ""},
+      {"cpu", "H100", 90, OK, "", ""},
+      {"sm_90a", "A10", 86, USER, "A10: its compute capability, 8.6, is older", "no newer than the GPU"},
+      {"sm_86", "A100", 80, USER, "8.0, is older", "no newer than the GPU"},
+      {"sm_90a", "B200", 100, USER, "10.0, is newer, and only sm_90 itself", "older than sm_90"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct err e = {0};
+    struct target t = open_target(rows[i].target), was = t;
+    struct target_facts f = {.device = rows[i].device, .arch = rows[i].arch, .processors = 100};
+    assert_int_equal(target_fit(&t, &f, &e), rows[i].status);
+    if (!strstr(e.text, rows[i].text) || !strstr(e.hint, rows[i].hint)) fail_msg("%s on %s: %s, %s", rows[i].target, rows[i].device, e.text, e.hint);
+    if (rows[i].status != OK) assert_memory_equal(&t, &was, sizeof t);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_gpus), cmocka_unit_test(test_unknown),
-                                     cmocka_unit_test(test_own)};
+                                     cmocka_unit_test(test_own), cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,111 @@
+// The time of a job. Rooms are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
+// the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
+// share what time is left, so none comes too short because of those before it.
+//
+//   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
+//   |--------- part ---------|--------- part ---------| whole |       of the job
+#include "core/core.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SLICE = 20000 };           // microseconds
+static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
+static const double GRACE = 5;    // seconds of proving after a stop
+static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
+static const double END = 0.1, MOST_END = 10;     // for the race of the whole, and for a proof
+
+struct clock {
+  stop_flag user;
+  double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  pthread_mutex_t lock;
+  double search;                      // locked
+  volatile int flag[STOPS], end;
+  pthread_t thread;
+};
+
+static void look(struct clock *c)
+{
+  double now = now_seconds();
+  bool user = c->user && *c->user;
+  if (user && isinf(c->stopped)) c->stopped = now;
+  pthread_mutex_lock(&c->lock);
+  if (user || now >= c->search) c->flag[STOP_SEARCH] = 1;
+  pthread_mutex_unlock(&c->lock);
+  if (user || now >= c->until) c->flag[STOP_WORK] = 1;
+  if (now >= c->until + GRACE || now >= c->stopped + GRACE) c->flag[STOP_PROOF] = 1;
+}
+
+static void *watch(void *arg)
+{
+  struct clock *c = arg;
+  for (; !c->end; usleep(SLICE)) look(c);
+  return NULL;
+}
+
+void clock_open(struct job *j)
+{
+  bool gpu = j->target.kind == TARGET_GPU;
+  double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
+  if (isinf(most)) return; // the user's flag is all there is
+  struct clock *c = calloc(1, sizeof *c);
+  CHECK(c);
+  c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
+  c->until = c->part = c->start + most, c->search = c->start + SEARCH * most;
+  pthread_mutex_init(&c->lock, NULL);
+  j->clock = c;
+  if (pthread_create(&c->thread, NULL, watch, c)) {
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    j->clock = NULL;
+  }
+}
+
+void clock_close(struct job *j)
+{
+  struct clock *c = j->clock;
+  if (!c) return;
+  c->end = 1;
+  pthread_join(c->thread, NULL);
+  pthread_mutex_destroy(&c->lock);
+  free(c);
+  j->clock = NULL;
+}
+
+stop_flag job_stop(const struct job *j, enum stop which) { return j->clock ? &j->clock->flag[which] : j->opts->stop; }
+
+bool job_stopped_by_user(const struct job *j) { return j->opts->stop && *j->opts->stop; }
+
+bool job_ending(const struct job *j, enum stop which)
+{
+  stop_flag f = job_stop(j, which);
+  return (f && *f) || (which != STOP_PROOF && job_stopped_by_user(j));
+}
+
+bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
+
+static double end_of(double all) { return fmin(END * all, MOST_END); }
+
+void clock_part(struct job *j, int left)
+{
+  struct clock *c = j->clock;
+  if (!c) return;
+  double now = now_seconds(), end = c->until - end_of(c->until - c->start);
+  c->part = now + fmax(0, end - now) / MAX(left, 1);
+  pthread_mutex_lock(&c->lock);
+  c->search = now + SEARCH * (c->part - now);
+  c->flag[STOP_SEARCH] = job_stopping(j);
+  pthread_mutex_unlock(&c->lock);
+}
+
+double clock_starters(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c ? now_seconds() + STARTERS * fmax(0, c->part - now_seconds()) : INFINITY;
+}
+
+double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }
+double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
+double clock_most(const struct job *j) { return j->clock ? j->clock->until - j->clock->start : INFINITY; }

@@ -1,0 +1,51 @@
+// Machine code of a whole run. Races, proofs and what is saved in the end ask for the same kernels again and again; here each source
+// is compiled once. All that costs time is made when it is first needed: a run that is remembered opens no compiler.
+#include "gpu/session.h"
+
+#include <stdlib.h>
+
+struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o)
+{
+  struct gpu_forge *f = calloc(1, sizeof *f);
+  CHECK(f);
+  f->o = *o;
+  if (o->by) f->by = *o->by;
+  return f;
+}
+
+void gpu_forge_close(struct gpu_forge *f)
+{
+  if (!f) return;
+  compilers_close(f->processes);
+  nvrtc_close(f->nvrtc);
+  arena_close(&f->compiled.mem);
+  free(f);
+}
+
+void gpu_forge_rest(struct gpu_forge *f)
+{
+  if (f && f->processes) compilers_rest(f->processes);
+}
+
+int gpu_forge_ready(struct gpu_forge *f, struct err *e)
+{
+  if (f->ready) return OK;
+  if (!f->o.by && nvrtc_open(&f->nvrtc, e)) return e->status;
+  if (!f->o.by) f->by = gpu_compiler_nvrtc(f->nvrtc);
+  if (!f->o.by || f->o.apart) f->processes = compilers_open(f->o.worker);
+  return f->ready = true, OK;
+}
+
+void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor) { *major = f->by.major, *minor = f->by.minor; }
+
+int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct gpu_patience *until, int arch, int n,
+                    struct code *codes, struct compile_result *results, struct compile_stats *stats, struct err *e)
+{
+  struct compilation *w;
+  if (gpu_forge_ready(f, e)) return e->status;
+  const struct compile_with how = {&f->by, f->processes, db, &f->compiled, *until};
+  if (compile_begin(mem, &how, arch, n, codes, &w, e)) return e->status;
+  compile_work(w);
+  compile_end(mem, w, codes, results, stats);
+  return OK;
+}

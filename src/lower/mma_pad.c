@@ -1,0 +1,103 @@
+// Sizes that no instruction divides. Sums and columns are padded to whole fragments: tiles in shared memory have chunks of zeros
+// behind what device memory has, which no copy touches, so they are written once for all stages. In registers what lies beyond
+// is anything that can be computed of the last column, read again; it is set to what changes nothing where columns meet (0 of
+// a sum and of what the next product sums, -inf of a maximum: keys that do not exist) and is not stored.
+#include "lower/mma.h"
+
+// Steps of 16 and pairs of tiles where there is something over anyway, so that warps may share them.
+int64_t mma_pad(int64_t size) { return size % 8 == 0 ? size : size < 8 ? 8 : (size + 15) / 16 * 16; }
+
+bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && p->cols[cols].padded > p->cols[cols].size; }
+
+// ---- tiles ----
+
+static int64_t padded(const struct mma_plan *p, uint32_t letters, int64_t size)
+{
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has == letters) return p->cols[c].padded;
+  return size;
+}
+
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left)
+{
+  t->own_rows = t->cut ? p->cut : mma_list_size(p->n, &t->out), t->own_cols = mma_list_size(p->n, &t->in);
+  t->run = t->every = t->own_rows / t->batches;
+  t->cols = padded(p, mma_list_has(&t->in), t->own_cols);
+  if (!left || t->turned) t->every = padded(p, mma_list_has(&t->out) & ~p->batch_letters, t->run);
+  t->rows = t->batches * t->every;
+}
+
+// The row of the tile that has this row of device memory.
+const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row)
+{
+  long long run = t->run, gap = t->every - t->run;
+  if (!gap || t->batches == 1) return row;
+  return arena_printf(p->job->mem, "%s + (%s) / %lld * %lld", row, row, run, gap);
+}
+
+// So many pieces of the tile, of t->width elements, at this row and column of piece @c.
+static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces, const char *row, const char *col)
+{
+  const struct mma_plan *p = k->p;
+  int stages = t->varying || t->slot == 0 ? p->stages : 1, w = t->width;
+  if (!pieces) return;
+  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)(pieces + p->threads - 1) / p->threads);
+  text_line(k->t, "@c = j * %d + @tid", p->threads);
+  if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", (long long)pieces);
+  text_line(k->t, "%%none:[1, %d].%s.RF", w, tile_dtype(p->type));
+  text_line(k->t, "%%none <- Init<0.0><<<#grid, #me>>>()");
+  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", stages);
+  text_line(k->t, "%%s%d[s].tile([1, %d])[%s, %s] <- Move<<<#grid, #me>>>(%%none)", t->tensor, w, row, col);
+  text_close(k->t);
+  if (pieces % p->threads) text_close(k->t);
+  text_close(k->t);
+}
+
+// Behind the columns of all rows, then rows behind those of each of the batch.
+void mma_zero(struct mma_kernel *k)
+{
+  struct arena *mem = k->mem;
+  for (int i = 0; i < k->p->ntiles; i++) {
+    const struct mma_tile *t = &k->p->tile[i];
+    long long row = t->own_cols / t->width, over = (t->cols - t->own_cols) / t->width, gap = t->every - t->run, every = t->every, run = t->run;
+    if (t->slot > 0) continue;
+    if (over) zeros(k, t, t->rows * over, arena_printf(mem, "@c / %lld", over), arena_printf(mem, "%lld + @c %% %lld", row, over));
+    if (gap) zeros(k, t, t->batches * gap * row, arena_printf(mem, "@c / %lld / %lld * %lld + %lld + @c / %lld %% %lld", row, gap, every, run, row, gap), arena_printf(mem, "@c %% %lld", row));
+  }
+}
+
+// ---- fragments ----
+
+// Columns of these registers that do not exist become `value`.
+void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value)
+{
+  const struct mma_plan *p = k->p;
+  if (!mma_pads(p, s.cols)) return;
+  const struct mma_cols *c = &p->cols[s.cols];
+  long long first = c->nt - (c->padded / 8 - c->size / 8);
+  bool pairs = c->size % 2 == 0;
+  text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll", MAX(first, 0ll), c->nt);
+  for (int e = 0; e < (pairs ? 1 : 2); e++) {
+    text_open(k->t, "if (%s + %d >= %lld)", mma_cols_index(p, s.cols, 1), e, (long long)c->size);
+    text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
+    text_open(k->t, "for (h = 0; h < %d; h += 1) unroll", s.rows ? 2 : 1);
+    text_line(k->t, "%%%s[m, n][h, 0]%s <- Init<%s><<<#grid, #me>>>()", reg, pairs ? "" : e ? "[0, 1]" : "[0, 0]", value);
+    text_close(k->t), text_close(k->t), text_close(k->t);
+  }
+  text_close(k->t);
+}
+
+// This thread's first column of tile n in units of so many, e further, within what exists.
+const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
+{
+  const char *at = mma_cols_index(p, cols, unit);
+  if (e) at = arena_printf(p->job->mem, "%s + %d", at, e);
+  return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
+}
+
+// The same where it exists, as a condition; NULL: it always does.
+const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
+{
+  if (!mma_pads(p, cols)) return NULL;
+  return arena_printf(p->job->mem, "%s + %d < %lld", mma_cols_index(p, cols, unit), e, (long long)p->cols[cols].size / unit);
+}
