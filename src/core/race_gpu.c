@@ -122,6 +122,16 @@ static void tell_untried(struct entrants *f)
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
+// As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
+static int nothing_came(const struct entrants *f, struct err *e)
+{
+  const struct candidate *base = &f->c->cand[0];
+  enum errid id = ERR_TARGET;
+  for (int i = 0; i < f->n && id == ERR_TARGET; i++)
+    if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "not proven");
+}
+
 static int decide(struct entrants *f, struct err *e)
 {
   struct contest *c = f->c;
@@ -134,8 +144,7 @@ static int decide(struct entrants *f, struct err *e)
   if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
   if (j->stopped) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", j->target.name,
-                 c->cand[0].dropped ? c->cand[0].dropped : "not proven");
+  return nothing_came(f, e);
 }
 
 // Of other sizes only the best is told and kept.
@@ -177,7 +186,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_session *s;
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
   TRY(gpu_session_open(c->part->g, &o, &s));
   struct entrants *f = race_gpu_climb(j, c, part, share(j), s, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
@@ -211,8 +220,8 @@ static void by_parts(struct job *j)
 
 static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
-                            .forge = j->forge, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
+                            .forge = j->forge, .with = j->worker, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
   struct gpu_batch *b = NULL;
   int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
   if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
