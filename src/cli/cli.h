@@ -78,6 +78,7 @@ void progress_clear(struct progress *p);
 int output_write(const char *path, const char *text, size_t n, struct err *e);
 int output_json(struct cli *c, const json_t *v); // to --json where given
 bool output_wants_text(const struct cli *c);     // not --quiet, and standard output is not taken by --json -
+int output_check(const char *path, struct err *e);  // can a file be written there?
 int output_folder(const char *path, struct err *e); // made, and can be written to
 void output_revision(char out[48]); // of the tree that the command runs in, else of the build: a column of tables
 

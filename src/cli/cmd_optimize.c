@@ -49,6 +49,7 @@ int cmd_optimize(struct cli *c)
   struct mica_report *r = NULL;
   struct progress line;
   if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
+  if (c->json) TRY(output_check(c->json, &c->err));
   struct mica_context *m = mica_open();
   progress_open(&line, c, NULL);
   o.progress = progress_show, o.progress_arg = &line;

@@ -46,6 +46,20 @@ int output_folder(const char *path, struct err *e)
   return OK;
 }
 
+int output_check(const char *path, struct err *e)
+{
+  struct stat st;
+  if (!strcmp(path, "-")) return OK;
+  const char *slash = strrchr(path, '/');
+  struct str folder = {0};
+  if (slash) str_raw(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+  bool there = !stat(path, &st), device = there && !S_ISREG(st.st_mode);
+  bool bad = (there && S_ISDIR(st.st_mode)) || access(device ? path : slash ? str_text(&folder) : ".", W_OK | (device ? 0 : X_OK));
+  int why = there && S_ISDIR(st.st_mode) ? EISDIR : errno;
+  str_free(&folder);
+  return bad ? err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why)) : OK;
+}
+
 void output_revision(char out[48])
 {
   FILE *p = popen("git describe --always --dirty --abbrev=12 2>/dev/null", "r");

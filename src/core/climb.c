@@ -32,7 +32,8 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
   const struct job *j = f->j;
   int best = entrants_fastest(f, -1, true);
   double limit = f->nlines && best >= 0 ? fmax(PATIENCE, LONGER * f->x[best].seconds) : 0;
-  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .stop = job_stop(j, STOP_WORK), .progress = on_progress, .progress_arg = f,
+  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK),
+                                .progress = on_progress, .progress_arg = f,
                                 .forge = j->forge, .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
                                 .quick = quick, .finalists = quick ? SURVIVORS : FINALISTS, .seconds = FINAL};
 }
@@ -109,7 +110,7 @@ static void take(struct entrants *f, const struct batch *b, const struct gpu_rac
     if (x->state == WAITING) continue;
     x->result = r;
     x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
-    x->rough = r->rough || cut;
+    x->rough = r->rough;
     if (x->state != TIMED) entrants_give_back(f, b->who[i]);
   }
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);

@@ -141,6 +141,7 @@ struct job {
   const char *left;          // what was not done because of that, sentences; ""
   struct clock *clock;       // NULL: there is no end
   struct gpu_forge *forge;   // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker; // of races on a GPU, or NULL
   struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;        // why the best is op-by-op, or NULL
   const char *warning;       // what went wrong with the database, or NULL

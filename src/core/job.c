@@ -250,6 +250,8 @@ void job_close(struct job *j)
   close_module(&j->base);
   gpu_session_close(j->session);
   j->session = NULL;
+  gpu_worker_close(j->worker);
+  j->worker = NULL;
   clock_close(j);
   db_close(j->db);
   j->db = NULL;

@@ -144,11 +144,31 @@ static bool something(const struct job *j)
   return false;
 }
 
+static int64_t signature_bytes(const struct graph *g)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
+    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
+  }
+  return bytes;
+}
+
+// What a race needs is looked for before the search.
+static int check_machine(struct job *j, struct err *e)
+{
+  const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_bytes(j->program)};
+  bool races = j->target.kind == TARGET_GPU && !*j->unmeasured;
+  return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
+}
+
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   if (j->unfit.status != OK) return *e = j->unfit, (int)e->status;
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
+  TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
   if (j->stopped && !something(j)) return stopped_early(j, e);

@@ -66,6 +66,12 @@ static void take_times(struct entrants *f)
   }
 }
 
+// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+static void take_algorithms(struct device_program *d, const int *algorithm)
+{
+  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
+}
+
 // ---- the fastest that can be proven ----
 
 // What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
@@ -75,6 +81,7 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct candidate *k = &f->c->cand[x->cand];
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
+    take_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
     if (device_candidate_proven(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
@@ -115,6 +122,16 @@ static void tell_untried(struct entrants *f)
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
+// As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
+static int nothing_came(const struct entrants *f, struct err *e)
+{
+  const struct candidate *base = &f->c->cand[0];
+  enum errid id = ERR_TARGET;
+  for (int i = 0; i < f->n && id == ERR_TARGET; i++)
+    if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "not proven");
+}
+
 static int decide(struct entrants *f, struct err *e)
 {
   struct contest *c = f->c;
@@ -127,8 +144,7 @@ static int decide(struct entrants *f, struct err *e)
   if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
   if (j->stopped) return OK;
-  return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", j->target.name,
-                 c->cand[0].dropped ? c->cand[0].dropped : "not proven");
+  return nothing_came(f, e);
 }
 
 // Of other sizes only the best is told and kept.
@@ -170,7 +186,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_session *s;
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
   TRY(gpu_session_open(c->part->g, &o, &s));
   struct entrants *f = race_gpu_climb(j, c, part, share(j), s, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
@@ -179,6 +195,14 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   if (j->single && status == OK) j->session = s;
   else gpu_session_close(s);
   return status;
+}
+
+// Those of the same program.
+static void copy_algorithms(struct candidate *to, const struct candidate *from)
+{
+  const struct device_program *d = from->lowered ? &from->lowered->program : NULL;
+  if (!to->lowered || !d || program_hash(d, 1) != program_hash(&to->lowered->program, 1)) return;
+  for (int i = 0; i < d->nlaunch; i++) to->lowered->program.launch[i].algorithm = d->launch[i].algorithm;
 }
 
 // Of one part that is the whole the figures are those of its race.
@@ -191,26 +215,19 @@ static void by_parts(struct job *j)
   }
   const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
   struct candidate *to[2] = {&j->base, &j->best};
-  for (int i = 0; i < 2; i++) to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
+  for (int i = 0; i < 2; i++) copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
 }
 
 static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
-                            .forge = j->forge, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
+                            .forge = j->forge, .with = j->worker, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
   struct gpu_batch *b = NULL;
   int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
   if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
   if (status == OK) status = gpu_race_batch(j->mem, b, out, e);
   gpu_batch_drop(b);
   return status;
-}
-
-// What is exported and remembered is as it was measured.
-static void take_algorithms(struct candidate *c, const struct gpu_result *r)
-{
-  struct device_program *d = &c->lowered->program;
-  for (int i = 0; i < d->nlaunch && r->algorithm; i++) d->launch[i].algorithm = r->algorithm[i];
 }
 
 int race_gpu_whole(struct job *j, struct err *e)
@@ -226,7 +243,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
-    take_algorithms(c[i], &out.result[i]);
+    take_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
     else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;

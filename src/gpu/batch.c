@@ -33,7 +33,7 @@ static void look_up_each(struct gpu_batch *b, const char *identity)
   for (int i = 0; i < b->n; i++) {
     struct gpu_race one = {.result = &b->race->result[i]};
     b->each_key[i] = keep_key(&b->mem, 1, &b->programs[i], b->s->g, &b->o, identity);
-    b->had[i] = keep_recall(&b->mem, b->o.db, b->each_key[i], 1, &one);
+    b->had[i] = !b->o.fresh && keep_recall(&b->mem, b->o.db, b->each_key[i], 1, &one);
     b->recalled = b->recalled && b->had[i];
     if (b->had[i]) snprintf(b->race->machine, sizeof b->race->machine, "%s", one.machine), b->race->sets = one.sets;
   }
@@ -47,7 +47,7 @@ static int look_up(struct gpu_batch *b, struct err *e)
   if (gpu_identity(b->o.device, identity, e)) return e->status;
   if (b->o.quick) return look_up_each(b, identity), OK;
   b->key = keep_key(&b->mem, b->n, b->programs, b->s->g, &b->o, identity);
-  b->recalled = keep_recall(&b->mem, b->o.db, b->key, b->n, b->race);
+  b->recalled = !b->o.fresh && keep_recall(&b->mem, b->o.db, b->key, b->n, b->race);
   return OK;
 }
 

@@ -29,6 +29,7 @@
 //   find.c       which executable is a worker
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
+//   machine.c    whether this machine is fit for races, asked before long work
 //   session.c    what races of one program share: worker, compiler, inputs, reference
 //   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
@@ -170,6 +171,7 @@ struct gpu_worker_opts {
 };
 struct gpu_worker_facts {
   struct gpu_facts gpu;
+  int64_t memory; // bytes that are free when the device is opened
   bool inside;
   int starts; // processes started so far
 };
@@ -217,6 +219,17 @@ int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
 const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id);
 const int *gpu_worker_algorithms(const struct gpu_worker *w, int id);
 
+// ---- machine.c -------------------------------------------------------------------------------------
+
+struct gpu_need {
+  int arch;
+  int64_t bytes; // of inputs and outputs
+};
+// A worker for the races, and whether they can be: a compiler, a driver for what it makes, the GPU, its memory. *out is to be closed
+// after an error too.
+int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e);
+int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const struct gpu_need *n, struct err *e);
+
 // ---- race.c ----------------------------------------------------------------------------------------
 
 struct gpu_time {                       // seconds of a run of the program, over replays
@@ -247,6 +260,7 @@ struct gpu_race_opts {
   struct gpu_forge *forge;             // what has compiled until now, or NULL
   double compile_until;                // by now_seconds(): what is not compiled then is left; 0: nothing is
   struct db *db;                       // NULL: nothing is remembered
+  bool fresh;                          // what is remembered of races is not read
   stop_flag stop;
   void (*progress)(void *arg, const char *stage, int done, int all);
   void *progress_arg;

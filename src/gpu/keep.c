@@ -1,6 +1,7 @@
 // Races in the database. The key has all that a result depends on: programs, reference, GPU and driver, Mica's sources.
 // Figures are kept as they were measured; a recalled race says so.
 #include "gpu/rank.h"
+#include "gpu/session.h"
 #include "gpu/wire.h"
 
 #include <jansson.h>
@@ -112,4 +113,20 @@ bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struc
   }
   json_decref(root);
   return good;
+}
+
+// ---- a quick race, by program ----
+
+bool keep_timed(const struct gpu_result *x) { return x->verdict == GPU_FINE && x->cold.replays > 0; }
+
+void keep_each(const struct gpu_batch *b, struct gpu_race *r)
+{
+  bool any = false;
+  for (int i = 0; i < b->n; i++) any = any || keep_timed(&r->result[i]);
+  for (int i = 0; i < b->n && any; i++) {
+    struct gpu_race one = *r;
+    one.result = &r->result[i], one.best = keep_timed(one.result) ? 0 : -1;
+    if (b->had[i] || one.result->err.id == ERR_STOPPED) continue;
+    keep_race(b->o.db, b->each_key[i], 1, &b->programs[i], &one, r->warning);
+  }
 }

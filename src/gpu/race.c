@@ -308,31 +308,15 @@ static int time_quickly(struct race *r, struct err *e)
   return OK;
 }
 
-static bool timed(const struct gpu_result *x) { return x->verdict == GPU_FINE && x->cold.replays > 0; }
-
 // Of all that were timed well, now or before.
 static int fastest(const struct race *r)
 {
   int best = -1;
   for (int i = 0; i < r->n; i++) {
     const struct gpu_result *x = &r->out->result[i], *y = best < 0 ? NULL : &r->out->result[best];
-    if (timed(x) && (!y || (x->rough != y->rough ? y->rough : x->cold.median < y->cold.median))) best = i;
+    if (keep_timed(x) && (!y || (x->rough != y->rough ? y->rough : x->cold.median < y->cold.median))) best = i;
   }
   return best;
-}
-
-// Of a quick race that came to its end. Where nothing ran it may be the machine's fault, and nothing is kept.
-static void keep_each(struct race *r)
-{
-  const struct gpu_batch *b = r->b;
-  bool any = false;
-  for (int i = 0; i < r->n; i++) any = any || timed(&r->out->result[i]);
-  for (int i = 0; i < r->n && any; i++) {
-    struct gpu_race one = *r->out;
-    one.result = &r->out->result[i], one.best = timed(one.result) ? 0 : -1;
-    if (b->had[i] || one.result->err.id == ERR_STOPPED) continue;
-    keep_race(b->o.db, b->each_key[i], 1, &b->programs[i], &one, r->out->warning);
-  }
 }
 
 // ---- all of it ----
@@ -386,7 +370,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   if (b->o.quick || status != OK) out->best = fastest(&r);
   out->seconds = now_seconds() - start_at;
   if (status == OK && b->key) keep_race(b->o.db, b->key, b->n, b->programs, out, out->warning);
-  if (status == OK && b->each_key) keep_each(&r);
+  if (status == OK && b->each_key) keep_each(b, out);
   return status;
 }
 

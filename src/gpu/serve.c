@@ -48,7 +48,10 @@ static int hello(struct stage *s, struct wire *in, struct wire *out, struct err 
   int device = (int)wire_get(in);
   if (in->bad) return err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
   if (!s->g && gpu_open(device, &s->g, e)) return e->status;
+  size_t memory;
+  if (gpu_memory(s->g, &memory, e)) return e->status;
   wire_put_bytes(out, gpu_facts(s->g), sizeof *gpu_facts(s->g));
+  wire_put(out, (int64_t)memory);
   return OK;
 }
 

@@ -56,7 +56,7 @@ int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset);
 
 // ---- requests; status and error go ahead of each answer ----
 enum request {
-  ASK_HELLO,   // fingerprint, device -> facts
+  ASK_HELLO,   // fingerprint, device -> facts, free memory
   ASK_PROBLEM, // sizes, sets; the shared memory -> sets
   ASK_LOAD,    // number, code -> uses of kernels, algorithms of products
   ASK_DROP,    // number ->

@@ -31,6 +31,7 @@ struct gpu_worker {
   bool greeted;        // the answer to HELLO has come
   struct stage *stage; // inside
   struct gpu_facts facts;
+  int64_t memory;
   bool have_facts;
   struct arena mem; // of the problem
   struct shared_map map;
@@ -131,6 +132,7 @@ static int take_facts(struct gpu_worker *w, struct wire *out, struct err *e)
   const void *facts = wire_get_bytes(out, &n);
   if (n != sizeof w->facts) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
   memcpy(&w->facts, facts, n);
+  w->memory = wire_get(out);
   w->have_facts = w->greeted = true;
   return OK;
 }
@@ -278,7 +280,7 @@ const int *gpu_worker_algorithms(const struct gpu_worker *w, int id) { return w-
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e)
 {
   int status = w->have_facts ? OK : ready(w, e);
-  *out = (struct gpu_worker_facts){w->facts, w->inside, w->starts};
+  *out = (struct gpu_worker_facts){w->facts, w->memory, w->inside, w->starts};
   return status;
 }
 

@@ -113,6 +113,12 @@ expect 2 '' "$MICA" verify "$work/soft.mica" "$work/shapes.mica"
 # ---- the machine ----
 expect 3 'folder|directory' "$MICA" optimize "$work/soft.mica" --out /dev/null/there
 expect 3 'write' "$MICA" show "$work/soft.mica" --json /dev/full
+# before the work: the compiler that is missing would be told else
+for json in "$work/no/such/report.json" "$work"; do
+  expect 3 'cannot write .*'"${json##*/}" env CC=/nonexistent "$MICA" optimize "$work/soft.mica" --no-db --json "$json"
+done
+expect 3 'database' env CC=/nonexistent "$MICA" optimize "$work/soft.mica" --db /sys/mica.db
+expect 2 'time takes an integer' "$MICA" optimize "$work/soft.mica" --time 0
 expect 3 'write' bash -c "'$MICA' ops >/dev/full"
 expect 3 'compiler|CC' env CC=/nonexistent "$MICA" optimize "$work/soft.mica" --no-db
 (ulimit -f 0; "$MICA" show "$work/soft.mica" --json "$work/full.json") >"$work/out" 2>"$work/err"

@@ -188,6 +188,9 @@ static void what_was_measured_is_not_measured_again(void **state)
   assert_int_equal(quick(&f, s, EACH, a), OK);
   assert_true(f.r.recalled);
   assert_int_equal(f.r.best, best);
+  f.o.fresh = true;
+  assert_int_equal(quick(&f, s, EACH, a), OK);
+  assert_false(f.r.recalled);
   gpu_session_close(s);
   end(&f);
 }
@@ -324,6 +327,40 @@ static void what_is_no_worker_compiles_nothing(void **state)
   }
 }
 
+// ---- what is asked before long work ----
+
+static int unfit(const char *worker, int major, int arch, int64_t bytes, struct err *e)
+{
+  const struct gpu_compiler by = {.compile = pretend_compile, .major = major};
+  const struct gpu_worker_opts o = {.path = worker};
+  const struct gpu_need need = {arch, bytes};
+  struct gpu_forge *g = gpu_forge_open(&(struct gpu_forge_opts){.by = &by});
+  struct gpu_worker *w;
+  *e = (struct err){0};
+  assert_int_equal(gpu_forge_ready(g, e), OK);
+  assert_int_equal(gpu_worker_open(&o, &w, e), OK);
+  int status = gpu_machine_check(w, g, &need, e);
+  gpu_worker_close(w);
+  gpu_forge_close(g);
+  no_process_is_left();
+  return status;
+}
+
+static void an_unfit_machine_is_told(void **state)
+{
+  (void)state;
+  struct err e;
+  const int64_t some = 1 << 20, all = (int64_t)1 << 30; // as much as there is
+  assert_int_equal(unfit("/proc/self/exe", 13, 90, some, &e), OK);
+  assert_int_equal(unfit("/proc/self/exe", 14, 90, some, &e), ENV);
+  assert_non_null(strstr(e.text, "the driver is for CUDA 13.0 and cannot load what NVRTC 14.0 compiles"));
+  assert_int_equal(unfit("/proc/self/exe", 13, 80, some, &e), USER);
+  assert_non_null(strstr(e.text, "compute capability 8.0, and none has 9.0"));
+  assert_int_equal(unfit("/proc/self/exe", 13, 90, all, &e), ENV);
+  assert_int_equal(e.id, ERR_MEMORY);
+  assert_non_null(strstr(e.text, "1024 MB are free"));
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) {
@@ -338,6 +375,7 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(compiling_is_given_up),
                                      cmocka_unit_test(a_dropped_batch_is_not_waited_for),
                                      cmocka_unit_test(the_others_race),
-                                     cmocka_unit_test(what_is_no_worker_compiles_nothing)};
+                                     cmocka_unit_test(what_is_no_worker_compiles_nothing),
+                                     cmocka_unit_test(an_unfit_machine_is_told)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
