@@ -2,7 +2,7 @@
 // bytes lie together, else element by element. Tiles that vary have a stage of the ring for each iteration under way.
 #include "lower/mma.h"
 
-enum { MOST_ELEMENTS = 16 }; // copies of single elements that a thread has under way
+enum { MOST_ELEMENTS = 64 }; // copies of single elements that a thread has under way
 
 void mma_load_declare(struct mma_kernel *k)
 {
