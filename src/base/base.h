@@ -33,8 +33,9 @@ _Noreturn void base_bug(const char *file, int line, const char *what);
 
 struct arena_block;
 struct arena {
-  struct arena_block *head; // newest block; older ones behind it
-  size_t used;              // bytes handed out since open, for reports
+  struct arena_block *head;  // newest block; older ones behind it
+  struct arena_block *spare; // an empty one, kept for the next; or NULL
+  size_t used;               // bytes handed out since open, for reports
 };
 struct arena_mark {
   struct arena_block *head;

@@ -20,17 +20,18 @@ void str_raw(struct str *s, const char *p, size_t n)
   s->p[s->n] = 0;
 }
 
+// Mostly there is room for it, and the text is formatted once.
 void str_add(struct str *s, const char *fmt, ...)
 {
   va_list ap, again;
+  room(s, 64);
   va_start(ap, fmt);
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
+  size_t n = (size_t)vsnprintf(s->p + s->n, s->cap - s->n, fmt, ap), have = s->cap - s->n;
   va_end(ap);
-  room(s, (size_t)n);
-  vsnprintf(s->p + s->n, (size_t)n + 1, fmt, again);
+  if (n >= have) room(s, n), vsnprintf(s->p + s->n, n + 1, fmt, again);
   va_end(again);
-  s->n += (size_t)n;
+  s->n += n;
 }
 
 void str_free(struct str *s)

@@ -66,6 +66,12 @@ static void take_times(struct entrants *f)
   }
 }
 
+// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+static void take_algorithms(struct device_program *d, const int *algorithm)
+{
+  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
+}
+
 // ---- the fastest that can be proven ----
 
 // What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
@@ -75,6 +81,7 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct candidate *k = &f->c->cand[x->cand];
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
+    take_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
     if (device_candidate_proven(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
@@ -190,6 +197,14 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   return status;
 }
 
+// Those of the same program.
+static void copy_algorithms(struct candidate *to, const struct candidate *from)
+{
+  const struct device_program *d = from->lowered ? &from->lowered->program : NULL;
+  if (!to->lowered || !d || program_hash(d, 1) != program_hash(&to->lowered->program, 1)) return;
+  for (int i = 0; i < d->nlaunch; i++) to->lowered->program.launch[i].algorithm = d->launch[i].algorithm;
+}
+
 // Of one part that is the whole the figures are those of its race.
 static void by_parts(struct job *j)
 {
@@ -200,7 +215,7 @@ static void by_parts(struct job *j)
   }
   const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
   struct candidate *to[2] = {&j->base, &j->best};
-  for (int i = 0; i < 2; i++) to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
+  for (int i = 0; i < 2; i++) copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
 }
 
 static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
@@ -213,13 +228,6 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
   if (status == OK) status = gpu_race_batch(j->mem, b, out, e);
   gpu_batch_drop(b);
   return status;
-}
-
-// What is exported and remembered is as it was measured.
-static void take_algorithms(struct candidate *c, const struct gpu_result *r)
-{
-  struct device_program *d = &c->lowered->program;
-  for (int i = 0; i < d->nlaunch && r->algorithm; i++) d->launch[i].algorithm = r->algorithm[i];
 }
 
 int race_gpu_whole(struct job *j, struct err *e)
@@ -235,7 +243,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
-    take_algorithms(c[i], &out.result[i]);
+    take_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
     else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;

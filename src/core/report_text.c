@@ -217,6 +217,7 @@ static void gpu(const json_t *r, struct str *out)
   json_array_foreach(json_object_get(g, "launches"), i, l)
   {
     str_add(out, "             %s: %s, %.2f us by the model", txt(l, "name"), txt(l, "how"), num(l, "model_us"));
+    if (json_object_get(l, "algorithm")) str_add(out, ", algorithm %.0f of the library", num(l, "algorithm"));
     if (json_object_get(l, "registers")) str_add(out, ", %.0f registers", num(l, "registers"));
     if (num(l, "spilled") > 0) str_add(out, ", %.0f bytes spilled", num(l, "spilled"));
     if (json_object_get(l, "shared")) str_add(out, ", %.0f bytes of shared memory", num(l, "shared"));

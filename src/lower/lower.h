@@ -64,6 +64,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
 int gpu_runs_on(const struct gpu_limits *gpu);
+struct kernel_counts;
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -74,6 +75,7 @@ struct lower_job {
   bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
   bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
   int64_t cut;             // rows of a block then, where the last one has fewer; else 0
+  struct kernel_counts *counts; // room for `most`: choices() leaves what each does, which count() would say again; or NULL
 };
 struct lower_out {
   struct str text;      // of the tile program
@@ -82,7 +84,6 @@ struct lower_out {
   int64_t counters;     // bytes of it
 };
 enum { ARG_COUNTERS = -1 };
-struct kernel_counts;
 struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all

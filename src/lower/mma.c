@@ -1,5 +1,6 @@
 // The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change
 // into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
+#include "lower/count.h"
 #include "lower/mma.h"
 
 // ---- arguments ----
@@ -237,7 +238,8 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
-    k.v[MMA_AHEAD] = mma_ahead_best(p);
+    k.v[MMA_AHEAD] = p->ahead = mma_ahead_best(p);
+    if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
     out[n++] = k;
   }
   return n;

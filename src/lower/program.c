@@ -13,6 +13,9 @@ struct planning {
   struct arena *mem;
   struct lower_plan *p;
   const char *stem; // of names
+  int nbefore;      // plans of the same graph with other orders: units that touch nothing which lies in another way are theirs
+  const struct lower_plan *before[ORDERS];
+  struct lower_unit *alone; // by node: what choose() found of it without a tail
 };
 
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
@@ -21,14 +24,22 @@ struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, c
                             .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
 }
 
+// Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
 static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
   struct choice found[CHOICES];
   char why[256] = "";
+  struct lower_unit *known = tail ? NULL : &w->alone[u->n.node];
   struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
-  u->nchoices = scheme_choices(&j, CHOICES, found, why);
-  u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
-  u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
+  if (!known || !known->why) {
+    struct arena_mark mark = arena_mark(w->mem);
+    u->nchoices = scheme_choices(&j, CHOICES, found, why);
+    arena_reset(w->mem, mark);
+    u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
+    u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
+    if (known) *known = *u;
+  }
+  if (known) u->nchoices = known->nchoices, u->choice = known->choice, u->why = known->why;
 }
 
 // The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
@@ -138,10 +149,43 @@ static int plan_product(struct planning *w, struct lower_unit *u, const struct l
   return OK;
 }
 
+static bool lies_alike(const struct graph *g, const struct order *a, const struct order *b, int tensor)
+{
+  static const struct order rows = {-1, false};
+  struct kview v;
+  if (!kview_of(g, tensor, &v)) return false;
+  const struct order *x = a ? &a[v.root] : &rows, *y = b ? &b[v.root] : &rows;
+  return x->inner == y->inner && x->padded == y->padded;
+}
+
+// Does all that the node touches lie in both plans alike?
+static bool touches_alike(const struct lower_plan *a, const struct lower_plan *b, int node)
+{
+  const struct node *n = &a->g->nodes[node];
+  for (int i = 0; i < n->nin; i++)
+    if (!lies_alike(a->g, a->order, b->order, n->in[i])) return false;
+  for (int i = 0; i < n->nout; i++)
+    if (!lies_alike(a->g, a->order, b->order, n->out + i)) return false;
+  return true;
+}
+
+// The unit in a plan before, where it would be found again just so.
+static const struct lower_unit *known_unit(const struct planning *w, int node, bool tails)
+{
+  int last = tails ? tail_of(w->p->g, node) : -1;
+  for (int i = 0; i < w->nbefore; i++) {
+    const struct lower_unit *u = &w->before[i]->unit[w->p->nunits];
+    if (u->first == node && touches_alike(w->p, w->before[i], node) && (last < 0 || touches_alike(w->p, w->before[i], last))) return u;
+  }
+  return NULL;
+}
+
 static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)
 {
+  const struct lower_unit *known = known_unit(w, node, o->tails);
   struct lower_unit *u = &w->p->unit[w->p->nunits++];
   char why[160] = "";
+  if (known) return *u = *known, OK;
   *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
@@ -161,17 +205,25 @@ static const char *stem_of(struct arena *mem, const struct graph *g)
   return s;
 }
 
-int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
-                  const struct lower_opts *o, struct lower_plan *p, struct err *e)
+static int plan_after(struct planning *w, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                      const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
+  struct arena *mem = w->mem;
   int status = OK;
   *p = (struct lower_plan){.g = wrapped, .store = store, .order = o->order, .ordered = "row by row", .gpu = gpu,
                            .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
-  struct planning w = {mem, p, stem_of(mem, wrapped)};
+  w->p = p, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
-    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(&w, i, o, e);
+    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(w, i, o, e);
   return status;
+}
+
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                  const struct lower_opts *o, struct lower_plan *p, struct err *e)
+{
+  struct planning w = {.mem = mem};
+  return plan_after(&w, wrapped, store, gpu, o, p, e);
 }
 
 // Modelled seconds of all launches, each in the best way.
@@ -193,23 +245,26 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   const struct order *order[ORDERS];
   const char *what[ORDERS];
   struct lower_opts as = *o;
+  struct lower_plan other[ORDERS], plainly;
+  struct planning w = {.mem = mem};
   int status = wrap_library(mem, g, &wrapped, e);
   if (!status) status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
   const enum dtype *store = store_types(mem, wrapped);
   as.order = NULL;
-  status = lower_plan_of(mem, wrapped, store, gpu, &as, p, e);
+  status = plan_after(&w, wrapped, store, gpu, &as, p, e);
+  plainly = *p, w.before[w.nbefore++] = &plainly;
   double least = status ? INFINITY : plan_cost(mem, p), plain = least;
   for (int i = 0, n = isfinite(least) ? order_candidates(mem, wrapped, order, what) : 0; i < n && !status; i++) {
-    struct lower_plan other;
     as.order = order[i];
-    if (lower_plan_of(mem, wrapped, store, gpu, &as, &other, e) != OK) {
+    if (plan_after(&w, wrapped, store, gpu, &as, &other[i], e) != OK) {
       *e = (struct err){0}; // what cannot be done so is done row by row
       continue;
     }
-    double cost = plan_cost(mem, &other);
+    if (w.nbefore < ORDERS) w.before[w.nbefore++] = &other[i];
+    double cost = plan_cost(mem, &other[i]);
     if (cost >= least) continue;
-    least = cost, *p = other;
+    least = cost, *p = other[i];
     p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
   }
   return status;

@@ -17,6 +17,7 @@
 //   rows_running.c   may running maxima be the final ones?
 //   rows_moments.c   mean and variance in one pass
 //   rows_axes.c      axes that go together become one; axes that never meet too
+//   rows_life.c      what knobs do not change: roles of axes, stages, when values are there
 //   rows_plan.c      knobs -> places, passes, widths of accesses
 //   rows_cost.c      what is counted
 //   rows_choice.c    plans that are worth a try
@@ -51,11 +52,20 @@ struct row_value {
   axis_set axes, folded; // that it depends on; that it folds
   struct row_access at;  // of ROW_LOAD
   bool live;
+  // of rows_ready
+  bool through;          // only a fold reads it: it is computed as it is folded, and never there as a whole
+  int stage;             // folds that it has before it
+  int made, first, last; // by when, of the order of stages: it is there; it is read first and last
 };
 struct row_save {
   int value;
   axis_set axes; // that the place in memory depends on
   struct row_access at;
+};
+struct row_roles { // the axes that knobs speak of; -1: there is none
+  int across;      // along which most of the memory is contiguous
+  int down;        // the largest other folded axis
+  int join;        // the largest other free axis
 };
 struct rows {
   int naxes;
@@ -64,6 +74,9 @@ struct rows {
   int nvalues, nsaves;
   struct row_value *v;      // each after those that it needs
   struct row_save *save;
+  // of rows_ready
+  struct row_roles role;
+  int nstages, norder, *order; // live values by stages, within a stage folds before the rest
 };
 
 // NO with the reason in why.
@@ -73,17 +86,13 @@ void rows_forget(struct rows *r, int axis);                                     
 bool rows_running(struct arena *mem, const struct norm *n, char why[160]);                  // rows_running.c
 void rows_moments(struct arena *mem, struct rows *r);                                        // rows_moments.c
 void rows_join_axes(struct rows *r);                                                        // rows_axes.c
+void rows_ready(struct arena *mem, struct rows *r);                                         // rows_life.c: all that knobs do not change
 void rows_live(struct rows *r);                                                             // and the set of folded axes
 static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_SUM || v->kind == ROW_MAX; }
 
 // ---- rows_plan.c ----
 
 enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE };
-struct row_roles { // the axes that knobs speak of; -1: there is none
-  int across;      // along which most of the memory is contiguous
-  int down;        // the largest other folded axis
-  int join;        // the largest other free axis
-};
 struct row_plan {
   const struct rows *r;
   struct row_roles role;
@@ -95,14 +104,13 @@ struct row_plan {
   int64_t blocks;
   axis_set rounds; // folded axes of several chunks
   int *pass;       // by value
+  int *held;       // by value: register elements that it takes
   int passes;
 };
-struct row_roles rows_roles(const struct rows *r);
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p);
 int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
 bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
 int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
-int row_stages(struct arena *mem, const struct row_plan *p, int *stage); // by value; the number of them
 static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 

@@ -27,6 +27,7 @@ struct trying {
   struct knobs *out;
   struct kind kind[CHOICES];
   double cost[CHOICES];
+  struct kernel_counts counts[CHOICES];
 };
 
 static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
@@ -35,19 +36,24 @@ static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
   memset(&x, 0, sizeof x); // kinds are compared by their bytes
   x.across = k->v[KNOB_ACROSS], x.down = k->v[KNOB_DOWN], x.late = k->v[KNOB_LATE], x.alone = k->v[KNOB_JOIN] == 1;
   for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) x.regs = MAX(x.regs, row_regs(p, p->r->v[i].axes));
+    if (p->r->v[i].live) x.regs = MAX(x.regs, p->held[i]);
   return x;
 }
 
-static void insert(struct trying *t, const struct knobs *k, struct kind kind, double cost)
+static void move(struct trying *t, int from, int to)
+{
+  t->out[to] = t->out[from], t->cost[to] = t->cost[from], t->kind[to] = t->kind[from], t->counts[to] = t->counts[from];
+}
+
+static void insert(struct trying *t, const struct knobs *k, struct kind kind, double cost, const struct kernel_counts *counts)
 {
   int i = 0;
   while (i < t->n && memcmp(&t->kind[i], &kind, sizeof kind)) i++;
   if (i < t->n && t->cost[i] <= cost) return;
   if (i == t->n && t->n == t->most && t->cost[--i] <= cost) return;
   if (i == t->n) t->n++;
-  for (; i > 0 && t->cost[i - 1] > cost; i--) t->out[i] = t->out[i - 1], t->cost[i] = t->cost[i - 1], t->kind[i] = t->kind[i - 1];
-  t->out[i] = *k, t->cost[i] = cost, t->kind[i] = kind;
+  for (; i > 0 && t->cost[i - 1] > cost; i--) move(t, i - 1, i);
+  t->out[i] = *k, t->cost[i] = cost, t->kind[i] = kind, t->counts[i] = *counts;
 }
 
 static void attempt(struct trying *t, const struct knobs *k)
@@ -57,7 +63,7 @@ static void attempt(struct trying *t, const struct knobs *k)
   struct kernel_counts c;
   bool fits = rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &c);
   double cost = fits ? kernel_time(&c, t->j->gpu, NULL) : INFINITY;
-  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost);
+  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost, &c);
   arena_reset(t->j->mem, m);
 }
 
@@ -103,7 +109,7 @@ static bool streams(const struct lower_job *j, const struct rows *r)
 
 int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out)
 {
-  struct row_roles role = rows_roles(r);
+  struct row_roles role = r->role;
   struct trying t = {.j = j, .r = r, .most = MIN(most, CHOICES), .out = out};
   int64_t across = role.across < 0 ? 1 : r->extent[role.across], down = role.down < 0 ? 1 : r->extent[role.down];
   int64_t join = role.join < 0 ? 1 : r->extent[role.join];
@@ -117,5 +123,6 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
           k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
           with_registers(&t, k, &role);
         }
+  for (int i = 0; i < t.n && j->counts; i++) j->counts[i] = t.counts[i];
   return t.n;
 }

@@ -65,7 +65,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &v->at, v->axes);
     if (p->late && p->late[i]) c->waits = 1;
-    else c->flight += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type) * p->threads;
+    else c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
@@ -75,43 +75,19 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   }
 }
 
-// Does only a fold read value i? Then it is computed as it is folded, and never there as a whole.
-static bool passes_through(const struct rows *r, int i)
-{
-  int users = 0, folds = 0;
-  for (int u = 0; u < r->nvalues; u++)
-    for (int k = 0; k < r->v[u].nin; k++)
-      if (r->v[u].live && r->v[u].in[k] == i) users++, folds += row_folds(&r->v[u]);
-  for (int k = 0; k < r->nsaves; k++) users += r->save[k].value == i;
-  return r->v[i].kind == ROW_MAP && users == 1 && folds == 1;
-}
-
 // Registers that are alive at once, at most: values in the order of stages, loads from the beginning.
-static double live_regs(struct arena *mem, const struct row_plan *p)
+static double live_regs(const struct row_plan *p)
 {
   const struct rows *r = p->r;
-  int *stage = NEWS(mem, int, r->nvalues + 1), n = row_stages(mem, p, stage), *order = NEWS(mem, int, r->nvalues + 1), at = 0;
-  int *first = NEWS(mem, int, r->nvalues + 1), *last = NEWS(mem, int, r->nvalues + 1), *made = NEWS(mem, int, r->nvalues + 1);
   double most = 0;
-  for (int s = 0; s < n; s++)
-    for (int i = 0; i < 2 * r->nvalues; i++) { // folds of a stage before the rest
-      int v = i % r->nvalues;
-      if (r->v[v].live && stage[v] == s && row_folds(&r->v[v]) == (i < r->nvalues)) made[v] = at, order[at++] = v;
-    }
-  for (int i = 0; i < at; i++)
-    for (int k = 0; k < r->v[order[i]].nin; k++) {
-      int x = r->v[order[i]].in[k];
-      first[x] = first[x] ? first[x] : i, last[x] = MAX(last[x], i);
-    }
-  for (int i = 0; i < r->nsaves; i++) last[r->save[i].value] = MAX(last[r->save[i].value], made[r->save[i].value] + 1);
-  for (int now = 0; now < at; now++) {
+  for (int now = 0; now < r->norder; now++) {
     double live = 0;
     for (int i = 0; i < r->nvalues; i++) {
       const struct row_value *v = &r->v[i];
-      if (!v->live || now >= last[i] || passes_through(r, i)) continue; // a result takes the place of what it is made of
-      double regs = row_regs(p, v->axes);
-      if (v->kind == ROW_LOAD) live += now < first[i] ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
-      else if (made[i] <= now) live += regs;
+      if (!v->live || now >= v->last || v->through) continue; // a result takes the place of what it is made of
+      double regs = p->held[i];
+      if (v->kind == ROW_LOAD) live += now < v->first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
+      else if (v->made <= now) live += regs;
     }
     most = MAX(most, live);
   }
@@ -125,7 +101,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
   for (int i = 0; i < r->nvalues; i++) {
     const struct row_value *v = &r->v[i];
     if (!v->live) continue;
-    double n = row_regs(p, row_folds(v) ? r->v[v->in[0]].axes : v->axes), rounds = 1, lanes = 1, warps = 1;
+    double n = p->held[row_folds(v) ? v->in[0] : i], rounds = 1, lanes = 1, warps = 1;
     for (int a = 0; a < r->naxes; a++) {
       if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
@@ -144,7 +120,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
 bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
   const struct gpu_limits *g = j->gpu;
-  double regs = live_regs(j->mem, p) + BASE_REGS, rounds = 1;
+  double regs = live_regs(p) + BASE_REGS, rounds = 1;
   if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
   *c = (struct kernel_counts){.kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
   c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));

@@ -5,44 +5,6 @@
 
 enum { MOST_REGS = 224 };
 
-static double weight(const struct rows *r, const struct row_access *a, axis_set axes, int axis)
-{
-  double n = (double)dtype_bytes(a->type);
-  for (int i = 0; i < r->naxes; i++)
-    if (axes >> i & 1) n *= (double)r->extent[i];
-  return a->stride[axis] == 1 ? n : 0;
-}
-
-// Bytes of accesses that are contiguous along the axis.
-static double contiguous(const struct rows *r, int axis)
-{
-  double n = 0;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) n += weight(r, &r->v[i].at, r->v[i].axes, axis);
-  for (int i = 0; i < r->nsaves; i++) n += weight(r, &r->save[i].at, r->save[i].axes, axis);
-  return n;
-}
-
-static int largest(const struct rows *r, int except, bool folded)
-{
-  int best = -1;
-  for (int i = 0; i < r->naxes; i++)
-    if (i != except && r->extent[i] > 1 && (r->folded >> i & 1) == folded && (best < 0 || r->extent[i] > r->extent[best])) best = i;
-  return best;
-}
-
-struct row_roles rows_roles(const struct rows *r)
-{
-  struct row_roles x = {-1, -1, -1};
-  double most = 0;
-  for (int i = 0; i < r->naxes; i++)
-    if (r->extent[i] > 1 && contiguous(r, i) > most) most = contiguous(r, i), x.across = i;
-  if (x.across < 0) x.across = largest(r, -1, false);
-  if (x.across < 0) x.across = largest(r, -1, true);
-  x.down = largest(r, x.across, true), x.join = largest(r, x.across, false);
-  return x;
-}
-
 bool row_overhangs(const struct row_plan *p, int a)
 {
   return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->extent[a];
@@ -108,13 +70,14 @@ static bool passes(struct row_plan *p)
   return true;
 }
 
-static bool fits(const struct row_plan *p)
+static bool fits(struct row_plan *p)
 {
   int64_t grid = 1;
+  for (int i = 0; i < p->r->nvalues; i++) p->held[i] = row_regs(p, p->r->v[i].axes);
   for (int i = 0; i < p->r->naxes; i++)
     if (!(p->r->folded >> i & 1) && (grid *= p->chunks[i]) > INT32_MAX) return false;
   for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live && row_regs(p, p->r->v[i].axes) > MOST_REGS) return false;
+    if (p->r->v[i].live && p->held[i] > MOST_REGS) return false;
   return true;
 }
 
@@ -128,13 +91,13 @@ static int64_t shared(const struct row_plan *p)
     if (!v->live || !v->folded) continue;
     for (int a = 0; a < p->r->naxes; a++)
       if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
-    if (warps > 1) sum += n * row_regs(p, v->axes) + 16;
+    if (warps > 1) sum += n * p->held[i] + 16;
   }
   return sum;
 }
 
 // What other blocks read, too, is in a cache, and may come where it is used if that is behind a fold; before, it takes registers.
-static bool may_be_late(const struct row_plan *p, const int *stage, int load)
+static bool may_be_late(const struct row_plan *p, int load)
 {
   const struct rows *r = p->r;
   bool read = false;
@@ -144,7 +107,7 @@ static bool may_be_late(const struct row_plan *p, const int *stage, int load)
   for (int i = 0; i < r->nvalues; i++)
     for (int k = 0; r->v[i].live && k < r->v[i].nin; k++) {
       if (r->v[i].in[k] != load) continue;
-      if (stage[i] - row_folds(&r->v[i]) <= 0) return false;
+      if (r->v[i].stage - row_folds(&r->v[i]) <= 0) return false;
       read = true;
     }
   return read;
@@ -152,18 +115,16 @@ static bool may_be_late(const struct row_plan *p, const int *stage, int load)
 
 static bool late(struct arena *mem, struct row_plan *p)
 {
-  int *stage = NEWS(mem, int, p->r->nvalues + 1);
   bool any = false;
-  row_stages(mem, p, stage);
   p->late = NEWS(mem, bool, p->r->nvalues + 1);
-  for (int i = 0; i < p->r->nvalues; i++) any |= p->late[i] = may_be_late(p, stage, i);
+  for (int i = 0; i < p->r->nvalues; i++) any |= p->late[i] = may_be_late(p, i);
   return any;
 }
 
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
 {
-  *p = (struct row_plan){.r = r, .role = rows_roles(r), .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
-  p->pass = NEWS(mem, int, r->nvalues + 1);
+  *p = (struct row_plan){.r = r, .role = r->role, .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
+  p->pass = NEWS(mem, int, r->nvalues + 1), p->held = NEWS(mem, int, r->nvalues + 1);
   for (int i = 0; i < r->naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
   if (p->vec & (p->vec - 1) || p->vec > 16 || (p->role.across < 0 && p->vec > 1)) return false;
   if (p->role.across >= 0 && r->extent[p->role.across] % p->vec) return false;
@@ -174,14 +135,4 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
     else p->blocks *= p->chunks[i];
   }
   return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && (!k->v[KNOB_LATE] || late(mem, p));
-}
-
-int row_stages(struct arena *mem, const struct row_plan *p, int *stage)
-{
-  int most = 0, n = p->r->nvalues;
-  struct step *s = NEWS(mem, struct step, n + 1);
-  for (int i = 0; i < n; i++) s[i] = (struct step){.nin = p->r->v[i].nin, .in = p->r->v[i].in, .waits = row_folds(&p->r->v[i]) ? 1 : 0};
-  schedule_depths(n, s, stage);
-  for (int i = 0; i < n; i++) most = MAX(most, p->r->v[i].live ? stage[i] : 0);
-  return most + 1;
 }

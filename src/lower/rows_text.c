@@ -151,12 +151,12 @@ static void one_value(struct row_text *x, int i)
   x->have[i] = true;
 }
 
-static void folds(struct row_text *x, const bool *want, const int *stage, int s, bool again)
+static void folds(struct row_text *x, const bool *want, int s, bool again)
 {
   const struct rows *r = x->p->r;
   int n = 0, *batch = NEWS(x->mem, int, r->nvalues);
   for (int i = 0; i < r->nvalues; i++) {
-    if (!want[i] || x->have[i] || !row_folds(&r->v[i]) || stage[i] != s) continue;
+    if (!want[i] || x->have[i] || !row_folds(&r->v[i]) || r->v[i].stage != s) continue;
     text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, r->v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
     x->have[batch[n++] = i] = true;
@@ -168,13 +168,12 @@ static void folds(struct row_text *x, const bool *want, const int *stage, int s,
 static void values(struct row_text *x, const bool *want, bool again)
 {
   const struct rows *r = x->p->r;
-  int *stage = NEWS(x->mem, int, r->nvalues + 1), n = row_stages(x->mem, x->p, stage);
   for (int i = 0; i < r->nvalues; i++)
     if (want[i] && !x->have[i] && r->v[i].kind == ROW_LOAD && !(x->p->late && x->p->late[i])) row_load(x, i), x->have[i] = true;
-  for (int s = 0; s < n; s++) {
-    if (s) folds(x, want, stage, s, again);
+  for (int s = 0; s < r->nstages; s++) {
+    if (s) folds(x, want, s, again);
     for (int i = 0; i < r->nvalues; i++)
-      if (want[i] && !x->have[i] && !row_folds(&r->v[i]) && r->v[i].kind != ROW_LOAD && stage[i] == s) one_value(x, i);
+      if (want[i] && !x->have[i] && !row_folds(&r->v[i]) && r->v[i].kind != ROW_LOAD && r->v[i].stage == s) one_value(x, i);
   }
 }
 

@@ -315,5 +315,6 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
 {
   if (rows_values(j, out, why)) return NO;
   rows_moments(j->mem, out);
-  return rows_join_axes(out), OK;
+  rows_join_axes(out);
+  return rows_ready(j->mem, out), OK;
 }

@@ -64,6 +64,8 @@ static int take_turns(const struct choice *c, const int *got, int most, struct c
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
 {
   struct knobs k[ASKED];
+  struct lower_job asked = *j; // schemes say with their choices what each will do: to plan each once more would take as long again
+  asked.counts = NEWS(j->mem, struct kernel_counts, ASKED);
   struct choice *all = NEWS(j->mem, struct choice, scheme_count() * most);
   int *kept = NEWS(j->mem, int, scheme_count());
   *why = 0;
@@ -79,10 +81,10 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
       add_reason(why, x->name, "joins and splits no parts");
       continue;
     }
-    int got = x->choices(j, ASKED, k, reason);
+    int got = x->choices(&asked, ASKED, k, reason);
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
-      struct choice c = {s, k[i], j->tail, scheme_cost(x, j, &k[i])};
+      struct choice c = {s, k[i], j->tail, kernel_time(&asked.counts[i], j->gpu, NULL)};
       if (isfinite(c.cost)) kept[s] = insert(all + s * most, kept[s], most, &c);
     }
   }

@@ -67,7 +67,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
     all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
   }
   order(all, n);
-  for (int i = 0; i < MIN(n, most); i++) out[i] = all[i].k;
+  for (int i = 0; i < MIN(n, most); i++) {
+    out[i] = all[i].k;
+    if (j->counts && sk_shape_make(p, &out[i], &s)) sk_count(p, &s, &j->counts[i]);
+  }
   if (!n) snprintf(why, 160, "rows, columns or strides that do not divide into fragments");
   return MIN(n, most);
 }

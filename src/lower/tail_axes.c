@@ -265,6 +265,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   if (way == TAIL_CLUSTER && x->parts > TAIL_LARGEST_CLUSTER) return refuse(&t, "joins more parts than a cluster has blocks");
   if (!take_bases(&t)) return false;
   rows_join_axes(&x->r);
+  rows_ready(j->mem, &x->r);
   write_head(x);
   return true;
 }

@@ -21,9 +21,9 @@ static double busy(const struct tail *x, const struct row_plan *p)
   double instructions = 0, bytes = 0, warps = 0, items = (double)own_items(x, p), cluster = x->way == TAIL_CLUSTER;
   for (int i = 0; i < p->r->nvalues; i++) {
     const struct row_value *v = &p->r->v[i];
-    double n = row_regs(p, row_folds(v) ? p->r->v[v->in[0]].axes : v->axes);
+    double n = p->held[row_folds(v) ? v->in[0] : i];
     if (!v->live) continue;
-    if (v->kind == ROW_LOAD) n /= row_width(p, &v->at), bytes += (double)row_regs(p, v->axes) * dtype_bytes(v->at.type) * p->threads;
+    if (v->kind == ROW_LOAD) n /= row_width(p, &v->at), bytes += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
     instructions += n * (v->kind == ROW_LOAD ? 3 : 1);
     for (int a = 0; a < p->r->naxes; a++) warps += v->folded >> a & 1 && p->warps[a] > 1;
   }
@@ -37,7 +37,7 @@ static bool takes(const struct row_plan *p)
   int64_t registers = 0;
   int across = p->role.across;
   for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) registers = MAX(registers, row_regs(p, p->r->v[i].axes));
+    if (p->r->v[i].live) registers = MAX(registers, p->held[i]);
   for (int i = 0; i < p->r->nvalues && across >= 0; i++)
     if (p->vec > 1 && p->r->v[i].at.rank[across]) return false;
   return registers <= 64 && !p->rounds;
@@ -47,7 +47,7 @@ bool tail_fit(struct tail *x, int threads)
 {
   double best = INFINITY;
   while (threads & (threads - 1)) threads &= threads - 1;
-  struct row_roles role = rows_roles(&x->r);
+  struct row_roles role = x->r.role;
   if (x->fitted == threads) return x->p.r != NULL;
   x->fitted = threads, x->p.r = NULL;
   for (int team = threads; team >= MAX(32, threads / 2); team /= 2)
@@ -69,7 +69,7 @@ int64_t tail_shared(const struct tail *x)
     bytes += (x->room[i].elements * dtype_bytes(x->j->store[x->j->n->save[i].tensor]) + 15) / 16 * 16;
   for (int i = 0; i < x->r.nvalues; i++) {
     const struct row_value *v = &x->r.v[i];
-    if (v->live && v->folded) bytes += 4ll * x->p.threads * row_regs(&x->p, v->axes);
+    if (v->live && v->folded) bytes += 4ll * x->p.threads * x->p.held[i];
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 // The scheme of products by wgmma. One warp of the last warpgroup brings tiles by TMA, as many ahead as there are stages; each
 // of the others makes 64 rows. A stage is handed over by two mbarriers: full when its bytes are there, empty when every
 // warpgroup has done with it.
+#include "lower/count.h"
 #include "lower/wgmma.h"
 
 #include <string.h>
@@ -314,11 +315,18 @@ static bool only_stores_differ(const struct knobs *before, const struct knobs *k
   return !memcmp(before, &x, sizeof x);
 }
 
+static int add(const struct wg_plan *w, const struct knobs *k, int n, struct knobs *out)
+{
+  if (w->p.job->counts) wgmma_count(w, &w->p.job->counts[n]);
+  out[n] = *k;
+  return n + 1;
+}
+
 static int add_tails(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
 {
   for (int last = 0; last < TAIL_WAYS && n < most; last++) {
     k.v[WG_LAST] = last;
-    if (fits_so(w, &k, why)) out[n++] = k;
+    if (fits_so(w, &k, why)) n = add(w, &k, n, out);
   }
   return n;
 }
@@ -331,7 +339,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   for (int store = 2; store >= 0 && n < most; store--) {
     k.v[WG_STORE] = store;
     if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
-    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) out[n++] = k;
+    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) n = add(w, &k, n, out);
   }
   return n;
 }
@@ -366,11 +374,10 @@ static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, 
   return n;
 }
 
-static int choose_rest(struct wg_plan *w, struct mma_anew to, int most, struct knobs *out, char why[160])
+static int choose_rest(struct wg_plan *w, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
   const int processors = w->p.job->gpu->processors;
-  int n = 0;
   for (int groups = WG_MOST; groups >= 1; groups--) {
     if (chain_fits(w, groups, to)) {
       n = add_chains(w, groups, to, n, most, out, why);
@@ -395,7 +402,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   char other[160];
   int n = 0, cuts = mma_cuts(lifted, 64, to, why);
   for (int i = 0; i < cuts; i++)
-    if (wgmma_plan(w, mma_anew(lifted, to[i], other), *why ? other : why)) n += choose_rest(w, to[i], most - n, out + n, why);
+    if (wgmma_plan(w, mma_anew(lifted, to[i], other), *why ? other : why)) n = choose_rest(w, to[i], n, most, out, why);
   return n;
 }
 

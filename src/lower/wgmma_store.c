@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64.
+// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64. Of a block with more rows than there are, a piece
+// may lie wholly behind them, which TMA leaves out; not where all rows are one piece, since coordinates have no digit for a second one.
 static bool cut(struct wg_store *s)
 {
   int64_t left = 64, below = 1;
@@ -15,7 +16,7 @@ static bool cut(struct wg_store *s)
     const struct box_dim *d = &s->box.dim[i];
     if (d->inner) continue;
     s->piece[i] = MIN(left, d->box), s->pieces[i] = d->box / s->piece[i], s->below[i] = below;
-    if (left % s->piece[i] || d->box % s->piece[i]) return false;
+    if (left % s->piece[i] || d->box % s->piece[i] || (d->extent <= s->piece[i] && s->pieces[i] > 1)) return false;
     left /= s->piece[i], below *= s->pieces[i];
   }
   return left == 1;

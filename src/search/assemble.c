@@ -52,7 +52,7 @@ static int materialize(struct joiner *j, int t, int *out)
 static int place(struct joiner *j, int d)
 {
   const struct device *dev = &j->pl->m->dev[d];
-  if (j->at[d].tensor >= 0 || !dev->has) return OK;
+  if (j->at[d].tensor >= 0 || device_constant(j->s, dev)) return OK;
   CHECK(dev->visit >= 0);
   const struct visit *v = &j->s->visit[dev->visit];
   int t, status = materialize(j, v->tensor, &t);

@@ -266,10 +266,8 @@ static int dim_of(const struct labels *l, int c)
 static int make_leaf(struct maker *m, const struct graph *above, const struct value *v, const struct placed *from, struct tile *out)
 {
   const struct device *d = &m->dev[v->leaf];
-  if (!d->has) {
-    const struct graph *p = m->s->p;
-    return graph_add(m->b, OP_CONST, 0, NULL, &p->nodes[p->tensors[m->s->visit[d->visit].tensor].node].a, NOWHERE, &out->t, m->e);
-  }
+  const struct node *constant = device_constant(m->s, d);
+  if (constant) return graph_add(m->b, OP_CONST, 0, NULL, &constant->a, NOWHERE, &out->t, m->e);
   struct attrs a = attrs_default(OP_ITER);
   for (int i = 0; i < m->t->sch.ngrid; i++) {
     int c = m->t->sch.grid[i];
@@ -335,7 +333,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
       status = make_value(&m, &t->d[p->deriv[i]], &m.at[v]);
     } else {
       status = make_leaf(&m, g, &t->v[v], &dev_at[leaf], &m.at[v]);
-      if (dev[leaf].has) in[nin++] = dev_at[leaf].tensor;
+      if (!device_constant(s, &dev[leaf])) in[nin++] = dev_at[leaf].tensor;
     }
   }
   for (int k = 0; k < nroots && !status; k++) status = save(&m, roots[k], &want[k], &made[k]);

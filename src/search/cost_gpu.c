@@ -21,17 +21,21 @@ static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
 static const double NEXT = 1e-6, MANY_TURNS = 4; // s that a block shows which comes after another, for so many
 static const double FOLD = 6e-8, PASS = 5e-9;
+static const double PART = 1e-8; // of parts that are summed beside products: fragments of a few are loaded at a time
+
 static const double MMA = 0.9, MMA_BESIDE = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
 static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
 enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
 static double pad(double n, double to) { return to * ceil(n / to); }
 
-static bool is_partial(mask has)
+// The pieces of which there are partial sums.
+static mask partial(mask has)
 {
-  for (; has; has >>= 3)
-    if ((has & 7) == (mask)1 << GRID) return true;
-  return false;
+  mask parts = 0;
+  for (int at = 0; has >> at; at += 3)
+    if ((has >> at & 7) == (mask)1 << GRID) parts |= (mask)1 << GRID << at;
+  return parts;
 }
 
 static mask whole_classes(mask has)
@@ -46,7 +50,7 @@ static mask whole_classes(mask has)
 static double elem_of(const struct model *m, mask has)
 {
   const struct graph *p = m->s->p;
-  return is_partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
+  return partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
 }
 
 // Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it; inner: bytes of the tile
@@ -76,7 +80,7 @@ static struct term load_term(const struct model *m, const struct work *w, const 
   double more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z), turns = turns_of(w, z);
   bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
   struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns * (double)z->blocks,
-                   .steps = w->looped ? BARRIER * turns : 0};
+                   .steps = w->looped ? BARRIER * turns : 0, .parts = turns * ((double)size_of(z, partial(d->has)) - 1)};
   *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
   return x;
 }
@@ -118,7 +122,7 @@ static struct term pass_term(const struct model *m, const struct work *w, const 
 static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double bytes = elem_of(m, w->rows) * (double)size_of(z, w->rows);
-  bool near = is_partial(w->rows) && bytes < 0.5 * (double)m->t->l2;
+  bool near = partial(w->rows) && bytes < 0.5 * (double)m->t->l2;
   return (struct term){.unique = near ? 0 : bytes, .again = near ? bytes : 0};
 }
 
@@ -163,7 +167,7 @@ static double kernel_seconds(const struct model *m, const struct term *sum, cons
   double cache = fmax(sum->again * hypot(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
   double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
-  double turns = ceil(blocks / (cores * hold)), wait = sum->steps * turns;
+  double turns = ceil(blocks / (cores * hold)), wait = (sum->steps + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
   return t->launch + START + longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);

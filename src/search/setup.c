@@ -68,6 +68,12 @@ bool visit_given(const struct space *s, int v)
   return op == OP_INPUT || op == OP_CONST;
 }
 
+const struct node *device_constant(const struct space *s, const struct device *d)
+{
+  const struct node *n = d->visit >= 0 ? &s->p->nodes[s->p->tensors[s->visit[d->visit].tensor].node] : NULL;
+  return n && n->op == OP_CONST ? n : NULL;
+}
+
 struct device visit_device(const struct space *s, const struct worker *w, int nworker, int v)
 {
   const struct reference *r = &w[0].ref;

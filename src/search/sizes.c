@@ -28,7 +28,8 @@ struct ground {
   struct axis axis[MAX_AXES + 1];
   struct sizes whole;               // before the axes have extents
   struct point *least;              // the smallest tiles
-  struct point **at, nowhere;       // points by their extents, the last axis fastest; nowhere: these cannot be
+  void *at;                         // points by their extents: for each axis in turn an array by its extent, made where it is gone into
+  struct point nowhere;             // these extents cannot be
   int nlattice;
   struct point *lattice[LATTICE];
 };
@@ -101,16 +102,20 @@ static bool set_axis(struct sizes *z, const struct axis *a, int k)
 // The point with extent k[i] of each axis i; NULL where that cannot be.
 static struct point *point_at(struct ground *g, const int *k)
 {
-  int64_t index = 0;
-  for (int i = 0; i < g->naxis; i++) index = index * g->axis[i].n + k[i];
-  if (!g->at[index]) {
+  void **at = &g->at;
+  for (int i = 0; i < g->naxis; i++) {
+    if (!*at) *at = NEWS(g->mem, void *, g->axis[i].n);
+    at = (void **)*at + k[i];
+  }
+  if (!*at) {
     struct sizes z = g->whole;
     bool can = true;
     for (int i = 0; i < g->naxis && can; i++) can = set_axis(&z, &g->axis[i], k[i]);
-    g->at[index] = can ? new_point(g, &z) : &g->nowhere;
-    memcpy(g->at[index]->k, k, sizeof g->at[index]->k);
+    struct point *p = can ? new_point(g, &z) : &g->nowhere;
+    memcpy(p->k, k, sizeof p->k);
+    *at = p;
   }
-  return g->at[index] == &g->nowhere ? NULL : g->at[index];
+  return *at == &g->nowhere ? NULL : *at;
 }
 
 static void lattice(struct ground *g, int i, int *k)
@@ -144,9 +149,6 @@ struct ground *sizes_open(struct arena *mem, const struct model *m, const struct
   }
   if (t->sch.loop >= 0) add_axis(g, t->sch.loop, false), least.ext[t->sch.loop][TILE] = 1;
   g->least = new_point(g, &least);
-  int64_t points = 1;
-  for (int i = 0; i < g->naxis; i++) points *= g->axis[i].n;
-  g->at = NEWS(mem, struct point *, points);
   thin(g);
   lattice(g, 0, (int[MAX_AXES + 1]){0});
   return g;

@@ -276,6 +276,7 @@ int workers_open(struct worker *w, int n, struct arena *mem, const struct fctx *
 void workers_close(struct worker *w, int n);
 int schedules_build(struct arena *mem, const struct space *s, struct table **all); // empty tables; returns how many
 bool visit_given(const struct space *s, int v);                                    // an input or a constant of the program?
+const struct node *device_constant(const struct space *s, const struct device *d); // the program's constant that it is, or NULL
 struct device visit_device(const struct space *s, const struct worker *w, int nworker, int v);
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
@@ -378,6 +379,7 @@ struct term {       // what some work adds to a kernel under some sizes
   double registers; // bytes of tiles in registers
   double steps;     // seconds that a block waits for its own results: barriers, products in a row
   double once;      // of compute and streams what is outside of the loop
+  double parts;     // partial sums that are read one after another, all but the first
 };
 struct cost_rules { // of a kind of target
   struct term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
@@ -397,7 +399,7 @@ struct term cost_term(const struct model *m, const struct work *w, const struct 
 static inline void cost_add(struct term *sum, const struct term *x) // most of a search's additions
 {
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
-  sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once;
+  sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
 }
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.

@@ -23,7 +23,7 @@ struct spread {
   struct arena mem;
   const struct plan *p;
   int n;
-  struct way *way;
+  struct way *way[WAYS * (COUNT(splits) + 1)];
   struct sized best[TRIED];
 };
 
@@ -84,17 +84,17 @@ static void add_ways(struct spread *s, int64_t parts)
   if (!size_plan(s, parts, &first)) return;
   int k = dearest(s, &first), n = k < 0 ? 0 : choose(s, s->p->k[k], parts, TRIED), from = s->n;
   for (int i = 0; i < n && s->n < from + WAYS; i++) {
-    struct way *w = &s->way[s->n];
-    *w = first, w->z[k] = *sizes_of(s->best[i].at), w->each[k] = s->best[i].cost, w->cost += w->each[k] - first.each[k];
-    bool is_new = w->cost <= FAR * s->p->cost;
-    for (int o = from; o < s->n && is_new; o++) is_new = ways_apart(s, w, &s->way[o]);
-    s->n += is_new;
+    struct way w = first;
+    w.z[k] = *sizes_of(s->best[i].at), w.each[k] = s->best[i].cost, w.cost += w.each[k] - first.each[k];
+    bool is_new = w.cost <= FAR * s->p->cost;
+    for (int o = from; o < s->n && is_new; o++) is_new = ways_apart(s, &w, s->way[o]);
+    if (is_new) s->way[s->n++] = arena_copy(&s->mem, &w, sizeof w);
   }
 }
 
 static int cheaper_way(const void *x, const void *y)
 {
-  const struct way *a = x, *b = y;
+  const struct way *a = *(const struct way *const *)x, *b = *(const struct way *const *)y;
   return a->cost < b->cost ? -1 : a->cost > b->cost;
 }
 
@@ -136,10 +136,10 @@ static int take_ways(struct spread *s, struct plan *out, int most)
   qsort(s->way, (size_t)s->n, sizeof *s->way, cheaper_way);
   for (int i = 0; i < s->n && n < most && n + 1 < WAYS; i++) {
     bool is_new = true;
-    for (int k = 0; k <= n && is_new; k++) is_new = ways_apart(s, &s->way[i], taken[k]);
+    for (int k = 0; k <= n && is_new; k++) is_new = ways_apart(s, s->way[i], taken[k]);
     if (!is_new) continue;
-    taken[n + 1] = &s->way[i];
-    out[n++] = resized(s->pl, s->p, &s->way[i]);
+    taken[n + 1] = s->way[i];
+    out[n++] = resized(s->pl, s->p, s->way[i]);
   }
   return n;
 }
@@ -149,7 +149,6 @@ static int spread_plan(struct planner *pl, const struct plan *p, struct plan *ou
   struct spread s = {.pl = pl, .p = p};
   int64_t parts;
   int c = split_of(p, &parts), n;
-  s.way = NEWS(&s.mem, struct way, WAYS * (COUNT(splits) + 1) + 1);
   add_ways(&s, parts);
   for (size_t i = 0; i < COUNT(splits) && c >= 0; i++) {
     int64_t extent = pl->m->s->class[c].extent;

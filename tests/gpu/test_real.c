@@ -170,6 +170,10 @@ static const char *const programs[] = {
     "program product() {\n X: f16[64, 512]\n W: f16[512, 384]\n return matmul(X, W)\n}\n",
     "program bf() {\n X: bf16[3, 64, 512]\n W: bf16[512, 384]\n return matmul(X, W)\n}\n",
     "program full() {\n X: f32[2, 64, 128]\n W: f32[2, 128, 96]\n return matmul(X, W)\n}\n",
+    "graph ends() {\n X: f16[64, 512]\n W: f16[512, 384]\n C: f16[64, 384]\n v: f16[384]\n P = matmul(X, W)\n Y = block(x=4) {\n"
+    "  p = iter(P, imap={x:0})\n  c = iter(C, imap={x:0})\n  v = iter(v)\n  save(relu(p * 0.5 - c + v), omap={x:0})\n }\n return Y\n}\n",
+    "graph turned() {\n X: f16[3, 64, 512]\n W: f16[3, 512, 384]\n v: f16[3, 64]\n P = matmul(X, W)\n T = transpose(P)\n Y = block(x=3, y=4) {\n"
+    "  p = iter(T, imap={x:0, y:1})\n  v = iter(v, imap={x:0})\n  save(p + reshape(v, [1, 1, 64]), omap={x:0, y:1})\n }\n return Y\n}\n",
     "program attention() {\n Q: f16[4, 64, 64]\n K: f16[4, 256, 64]\n V: f16[4, 256, 64]\n"
     " return matmul(softmax(matmul(Q, transpose(K)) / 8, dim=2), V)\n}\n",
 };

@@ -13,7 +13,7 @@ struct held {
 void hold(const struct held *rows, int n);
 // The same at all knobs that the row's scheme chooses.
 void hold_choices(const struct held *rows, int n);
-// At all layouts of warps (wm, wn, by) and stages that the scheme mma takes, whether it would choose them or not; how many.
+// At a dozen layouts of warps (wm, wn, by) and stages, where the scheme mma takes them, whether it would choose them or not; how many.
 int hold_layouts(const struct held *rows, int n);
 
 // With bf16 for fp16, off by no more than 1.6e-2; for sm_80, without what sm_90 has. Instances are not looked for.

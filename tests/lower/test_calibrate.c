@@ -1,7 +1,7 @@
 // The cost model against kernels that were measured (bench/calibrate.csv): it has to rank them. The asked: of each program the
-// rank correlation (Spearman) of modelled and measured times, in the median over programs at least 0.75, though most of what was
-// measured is near to what a climb took for the fastest; measuring only the first five by the model costs at most 5% in the median
-// and 30% at worst. The rates are those that are shipped.
+// rank correlation (Spearman) of modelled and measured times, in the median over programs at least 0.78, though most of what was
+// measured is near to what a climb took for the fastest; measuring only the first five by the model costs at most 3% in the median
+// and 28% at worst. The rates are those that are shipped.
 #include "lower/count.h"
 #include "target/target.h"
 
@@ -150,9 +150,9 @@ static void ranks_kernels(void **state)
   print_message("%d kernel programs of %d programs: rank correlation %.3f; the first %d cost %.1f%%, at most %.1f%%\n", n, programs, middle, FIRST,
                 100 * usual, 100 * worst);
   assert_true(n >= 200);
-  assert_true(middle >= 0.75);
-  assert_true(usual <= 0.05);
-  assert_true(worst <= 0.3);
+  assert_true(middle >= 0.78);
+  assert_true(usual <= 0.03);
+  assert_true(worst <= 0.28);
 }
 
 // More of anything takes no less time: of what a kernel that is bound by it does.

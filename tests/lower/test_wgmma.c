@@ -153,6 +153,9 @@ static const struct held stores[] = {
     {"pieces of two dimensions",
      "X: f16[2, 64, 64]\n W: f16[64, 64]\n O = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W)\n"
      "save(reshape(matmul(reshape(x, [64, 64]), w), [2, 32, 64]), omap={x:1}) }\n return O", "wgmma groups=1 stages=2 store=2", "tma.store.3d"},
+    {"pieces of rows beyond the last", GEMM("80", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 store=2 rows=256", NULL},
+    {"two pieces of rows where there is one", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 store=2 rows=128", NULL, "no result is a box"},
+    {"the same stored by threads", GEMM("40", "64", "64", "1", "1", "1"), "wgmma groups=1 stages=2 rows=128", NULL},
     {"a result that is transposed",
      "X: f16[64, 128]\n W: f16[128, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(transpose(accum(matmul(x, w)))) }\n return O",
      "wgmma groups=1 stages=2 store=2", NULL, "no result is a box"},

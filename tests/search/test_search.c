@@ -281,6 +281,36 @@ static void test_verified(void **state)
   }
 }
 
+// A tensor of one element has no dimension that is cut, as a constant has none; it is read all the same, an input as well as what
+// an earlier kernel made.
+static void test_single_elements(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {
+      "program p { X: f32[1, 64]\n H: f32[1, 64]\n A: f32[1, 64]\n return rms_norm(X + A * (rms_norm(H) + X)) }",
+      "program p { X: f32[1, 64]\n S: f32[1, 1]\n return X * S / sqrt(sum(square(X), dim=1) + 2) }"};
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    struct arena mem = {0};
+    struct graph *p, *g = graph_of(&mem, texts[i]);
+    struct err e = {0};
+    int reads = 0; // kernels that read a single element
+    assert_int_equal(graph_expand(&mem, g, false, &p, &e), OK);
+    struct search_result r = find(&mem, p, 3, 11, 2);
+    assert_true(r.n > 0);
+    for (int k = 0; k < r.n; k++) {
+      struct verify_opts o = {.seed = 3, .full_size_ops = 1, .delta = 0.5};
+      struct certificate c;
+      const struct graph *f = r.found[k].g;
+      assert_int_equal(verify_equal(p, f, &o, &c, &e), OK);
+      if (!c.equal) fail_msg("%s: %s", r.found[k].schedule, c.note);
+      for (int n = 0; n < f->nnodes; n++)
+        for (int x = 0; x < f->nodes[n].nin; x++) reads += f->nodes[n].op == OP_BLOCK && shape_size(&f->tensors[f->nodes[n].in[x]].shape) == 1;
+    }
+    assert_true(reads > 0);
+    arena_close(&mem);
+  }
+}
+
 static void test_deterministic(void **state)
 {
   (void)state;
@@ -392,7 +422,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_chain), cmocka_unit_test(test_split), cmocka_unit_test(test_split_later),
-      cmocka_unit_test(test_most_cuts), cmocka_unit_test(test_most_sets), cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_most_cuts), cmocka_unit_test(test_most_sets), cmocka_unit_test(test_verified), cmocka_unit_test(test_single_elements),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
