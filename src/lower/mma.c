@@ -238,8 +238,8 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    k.v[MMA_AHEAD] = p->ahead = mma_ahead_best(p);
     if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
-    k.v[MMA_AHEAD] = mma_ahead_best(p);
     out[n++] = k;
   }
   return n;

@@ -2,6 +2,7 @@
 // top, and what was found is found again.
 // test: timeout 400
 #include "pretended_gpu.h"
+#include "thin.h"
 
 // The fewer kernels of ours, the faster.
 static double library_wins(const struct device_program *d)
@@ -16,6 +17,7 @@ static void the_fastest_right_one_is_reported(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int spoil = 0; spoil < 4; spoil += 3) {
+      if (thinned(2) > 1 && (i == 0) == (spoil == 0)) continue; // each text and each way once
       struct arena mem = {0};
       json_t *r = optimize(&mem, texts[i], spoil, made_up, ENDLESS);
       assert_true(seen.races >= 2 && seen.programs > 8);
@@ -75,9 +77,10 @@ static const char *const tops[] = {"rows vec=2 across=32 down=1 join=8 regs=0 de
 static void the_hill_is_climbed(void **state)
 {
   (void)state;
-  size_t far = 0;
+  size_t far = 0, climbs = 0;
   for (size_t i = 0; i < COUNT(tops); i++)
     for (int dependent = 0; dependent < 2; dependent++) {
+      if (thinned(2) > 1 && dependent != (int)i % 2) continue;
       struct arena mem = {0};
       hill.noise = 0, hill.dependent = dependent, hill.asked = 0;
       assert_true(scheme_parse(tops[i], &hill.top));
@@ -86,11 +89,11 @@ static void the_hill_is_climbed(void **state)
       assert_true(fabs(number(r, "best", "us") - 10) < 1e-9);
       json_decref(r);
       r = optimize(&mem, texts[0], 0, on_the_hill, 0);
-      far += number(r, "best", "us") > 10.1; // it is no starter
+      far += number(r, "best", "us") > 10.1, climbs++; // it is no starter
       json_decref(r);
       arena_close(&mem);
     }
-  assert_true(far > COUNT(tops));
+  assert_true(2 * far > climbs);
 }
 
 // What is noise is no step: the climb ends, near the top, and after about as many races.
@@ -157,7 +160,7 @@ static char *kernel_source(const char *out)
 static void products_are_raced_with_and_without_what_follows(void **state)
 {
   (void)state;
-  static const char program[] = "program ends() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n";
+  static const char program[] = "program ends() {\n X: f16[64, 32]\n W: f16[32, 48]\n b: f16[48]\n return relu(matmul(X, W) + b)\n}\n";
   measured = 6;
   for (int good = 0; good < 2; good++) {
     struct arena mem = {0};

@@ -234,6 +234,35 @@ static void kernels_are_proven(void **state)
   arena_close(&mem);
 }
 
+// The cost of a choice, which a scheme says with all its choices, is that of its settings by themselves.
+static void choices_cost_what_they_do(void **state)
+{
+  (void)state;
+  static const char *const files[] = {"examples/graphs/gqa_split.mica", "examples/graphs/gqa_stable.mica", "examples/graphs/rms_fused.mica"};
+  struct gpu_limits gpu = h200();
+  int compared = 0;
+  for (size_t i = 0; i <= COUNT(files); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g;
+    struct lower_plan p;
+    if (i == COUNT(files)) g = read(&mem, "X: f16[64, 256]\n return softmax(X, dim=1)");
+    else must(front_load(&mem, files[i], 0, NULL, &g, &e), files[i], &e);
+    must(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "a plan", &e);
+    for (int u = 0; u < p.nunits; u++)
+      for (int k = 0; k < p.unit[u].nchoices && !p.unit[u].product; k++, compared++) {
+        const struct choice *c = &p.unit[u].choice[k];
+        struct lower_job j = lower_unit_job(&mem, &p, &p.unit[u], c->tail);
+        if (scheme_cost(scheme_at(c->scheme), &j, &c->k) == c->cost) continue;
+        struct str how = {0};
+        scheme_text(c, &how);
+        fail_msg("%s: %s", p.unit[u].name, str_text(&how));
+      }
+    arena_close(&mem);
+  }
+  assert_true(compared > 100);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -241,6 +270,7 @@ int main(void)
       cmocka_unit_test(programs_run),              cmocka_unit_test(a_wrong_element_is_seen),
       cmocka_unit_test(types_between_kernels),     cmocka_unit_test(workspace_is_shared),
       cmocka_unit_test(fewer_blocks_keep_their_tiles), cmocka_unit_test(kernels_are_proven),
+      cmocka_unit_test(choices_cost_what_they_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

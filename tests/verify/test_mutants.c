@@ -5,6 +5,7 @@
 #include "cases.h"
 #include "front/front.h"
 #include "mutate.h"
+#include "thin.h"
 #include "verify/verify.h"
 
 #include <dirent.h>
@@ -24,6 +25,7 @@ struct tally {
   void *in[SEEDS][64], *out[SEEDS][64]; // of the original, in float64
   int made[CHANGES], accepted[CHANGES], by_reason[MOST_REASONS];
   int wrong, unexplained, filter_missed, filter_extra, rejected_equal;
+  int seen;                 // mutants, of which under the sanitizers some are run
   int proved, proved_wrong; // by normal forms; of those the tests reject or real numbers refute
 };
 
@@ -130,6 +132,7 @@ static int reason_of(const struct tally *t, const struct mutation *m)
 static void found(void *arg, const struct graph *g, const struct mutation *m)
 {
   struct tally *t = arg;
+  if (t->seen++ % thinned(5)) return;
   struct arena mem = {0};
   struct certificate c;
   struct err e = {0};
@@ -225,7 +228,7 @@ static void test_mutants(void **state)
   print(&t);
   int made = 0;
   for (int i = 0; i < CHANGES; i++) made += t.made[i];
-  assert_true(made >= 2000);
+  assert_true(made >= 2000 / thinned(5));
   assert_int_equal(t.wrong, 0);
   assert_int_equal(t.unexplained, 0);
   assert_int_equal(t.filter_missed, 0);
