@@ -4,6 +4,7 @@
 #include "naive.h"
 #include "examples.h"
 #include "graphs.h"
+#include "thin.h"
 
 static struct search_result find(struct arena *mem, const struct graph *p, int kernels, int block_ops, int threads)
 {
@@ -233,7 +234,7 @@ static void test_most_cuts(void **state)
       " return matmul(n * G, W) * matmul(n * G, V) }"};
   double last[COUNT(texts)] = {0};
   for (size_t i = 0; i < COUNT(texts); i++)
-    for (int values = 300; values <= 1000; values += 350) {
+    for (int values = 300; values <= 1000; values += 350 * thinned(2)) {
       struct arena mem = {0};
       struct search_opts o = {.max_values = values, .threads = 2, .seed = 7};
       struct search_result r;
