@@ -14,7 +14,7 @@ void samples_of_race(const struct raced *a, const struct gpu_race *r, FILE *out)
       fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", a->what, a->from[i], i, p->nlaunch, k, p->launch[k].how, 1e6 * p->launch[k].cost,
               1e6 * p->cost);
       if (x->cold.replays) fprintf(out, "%.3f", 1e6 * x->cold.median);
-      fprintf(out, ",%d,%s,%d,%d,%d,\n", x->round, gpu_verdict_name(x->verdict), x->registers, x->spilled, a->dependent);
+      fprintf(out, ",%d,%s,%d,%d,%d,,0\n", x->round, gpu_verdict_name(x->verdict), x->registers, x->spilled, a->dependent);
     }
   }
 }
@@ -58,8 +58,8 @@ static void entrant(const char *what, const struct contest *c, int number, const
     fprintf(out, "\"%s\",\"%s\",%d,%d,%d,\"%s\",%.3f,%.3f,", what, c->cand[x->cand].schedule, number, launches(x), launch++, str_text(&how),
             1e6 * x->pick[u].cost, 1e6 * x->model);
     if (x->state == TIMED && x->result->cold.replays) fprintf(out, "%.3f", 1e6 * x->seconds);
-    fprintf(out, ",%d,%s,%d,%d,%d,%s\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled,
-            x->plan->p.dependent, str_text(&size));
+    fprintf(out, ",%d,%s,%d,%d,%d,%s,%d\n", x->result->round, gpu_verdict_name(x->result->verdict), x->result->registers, x->result->spilled,
+            x->plan->p.dependent, str_text(&size), x->near_to >= 0);
     str_free(&how);
   }
   str_free(&size);

@@ -10,6 +10,7 @@
 //   registers, spilled
 //   dependent         0: each launch begins after the one before has ended
 //   sizes             of a graph that the climb gave others: "NODE GRID.../LOOP...;" for each kernel whose axes are others
+//   climbed           1: the climb came to it, from what was measured; 0: it was on the lists that the model orders
 #ifndef MICA_BENCH_SAMPLES_H
 #define MICA_BENCH_SAMPLES_H
 

@@ -35,7 +35,8 @@ struct climb_plan {
 };
 enum entrant_state { WAITING, RACING, TIMED, LEFT, OUT }; // left: there was no time to compile it
 struct entrant {
-  int cand, line;      // line: -1 for starters
+  int cand, line;      // line: -1 for starters that begin none
+  int near_to;         // the entrant it was made from; -1 for starters
   struct climb_plan *plan;
   struct choice *pick; // by unit of the plan
   enum entrant_state state;

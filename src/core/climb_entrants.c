@@ -77,7 +77,7 @@ static bool known(const struct entrants *f, const struct climb_plan *p, const st
 
 void entrants_enter(struct entrants *f, int line, struct climb_plan *p, const struct choice *pick, int near_to, double handicap)
 {
-  struct entrant x = {.cand = p->cand, .line = line, .plan = p, .seconds = INFINITY};
+  struct entrant x = {.cand = p->cand, .line = line, .near_to = near_to, .plan = p, .seconds = INFINITY};
   if (known(f, p, pick)) return;
   x.pick = arena_copy(f->j->mem, pick, sizeof *pick * (size_t)(p->p.nunits + 1));
   for (int u = 0; u < p->p.nunits; u++)
