@@ -36,7 +36,7 @@ struct all {
   struct target target;      // of the words that follow
   const struct gpu_limits *gpu; // one of opened
   struct gpu_limits opened[MOST_TARGETS];
-  const struct graph *reference, *graph[MOST_GRAPHS]; // graph: when there is a climb
+  const struct graph *reference, *graph[MOST_GRAPHS];
   const char *word[MOST_GRAPHS];
   int ngraphs;
   const char *what; // its word
@@ -86,10 +86,8 @@ static void add_variants(struct all *a, const char *word, const struct lower_pla
 
 static int add_graph(struct all *a, const char *word, const struct graph *g)
 {
-  if (a->o.tune > 0) {
-    if (a->ngraphs < MOST_GRAPHS) a->graph[a->ngraphs] = g, a->word[a->ngraphs++] = word;
-    return OK;
-  }
+  if (a->ngraphs < MOST_GRAPHS) a->graph[a->ngraphs] = g, a->word[a->ngraphs++] = word;
+  if (a->o.tune > 0) return OK;
   struct graph *stable;
   struct lower_plan plan;
   char note[256] = "";
@@ -157,7 +155,7 @@ static int read_words(struct all *a, int argc, char **argv)
   if (!a->reference)
     err_set(&a->e, ERR_OPTION, NOWHERE,
             "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
-  else if (!a->n && !a->ngraphs)
+  else if (!a->n && !(a->o.tune > 0 && a->ngraphs))
     err_set(&a->e, ERR_TARGET, NOWHERE, "%.80s: there is no device program to race", a->what);
   return i;
 }
@@ -214,6 +212,21 @@ static int add_samples(struct all *a, const struct gpu_race *r, const struct ent
   return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
+// Where all of a graph is wrong it may be no graph of this program, but of a part of it.
+static void tell_others(const struct all *a, const struct gpu_race *r)
+{
+  for (int g = 1; g < a->ngraphs; g++) {
+    struct verify_opts o = {.seed = a->o.race.seed, .full_size_ops = 1, .delta = 0.5};
+    struct certificate c = {.equal = true};
+    struct err e = {0};
+    int n = 0, wrong = 0;
+    for (int i = 0; i < a->n; i++)
+      if (a->from[i] == a->word[g]) n++, wrong += r->result[i].verdict == GPU_WRONG;
+    if (!n || wrong < n || verify_equal(a->reference, a->graph[g], &o, &c, &e) != OK) continue;
+    if (!c.equal) printf("%s is not equal to %s: %s\n", a->word[g], a->what, c.note);
+  }
+}
+
 static int race(struct all *a)
 {
   struct gpu_race r;
@@ -226,6 +239,7 @@ static int race(struct all *a)
   fputs(str_text(&text), stdout);
   str_free(&text);
   if (a->o.samples && add_samples(a, &r, NULL)) return a->e.status;
+  tell_others(a, &r);
   if (r.best < 0) return NO;
   if (a->o.csv && add_row(a, &r)) return a->e.status;
   if (save_folder(a, a->program[r.best], &r.result[r.best])) return a->e.status;

@@ -42,7 +42,8 @@ def samples(path):
     """By candidate of the race: target, graph, how, us (or None), last round, verdict."""
     found = {}
     with open(path) as f:
-        for program, graph, number, n, launch, how, _, _, us, rnd, verdict, _, _ in csv.reader(f):
+        for row in csv.reader(f):
+            _, graph, number, _, launch, how, _, _, us, rnd, verdict = row[:11]
             target = next((t for t in TARGETS if "/%s/" % t in graph), None)
             x = found.setdefault(int(number), [target, os.path.basename(graph), how, float(us) if us else None, int(rnd), verdict])
             if int(launch):

@@ -8,7 +8,7 @@ A program of several parts (graphs part1_*, part2_*, ...) is raced by `mica opti
 
 OUT then holds a folder a workload, as `mica optimize --out` leaves it, for `bench/peers.py --mica OUT`; OUT/survey.csv has a row a
 race, OUT/samples.csv one a program that was timed, OUT/log.txt what the races print. Where a race ends the process, the
-others go on. Needs neither torch nor triton.
+others go on; what OUT has already is not raced again. Needs neither torch nor triton.
 """
 import argparse
 import concurrent.futures
@@ -79,6 +79,7 @@ def optimize(name, args, end):
 def race(names, args):
     os.makedirs(args.out, exist_ok=True)
     end = time.time() + args.budget_s
+    names = [n for n in names if not os.path.exists(os.path.join(args.out, folder(n), "program.json"))]
     for name in [n for n in names if parts(n, args) > 1]:
         optimize(name, args, end)
     left = [n for n in names if parts(n, args) == 1]

@@ -110,7 +110,7 @@ static void take(struct entrants *f, const struct batch *b, const struct gpu_rac
     if (x->state == WAITING) continue;
     x->result = r;
     x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
-    x->rough = r->rough || cut;
+    x->rough = r->rough;
     if (x->state != TIMED) entrants_give_back(f, b->who[i]);
   }
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);

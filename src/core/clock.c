@@ -13,7 +13,7 @@
 
 enum { SLICE = 20000 };           // microseconds
 static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
-static const double GRACE = 5;    // seconds of proving after a stop
+static const double GRACE = 20, LATE = 10; // seconds of proving after a stop, which takes about one; after the end of the time
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the race of the whole, and for a proof
 
@@ -35,7 +35,7 @@ static void look(struct clock *c)
   if (user || now >= c->search) c->flag[STOP_SEARCH] = 1;
   pthread_mutex_unlock(&c->lock);
   if (user || now >= c->until) c->flag[STOP_WORK] = 1;
-  if (now >= c->until + GRACE || now >= c->stopped + GRACE) c->flag[STOP_PROOF] = 1;
+  if (now >= c->until + LATE || now >= c->stopped + GRACE) c->flag[STOP_PROOF] = 1;
 }
 
 static void *watch(void *arg)

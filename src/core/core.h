@@ -137,7 +137,7 @@ struct job {
   struct candidate base, best; // of the whole program
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;              // by the user, or the time was over
-  bool cut;                  // the time has ended a search early
+  bool cut;                  // the time has ended a search early, or the last compiling: the next run goes on
   const char *left;          // what was not done because of that, sentences; ""
   struct clock *clock;       // NULL: there is no end
   struct gpu_forge *forge;   // of a GPU: what has compiled; the caller's, or NULL

@@ -158,7 +158,7 @@ static int64_t signature_bytes(const struct graph *g)
 // What a race needs is looked for before the search.
 static int check_machine(struct job *j, struct err *e)
 {
-  const struct gpu_need need = {j->gpu.arch, signature_bytes(j->program)};
+  const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_bytes(j->program)};
   bool races = j->target.kind == TARGET_GPU && !*j->unmeasured;
   return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
 }

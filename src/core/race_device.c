@@ -93,7 +93,7 @@ int race_device_whole(struct job *j, struct err *e)
   join_proofs(j);
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  if (inner.id == ERR_STOPPED) job_left(j, "the kernels were not compiled");
+  if (inner.id == ERR_STOPPED) j->cut = true, job_left(j, "the kernels were not compiled");
   else if (inner.status != OK) return *e = inner, (int)e->status;
   return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }

@@ -2,6 +2,8 @@
 // bytes lie together, else element by element. Tiles that vary have a stage of the ring for each iteration under way.
 #include "lower/mma.h"
 
+enum { MOST_ELEMENTS = 64 }; // copies of single elements that a thread has under way
+
 void mma_load_declare(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -30,22 +32,12 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
 
 // Row and column of piece j * threads + @tid, so that what j adds is seen to be no part of the swizzle wherever that is
 // so.
-static void piece(int threads, long long row, char outer[64], char inner[64])
+static void piece(const char *j, int threads, long long row, char outer[64], char inner[64])
 {
   bool rows = threads % row == 0, parts = row % threads == 0;
-  snprintf(outer, 64,
-           rows    ? "j * %lld + @tid / %lld"
-           : parts ? "j / %lld"
-                   : "@c / %lld",
-           rows    ? threads / row
-           : parts ? row / threads
-                   : row,
-           row);
-  snprintf(inner, 64,
-           rows    ? "@tid %% %lld"
-           : parts ? "j %% %lld * %d + @tid"
-                   : "@c %% %lld",
-           !rows && parts ? row / threads : row, threads);
+  if (rows) snprintf(outer, 64, "%s * %lld + @tid / %lld", j, threads / row, row), snprintf(inner, 64, "@tid %% %lld", row);
+  else if (parts) snprintf(outer, 64, "%s / %lld", j, row / threads), snprintf(inner, 64, "%s %% %lld * %d + @tid", j, row / threads, threads);
+  else snprintf(outer, 64, "@c / %lld", row), snprintf(inner, 64, "@c %% %lld", row);
 }
 
 // Which pieces of a row begin a line of memory, roughly: a line is fetched once.
@@ -64,22 +56,29 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   long long row = t->own_cols / w, pieces = t->own_rows * row;
   struct str at = {0};
   char outer[64], inner[64];
-  piece(p->threads, row, outer, inner);
+  bool async = w * dtype_bytes(p->type) >= 4;
+  long long rounds = (pieces + p->threads - 1) / p->threads, batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS;
+  const char *j = batches > 1 ? "@j" : "j";
+  piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : outer, &at);
   mma_walk_list(p, &t->in, a->stride, w, w, inner, &at);
-  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + p->threads - 1) / p->threads);
-  text_line(k->t, "@c = j * %d + @tid", p->threads);
-  if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", pieces);
+  if (batches > 1) text_open(k->t, "for (i = 0; i < %lld; i += 1) rolled", batches);
+  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", batches > 1 ? MOST_ELEMENTS : rounds);
+  if (batches > 1) text_line(k->t, "@j = i * %d + j", MOST_ELEMENTS);
+  text_line(k->t, "@c = %s * %d + @tid", j, p->threads);
+  bool over = batches * (batches > 1 ? MOST_ELEMENTS : rounds) * p->threads > pieces;
+  if (over) text_open(k->t, "if (@c < %lld)", pieces);
   if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
   const char *begins = stage ? NULL : line_begins(p, t, inner);
   if (begins) text_open(k->t, "if (%s)", begins);
-  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, mma_tile_row(p, t, outer), inner, w * dtype_bytes(p->type) >= 4 ? "<cp.async>" : "");
+  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, mma_tile_row(p, t, outer), inner, async ? "<cp.async>" : "");
   else text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
   if (begins) text_close(k->t);
-  if (pieces % p->threads) text_close(k->t);
+  if (over) text_close(k->t);
   text_close(k->t);
+  if (batches > 1) text_close(k->t);
   str_free(&at);
 }
 
