@@ -128,6 +128,8 @@ static void products_by_the_library_are_climbed(void **state)
   arena_close(&mem);
 }
 
+// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
+// saved is what was measured.
 // ---- products with and without what follows them ----
 
 static bool ends_are_good;
@@ -158,7 +160,7 @@ static char *kernel_source(const char *out)
 static void products_are_raced_with_and_without_what_follows(void **state)
 {
   (void)state;
-  static const char program[] = "program ends() {\n X: f16[64, 32]\n W: f16[32, 48]\n b: f16[48]\n return relu(matmul(X, W) + b)\n}\n";
+  static const char program[] = "program ends() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n";
   measured = 6;
   for (int good = 0; good < 2; good++) {
     struct arena mem = {0};
@@ -169,7 +171,7 @@ static void products_are_raced_with_and_without_what_follows(void **state)
       json_t *r = optimize(&mem, program, 0, by_ends, 0);
       const json_t *launches = json_object_get(json_object_get(r, "gpu"), "launches"), *first = json_array_get(launches, 0);
       assert_int_equal(seen.races == 0, turn);
-      assert_true((json_array_size(launches) == 1) == good);
+      assert_true((json_array_size(launches) == 1) == good); // else a kernel or two behind the product
       assert_string_equal(json_string_value(json_object_get(first, "how")), good ? "cublaslt epilogue=relu_bias" : "cublaslt");
       assert_int_equal(json_integer_value(json_object_get(first, "algorithm")), 3);
       const char *out = arena_printf(&mem, "%s/ends%d%d", folder, good, turn);
@@ -184,8 +186,6 @@ static void products_are_raced_with_and_without_what_follows(void **state)
   database = NULL, measured = 2;
 }
 
-// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
-// saved is what was measured.
 static void the_top_is_remembered(void **state)
 {
   (void)state;
