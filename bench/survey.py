@@ -57,13 +57,14 @@ def parts(name, args):
 
 def optimize(name, args, end):
     """As a row of the table, from the report."""
-    where = os.path.join(args.out, folder(name))
+    where, start = os.path.join(args.out, folder(name)), time.time()
     with open(where + ".log", "wb") as log:
         try:
-            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--no-db", "--tune", str(max(1, round(args.tune))), "--out", where],
-                                  stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
+            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--db", os.path.join(args.out, "mica.db"),
+                                  "--tune", str(max(1, round(args.tune))), "--out", where], stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
         except subprocess.TimeoutExpired:
             code = None
+    print("%s: mica optimize took %.1f s" % (name, time.time() - start), flush=True)
     if code != 0:
         print("%s: mica optimize %s" % (name, "was out of time" if code is None else "ended with status %d" % code), flush=True)
         return
