@@ -4,6 +4,7 @@
 // Requires a checked kernel graph; provides one that computes the same. Whether the longer kernel is better is for the plan
 // to say.
 #include "lower/lower.h"
+#include "plan/letters.h"
 
 #include <string.h>
 
@@ -139,4 +140,28 @@ int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, st
     g = *out;
   }
   return status ? status : merged ? merged : graph_check(*out, e);
+}
+
+// ---- tails ----
+
+// The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
+int lower_tail_of(const struct graph *g, int node)
+{
+  const struct node *n = &g->nodes[node];
+  int found = -1;
+  for (int i = node + 1; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++) {
+      struct kview v;
+      int t = g->nodes[i].in[k];
+      bool ours = kview_of(g, t, &v) && v.root >= n->out && v.root < n->out + n->nout;
+      if (!ours || op_rows[g->nodes[i].op].rule == RULE_VIEW) continue;
+      if (g->nodes[i].op != OP_BLOCK || (found >= 0 && found != i)) return -1;
+      found = i;
+    }
+  for (int k = 0; found >= 0 && k < g->nodes[found].nin; k++) {
+    struct kview v;
+    if (!kview_of(g, g->nodes[found].in[k], &v)) return -1;
+    if ((v.root < n->out || v.root >= n->out + n->nout) && g->tensors[v.root].node > node) return -1;
+  }
+  return found;
 }

@@ -42,28 +42,6 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
   if (known) u->nchoices = known->nchoices, u->choice = known->choice, u->why = known->why;
 }
 
-// The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
-static int tail_of(const struct graph *g, int node)
-{
-  const struct node *n = &g->nodes[node];
-  int found = -1;
-  for (int i = node + 1; i < g->nnodes; i++)
-    for (int k = 0; k < g->nodes[i].nin; k++) {
-      struct kview v;
-      int t = g->nodes[i].in[k];
-      bool ours = kview_of(g, t, &v) && v.root >= n->out && v.root < n->out + n->nout;
-      if (!ours || op_rows[g->nodes[i].op].rule == RULE_VIEW) continue;
-      if (g->nodes[i].op != OP_BLOCK || (found >= 0 && found != i)) return -1;
-      found = i;
-    }
-  for (int k = 0; found >= 0 && k < g->nodes[found].nin; k++) {
-    struct kview v;
-    if (!kview_of(g, g->nodes[found].in[k], &v)) return -1;
-    if ((v.root < n->out || v.root >= n->out + n->nout) && g->tensors[v.root].node > node) return -1;
-  }
-  return found;
-}
-
 // Both in turns, since the model errs: those who measure a few meet both. What the model likes has three turns of four.
 static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
 {
@@ -89,7 +67,7 @@ static bool find_tail(struct planning *w, const struct lower_unit *u, struct low
 {
   char why[160];
   *both = *next = *u;
-  both->last = next->first = next->last = tail_of(w->p->g, u->first);
+  both->last = next->first = next->last = lower_tail_of(w->p->g, u->first);
   return both->last >= 0 && norm_make_in(w->mem, w->p->g, w->p->order, both->last, &both->tail, why) == OK;
 }
 
@@ -172,7 +150,7 @@ static bool touches_alike(const struct lower_plan *a, const struct lower_plan *b
 // The unit in a plan before, where it would be found again just so.
 static const struct lower_unit *known_unit(const struct planning *w, int node, bool tails)
 {
-  int last = tails ? tail_of(w->p->g, node) : -1;
+  int last = tails ? lower_tail_of(w->p->g, node) : -1;
   for (int i = 0; i < w->nbefore; i++) {
     const struct lower_unit *u = &w->before[i]->unit[w->p->nunits];
     if (u->first == node && touches_alike(w->p, w->before[i], node) && (last < 0 || touches_alike(w->p, w->before[i], last))) return u;
