@@ -1,5 +1,5 @@
 # Run at build time: one hash over all sources, so that results remembered by another build are not taken for this one's.
-file(GLOB_RECURSE files ${FROM}/*.c ${FROM}/*.h ${FROM}/*.def)
+file(GLOB_RECURSE files ${FROM}/*.c ${FROM}/*.h ${FROM}/*.def ${FROM}/*.cuh)
 list(SORT files)
 set(all)
 foreach(file ${files})
