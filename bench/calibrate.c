@@ -1,11 +1,12 @@
 // calibrate: what the cost model counts of kernels that were measured, and how long it says that they take.
 //
-//   calibrate SAMPLES.csv... > COUNTS.csv
+//   calibrate [--listed] SAMPLES.csv... > COUNTS.csv
 //   calibrate --times COUNTS.csv < RATES > SECONDS
 //
 // SAMPLES.csv is what gpu_race --samples writes (bench/samples.h). Each program and graph in it is read again and planned, each
 // launch's scheme and knobs are counted (src/lower/count.def), and a line a launch is printed, with the time of all launches.
-// Programs are left out that were not right, or whose launches wait for each other to end: the model knows none such.
+// Programs are left out that were not right, or whose launches wait for each other to end: the model knows none such. --listed
+// leaves out what a climb came to, which is near the fastest that was measured: what stays is what the model had ordered.
 //
 // --times answers, until its input ends, each set of rates (doubles: RATEs of src/lower/rate.def in order, of each by kind) with the
 // model's seconds of each launch of COUNTS.csv (doubles). bench/calibrate.py fits the rates so.
@@ -17,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 15, MOST_LAUNCHES = 64, MOST_UNITS = 128, MOST_GRAPHS = 512, LINE = 4096 };
-enum { PROGRAM, GRAPH, NUMBER, LAUNCHES, LAUNCH, HOW, COST, ALL, US, ROUND, VERDICT, REGISTERS, SPILLED, DEPENDENT, SIZES };
+enum { FIELDS = 16, MOST_LAUNCHES = 64, MOST_UNITS = 128, MOST_GRAPHS = 512, LINE = 4096 };
+enum { PROGRAM, GRAPH, NUMBER, LAUNCHES, LAUNCH, HOW, COST, ALL, US, ROUND, VERDICT, REGISTERS, SPILLED, DEPENDENT, SIZES, CLIMBED };
 struct sample {
   char line[LINE], *field[FIELDS];
 };
@@ -122,10 +123,14 @@ static bool of_one(const struct sample *a, const struct sample *b)
   return !strcmp(a->field[PROGRAM], b->field[PROGRAM]) && !strcmp(a->field[GRAPH], b->field[GRAPH]) && !strcmp(a->field[NUMBER], b->field[NUMBER]);
 }
 
-static bool wanted(const struct sample *s) { return *s->field[US] && !strcmp(s->field[VERDICT], "fine") && strcmp(s->field[DEPENDENT], "0") != 0; }
+static bool wanted(const struct sample *s, bool listed)
+{
+  if (listed && strcmp(s->field[CLIMBED], "0") != 0) return false;
+  return *s->field[US] && !strcmp(s->field[VERDICT], "fine") && strcmp(s->field[DEPENDENT], "0") != 0;
+}
 
 // Lines of a program follow each other.
-static void count_samples(FILE *f, const struct gpu_limits *gpu, int done[2])
+static void count_samples(FILE *f, const struct gpu_limits *gpu, bool listed, int done[2])
 {
   static struct sample s[MOST_LAUNCHES];
   static char next[LINE];
@@ -136,11 +141,11 @@ static void count_samples(FILE *f, const struct gpu_limits *gpu, int done[2])
       memcpy(s[n].line, next, LINE), split(&s[n]);
       same = of_one(&s[0], &s[n]), n += same;
     }
-    if (wanted(s)) done[count_program(open_graph(s, gpu), s, n)]++;
+    if (wanted(s, listed)) done[count_program(open_graph(s, gpu), s, n)]++;
   }
 }
 
-static int count_all(int n, char **path, const struct gpu_limits *gpu)
+static int count_all(int n, char **path, const struct gpu_limits *gpu, bool listed)
 {
   int done[2] = {0};
   printf("program,graph,number,launch,us,how");
@@ -151,7 +156,7 @@ static int count_all(int n, char **path, const struct gpu_limits *gpu)
   for (int i = 0; i < n; i++) {
     FILE *f = fopen(path[i], "r");
     if (!f) return fprintf(stderr, "%s cannot be read\n", path[i]), 2;
-    count_samples(f, gpu, done);
+    count_samples(f, gpu, listed, done);
     fclose(f);
   }
   fprintf(stderr, "%d programs counted, %d not\n", done[1], done[0]);
@@ -219,9 +224,9 @@ int main(int argc, char **argv)
 {
   struct err e = {0};
   struct target t;
-  bool timing = argc == 3 && !strcmp(argv[1], "--times");
-  if (argc < 2) return fprintf(stderr, "calibrate SAMPLES.csv... | --times COUNTS.csv\n"), 2;
+  bool timing = argc == 3 && !strcmp(argv[1], "--times"), listed = argc > 1 && !strcmp(argv[1], "--listed");
+  if (argc < 2 + listed) return fprintf(stderr, "calibrate [--listed] SAMPLES.csv... | --times COUNTS.csv\n"), 2;
   if (target_open("sm_90a", 1, true, &t, &e)) return err_print(stderr, &e), 2;
   const struct gpu_limits gpu = gpu_limits(&t);
-  return timing ? times(argv[2], &gpu) : count_all(argc - 1, argv + 1, &gpu);
+  return timing ? times(argv[2], &gpu) : count_all(argc - 1 - listed, argv + 1 + listed, &gpu, listed);
 }

@@ -98,7 +98,7 @@ def race(names, args):
                 code = None
         with open(log, "rb") as f:
             f.seek(seen)
-            begun = len(re.findall(rb"^\S+: \d+ programs$", f.read(), re.M))
+            begun = len(re.findall(rb"^\S+: \d+ (?:programs|graphs)$", f.read(), re.M))
         if code in (0, 1):
             left = []
         elif code is None:

@@ -1,7 +1,6 @@
-// The cost model against kernels that were measured (bench/calibrate.csv): it has to rank them. The asked: of each program the
-// rank correlation (Spearman) of modelled and measured times, in the median over programs at least 0.78, though most of what was
-// measured is near to what a climb took for the fastest; measuring only the first five by the model costs at most 3% in the median
-// and 28% at worst. The rates are those that are shipped.
+// The cost model against kernels that were measured: it has to rank them. Asked is, of each program, the rank correlation
+// (Spearman) of modelled and measured times, in the median over programs, and what measuring only the first five by the model costs, in
+// the median and at worst. The rates are those that are shipped.
 #include "lower/count.h"
 #include "target/target.h"
 
@@ -21,6 +20,16 @@ struct entrant {
 };
 static struct entrant all[MOST];
 static int n;
+
+static const struct {
+  const char *file;
+  double rank, median, worst;
+} tables[] = {
+    // What races measured of the lists that the model orders, after the rates had been fitted without them.
+    {"bench/calibrate_listed.csv", 0.8, 0.05, 0.15},
+    // What the rates are fitted to. Most of it is what climbs tried, near to what they took for the fastest.
+    {"bench/calibrate.csv", 0.78, 0.03, 0.28},
+};
 
 // The field at *at, which moves behind it; quotes go.
 static char *field(char **at)
@@ -65,23 +74,21 @@ static void check_head(char *line)
 #undef COUNTED
 }
 
-static int open_all(void **state)
+static void open_table(const char *file, const struct gpu_limits *gpu)
 {
   char line[LINE];
-  struct target t;
-  struct err e = {0};
-  (void)state;
-  if (target_open("sm_90a", 1, true, &t, &e)) return -1;
-  const struct gpu_limits gpu = gpu_limits(&t);
-  FILE *f = fopen(MICA_SOURCE_DIR "/bench/calibrate.csv", "r");
-  if (!f) return -1;
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", MICA_SOURCE_DIR, file);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  n = 0, memset(all, 0, sizeof all);
   for (bool head = true; fgets(line, LINE, f);) {
     if (*line == '#') continue;
     if (head) check_head(line);
-    else add(line, &gpu);
+    else add(line, gpu);
     head = false;
   }
-  return fclose(f);
+  fclose(f);
 }
 
 static double rank(const struct entrant *e, int k, int i, bool modelled)
@@ -134,9 +141,8 @@ static double median(double *x, int k)
   return (x[(k - 1) / 2] + x[k / 2]) / 2;
 }
 
-static void ranks_kernels(void **state)
+static void ranks_table(const char *file, double rank_least, double usual_most, double worst_most)
 {
-  (void)state;
   double rho[PROGRAMS], lost[PROGRAMS];
   int programs = 0;
   for (int from = 0, to; from < n; from = to) {
@@ -147,12 +153,25 @@ static void ranks_kernels(void **state)
   }
   double worst = 0, middle = median(rho, programs), usual = median(lost, programs);
   for (int i = 0; i < programs; i++) worst = fmax(worst, lost[i]);
-  print_message("%d kernel programs of %d programs: rank correlation %.3f; the first %d cost %.1f%%, at most %.1f%%\n", n, programs, middle, FIRST,
-                100 * usual, 100 * worst);
+  print_message("%s: %d kernel programs of %d programs: rank correlation %.3f; the first %d cost %.1f%%, at most %.1f%%\n", file, n, programs, middle,
+                FIRST, 100 * usual, 100 * worst);
   assert_true(n >= 200);
-  assert_true(middle >= 0.78);
-  assert_true(usual <= 0.03);
-  assert_true(worst <= 0.28);
+  assert_true(middle >= rank_least);
+  assert_true(usual <= usual_most);
+  assert_true(worst <= worst_most);
+}
+
+static void ranks_kernels(void **state)
+{
+  (void)state;
+  struct target t;
+  struct err e = {0};
+  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
+  const struct gpu_limits gpu = gpu_limits(&t);
+  for (size_t i = 0; i < COUNT(tables); i++) {
+    open_table(tables[i].file, &gpu);
+    ranks_table(tables[i].file, tables[i].rank, tables[i].median, tables[i].worst);
+  }
 }
 
 // More of anything takes no less time: of what a kernel that is bound by it does.
@@ -178,5 +197,5 @@ static void more_takes_longer(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_kernels), cmocka_unit_test(more_takes_longer)};
-  return cmocka_run_group_tests(tests, open_all, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }
