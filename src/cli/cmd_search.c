@@ -128,10 +128,12 @@ static int show_split(struct cli *c, const struct job *j)
 static int open_job(struct cli *c, struct job *j, const struct mica_options *o, const struct crew *w)
 {
   struct graph *g;
+  struct err unfit = {0}; // what is not measured may be for another GPU
   j->mem = &c->mem;
   int status = c->out && !w->rank ? output_folder(c->out, &c->err) : OK; // before the work, which a bad folder must not cost
   if (status == OK) status = load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err);
   if (status == OK) status = job_open(j, &c->mem, g, o, &c->err);
+  if (status == OK) job_look(j, &unfit);
   return w->size > 1 ? job_agree(j, w, status, &c->err) : status;
 }
 

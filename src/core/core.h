@@ -122,7 +122,6 @@ struct job {
   struct target host;        // with measured ones, for the report
   struct gpu_limits gpu;     // of GPU targets
   const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
-  struct err unfit;          // why this machine's GPU can run no kernels for the target; OK: it can, or there is none
   struct db *db;             // NULL without
   const char *key;
   int threads;               // of kernels
@@ -167,6 +166,8 @@ int load_text(struct arena *mem, const char *text, const char *name, int nset, c
 // ---- job.c ----
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e);
+// The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
+int job_look(struct job *j, struct err *e);
 int job_split(struct job *j, struct err *e);  // parts
 void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done

@@ -98,17 +98,28 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
 
 const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", 0, part); }
 
-// What a GPU's results depend on takes the place of the row's device; capacities those of the device that is here.
-static void open_gpu(struct job *j)
+// What a GPU's results depend on takes the place of the row's device.
+static void name_gpu(struct job *j)
 {
   struct err missing = {0};
   char identity[160];
-  struct gpu_facts f;
-  if (gpu_look(0, &f, &missing) == OK)
-    target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, &j->unfit);
-  j->gpu = gpu_limits(&j->target);
   if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
   else j->unmeasured = arena_strdup(j->mem, missing.text);
+}
+
+// Starting the driver takes a moment, which what is recalled does without.
+int job_look(struct job *j, struct err *e)
+{
+  struct err missing = {0};
+  struct gpu_facts f;
+  char device[sizeof j->target.device];
+  if (j->target.kind != TARGET_GPU) return OK;
+  memcpy(device, j->target.device, sizeof device);
+  if (gpu_look(0, &f, &missing) == OK)
+    TRY(target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, e));
+  if (!*j->unmeasured) memcpy(j->target.device, device, sizeof device);
+  j->gpu = gpu_limits(&j->target);
+  return OK;
 }
 
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
@@ -127,7 +138,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   }
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
   j->unmeasured = "";
-  if (j->target.kind == TARGET_GPU) open_gpu(j);
+  if (j->target.kind == TARGET_GPU) name_gpu(j), j->gpu = gpu_limits(&j->target);
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;

@@ -165,9 +165,9 @@ static int check_machine(struct job *j, struct err *e)
 
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
-  if (j->unfit.status != OK) return *e = j->unfit, (int)e->status;
   TRY(recall(j, report, recalled, e));                                // seen before: done
   if (*recalled) return OK;
+  TRY(job_look(j, e));
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
