@@ -5,10 +5,12 @@
 #include "rt/rt.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ROWS = 32, COLS = 256, DEEP = 64, PIECE = 1 << 16 };
+enum { ROWS = 32, COLS = 256, DEEP = 64, PIECE = 1 << 16, LARGE_PAGE = 2 << 20 };
 
 double dtype_largest(enum dtype t) { return t == F16 ? 65504 : 3e38; }
 
@@ -189,17 +191,88 @@ static int interpret_rows(struct reference64 *r, const struct node *n, struct er
   return status;
 }
 
+struct range {
+  const double *x;
+  int64_t n;
+  double largest;
+  atomic_bool left; // by some element
+};
+
+static void check_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  struct range *r = arg;
+  int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, r->n);
+  bool in = true;
+  for (int64_t i = from; i < to; i++) in &= fabs(r->x[i]) <= r->largest;
+  if (!in) r->left = true;
+}
+
 static bool fits(const double *x, int64_t n, double largest)
 {
-  for (int64_t i = 0; i < n; i++)
-    if (!(fabs(x[i]) <= largest)) return false;
-  return true;
+  struct range r = {x, n, largest, false};
+  pool_run(pool_cores(), pieces(n, PIECE), check_piece, &r);
+  return !r.left;
+}
+
+// ---- memory of values ----
+
+// Memory that was touched before is taken again: most of the time of a large elementwise operator would go into touching it first.
+struct reference64_room {
+  double *at;
+  size_t bytes;
+  int tensor; // -1: free
+};
+
+static double *new_room(struct reference64 *r, int t, size_t bytes)
+{
+  size_t whole = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+  double *p = aligned_alloc(LARGE_PAGE, whole);
+  if (!p) return NULL;
+  madvise(p, whole, MADV_HUGEPAGE);
+  r->room[r->nroom++] = (struct reference64_room){p, whole, t};
+  return p;
+}
+
+// What is free goes back to the system.
+static void drop_free(struct reference64 *r)
+{
+  int n = 0;
+  for (int i = 0; i < r->nroom; i++)
+    if (r->room[i].tensor < 0) free(r->room[i].at);
+    else r->room[n++] = r->room[i];
+  r->nroom = n;
+}
+
+static double *values_of(struct reference64 *r, int t, size_t bytes)
+{
+  struct reference64_room *best = NULL;
+  size_t free_bytes = 0;
+  if (bytes < LARGE_PAGE) return malloc(bytes);
+  for (struct reference64_room *x = r->room; x < r->room + r->nroom; x++) {
+    if (x->tensor >= 0) continue;
+    free_bytes += x->bytes;
+    if (x->bytes >= bytes && x->bytes / 2 <= bytes && (!best || x->bytes < best->bytes)) best = x;
+  }
+  if (!best && free_bytes < bytes) drop_free(r); // never more than twice what is needed
+  if (!best) return new_room(r, t, bytes);
+  return best->tensor = t, best->at;
+}
+
+static void give_back(struct reference64 *r, int t)
+{
+  int i = 0;
+  while (i < r->nroom && r->room[i].tensor != t) i++;
+  if (i < r->nroom) r->room[i].tensor = -1;
+  else free(r->value[t]);
+  r->value[t] = NULL;
 }
 
 static int hold(struct reference64 *r, int t, struct err *e)
 {
   size_t bytes = (size_t)shape_size(&r->g->tensors[t].shape) * sizeof(double);
-  r->value[t] = malloc(bytes);
+  r->value[t] = values_of(r, t, bytes);
+  if (!r->value[t]) drop_free(r), r->value[t] = values_of(r, t, bytes);
   return r->value[t] ? OK : err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
 }
 
@@ -246,23 +319,24 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
 
 static void release(struct reference64 *r, int t)
 {
-  if (--r->readers[t] > 0) return;
-  free(r->value[t]);
-  r->value[t] = NULL;
+  if (--r->readers[t] == 0 && r->value[t]) give_back(r, t);
 }
 
 void reference64_close(struct reference64 *r)
 {
-  for (int t = 0; r->value && t < r->g->ntensors; t++) free(r->value[t]);
-  free(r->value), free(r->readers);
+  for (int t = 0; r->value && t < r->g->ntensors; t++)
+    if (r->value[t]) give_back(r, t);
+  drop_free(r);
+  free(r->value), free(r->readers), free(r->room);
 }
 
 // What was read for the last time is freed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e)
 {
   *r = (struct reference64){g, from, calloc((size_t)g->ntensors + 1, sizeof(double *)),
-                            calloc((size_t)g->ntensors + 1, sizeof(int)), false};
-  CHECK(r->value && r->readers);
+                            calloc((size_t)g->ntensors + 1, sizeof(int)),
+                            calloc((size_t)g->ntensors + 1, sizeof *r->room), 0, false};
+  CHECK(r->value && r->readers && r->room);
   int s = OK;
   for (int i = 0; i < g->nnodes; i++) {
     for (int k = 0; k < g->nodes[i].nin; k++)

@@ -46,6 +46,8 @@ struct reference64 {
   const struct reference64_from *from;
   double **value; // of every tensor, malloc'd; NULL before the first and after the last that needs it. Outputs stay
   int *readers;
+  struct reference64_room *room; // of large values: taken by tensors, or free
+  int nroom;
   bool overflow;  // stopped by in_range: outputs are missing
 };
 // g without composites. To be closed after an error too; a zeroed one may be closed.

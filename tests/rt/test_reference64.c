@@ -24,7 +24,8 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   memcpy(out, inputs[input] + from, (size_t)(to - from) * sizeof *out);
 }
 
-static void one_program(const char *text)
+// Returns how many large values had memory at most.
+static int one_program(const char *text)
 {
   struct arena mem = {0};
   struct err e = {0};
@@ -40,8 +41,10 @@ static void one_program(const char *text)
   if (reference64_run(&r, g, &from, &e)) fail_msg("%s: %s", text, e.text);
   for (int i = 0; i < nout; i++)
     if (memcmp(r.value[outs[i]], out[i], (size_t)shape_size(&g->tensors[outs[i]].shape) * sizeof(double))) fail_msg("%s", text);
+  int room = r.nroom;
   reference64_close(&r);
   arena_close(&mem);
+  return room;
 }
 
 static void rows_are_the_whole(void **state)
@@ -50,8 +53,18 @@ static void rows_are_the_whole(void **state)
   for (size_t i = 0; i < COUNT(programs); i++) one_program(programs[i]);
 }
 
+// Ten values of 3 MB follow each other in the memory of four.
+static void memory_is_taken_again(void **state)
+{
+  (void)state;
+  static const char chain[] = "program chain(n = 700) {\n X: f32[600, n]\n a = exp(X) * 2\n b = a + a\n c = square(b) * 3\n d = square(c) + c\n"
+                              " return softmax(X, dim=1) * sum(d, dim=1)\n}\n";
+  int room = one_program(chain);
+  assert_int_equal(room, 4);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
