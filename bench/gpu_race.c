@@ -309,11 +309,16 @@ static int climb_row(struct all *a, const struct entrants *f, int best)
 // The program itself is the first candidate, as it is first in the command.
 static int contest_of(struct all *a, struct job *j, struct contest *c)
 {
+  struct graph *plain, *stable;
+  struct err none = {0};
+  char note[256] = "";
+  if (graph_expand(&a->mem, a->reference, false, &plain, &a->e)) return a->e.status;
+  if (plan_stable(&a->mem, plain, &stable, &c->overflows, note, &none) != OK) c->overflows = false;
   c->cand = NEWS(&a->mem, struct candidate, a->ngraphs);
   for (int i = 0; i < a->ngraphs; i++) {
     struct graph *g;
     if (graph_expand(&a->mem, a->graph[i], true, &g, &a->e)) return a->e.status;
-    c->cand[i] = (struct candidate){.found = g, .schedule = a->word[i], .note = ""};
+    c->cand[i] = (struct candidate){.found = g, .g = i ? NULL : g, .schedule = a->word[i], .note = ""}; // the first is the program
     device_candidate(j, c, &c->cand[i]);
     if (c->cand[i].dropped) printf("%s: %s\n", a->word[i], c->cand[i].dropped);
   }
