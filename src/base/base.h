@@ -147,6 +147,7 @@ void pool_run(int threads, int n, void (*job)(void *arg, int i, int worker), voi
 int pool_cores(void); // cores this process may use
 
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
-typedef const volatile int *stop_flag; // may be NULL
+typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread
+static inline bool stop_set(stop_flag f) { return f && __atomic_load_n(f, __ATOMIC_RELAXED); }
 
 #endif

@@ -22,26 +22,28 @@ struct clock {
   double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
   pthread_mutex_t lock;
   double search;                      // locked
-  volatile int flag[STOPS], end;
+  int flag[STOPS], end;               // atomic
   pthread_t thread;
 };
+
+static void raise_flag(struct clock *c, enum stop which) { __atomic_store_n(&c->flag[which], 1, __ATOMIC_RELAXED); }
 
 static void look(struct clock *c)
 {
   double now = now_seconds();
-  bool user = c->user && *c->user;
+  bool user = stop_set(c->user);
   if (user && isinf(c->stopped)) c->stopped = now;
   pthread_mutex_lock(&c->lock);
-  if (user || now >= c->search) c->flag[STOP_SEARCH] = 1;
+  if (user || now >= c->search) raise_flag(c, STOP_SEARCH);
   pthread_mutex_unlock(&c->lock);
-  if (user || now >= c->until) c->flag[STOP_WORK] = 1;
-  if (now >= c->until + LATE || now >= c->stopped + GRACE) c->flag[STOP_PROOF] = 1;
+  if (user || now >= c->until) raise_flag(c, STOP_WORK);
+  if (now >= c->until + LATE || now >= c->stopped + GRACE) raise_flag(c, STOP_PROOF);
 }
 
 static void *watch(void *arg)
 {
   struct clock *c = arg;
-  for (; !c->end; usleep(SLICE)) look(c);
+  for (; !stop_set(&c->end); usleep(SLICE)) look(c);
   return NULL;
 }
 
@@ -67,7 +69,7 @@ void clock_close(struct job *j)
 {
   struct clock *c = j->clock;
   if (!c) return;
-  c->end = 1;
+  __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
   pthread_join(c->thread, NULL);
   pthread_mutex_destroy(&c->lock);
   free(c);
@@ -76,12 +78,12 @@ void clock_close(struct job *j)
 
 stop_flag job_stop(const struct job *j, enum stop which) { return j->clock ? &j->clock->flag[which] : j->opts->stop; }
 
-bool job_stopped_by_user(const struct job *j) { return j->opts->stop && *j->opts->stop; }
+bool job_stopped_by_user(const struct job *j) { return stop_set(j->opts->stop); }
 
 bool job_ending(const struct job *j, enum stop which)
 {
   stop_flag f = job_stop(j, which);
-  return (f && *f) || (which != STOP_PROOF && job_stopped_by_user(j));
+  return stop_set(f) || (which != STOP_PROOF && job_stopped_by_user(j));
 }
 
 bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
@@ -96,7 +98,7 @@ void clock_part(struct job *j, int left)
   c->part = now + fmax(0, end - now) / MAX(left, 1);
   pthread_mutex_lock(&c->lock);
   c->search = now + SEARCH * (c->part - now);
-  c->flag[STOP_SEARCH] = job_stopping(j);
+  __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
   pthread_mutex_unlock(&c->lock);
 }
 

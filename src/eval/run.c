@@ -50,7 +50,7 @@ struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
   return f;
 }
 
-bool run_stopped(const struct run *r) { return r->stop && *r->stop && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped"); }
+bool run_stopped(const struct run *r) { return stop_set(r->stop) && err_set(r->e, ERR_STOPPED, NOWHERE, "stopped"); }
 
 struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to)
 {

@@ -112,7 +112,7 @@ void gpu_batch_wait(struct gpu_batch *b)
 void gpu_batch_drop(struct gpu_batch *b)
 {
   if (!b) return;
-  b->dropped = 1;
+  __atomic_store_n(&b->dropped, 1, __ATOMIC_RELAXED);
   batch_wait(b);
   for (int i = 0; i < b->n; i++) arena_close(&b->each[i]);
   arena_close(&b->mem);

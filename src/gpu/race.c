@@ -34,7 +34,7 @@ struct race {
   int round;
 };
 
-static bool stopping(const struct race *r) { return r->o->stop && *r->o->stop; }
+static bool stopping(const struct race *r) { return stop_set(r->o->stop); }
 
 static void progress(const struct race *r, const char *stage, int done, int all)
 {

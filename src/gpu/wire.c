@@ -157,7 +157,7 @@ static int wait_for(int fd, double until, struct err *e)
 
 bool gpu_impatient(const struct gpu_patience *p)
 {
-  return (p->stop && *p->stop) || (p->drop && *p->drop) || (p->until > 0 && now_seconds() >= p->until);
+  return stop_set(p->stop) || stop_set(p->drop) || (p->until > 0 && now_seconds() >= p->until);
 }
 
 int wire_wait(int fd, const struct gpu_patience *p, struct err *e)
@@ -166,7 +166,7 @@ int wire_wait(int fd, const struct gpu_patience *p, struct err *e)
   for (;;) {
     int status = wait_for(fd, now_seconds() + SLICE, e);
     if (status != NO) return status;
-    if ((p->stop && *p->stop) || (p->drop && *p->drop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
+    if (stop_set(p->stop) || stop_set(p->drop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
     if (gpu_impatient(p)) return NO;
   }
 }

@@ -151,7 +151,7 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   while (!s && rounds < MOST_ROUNDS && (rounds < least || now_seconds() - start < seconds)) {
     for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
     rounds++;
-    if (!s && stop && *stop) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
+    if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
   }
   for (int k = 0; k < n; k++) module_rest(m[k]);
   for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);

@@ -187,7 +187,7 @@ static void block_options(const struct planner *pl, struct options *to, int t)
   struct gather g = {.pl = pl, .to = to, .table = t, .mem = &mem, .sizing = NEWS(&mem, struct sizing, SIZINGS)};
   g.x = (struct option){.table = t, .node = -1, .nmake = to->nmake, .kernels = 1};
   memcpy(g.x.make, to->make, sizeof to->make);
-  for (int home = 0; home < HOMES && find_roots(&g, home) && !(pl->o->stop && *pl->o->stop); home++) {
+  for (int home = 0; home < HOMES && find_roots(&g, home) && !stop_set(pl->o->stop); home++) {
     extract_options(&g, pl->o->max_block_ops, 0);
     if (pl->o->max_kernel_ops > 1) extract_options(&g, pl->later_ops, 3);
   }

@@ -24,7 +24,7 @@ struct round {
 };
 
 static uint64_t unit_of(const struct batch *b, int i) { return (uint64_t)b->stage << 32 | (uint64_t)(b->first + i); }
-static bool flagged(const struct units *w) { return w->o->stop && *w->o->stop; }
+static bool flagged(const struct units *w) { return stop_set(w->o->stop); }
 static bool alone(const struct units *w) { return !w->o->crew || w->o->crew->size < 2; }
 static bool kept(const struct round *r) { return r->b->kept && r->w->o->store; }
 

@@ -448,7 +448,7 @@ static bool counted_apply(void *arg, int x, int y, int left, struct arena *mem, 
   r->left = left, r->made_mem = mem, r->made = made;
   if (y < 0) unary(r, x);
   else binary(r, x, y);
-  return r->t->n <= c->o->max_values && !(c->o->stop && *c->o->stop);
+  return r->t->n <= c->o->max_values && !stop_set(c->o->stop);
 }
 
 static int counted_least(void *arg, int v)
@@ -469,7 +469,7 @@ static void saturate_counted(struct run *r, const struct search_opts *o)
                              .arg = &c,
                              .apply = counted_apply,
                              .least = counted_least};
-  r->t->cut = !prefixes_walk(&p) && !(o->stop && *o->stop);
+  r->t->cut = !prefixes_walk(&p) && !stop_set(o->stop);
 }
 
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto)
@@ -477,7 +477,7 @@ bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const s
   struct run r = run_of(t, mem, w, f, t->voc, o);
   if (o->off >> PRUNE_EXPR & 1) return saturate_counted(&r, o), t->met = t->n, false; // in one go
   for (; t->met < t->n && t->met < upto && !t->cut; t->met++) {
-    if (o->stop && *o->stop) return false;
+    if (stop_set(o->stop)) return false;
     if (t->n > o->max_values) {
       t->cut = true;
       break;

@@ -297,7 +297,7 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     s->ctas = NEWS(s->mem, struct cta, s->cluster);
     for (int c = 0; c < s->cluster; c++) cta_new(s, c);
     run_blocks(s);
-    if (in->stop && *in->stop) s->status = err_set(e, ERR_STOPPED, k->at, "the run of %s was stopped", k->name);
+    if (stop_set(in->stop)) s->status = err_set(e, ERR_STOPPED, k->at, "the run of %s was stopped", k->name);
     count_finish(s);
   }
   // What the report points to moves to the caller's memory.

@@ -94,6 +94,6 @@ void sched_run(struct sim *s)
     left = false;
     bool moved = turn(s, &left);
     if (left && !moved && !s->stopped) deadlock(s);
-    if (s->in->stop && *s->in->stop) s->stopped = true;
+    if (stop_set(s->in->stop)) s->stopped = true;
   }
 }

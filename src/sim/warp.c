@@ -60,7 +60,7 @@ static void step_loop(struct warp *w, const struct step *t)
   if (t->kind == STEP_NEXT) {
     code_add(w, var, v);
     w->pc = t->jump;
-    w->s->stopped |= w->s->in->stop && *w->s->in->stop;
+    w->s->stopped |= stop_set(w->s->in->stop);
     return;
   }
   w->active &= less(&w->vars[var], v); // STEP_TEST
