@@ -90,8 +90,8 @@ static int until_the_stop(const struct gpu_batch *b)
   bool here = seen.stop_at && (seen.quick ? seen.races == seen.stop_at : seen.races >= seen.stop_at && !b->quick);
   if (!here) return b->n;
   seen.stop_at = 0;
-  if (!seen.waits) seen.stop = 1;
-  while (!*b->stop) usleep(1000); // a job hears of it a little later
+  if (!seen.waits) __atomic_store_n(&seen.stop, 1, __ATOMIC_RELAXED);
+  while (!stop_set(b->stop)) usleep(1000); // a job hears of it a little later
   return MIN(seen.told, b->n);
 }
 
@@ -100,7 +100,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
   seen.races++, seen.programs += b->n;
-  assert_false(b->stop && *b->stop); // after a stop there is no race
+  assert_false(stop_set(b->stop)); // after a stop there is no race
   int told = until_the_stop(b);
   for (int i = 0; i < told; i++) {
     struct gpu_result *r = &out->result[i];
