@@ -161,18 +161,10 @@ static double element(const struct device_host *h, const struct launch_arg *a, i
   return num_one(a->type, (const char *)at(h, &a->at) + i * tile_types[a->type].bytes);
 }
 
-// Operand o of a product: its argument, in the order of the operands that it has.
-static const struct launch_arg *operand(const struct launch *l, int o)
-{
-  int k = 0;
-  for (int i = 0; i < o; i++) k += blas_has(&l->mul, i);
-  return &l->arg[k];
-}
-
 static double at_operand(const struct device_host *h, const struct launch *l, int o, int64_t batch, int64_t row, int64_t col)
 {
   const int64_t *s = l->mul.stride[o];
-  return element(h, operand(l, o), batch * s[0] + row * s[1] + col * s[2]);
+  return element(h, &l->arg[blas_index(&l->mul, o)], batch * s[0] + row * s[1] + col * s[2]);
 }
 
 #define EPILOGUE(id, name, number, act, value, vectors, doc)                                                                              \
@@ -198,7 +190,7 @@ static double ended(const struct device_host *h, const struct launch *l, double 
 static void multiply(struct device_host *h, const struct launch *l)
 {
   const struct blas_product *p = &l->mul;
-  const struct launch_arg *d = operand(l, BLAS_D);
+  const struct launch_arg *d = &l->arg[blas_index(p, BLAS_D)];
   struct arena mem = {0};
   double *row = NEWS(&mem, double, p->k);
   for (int64_t b = 0; b < p->batch; b++)

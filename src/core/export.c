@@ -64,9 +64,8 @@ static const char *blas_type(enum tile_type t) { return t == TT_F16 ? "CUDA_R_16
 // Operand o of a product, or NULL.
 static const struct place *operand(const struct code_launch *l, int o)
 {
-  int k = 0;
-  for (int i = 0; i < o; i++) k += blas_has(&l->mul, i);
-  return blas_has(&l->mul, o) ? &l->arg[k].at : NULL;
+  int k = blas_index(&l->mul, o);
+  return k >= 0 ? &l->arg[k].at : NULL;
 }
 
 // Bytes of the workspace ahead of the library's.

@@ -32,6 +32,13 @@ bool blas_has(const struct blas_product *p, int operand)
   return operand == BLAS_C ? p->beta != 0 : operand == BLAS_BIAS ? epilogues[p->epilogue].vectors > 0 : true;
 }
 
+int blas_index(const struct blas_product *p, int operand)
+{
+  int n = 0;
+  for (int i = 0; i < operand; i++) n += blas_has(p, i);
+  return blas_has(p, operand) ? n : -1;
+}
+
 int blas_operands(const struct blas_product *p)
 {
   int n = 0;

@@ -195,11 +195,10 @@ int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const 
              struct err *e)
 {
   const struct blas *b = p->b;
-  const void *bias = at(operand[blas_operands(&p->mul) - 1]), *c = at(operand[blas_has(&p->mul, BLAS_C) ? 3 : BLAS_D]);
+  const int at_bias = blas_index(&p->mul, BLAS_BIAS), at_c = blas_index(&p->mul, BLAS_C);
+  const void *bias = at_bias < 0 ? NULL : at(operand[at_bias]), *c = at(operand[at_c < 0 ? BLAS_D : at_c]);
   const void *first = at(operand[p->swapped ? BLAS_B : BLAS_A]), *second = at(operand[p->swapped ? BLAS_A : BLAS_B]);
-  if (blas_has(&p->mul, BLAS_BIAS) &&
-      blas_check(b, b->desc_set(p->desc, DESC_BIAS_POINTER, &bias, sizeof bias), e, "multiplying"))
-    return e->status;
+  if (bias && blas_check(b, b->desc_set(p->desc, DESC_BIAS_POINTER, &bias, sizeof bias), e, "multiplying")) return e->status;
   return blas_check(b,
                     b->matmul(b->handle, p->desc, &p->mul.alpha, first, p->layout[0], second, p->layout[1],
                               &p->mul.beta, c, p->layout[3], at(operand[BLAS_D]), p->layout[2], how->words,

@@ -227,6 +227,7 @@ const char *blas_epilogue_doc(enum epilogue e);
 int blas_epilogue_number(enum epilogue e);
 bool blas_epilogue_find(const char *name, enum epilogue *out);
 bool blas_has(const struct blas_product *p, int operand);
+int blas_index(const struct blas_product *p, int operand); // among those that it has; -1: it has not
 int blas_operands(const struct blas_product *p); // how many
 bool blas_same(const struct blas_product *p, const struct blas_product *q);
 // False where the library does not take such strides or types.
