@@ -13,6 +13,7 @@ struct kernel_counts {
 #include "lower/count.def"
 #undef COUNTED
 };
+enum { MEMORY_SECTOR = 32, MEMORY_LINE = 128 }; // bytes that memory moves at least, and that L1 has together
 enum count_kind { COUNT_ROWS, COUNT_MMA, COUNT_WGMMA, COUNT_SKINNY, COUNT_LIBRARY, COUNT_KINDS };
 struct kernel_rates {
 #define RATE(id, rows, mma, wgmma, skinny, library, doc) double id[COUNT_KINDS];

@@ -26,7 +26,6 @@ const struct kernel_rates kernel_rates = {
 
 static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
-enum { LINE = 128 };
 enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
 
 struct placed { // which items are where
@@ -82,7 +81,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds + R(barrier) * c->loop_barriers +
                            R(loop_chain) * c->loop_chain);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
-                R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / LINE : R(late));
+                R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / MEMORY_LINE : R(late));
   double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)), show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-enum { SECTOR = 32, ATOM = 16, LINE = 128, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
-// Bytes that memory moves at least, and that a copy of a thread moves at most; columns of a quad of lanes; instructions of an
+enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
+// Bytes that a copy of a thread moves at most; columns of a quad of lanes; instructions of an
 // exponential by multiplications.
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? (double)p->iterations : 1; }
@@ -38,7 +38,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     const struct access *a = &p->n->iter[i];
     bool varying = p->n->block->tensors[a->tile].phase == VARYING, tile = p->tile_of[a->tile] >= 0;
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has), run = elem * count_run(p->n, a);
-    double more = SECTOR * ceil(run / SECTOR) / run, n = times(p, varying), bytes = elem * all;
+    double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying), bytes = elem * all;
     double copy = tile ? elem * p->tile[p->tile_of[a->tile]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
     if (tile) c->shared += n * bytes;

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-static const double PIECES = 0.15, // of the bytes, for each halving of a line that an access takes of it
-    SECTOR = 32, LINE = 128; // bytes
+static const double PIECES = 0.15; // of the bytes, for each halving of a line that an access takes of it
 enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
 static int64_t covered(const struct row_plan *p, int a)
@@ -19,7 +18,7 @@ static double waste(const struct row_plan *p, const struct row_access *x, axis_s
   double run = dtype_bytes(x->type);
   for (int a = 0; a < p->r->naxes; a++)
     if (axes >> a & 1 && x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
-  return fmax(1, SECTOR / run) * (1 + PIECES * fmax(0, log2(LINE / fmax(run, SECTOR))));
+  return fmax(1, MEMORY_SECTOR / run) * (1 + PIECES * fmax(0, log2(MEMORY_LINE / fmax(run, MEMORY_SECTOR))));
 }
 
 static double block_bytes(const struct row_plan *p, const struct row_access *x, axis_set axes)
@@ -37,7 +36,7 @@ static double lines(const struct row_plan *p, const struct row_access *x, axis_s
   for (int a = 0; a < p->r->naxes; a++) {
     if (!(axes >> a & 1) || p->lanes[a] == 1) continue;
     double step = (double)x->stride[a] * row_vec(p, a) * dtype_bytes(x->type);
-    n *= fmax(1, p->lanes[a] * fmin(step, LINE) / LINE);
+    n *= fmax(1, p->lanes[a] * fmin(step, MEMORY_LINE) / MEMORY_LINE);
   }
   return n;
 }

@@ -1,9 +1,8 @@
 // Text of what comes before the wait for the kernel ahead. Nothing may be read there, because that kernel may still write
 // it; but lines of memory may be on their way to the L2 cache: those of the first rounds of each warp. So the memory has work
 // while the kernel ahead ends and the launch is under way.
+#include "lower/count.h"
 #include "lower/skinny.h"
-
-enum { LINE = 128 };
 
 // n lines, by the lanes of a warp: `element` is text for line @line.
 static void lines(struct sk_emit *e, int64_t n, const char *element)
@@ -24,10 +23,10 @@ static void weights(struct sk_emit *e, int i)
   const struct sk_take *k = &e->s->take[i];
   struct arena *mem = e->p->j->mem;
   int unit = k->along ? e->s->kv : k->vector, step = 4 * e->s->kv, bytes = 2 * unit;
-  int64_t per_row = k->along ? 1 : MAX(1, 2 * k->width / LINE);
+  int64_t per_row = k->along ? 1 : MAX(1, 2 * k->width / MEMORY_LINE);
   const char *sub = x->wide && e->s->subs > 1 ? arena_printf(mem, "@sub * %d + ", k->width / (k->along ? 1 : unit)) : "";
   const struct sk_coord along[] = {{&x->cols, arena_printf(mem, "(%s@line)", sub), false}, {&e->p->k, "(@soon * 4)", true}};
-  const struct sk_coord across[] = {{&x->cols, arena_printf(mem, "(%s@line / %d * %d)", sub, step, LINE / bytes), true},
+  const struct sk_coord across[] = {{&x->cols, arena_printf(mem, "(%s@line / %d * %d)", sub, step, MEMORY_LINE / bytes), true},
                                     {&e->p->k, arena_printf(mem, "(@soon * %d + @line %% %d)", step, step), false}};
   lines(e, k->along ? k->width : step * per_row, sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across));
 }

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-enum { LINE = 128 };
-
 double sk_room(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
@@ -19,12 +17,12 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
 {
   double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;
   c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats);
-  double piece = 8 * s->kv, lines = 2 * x / fmin(LINE, piece), soon = 2 * rows * s->kv * 4; // a quad of lanes has pieces of k
+  double piece = 8 * s->kv, lines = 2 * x / fmin(MEMORY_LINE, piece), soon = 2 * rows * s->kv * 4; // a quad of lanes has pieces of k
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
     c->loaded += 2 * elements, c->flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
-    lines += 2 * elements / fmin(LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector));
+    lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector));
     soon += 2.0 * t->width * s->kv * 4;
     c->mma += 2 * elements * 8 * s->tiles;
     c->lanes += elements * (t->along ? 0.25 : 0.75);
