@@ -170,6 +170,7 @@ bool mma_tails(struct mma_plan *p);                  // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 // ---- mma_pad.c ----
 int64_t mma_pad(int64_t size); // so many columns, or terms of a sum, in whole fragments
+int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // `size` of what is no columns
 bool mma_pads(const struct mma_plan *p, int cols); // are there more than exist?
 void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left); // from its lists of columns
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);

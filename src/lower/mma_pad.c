@@ -11,7 +11,7 @@ bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && p->cols[
 
 // ---- tiles ----
 
-static int64_t padded(const struct mma_plan *p, uint32_t letters, int64_t size)
+int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size)
 {
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].has == letters) return p->cols[c].padded;
@@ -22,8 +22,8 @@ void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left)
 {
   t->own_rows = t->cut ? p->cut : mma_list_size(p->n, &t->out), t->own_cols = mma_list_size(p->n, &t->in);
   t->run = t->every = t->own_rows / t->batches;
-  t->cols = padded(p, mma_list_has(&t->in), t->own_cols);
-  if (!left || t->turned) t->every = padded(p, mma_list_has(&t->out) & ~p->batch_letters, t->run);
+  t->cols = mma_padded(p, mma_list_has(&t->in), t->own_cols);
+  if (!left || t->turned) t->every = mma_padded(p, mma_list_has(&t->out) & ~p->batch_letters, t->run);
   t->rows = t->batches * t->every;
 }
 

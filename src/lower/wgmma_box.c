@@ -117,9 +117,7 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
 
 bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
-  int64_t size = mma_list_size(p->n, cols);
-  for (int c = 0; c < p->ncols; c++)
-    if (p->cols[c].has == mma_list_has(cols)) size = p->cols[c].padded;
+  int64_t size = mma_padded(p, mma_list_has(cols), mma_list_size(p->n, cols));
   bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
   if (a->offset) return mma_refuse(p, "an operand begins within its buffer");

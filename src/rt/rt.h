@@ -44,7 +44,7 @@ struct reference64_from {
 struct reference64 {
   const struct graph *g;
   const struct reference64_from *from;
-  double **value; // of every tensor, malloc'd; NULL before the first and after the last that needs it. Outputs stay
+  double **value; // of every tensor; NULL before the first and after the last that needs it. Outputs stay
   int *readers;
   struct reference64_room *room; // of large values: taken by tensors, or free
   int nroom;
