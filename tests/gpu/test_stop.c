@@ -259,7 +259,7 @@ static void compiling_is_given_up(void **state)
     if (by_stop) assert_int_equal(pthread_create(&f.late, NULL, set_later, (void *)&f.stop), 0);
     compile_all(&f, g, &until, r, &stats);
     assert_int_equal(r[1].err.id, ERR_STOPPED);
-    until = (struct gpu_patience){.until = now_seconds() + 2};
+    until = (struct gpu_patience){.until = now_seconds() + 6}; // for processes to begin on a slow machine
     compile_all(&f, g, &until, r, &stats);
     assert_int_equal(r[1].err.id, ERR_STOPPED);
     assert_int_equal(r[2].err.id, ERR_COMPILER);
@@ -300,7 +300,7 @@ static void the_others_race(void **state)
   struct fixture f;
   start(&f);
   f.o.forge = forge(&f, "/proc/self/exe");
-  f.o.compile_until = now_seconds() + 2;
+  f.o.compile_until = now_seconds() + 6;
   if (race(&f, KERNELS, kernels)) fail_msg("%s", f.e.text);
   assert_int_equal(f.r.result[1].verdict, GPU_NOT_COMPILED);
   assert_int_equal(f.r.result[1].err.id, ERR_STOPPED);
