@@ -66,14 +66,14 @@ def _static(graph, real):
     meta = context.fw_metadata if context is not None else None
     indices = list(getattr(meta, "static_input_indices", None) or [])
     static = {placeholders[i] for i in indices if i < len(placeholders)}
-    known = {}
+    known = {}  # by name: fusing makes new nodes
     if len(real) == len(placeholders):
         for p, t in zip(placeholders, real):
             val = p.meta.get("val")
             if p in static and isinstance(t, torch.Tensor) and type(t) in (torch.Tensor, torch.nn.Parameter) \
                     and tuple(t.shape) == tuple(val.shape) and t.dtype is val.dtype:
                 with real_tensors():
-                    known[p] = t.detach()
+                    known[p.name] = t.detach()
     return static, known
 
 
@@ -158,16 +158,17 @@ def _fuse(gm, parts, prepared, static, known, target, options, report):
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_",
                        always_return_tuple=True)
-    regions, first = [], {}
+    regions, static = [], {n.name for n in static}
     for k in range(len(parts.groups)):
         node = next(n for n in gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
-        region = Region(f"program {k}", getattr(gm, node.target), [a in static for a in node.args], target, options)
+        region = Region(f"program {k}", getattr(gm, node.target), [a.name in static for a in node.args], target, options)
         taken = Taken(region.name, parts.groups[k].program.operators, parts.groups[k].program.text)
         report.programs.append(taken)
         key, region = library.register(region)
         if region.taken is None:
             region.taken = taken
-            _decide(region, taken, {p: known[a] for p, a in zip(region.placeholders, node.args) if a in known})
+            _decide(region, taken, {p: known[a.name] for p, a in zip(region.placeholders, node.args)
+                                    if a.name in known})
         else:  # the same computation was met before
             first = region.taken
             for name in ("taken", "why", "us", "rest_us", "error", "sizes"):

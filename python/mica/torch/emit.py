@@ -69,6 +69,8 @@ def axis(dim, ndim):
 class Emitter:
     lines: list = field(default_factory=list)  # (name, expression, names used, extents)
     added: dict = field(default_factory=dict)  # inputs that no node of the graph is: name -> (kind, what)
+    said: dict = field(default_factory=dict)   # expression -> name
+    views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
     count: int = 0
 
@@ -77,12 +79,16 @@ class Emitter:
         """name = text, where {0}, {1}, ... are the names of args."""
         if any(a.dtype == "bool" for a in args):
             raise Cannot("a tensor of booleans, other than as a mask")
+        text = text.format(*(a.name for a in args))
+        want = tuple(shape if want is None else want)
+        if text in self.said:  # the same once more
+            return Value(self.said[text], tuple(shape), dtype, want, batch)
         name = f"t{self.count}"
         self.count += 1
-        self.lines.append((name, text.format(*(a.name for a in args)), tuple(a.name for a in args),
-                           tuple(shape)))
+        self.said[text] = name
+        self.lines.append((name, text, tuple(a.name for a in args), tuple(shape)))
         self.work += math.prod(shape)
-        return Value(name, tuple(shape), dtype, None if want is None else tuple(want), batch)
+        return Value(name, tuple(shape), dtype, want, batch)
 
     def add_input(self, kind, what, shape, dtype, batch=None):
         name = f"m{len(self.added)}"
@@ -90,11 +96,17 @@ class Emitter:
         return Value(name, tuple(shape), dtype, None, batch)
 
     def full(self, v):
-        """v with every extent that torch sees."""
+        """v with every extent that torch sees. [a, 1] becomes [a, n] as [a] repeated to [a n]: heads that share keys are most
+        often joined with them right after, and then that is all there is to it."""
         for d, (have, want) in enumerate(zip(v.shape, v.want)):
             if have != want:
                 shape = v.shape[:d] + (want,) + v.shape[d + 1:]
-                v = self.say(f"repeat({{0}}, dim={d}, times={want})", [v], shape, v.dtype, v.want, v.batch)
+                outer = v.want
+                v = Value(v.name, v.shape, v.dtype, None, v.batch)
+                if d:
+                    v = self.reshape(v, v.shape[:d] + v.shape[d + 1:])
+                v = self.reshape(self.repeat(v, max(d - 1, 0), want), shape)
+                v = Value(v.name, v.shape, v.dtype, outer, v.batch)
         return v
 
     # ---- elementwise ----
@@ -185,7 +197,12 @@ class Emitter:
             return v
         v = self.full(v)
         batch = None if v.batch is None else self._batch_after(v, shape)
-        return self.say(f"reshape({{0}}, {list(shape)})", [v], shape, v.dtype, None, batch)
+        v = self.views.get(v.name, v)
+        if tuple(shape) == v.shape:
+            return v
+        made = self.say(f"reshape({{0}}, {list(shape)})", [v], shape, v.dtype, None, batch)
+        self.views[made.name] = v
+        return made
 
     @staticmethod
     def _batch_after(v, shape):

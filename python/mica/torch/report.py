@@ -63,7 +63,7 @@ class Report:
         width = max((len(n.name) for n in self.nodes), default=0)
         for n in self.nodes:
             p = by_name.get(n.program)
-            where = (p.name if p.taken or p.sizes else f"left: {p.name} was {p.why}") if p else f"left: {n.why}"
+            where = (p.name if p.taken or p.sizes else f"left with {p.name}") if p else f"left: {n.why}"
             out.append(f"  {n.name:{width}}  {n.operator:34} {n.shape:20} {where}")
         return "\n".join(out)
 
