@@ -1,4 +1,5 @@
-// context: what a struct mica_context holds, for the files that make the public interface (api.c, layout.c).
+// context: what the handles of include/mica.h hold, for the files that make the public interface (api.c, api_program.c, api_options.c,
+// api_graph.c, api_module.c, layout.c).
 #ifndef MICA_CORE_CONTEXT_H
 #define MICA_CORE_CONTEXT_H
 
@@ -18,6 +19,23 @@ struct mica_context {
   struct symbol *symbol;
   int symbols, symbol_cap;
 };
+struct mica_program {
+  struct graph *g;
+};
+struct mica_report {
+  json_t *json;
+  bool recalled;
+  const char *text, *json_text;
+  struct gpu_forge *forge; // what has compiled, for the folder
+  bool has_db;
+  const char *db;          // of options
+  struct mica_report *next;
+};
 int context_finish(struct mica_context *m, int status); // writes the message of an error; returns status
+struct mica_tensor tensor_tell(const struct tensor *t);
+
+// ---- api_options.c ----
+// Options as this library knows them, of a caller who may know fewer or more; NULL: the default.
+int options_take(const struct mica_options *o, struct mica_options *out, struct err *e);
 
 #endif
