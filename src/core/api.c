@@ -1,5 +1,5 @@
-// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. Layouts are in
-// layout.c.
+// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. The rest of the interface is
+// in api_*.c and layout.c.
 #include "core/context.h"
 #include "gpu/gpu.h"
 
@@ -9,6 +9,7 @@ int context_finish(struct mica_context *m, int status)
 {
   FILE *f = fmemopen(m->message, sizeof m->message, "w");
   *m->message = 0;
+  __atomic_store_n(&m->said, NULL, __ATOMIC_RELEASE);
   if (!f) return status;
   if (status != OK && m->err.id != ERR_NONE) err_print(f, &m->err);
   fclose(f);
@@ -34,12 +35,17 @@ struct mica_context *mica_open(void)
 void mica_close(struct mica_context *m)
 {
   if (!m) return;
+  modules_close(m);
   for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json), gpu_forge_close(r->forge);
   arena_close(&m->mem);
   free(m);
 }
 
-const char *mica_error(const struct mica_context *m) { return m->message; }
+const char *mica_error(const struct mica_context *m)
+{
+  const char *said = __atomic_load_n(&m->said, __ATOMIC_ACQUIRE);
+  return said ? said : m->message;
+}
 
 int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out)
 {

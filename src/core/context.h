@@ -14,6 +14,8 @@ struct mica_context {
   struct arena mem;
   struct err err;
   char message[1600];
+  const char *said;            // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
+  struct mica_module *modules;
   struct mica_report *reports; // their JSON documents are counted references
   struct lay_ctx lay;          // .ex is NULL until a layout is read
   struct symbol *symbol;
@@ -33,6 +35,8 @@ struct mica_report {
 };
 int context_finish(struct mica_context *m, int status); // writes the message of an error; returns status
 struct mica_tensor tensor_tell(const struct tensor *t);
+
+void modules_close(struct mica_context *m); // api_module.c
 
 // ---- api_options.c ----
 // Options as this library knows them, of a caller who may know fewer or more; NULL: the default.
