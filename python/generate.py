@@ -38,7 +38,7 @@ def given(row):
 
 
 def doc(row):
-    lines = [row["doc"][0].upper() + row["doc"][1:] + "."]
+    lines = [row["doc"]]
     lines += [f"    {a['name']}: {a['doc']}" for a in row["attrs"]]
     if "kernel" not in row["levels"]:
         lines.append("    In block graphs only.")

@@ -11,7 +11,7 @@ enum { ALIGN = 64 }; // of memory: what jax wants to take it without a copy
 
 static void sizes(struct array *a)
 {
-  Py_ssize_t step = dtype_bytes(a->dtype);
+  Py_ssize_t step = ext_dtype_bytes(a->dtype);
   for (int i = a->ndim - 1; i >= 0; i--) {
     a->extents[i] = (Py_ssize_t)a->shape[i], a->strides[i] = step;
     step *= (Py_ssize_t)a->shape[i];
@@ -19,12 +19,12 @@ static void sizes(struct array *a)
   a->bytes = step;
 }
 
-struct array *array_make(struct state *st, enum mica_dtype dtype, int ndim, const int64_t *shape)
+struct array *ext_array_make(struct state *st, enum mica_dtype dtype, int ndim, const int64_t *shape)
 {
-  int64_t n = dtype_bytes(dtype);
+  int64_t n = ext_dtype_bytes(dtype);
   for (int i = 0; i < ndim; i++)
     if (shape[i] < 1 || __builtin_mul_overflow(n, shape[i], &n) || n > INT64_MAX - ALIGN)
-      return raise_argument(st, "extents are from 1 on, and their product must fit into memory"), NULL;
+      return ext_raise_argument(st, "extents are from 1 on, and their product must fit into memory"), NULL;
   struct array *a = PyObject_New(struct array, st->array);
   if (!a) return NULL;
   a->dtype = dtype, a->ndim = ndim, a->memory = NULL;
@@ -74,11 +74,11 @@ static void set(struct array *a, int64_t i, double x)
 
 static int fill(struct state *st, struct array *a, PyObject *values)
 {
-  int64_t n = a->bytes / dtype_bytes(a->dtype);
+  int64_t n = a->bytes / ext_dtype_bytes(a->dtype);
   if (values == Py_None) return memset(a->memory, 0, (size_t)a->bytes), 0;
   Py_ssize_t have = PySequence_Size(values);
   if (have < 0) return -1;
-  if (have != n) return raise_argument(st, "%zd values for %lld elements", have, (long long)n), -1;
+  if (have != n) return ext_raise_argument(st, "%zd values for %lld elements", have, (long long)n), -1;
   for (int64_t i = 0; i < n; i++) {
     PyObject *x = PySequence_GetItem(values, (Py_ssize_t)i);
     double d = x ? PyFloat_AsDouble(x) : 0;
@@ -100,9 +100,9 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   int64_t extents[MICA_MAX_DIMS];
   int n;
   if (!st || !PyArg_ParseTupleAndKeywords(args, keywords, "O|sO", names, &shape, &dtype_text, &values)) return NULL;
-  if (!dtype_find(dtype_text, &dtype)) return raise_argument(st, "there is no dtype `%.40s`; f16, bf16 and f32 are", dtype_text);
-  if ((n = numbers64(shape, MICA_MAX_DIMS, extents)) < 0) return NULL;
-  struct array *a = array_make(st, dtype, n, extents);
+  if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_argument(st, "there is no dtype `%.40s`; f16, bf16 and f32 are", dtype_text);
+  if ((n = ext_numbers64(shape, MICA_MAX_DIMS, extents)) < 0) return NULL;
+  struct array *a = ext_array_make(st, dtype, n, extents);
   if (a && fill(st, a, values)) Py_DECREF((PyObject *)a), a = NULL;
   return (PyObject *)a;
 }
@@ -138,13 +138,13 @@ static PyObject *array_shape(PyObject *self, void *closure)
 {
   (void)closure;
   struct mica_tensor t = described((struct array *)self);
-  return shape_tuple(&t);
+  return ext_shape_tuple(&t);
 }
 
 static PyObject *array_dtype(PyObject *self, void *closure)
 {
   (void)closure;
-  return PyUnicode_FromString(dtype_name(((struct array *)self)->dtype));
+  return PyUnicode_FromString(ext_dtype_name(((struct array *)self)->dtype));
 }
 
 static PyObject *array_interface(PyObject *self, void *closure)
@@ -186,7 +186,7 @@ static PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *keywords
   if (!l) return PyErr_NoMemory();
   l->m.t = (struct dl_tensor){.data = a->memory, .device = {DL_CPU, 0}, .ndim = a->ndim, .shape = a->shape};
   l->m.t.dtype.code = a->dtype == MICA_BF16 ? DL_BFLOAT : DL_FLOAT;
-  l->m.t.dtype.bits = (uint8_t)(8 * dtype_bytes(a->dtype)), l->m.t.dtype.lanes = 1;
+  l->m.t.dtype.bits = (uint8_t)(8 * ext_dtype_bytes(a->dtype)), l->m.t.dtype.lanes = 1;
   l->m.deleter = lent_end, l->owner = Py_NewRef(self);
   PyObject *capsule = PyCapsule_New(l, "dltensor", capsule_end);
   if (!capsule) lent_end(&l->m);
@@ -203,7 +203,7 @@ static int array_buffer(PyObject *self, Py_buffer *b, int flags)
 {
   static char *const formats[DTYPES] = {"e", "H", "f"};
   struct array *a = (struct array *)self;
-  *b = (Py_buffer){.obj = Py_NewRef(self), .buf = a->memory, .len = a->bytes, .itemsize = dtype_bytes(a->dtype), .ndim = a->ndim};
+  *b = (Py_buffer){.obj = Py_NewRef(self), .buf = a->memory, .len = a->bytes, .itemsize = ext_dtype_bytes(a->dtype), .ndim = a->ndim};
   if (flags & PyBUF_FORMAT) b->format = formats[a->dtype];
   if ((flags & PyBUF_ND) == PyBUF_ND) b->shape = a->extents;
   if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) b->strides = a->strides;
@@ -213,7 +213,7 @@ static int array_buffer(PyObject *self, Py_buffer *b, int flags)
 static PyObject *array_repr(PyObject *self)
 {
   PyObject *shape = array_shape(self, NULL);
-  return shape ? PyUnicode_FromFormat("<mica.Array %s%S>", dtype_name(((struct array *)self)->dtype), shape) : NULL;
+  return shape ? PyUnicode_FromFormat("<mica.Array %s%S>", ext_dtype_name(((struct array *)self)->dtype), shape) : NULL;
 }
 
 static PyMethodDef methods[] = {
@@ -233,4 +233,4 @@ static PyType_Slot slots[] = {
                 "torch.from_dlpack(a) and memoryview(a) share it."},
     {Py_tp_new, array_new},     {Py_tp_dealloc, array_free}, {Py_tp_repr, array_repr}, {Py_tp_methods, methods},
     {Py_tp_getset, gets},       {Py_bf_getbuffer, array_buffer}, {0, NULL}};
-PyType_Spec array_spec = {"mica.Array", sizeof(struct array), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec ext_array_spec = {"mica.Array", sizeof(struct array), 0, Py_TPFLAGS_DEFAULT, slots};

@@ -21,7 +21,7 @@ static void bound_free(PyObject *self)
 {
   struct bound *b = (struct bound *)self;
   PyTypeObject *type = Py_TYPE(self);
-  if (b->view) views_release(b->f, b->view);
+  if (b->view) ext_views_release(b->f, b->view);
   PyMem_Free(b->view), PyMem_Free(b->address);
   Py_XDECREF(b->result), Py_DECREF(b->inputs), Py_DECREF((PyObject *)b->f);
   PyObject_Free(self);
@@ -29,7 +29,7 @@ static void bound_free(PyObject *self)
 }
 
 // Arrays of jax cannot be written to: what is bound then gives arrays of our own.
-PyObject *module_bind(PyObject *self, PyObject *args, PyObject *keywords)
+PyObject *ext_module_bind(PyObject *self, PyObject *args, PyObject *keywords)
 {
   struct module *f = (struct module *)self;
   struct arguments a = {.input = PyMem_Calloc((size_t)f->nin + 1, sizeof *a.input)};
@@ -37,7 +37,7 @@ PyObject *module_bind(PyObject *self, PyObject *args, PyObject *keywords)
   bool good = false;
   if (b) {
     struct call c = {.v = b->view, .address = b->address};
-    good = !arguments_take(f, args, keywords, &a) && !call_prepare(f, &a, &c);
+    good = !ext_arguments_take(f, args, keywords, &a) && !ext_call_prepare(f, &a, &c);
     if (good) b->result = c.result, b->stream = c.stream, b->workspace = c.workspace;
   }
   PyMem_Free(a.input);
@@ -53,8 +53,8 @@ static PyObject *bound_call(PyObject *self, PyObject *args, PyObject *keywords)
   struct bound *b = (struct bound *)self;
   if (PyTuple_Size(args) || keywords) return PyErr_SetString(PyExc_TypeError, "a bound call takes no arguments"), NULL;
   struct call c = call_of(b);
-  int status = call_run(b->f, &c);
-  return status ? raise_context(b->f->c, status) : Py_NewRef(b->result);
+  int status = ext_call_run(b->f, &c);
+  return status ? ext_raise_context(b->f->c, status) : Py_NewRef(b->result);
 }
 
 static double now(void)
@@ -70,7 +70,7 @@ static PyObject *bound_time(PyObject *self, PyObject *number)
   struct bound *b = (struct bound *)self;
   long n = PyLong_AsLong(number);
   if (PyErr_Occurred()) return NULL;
-  if (b->f->gpu) return raise_argument(b->f->st, "a call on a GPU returns before it is done: time it by events of the stream");
+  if (b->f->gpu) return ext_raise_argument(b->f->st, "a call on a GPU returns before it is done: time it by events of the stream");
   int status = 0;
   double start, end;
   Py_BEGIN_ALLOW_THREADS
@@ -79,7 +79,7 @@ static PyObject *bound_time(PyObject *self, PyObject *number)
     status = mica_module_call(b->f->x, (const void *const *)b->address, b->address + b->f->nin, b->workspace, b->stream);
   end = now();
   Py_END_ALLOW_THREADS
-  return status ? raise_context(b->f->c, status) : PyFloat_FromDouble(end - start);
+  return status ? ext_raise_context(b->f->c, status) : PyFloat_FromDouble(end - start);
 }
 
 static PyObject *bound_result(PyObject *self, void *closure)
@@ -91,4 +91,4 @@ static PyObject *bound_result(PyObject *self, void *closure)
 static PyMethodDef methods[] = {{"time", bound_time, METH_O, "time(n): seconds that n calls take, without Python between them"}, {0}};
 static PyGetSetDef gets[] = {{"result", bound_result, NULL, "what a call gives: the arrays that it writes", NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, bound_free}, {Py_tp_call, bound_call}, {Py_tp_methods, methods}, {Py_tp_getset, gets}, {0, NULL}};
-PyType_Spec bound_spec = {"mica._mica.Bound", sizeof(struct bound), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec ext_bound_spec = {"mica._mica.Bound", sizeof(struct bound), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

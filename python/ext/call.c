@@ -8,16 +8,16 @@
 
 enum { FEW = 12 }; // tensors of a call that need no memory of the heap
 
-void views_release(struct module *f, struct view *v)
+void ext_views_release(struct module *f, struct view *v)
 {
-  for (int i = 0; i < f->nin + f->nout; i++) view_release(&v[i]);
+  for (int i = 0; i < f->nin + f->nout; i++) ext_view_release(&v[i]);
 }
 
 static int take_one(struct module *f, PyObject *x, int i, struct call *c)
 {
-  if (view_take(f->st, family_of(f->st, x), x, c->stream, &c->v[i])) return -1;
+  if (ext_view_take(f->st, ext_family_of(f->st, x), x, c->stream, &c->v[i])) return -1;
   bool output = i >= f->nin;
-  if (view_check(f->st, &c->v[i], &f->in[i], output, output ? i - f->nin : i, f->gpu)) return -1;
+  if (ext_view_check(f->st, &c->v[i], &f->in[i], output, output ? i - f->nin : i, f->gpu)) return -1;
   c->address[i] = c->v[i].data;
   return 0;
 }
@@ -25,12 +25,12 @@ static int take_one(struct module *f, PyObject *x, int i, struct call *c)
 static int results_new(struct module *f, PyObject *like, struct call *c)
 {
   if (f->nout == 1) {
-    c->result = result_new(f, c->family, like, 0);
+    c->result = ext_result_new(f, c->family, like, 0);
     return c->result ? take_one(f, c->result, f->nin, c) : -1;
   }
   if (!(c->result = PyTuple_New(f->nout))) return -1;
   for (int i = 0; i < f->nout; i++) {
-    PyObject *x = result_new(f, c->family, like, i);
+    PyObject *x = ext_result_new(f, c->family, like, i);
     if (!x || PyTuple_SetItem(c->result, i, x) || take_one(f, x, f->nin + i, c)) return -1;
   }
   return 0;
@@ -39,32 +39,32 @@ static int results_new(struct module *f, PyObject *like, struct call *c)
 static int results_given(struct module *f, PyObject *out, struct call *c)
 {
   c->result = Py_NewRef(out);
-  if (f->nout == 1 && !PyTuple_Check(out) && !PyList_Check(out)) return take_one(f, out, f->nin, c) || views_apart(f->st, f, c->v);
+  if (f->nout == 1 && !PyTuple_Check(out) && !PyList_Check(out)) return take_one(f, out, f->nin, c) || ext_views_apart(f->st, f, c->v);
   Py_ssize_t n = PySequence_Size(out);
   if (n < 0) return -1;
-  if (n != f->nout) return raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nout), -1;
+  if (n != f->nout) return ext_raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nout), -1;
   for (int i = 0; i < f->nout; i++) {
     PyObject *x = PySequence_GetItem(out, i); // the sequence keeps it
     Py_XDECREF(x);
     if (!x || take_one(f, x, f->nin + i, c)) return -1;
   }
-  return views_apart(f->st, f, c->v);
+  return ext_views_apart(f->st, f, c->v);
 }
 
 static int on_gpu(struct module *f, bool told, struct call *c)
 {
   for (int i = 0; i < f->nin + f->nout; i++) {
-    if (c->v[i].device != c->v[0].device) return raise_argument(f->st, "the arrays are on several GPUs"), -1;
+    if (c->v[i].device != c->v[0].device) return ext_raise_argument(f->st, "the arrays are on several GPUs"), -1;
     if (!told && c->v[i].has_stream) c->stream = c->v[i].stream, told = true;
   }
-  return lane_find(f, c->stream, &c->workspace);
+  return ext_lane_find(f, c->stream, &c->workspace);
 }
 
 static int prepare(struct module *f, const struct arguments *a, struct call *c)
 {
   PyObject *first = f->nin ? a->input[0] : NULL;
-  c->family = first ? family_of(f->st, first) : FAMILY_OWN;
-  if (a->stream ? stream_number(f->st, a->stream, &c->stream) : stream_current(f, c->family, first, &c->stream)) return -1;
+  c->family = first ? ext_family_of(f->st, first) : FAMILY_OWN;
+  if (a->stream ? ext_stream_number(f->st, a->stream, &c->stream) : ext_stream_current(f, c->family, first, &c->stream)) return -1;
   bool told = a->stream || c->stream;
   for (int i = 0; i < f->nin; i++)
     if (take_one(f, a->input[i], i, c)) return -1;
@@ -73,17 +73,17 @@ static int prepare(struct module *f, const struct arguments *a, struct call *c)
   return f->gpu ? on_gpu(f, told, c) : 0;
 }
 
-int call_prepare(struct module *f, const struct arguments *a, struct call *c)
+int ext_call_prepare(struct module *f, const struct arguments *a, struct call *c)
 {
   for (int i = 0; i < f->nin + f->nout; i++) c->v[i].hold = NULL, c->v[i].has_buffer = c->v[i].has_stream = false;
   c->result = NULL, c->stream = c->workspace = NULL;
   if (!prepare(f, a, c)) return 0;
-  views_release(f, c->v);
+  ext_views_release(f, c->v);
   Py_CLEAR(c->result);
   return -1;
 }
 
-int call_run(struct module *f, const struct call *c)
+int ext_call_run(struct module *f, const struct call *c)
 {
   int status;
   Py_BEGIN_ALLOW_THREADS
@@ -94,12 +94,12 @@ int call_run(struct module *f, const struct call *c)
 
 static PyObject *run(struct module *f, const struct arguments *a, struct call *c)
 {
-  if (call_prepare(f, a, c)) return NULL;
-  int status = call_run(f, c);
-  views_release(f, c->v);
-  if (!status) return result_finish(f, c->family, c->result);
+  if (ext_call_prepare(f, a, c)) return NULL;
+  int status = ext_call_run(f, c);
+  ext_views_release(f, c->v);
+  if (!status) return ext_result_finish(f, c->family, c->result);
   Py_DECREF(c->result);
-  return raise_context(f->c, status);
+  return ext_raise_context(f->c, status);
 }
 
 static PyObject *module_call(PyObject *self, PyObject *args, PyObject *keywords)
@@ -117,7 +117,7 @@ static PyObject *module_call(PyObject *self, PyObject *args, PyObject *keywords)
     if (!(more = PyMem_Malloc((size_t)n * each))) return PyErr_NoMemory();
     c.v = more, c.address = (void **)(c.v + n), a.input = (PyObject **)(c.address + n);
   }
-  PyObject *result = arguments_take(f, args, keywords, &a) ? NULL : run(f, &a, &c);
+  PyObject *result = ext_arguments_take(f, args, keywords, &a) ? NULL : run(f, &a, &c);
   PyMem_Free(more);
   return result;
 }
@@ -135,7 +135,7 @@ static int describe(struct module *f)
   for (int i = 0; i < f->nin; i++) f->in[i] = mica_module_input(f->x, i);
   for (int i = 0; i < f->nout; i++) {
     f->out[i] = mica_module_output(f->x, i);
-    if (!(f->shapes[i] = shape_tuple(&f->out[i]))) return -1;
+    if (!(f->shapes[i] = ext_shape_tuple(&f->out[i]))) return -1;
   }
   return 0;
 }
@@ -154,8 +154,8 @@ static PyObject *module_new(PyTypeObject *type, struct context *c, struct mica_m
 
 static PyObject *made(PyObject *type, struct context *c, int status, struct mica_module *x)
 {
-  PyObject *f = status ? raise_context(c, status) : module_new((PyTypeObject *)type, c, x);
-  context_leave(c);
+  PyObject *f = status ? ext_raise_context(c, status) : module_new((PyTypeObject *)type, c, x);
+  ext_context_leave(c);
   return f;
 }
 
@@ -166,14 +166,14 @@ static bool makes_modules(struct state *st, PyObject *type)
   return false;
 }
 
-PyObject *module_of(PyObject *self, PyObject *args)
+PyObject *ext_module_of(PyObject *self, PyObject *args)
 {
   struct state *st = PyModule_GetState(self);
   PyObject *type;
   struct report *r;
   struct mica_module *x = NULL;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, st->report, &r) || !makes_modules(st, type)) return NULL;
-  context_enter(r->c);
+  ext_context_enter(r->c);
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_module_of(r->c->m, r->r, &x);
@@ -181,7 +181,7 @@ PyObject *module_of(PyObject *self, PyObject *args)
   return made(type, r->c, status, x);
 }
 
-PyObject *module_load(PyObject *self, PyObject *args)
+PyObject *ext_module_load(PyObject *self, PyObject *args)
 {
   struct state *st = PyModule_GetState(self);
   PyObject *type;
@@ -189,7 +189,7 @@ PyObject *module_load(PyObject *self, PyObject *args)
   const char *folder;
   struct mica_module *x = NULL;
   if (!PyArg_ParseTuple(args, "O!O!s", &PyType_Type, &type, st->context, &c, &folder) || !makes_modules(st, type)) return NULL;
-  context_enter(c);
+  ext_context_enter(c);
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_module_load(c->m, folder, &x);
@@ -203,10 +203,10 @@ static void module_free(PyObject *self)
   PyTypeObject *type = Py_TYPE(self);
   freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
   if (f->x) {
-    lanes_close(f);
-    context_enter(f->c);
+    ext_lanes_close(f);
+    ext_context_enter(f->c);
     mica_module_close(f->x);
-    context_leave(f->c);
+    ext_context_leave(f->c);
   }
   for (int i = 0; f->shapes && i < f->nout; i++) Py_XDECREF(f->shapes[i]);
   PyMem_Free(f->in), PyMem_Free(f->shapes);
@@ -219,7 +219,7 @@ static PyObject *described(const struct mica_tensor *t, int n)
 {
   PyObject *list = PyTuple_New(n);
   for (int i = 0; list && i < n; i++) {
-    PyObject *x = tensor_tuple(&t[i]);
+    PyObject *x = ext_tensor_tuple(&t[i]);
     if (!x || PyTuple_SetItem(list, i, x)) return Py_DECREF(list), NULL;
   }
   return list;
@@ -252,7 +252,7 @@ static PyObject *module_name(PyObject *self, void *closure)
 }
 
 static PyMethodDef methods[] = {
-    {"bind", (PyCFunction)(void (*)(void))module_bind, METH_VARARGS | METH_KEYWORDS,
+    {"bind", (PyCFunction)(void (*)(void))ext_module_bind, METH_VARARGS | METH_KEYWORDS,
      "bind(*inputs, out=None, stream=None): the call with these arrays, looked at once. Calling it runs the program on what the\n"
      "arrays hold then, and gives its results, which are the same arrays each time. The stream is that of the time of binding."},
     {0},
@@ -265,5 +265,5 @@ static PyGetSetDef gets[] = {
     {0},
 };
 static PyType_Slot slots[] = {{Py_tp_dealloc, module_free}, {Py_tp_call, module_call}, {Py_tp_methods, methods}, {Py_tp_getset, gets}, {0, NULL}};
-PyType_Spec module_spec = {"mica._mica.Module", sizeof(struct module), 0,
+PyType_Spec ext_module_spec = {"mica._mica.Module", sizeof(struct module), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

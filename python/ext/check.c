@@ -31,33 +31,33 @@ static bool same_shape(const struct view *v, const struct mica_tensor *want)
 
 static int wrong_device(struct state *st, const struct view *v, const char *where, bool gpu)
 {
-  if (gpu) return raise_argument(st, "%s: it is in memory of the CPU, and the program runs on a GPU: move it there", where), -1;
-  return raise_argument(st, "%s: it is on cuda:%d, and the program runs on the CPU: move it there, or optimize for the GPU (target=...)",
+  if (gpu) return ext_raise_argument(st, "%s: it is in memory of the CPU, and the program runs on a GPU: move it there", where), -1;
+  return ext_raise_argument(st, "%s: it is on cuda:%d, and the program runs on the CPU: move it there, or optimize for the GPU (target=...)",
                         where, v->device), -1;
 }
 
-int view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu)
+int ext_view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu)
 {
   if (v->dtype == (int)want->dtype && same_shape(v, want) && v->dense && (v->device != CPU) == gpu && !(output && v->readonly) && v->data)
     return 0;
   char at[200], have[200], takes[200];
   const char *where = place(want, output, number, at);
   if (v->dtype != (int)want->dtype)
-    return raise_argument(st, "%s: its dtype is %s, and the program's is %s", where, v->dtype < 0 ? v->dtype_name : dtype_name(v->dtype),
-                          dtype_name(want->dtype)), -1;
+    return ext_raise_argument(st, "%s: its dtype is %s, and the program's is %s", where, v->dtype < 0 ? v->dtype_name : ext_dtype_name(v->dtype),
+                          ext_dtype_name(want->dtype)), -1;
   if (!same_shape(v, want))
-    return raise_argument(st, "%s: its shape is %s, and the program's is %s", where, extents(v->ndim, v->shape, have),
+    return ext_raise_argument(st, "%s: its shape is %s, and the program's is %s", where, extents(v->ndim, v->shape, have),
                           extents(want->ndim, want->shape, takes)), -1;
   if ((v->device != CPU) != gpu) return wrong_device(st, v, where, gpu);
   if (!v->dense)
-    return raise_argument(st, "%s: it is not dense row by row: pass a contiguous copy (numpy.ascontiguousarray(x), x.contiguous())", where), -1;
-  if (output && v->readonly) return raise_argument(st, "%s: it is read-only", where), -1;
-  return raise_argument(st, "%s: it has no memory", where), -1;
+    return ext_raise_argument(st, "%s: it is not dense row by row: pass a contiguous copy (numpy.ascontiguousarray(x), x.contiguous())", where), -1;
+  if (output && v->readonly) return ext_raise_argument(st, "%s: it is read-only", where), -1;
+  return ext_raise_argument(st, "%s: it has no memory", where), -1;
 }
 
 static int64_t bytes(const struct mica_tensor *t)
 {
-  int64_t n = dtype_bytes(t->dtype);
+  int64_t n = ext_dtype_bytes(t->dtype);
   for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
   return n;
 }
@@ -68,13 +68,13 @@ static bool overlap(const struct module *f, const struct view *v, int i, int k)
   return a < b + (uintptr_t)bytes(&f->in[k]) && b < a + (uintptr_t)bytes(&f->in[i]);
 }
 
-int views_apart(struct state *st, const struct module *f, const struct view *v)
+int ext_views_apart(struct state *st, const struct module *f, const struct view *v)
 {
   char at[200], other[200];
   for (int i = f->nin; i < f->nin + f->nout; i++)
     for (int k = 0; k < i; k++) {
       if (!overlap(f, v, i, k)) continue;
-      raise_argument(st, "%s shares memory with %s: an output overlaps nothing else", place(&f->in[i], true, i - f->nin, at),
+      ext_raise_argument(st, "%s shares memory with %s: an output overlaps nothing else", place(&f->in[i], true, i - f->nin, at),
                      place(&f->in[k], k >= f->nin, k >= f->nin ? k - f->nin : k, other));
       return -1;
     }

@@ -5,17 +5,17 @@
 
 static const char *const dtypes[DTYPES] = {"f16", "bf16", "f32"};
 
-const char *dtype_name(int dtype) { return dtype >= 0 && dtype < DTYPES ? dtypes[dtype] : "?"; }
-int dtype_bytes(enum mica_dtype t) { return t == MICA_F32 ? 4 : 2; }
+const char *ext_dtype_name(int dtype) { return dtype >= 0 && dtype < DTYPES ? dtypes[dtype] : "?"; }
+int ext_dtype_bytes(enum mica_dtype t) { return t == MICA_F32 ? 4 : 2; }
 
-bool dtype_find(const char *name, enum mica_dtype *out)
+bool ext_dtype_find(const char *name, enum mica_dtype *out)
 {
   for (int i = 0; i < DTYPES; i++)
     if (!strcmp(name, dtypes[i])) return *out = (enum mica_dtype)i, true;
   return false;
 }
 
-PyObject *shape_tuple(const struct mica_tensor *t)
+PyObject *ext_shape_tuple(const struct mica_tensor *t)
 {
   PyObject *shape = PyTuple_New(t->ndim);
   for (int i = 0; shape && i < t->ndim; i++) {
@@ -25,13 +25,13 @@ PyObject *shape_tuple(const struct mica_tensor *t)
   return shape;
 }
 
-PyObject *tensor_tuple(const struct mica_tensor *t)
+PyObject *ext_tensor_tuple(const struct mica_tensor *t)
 {
-  PyObject *shape = shape_tuple(t);
-  return shape ? Py_BuildValue("(ssN)", t->name ? t->name : "", dtype_name(t->dtype), shape) : NULL;
+  PyObject *shape = ext_shape_tuple(t);
+  return shape ? Py_BuildValue("(ssN)", t->name ? t->name : "", ext_dtype_name(t->dtype), shape) : NULL;
 }
 
-int numbers64(PyObject *sequence, int most, int64_t *out)
+int ext_numbers64(PyObject *sequence, int most, int64_t *out)
 {
   Py_ssize_t n = PySequence_Size(sequence);
   if (n < 0) return -1;
@@ -45,10 +45,10 @@ int numbers64(PyObject *sequence, int most, int64_t *out)
   return (int)n;
 }
 
-int numbers(PyObject *sequence, int most, int *out)
+int ext_numbers(PyObject *sequence, int most, int *out)
 {
   int64_t wide[64];
-  int n = numbers64(sequence, most < 64 ? most : 64, wide);
+  int n = ext_numbers64(sequence, most < 64 ? most : 64, wide);
   for (int i = 0; i < n; i++) {
     if (wide[i] < INT32_MIN || wide[i] > INT32_MAX) return PyErr_SetString(PyExc_OverflowError, "a number is too large"), -1;
     out[i] = (int)wide[i];
@@ -58,7 +58,7 @@ int numbers(PyObject *sequence, int most, int *out)
 
 // ---- Context ----
 
-void context_enter(struct context *c)
+void ext_context_enter(struct context *c)
 {
   if (PyThread_acquire_lock(c->lock, NOWAIT_LOCK)) return;
   Py_BEGIN_ALLOW_THREADS
@@ -66,7 +66,7 @@ void context_enter(struct context *c)
   Py_END_ALLOW_THREADS
 }
 
-void context_leave(struct context *c) { PyThread_release_lock(c->lock); }
+void ext_context_leave(struct context *c) { PyThread_release_lock(c->lock); }
 
 static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -122,10 +122,10 @@ static PyObject *load(PyObject *self, PyObject *args, bool text)
   int n = settings_of(settings, &set);
   if (n < 0) return NULL;
   struct mica_program *p;
-  context_enter(c);
+  ext_context_enter(c);
   int status = text ? mica_load_text(c->m, what, name, n, set, &p) : mica_load(c->m, what, n, set, &p);
-  PyObject *made = status ? raise_context(c, status) : source_new(c, p);
-  context_leave(c);
+  PyObject *made = status ? ext_raise_context(c, status) : ext_source_new(c, p);
+  ext_context_leave(c);
   PyMem_Free((void *)set);
   return made;
 }
@@ -140,14 +140,14 @@ static PyObject *context_verify(PyObject *self, PyObject *args)
   unsigned long long seed;
   const char *json = NULL;
   if (!PyArg_ParseTuple(args, "O!O!K", c->st->source, &a, c->st->source, &b, &seed)) return NULL;
-  if (a->c != c || b->c != c) return raise_status(c->st, MICA_USER, "programs of different contexts");
-  context_enter(c);
+  if (a->c != c || b->c != c) return ext_raise_status(c->st, MICA_USER, "programs of different contexts");
+  ext_context_enter(c);
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_verify(c->m, a->p, b->p, seed, &json);
   Py_END_ALLOW_THREADS
-  PyObject *said = status > MICA_NO ? raise_context(c, status) : Py_BuildValue("(Oz)", status ? Py_False : Py_True, json);
-  context_leave(c);
+  PyObject *said = status > MICA_NO ? ext_raise_context(c, status) : Py_BuildValue("(Oz)", status ? Py_False : Py_True, json);
+  ext_context_leave(c);
   return said;
 }
 
@@ -159,11 +159,11 @@ static PyMethodDef context_methods[] = {
 };
 static PyType_Slot context_slots[] = {
     {Py_tp_new, context_new}, {Py_tp_dealloc, context_free}, {Py_tp_methods, context_methods}, {0, NULL}};
-PyType_Spec context_spec = {"mica._mica.Context", sizeof(struct context), 0, Py_TPFLAGS_DEFAULT, context_slots};
+PyType_Spec ext_context_spec = {"mica._mica.Context", sizeof(struct context), 0, Py_TPFLAGS_DEFAULT, context_slots};
 
 // ---- Source ----
 
-PyObject *source_new(struct context *c, struct mica_program *p)
+PyObject *ext_source_new(struct context *c, struct mica_program *p)
 {
   struct source *s = PyObject_New(struct source, c->st->source);
   if (s) s->c = (struct context *)Py_NewRef((PyObject *)c), s->p = p;
@@ -181,7 +181,7 @@ static PyObject *tensors(const struct mica_program *p, int n, struct mica_tensor
   PyObject *list = PyTuple_New(n);
   for (int i = 0; list && i < n; i++) {
     struct mica_tensor t = at(p, i);
-    PyObject *x = tensor_tuple(&t);
+    PyObject *x = ext_tensor_tuple(&t);
     if (!x || PyTuple_SetItem(list, i, x)) return Py_DECREF(list), NULL;
   }
   return list;
@@ -218,10 +218,10 @@ static PyObject *source_text(PyObject *self, void *closure)
   (void)closure;
   struct source *s = (struct source *)self;
   const char *text;
-  context_enter(s->c);
+  ext_context_enter(s->c);
   int status = mica_program_text(s->c->m, s->p, &text);
-  PyObject *x = status ? raise_context(s->c, status) : PyUnicode_FromString(text);
-  context_leave(s->c);
+  PyObject *x = status ? ext_raise_context(s->c, status) : PyUnicode_FromString(text);
+  ext_context_leave(s->c);
   return x;
 }
 
@@ -234,12 +234,12 @@ static PyGetSetDef source_get[] = {
     {0},
 };
 static PyType_Slot source_slots[] = {{Py_tp_dealloc, source_free}, {Py_tp_getset, source_get}, {0, NULL}};
-PyType_Spec source_spec = {"mica._mica.Source", sizeof(struct source), 0,
+PyType_Spec ext_source_spec = {"mica._mica.Source", sizeof(struct source), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, source_slots};
 
 // ---- Report ----
 
-PyObject *report_new(struct context *c, struct mica_report *r)
+PyObject *ext_report_new(struct context *c, struct mica_report *r)
 {
   struct report *x = PyObject_New(struct report, c->st->report);
   if (x) x->c = (struct context *)Py_NewRef((PyObject *)c), x->r = r;
@@ -257,13 +257,13 @@ static PyObject *report_save(PyObject *self, PyObject *folder)
   struct report *r = (struct report *)self;
   const char *path = PyUnicode_AsUTF8AndSize(folder, NULL);
   if (!path) return NULL;
-  context_enter(r->c);
+  ext_context_enter(r->c);
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_report_save(r->c->m, r->r, path);
   Py_END_ALLOW_THREADS
-  if (status) raise_context(r->c, status);
-  context_leave(r->c);
+  if (status) ext_raise_context(r->c, status);
+  ext_context_leave(r->c);
   return status ? NULL : Py_NewRef(Py_None);
 }
 
@@ -294,5 +294,5 @@ static PyGetSetDef report_get[] = {
 };
 static PyType_Slot report_slots[] = {
     {Py_tp_dealloc, report_free}, {Py_tp_methods, report_methods}, {Py_tp_getset, report_get}, {0, NULL}};
-PyType_Spec report_spec = {"mica._mica.Report", sizeof(struct report), 0,
+PyType_Spec ext_report_spec = {"mica._mica.Report", sizeof(struct report), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, report_slots};

@@ -19,12 +19,12 @@ static int workspace_new(struct module *f, void *stream, uint64_t *out)
   unsigned long long address = 0;
   int64_t bytes = mica_module_workspace(f->x);
   if (!alloc || alloc(&address, (size_t)bytes)) {
-    raise_status(f->st, MICA_ENVIRONMENT, "no memory on the GPU for calls in another stream");
+    ext_raise_status(f->st, MICA_ENVIRONMENT, "no memory on the GPU for calls in another stream");
     return -1;
   }
   int status = mica_module_prepare(f->x, (void *)(uintptr_t)address, stream);
   *out = address;
-  return status ? (raise_context(f->c, status), -1) : 0;
+  return status ? (ext_raise_context(f->c, status), -1) : 0;
 }
 
 static int lane_add(struct module *f, void *stream)
@@ -37,7 +37,7 @@ static int lane_add(struct module *f, void *stream)
   return f->nlane++, 0;
 }
 
-int lane_find(struct module *f, void *stream, void **workspace)
+int ext_lane_find(struct module *f, void *stream, void **workspace)
 {
   *workspace = NULL;
   if (!mica_module_workspace(f->x)) return 0;
@@ -48,7 +48,7 @@ int lane_find(struct module *f, void *stream, void **workspace)
   return 0;
 }
 
-void lanes_close(struct module *f)
+void ext_lanes_close(struct module *f)
 {
   free_fn give_back = f->nlane > 1 ? (free_fn)(uintptr_t)driver("cuMemFree_v2") : NULL; // waits for the kernels that use it
   for (int i = 1; i < f->nlane && give_back; i++) give_back(f->lane[i].workspace);

@@ -36,7 +36,7 @@ static PyObject *below(const char *name, const char *doc, PyObject *first, const
 
 static int add(PyObject *module, const char *name, PyObject *x) { return x ? PyModule_AddObjectRef(module, strchr(name, '.') + 1, x) : -1; }
 
-int errors_add(PyObject *module, struct state *st)
+int ext_errors_add(PyObject *module, struct state *st)
 {
   for (int i = 0; i < 4; i++) {
     st->error[i] = below(rows[i].name, rows[i].doc, i ? st->error[0] : NULL, rows[i].base);
@@ -53,8 +53,8 @@ static PyObject *code_of(const char *message)
   const char *end = message + strcspn(message, "\n");
   if (end == message || end[-1] != ']') return PyUnicode_FromString("");
   const char *p = --end;
-  while (p > message && p[-1] != '[') p--;
-  return p > message ? PyUnicode_FromStringAndSize(p, end - p) : PyUnicode_FromString("");
+  while (p > message && ((p[-1] >= 'a' && p[-1] <= 'z') || (p[-1] >= '0' && p[-1] <= '9') || p[-1] == '-')) p--;
+  return p > message && p[-1] == '[' && end > p ? PyUnicode_FromStringAndSize(p, end - p) : PyUnicode_FromString("");
 }
 
 static PyObject *raise_as(PyObject *type, int status, const char *message)
@@ -66,14 +66,14 @@ static PyObject *raise_as(PyObject *type, int status, const char *message)
   return NULL;
 }
 
-PyObject *raise_status(struct state *st, int status, const char *message)
+PyObject *ext_raise_status(struct state *st, int status, const char *message)
 {
   int i = status > 0 && status < 4 ? status : 0;
   return raise_as(st->error[i], status, message && *message ? message : "the library gave no reason");
 }
 
 // The command's "mica: " and the line end are not part of what an exception says.
-PyObject *raise_context(struct context *c, int status)
+PyObject *ext_raise_context(struct context *c, int status)
 {
   char text[4096];
   const char *m = mica_error(c->m);
@@ -82,10 +82,10 @@ PyObject *raise_context(struct context *c, int status)
   snprintf(text, sizeof text, "%s", m);
   size_t n = strlen(text);
   while (n && text[n - 1] == '\n') text[--n] = 0;
-  return raise_status(c->st, status, text);
+  return ext_raise_status(c->st, status, text);
 }
 
-PyObject *raise_argument(struct state *st, const char *format, ...)
+PyObject *ext_raise_argument(struct state *st, const char *format, ...)
 {
   char text[1024];
   va_list args;

@@ -1,3 +1,5 @@
+// Names that files share begin with ext_: the library, which is linked in, has names of its own.
+//
 // The extension module `_mica`: the C interface (include/mica.h) as Python objects, on CPython's limited API of 3.11, so that one
 // binary serves every later version. What is policy (tracing, progress, names of options) is Python, in python/mica/; what is here
 // is what has to be C: handles, the search in a thread that Ctrl-C can end, and calls, which cost fractions of a microsecond.
@@ -20,7 +22,7 @@
 // A context is used by one thread at a time. Its objects share a lock, which is taken without the GIL by whatever works on the context
 // for long; calls of modules do not take it.
 //
-// view: address, shape, dtype, device of an argument, valid until view_release. family: the library that an array is of.
+// view: address, shape, dtype, device of an argument, valid until ext_view_release. family: the library that an array is of.
 #ifndef EXT_H
 #define EXT_H
 
@@ -136,50 +138,50 @@ struct bound {
 };
 
 // ---- errors.c ----
-int errors_add(PyObject *module, struct state *st);
-PyObject *raise_status(struct state *st, int status, const char *message); // NULL
-PyObject *raise_context(struct context *c, int status);                    // NULL, with mica_error
-PyObject *raise_argument(struct state *st, const char *format, ...);       // NULL
+int ext_errors_add(PyObject *module, struct state *st);
+PyObject *ext_raise_status(struct state *st, int status, const char *message); // NULL
+PyObject *ext_raise_context(struct context *c, int status);                    // NULL, with mica_error
+PyObject *ext_raise_argument(struct state *st, const char *format, ...);       // NULL
 
 // ---- context.c ----
-extern PyType_Spec context_spec, source_spec, report_spec;
-void context_enter(struct context *c); // waits without the GIL until no other thread works on it
-void context_leave(struct context *c);
-PyObject *source_new(struct context *c, struct mica_program *p);
-PyObject *report_new(struct context *c, struct mica_report *r);
-PyObject *tensor_tuple(const struct mica_tensor *t); // (name, dtype, shape)
-PyObject *shape_tuple(const struct mica_tensor *t);
-const char *dtype_name(int dtype);
-bool dtype_find(const char *name, enum mica_dtype *out);
-int dtype_bytes(enum mica_dtype t);
+extern PyType_Spec ext_context_spec, ext_source_spec, ext_report_spec;
+void ext_context_enter(struct context *c); // waits without the GIL until no other thread works on it
+void ext_context_leave(struct context *c);
+PyObject *ext_source_new(struct context *c, struct mica_program *p);
+PyObject *ext_report_new(struct context *c, struct mica_report *r);
+PyObject *ext_tensor_tuple(const struct mica_tensor *t); // (name, dtype, shape)
+PyObject *ext_shape_tuple(const struct mica_tensor *t);
+const char *ext_dtype_name(int dtype);
+bool ext_dtype_find(const char *name, enum mica_dtype *out);
+int ext_dtype_bytes(enum mica_dtype t);
 // Numbers of a sequence; -1 with an exception, also where there are more than `most`.
-int numbers64(PyObject *sequence, int most, int64_t *out);
-int numbers(PyObject *sequence, int most, int *out);
+int ext_numbers64(PyObject *sequence, int most, int64_t *out);
+int ext_numbers(PyObject *sequence, int most, int *out);
 
 // ---- graph.c, optimize.c ----
-extern PyType_Spec graph_spec;
-PyObject *optimize(PyObject *self, PyObject *args);
+extern PyType_Spec ext_graph_spec;
+PyObject *ext_optimize(PyObject *self, PyObject *args);
 
 // ---- array.c ----
-extern PyType_Spec array_spec;
-struct array *array_make(struct state *st, enum mica_dtype dtype, int ndim, const int64_t *shape);
+extern PyType_Spec ext_array_spec;
+struct array *ext_array_make(struct state *st, enum mica_dtype dtype, int ndim, const int64_t *shape);
 
 // ---- view.c ----
-enum family family_of(struct state *st, PyObject *object);
+enum family ext_family_of(struct state *st, PyObject *object);
 // What the object says of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
-int view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
-void view_release(struct view *v);
+int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
+void ext_view_release(struct view *v);
 
 // ---- check.c ----
 // "input 1 (W)" is what the message begins with. -1 with an exception.
-int view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu);
-int views_apart(struct state *st, const struct module *f, const struct view *v); // outputs overlap nothing
+int ext_view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu);
+int ext_views_apart(struct state *st, const struct module *f, const struct view *v); // outputs overlap nothing
 
 // ---- result.c ----
-int library_open(struct state *st, enum family f);
-// Of the family; `like` is the first input, or NULL. Arrays of jax are made of our own when they are full: result_finish.
-PyObject *result_new(struct module *f, enum family family, PyObject *like, int output);
-PyObject *result_finish(struct module *f, enum family family, PyObject *made); // takes `made`
+int ext_library_open(struct state *st, enum family f);
+// Of the family; `like` is the first input, or NULL. Arrays of jax are made of our own when they are full: ext_result_finish.
+PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, int output);
+PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made); // takes `made`
 
 // ---- arguments.c ----
 struct arguments { // of one call
@@ -189,14 +191,14 @@ struct arguments { // of one call
   PyObject *stream; // NULL: the current one
 };
 // Arguments by position and by the names of inputs. `input` has room for the inputs.
-int arguments_take(struct module *f, PyObject *args, PyObject *keywords, struct arguments *a);
-int stream_number(struct state *st, PyObject *stream, void **out); // a number, or a stream of torch, cupy, or with __cuda_stream__
-int stream_current(struct module *f, enum family family, PyObject *first, void **out);
+int ext_arguments_take(struct module *f, PyObject *args, PyObject *keywords, struct arguments *a);
+int ext_stream_number(struct state *st, PyObject *stream, void **out); // a number, or a stream of torch, cupy, or with __cuda_stream__
+int ext_stream_current(struct module *f, enum family family, PyObject *first, void **out);
 
 // ---- call.c ----
-extern PyType_Spec module_spec;
-PyObject *module_of(PyObject *self, PyObject *args);   // (class, Report)
-PyObject *module_load(PyObject *self, PyObject *args); // (class, Context, folder)
+extern PyType_Spec ext_module_spec;
+PyObject *ext_module_of(PyObject *self, PyObject *args);   // (class, Report)
+PyObject *ext_module_load(PyObject *self, PyObject *args); // (class, Context, folder)
 struct call {
   struct view *v; // inputs, then outputs
   void **address;
@@ -205,16 +207,16 @@ struct call {
   void *stream, *workspace;
 };
 // Looks at the arguments, and makes results where none are given. v and address have room for all. Nothing is held after -1.
-int call_prepare(struct module *f, const struct arguments *a, struct call *c);
-int call_run(struct module *f, const struct call *c); // without the GIL
-void views_release(struct module *f, struct view *v);
+int ext_call_prepare(struct module *f, const struct arguments *a, struct call *c);
+int ext_call_run(struct module *f, const struct call *c); // without the GIL
+void ext_views_release(struct module *f, struct view *v);
 
 // ---- bound.c ----
-extern PyType_Spec bound_spec;
-PyObject *module_bind(PyObject *self, PyObject *args, PyObject *keywords);
+extern PyType_Spec ext_bound_spec;
+PyObject *ext_module_bind(PyObject *self, PyObject *args, PyObject *keywords);
 
 // ---- cuda.c ----
-int lane_find(struct module *f, void *stream, void **workspace); // -1 with an exception
-void lanes_close(struct module *f);
+int ext_lane_find(struct module *f, void *stream, void **workspace); // -1 with an exception
+void ext_lanes_close(struct module *f);
 
 #endif

@@ -12,9 +12,9 @@ static PyObject *version(PyObject *self, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"optimize", optimize, METH_VARARGS, "optimize(source, options, progress): (Report or None, what interrupted it or None)"},
-    {"module_of", module_of, METH_VARARGS, "module_of(class, report): the best of a report as one of the class, which is below Module"},
-    {"module_load", module_load, METH_VARARGS, "module_load(class, context, folder)"},
+    {"optimize", ext_optimize, METH_VARARGS, "optimize(source, options, progress): (Report or None, what interrupted it or None)"},
+    {"module_of", ext_module_of, METH_VARARGS, "module_of(class, report): the best of a report as one of the class, which is below Module"},
+    {"module_load", ext_module_load, METH_VARARGS, "module_load(class, context, folder)"},
     {"version", version, METH_NOARGS, "(version, hash of the sources, version of the binary interface)"},
     {0},
 };
@@ -41,10 +41,10 @@ static int module_exec(PyObject *module)
 {
   struct state *st = PyModule_GetState(module);
   memset(st, 0, sizeof *st);
-  return words_make(st) || errors_add(module, st) || add_type(module, &context_spec, &st->context) ||
-                 add_type(module, &source_spec, &st->source) || add_type(module, &graph_spec, &st->graph) ||
-                 add_type(module, &report_spec, &st->report) || add_type(module, &module_spec, &st->module) ||
-                 add_type(module, &bound_spec, &st->bound) || add_type(module, &array_spec, &st->array)
+  return words_make(st) || ext_errors_add(module, st) || add_type(module, &ext_context_spec, &st->context) ||
+                 add_type(module, &ext_source_spec, &st->source) || add_type(module, &ext_graph_spec, &st->graph) ||
+                 add_type(module, &ext_report_spec, &st->report) || add_type(module, &ext_module_spec, &st->module) ||
+                 add_type(module, &ext_bound_spec, &st->bound) || add_type(module, &ext_array_spec, &st->array)
              ? -1
              : 0;
 }
@@ -71,7 +71,7 @@ static int clear(PyObject *module)
   struct state *st = PyModule_GetState(module);
   PyTypeObject **types[] = {&st->context, &st->source, &st->graph, &st->report, &st->module, &st->bound, &st->array};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) Py_CLEAR(*types[i]);
-  while (st->nknown) Py_CLEAR(st->known[--st->nknown].type);
+  for (; st->nknown; st->nknown--) Py_XDECREF((PyObject *)st->known[st->nknown - 1].type);
   for (int i = 0; i < 4; i++) Py_CLEAR(st->error[i]);
   Py_CLEAR(st->argument);
   for (int i = 0; i < WORD_COUNT; i++) Py_CLEAR(st->word[i]);

@@ -72,7 +72,7 @@ static int options_read(struct state *st, PyObject *given, struct mica_options *
     char message[512] = "";
     size_t n = (size_t)snprintf(message, sizeof message, "there is no option `%.60s` [bad-option]\n  hint: the options are", text);
     for (i = 0; i < ROWS; i++) n += (size_t)snprintf(message + n, sizeof message - n, "%s %s", i ? "," : "", rows[i].name);
-    return raise_status(st, MICA_USER, message), -1;
+    return ext_raise_status(st, MICA_USER, message), -1;
   }
   return 0;
 }
@@ -171,12 +171,12 @@ static bool start(struct work *w, pthread_t *thread)
 static PyObject *result(struct work *w, PyObject *why)
 {
   struct context *c = w->s->c;
-  if (w->status && !w->r && !why) return raise_context(c, w->status);
-  PyObject *r = w->r ? report_new(c, w->r) : Py_NewRef(Py_None);
+  if (w->status && !w->r && !why) return ext_raise_context(c, w->status);
+  PyObject *r = w->r ? ext_report_new(c, w->r) : Py_NewRef(Py_None);
   return r ? Py_BuildValue("(NO)", r, why ? why : Py_None) : NULL;
 }
 
-PyObject *optimize(PyObject *self, PyObject *args)
+PyObject *ext_optimize(PyObject *self, PyObject *args)
 {
   struct state *st = PyModule_GetState(self);
   struct work w = {0};
@@ -185,9 +185,9 @@ PyObject *optimize(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "O!O!O", st->source, &w.s, &PyDict_Type, &options, &callback)) return NULL;
   if (options_read(st, options, &w.o)) return NULL;
   w.o.stop = &w.stop, w.o.progress = on_progress, w.o.progress_arg = &w;
-  context_enter(w.s->c);
+  ext_context_enter(w.s->c);
   PyObject *made = NULL;
-  if (!start(&w, &thread)) raise_status(st, MICA_ENVIRONMENT, "no thread can be started");
+  if (!start(&w, &thread)) ext_raise_status(st, MICA_ENVIRONMENT, "no thread can be started");
   else {
     PyObject *why = watch(&w, callback);
     pthread_join(thread, NULL);
@@ -195,6 +195,6 @@ PyObject *optimize(PyObject *self, PyObject *args)
     Py_XDECREF(why);
   }
   pthread_cond_destroy(&w.changed), pthread_mutex_destroy(&w.lock);
-  context_leave(w.s->c);
+  ext_context_leave(w.s->c);
   return made;
 }

@@ -31,7 +31,7 @@ static PyObject *bf16_of_numpy(PyObject *module)
   return x ? x : look(module, "uint16");
 }
 
-int library_open(struct state *st, enum family f)
+int ext_library_open(struct state *st, enum family f)
 {
   struct library *l = &st->library[f];
   if (!modules[f]) return 0;
@@ -68,30 +68,30 @@ static PyObject *torch_new(struct module *f, PyObject *like, int output)
   return x;
 }
 
-PyObject *result_new(struct module *f, enum family family, PyObject *like, int output)
+PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, int output)
 {
   struct state *st = f->st;
   const struct mica_tensor *t = &f->out[output];
   struct library *l = &st->library[family];
-  if (!l->empty && modules[family] && library_open(st, family)) return NULL;
+  if (!l->empty && modules[family] && ext_library_open(st, family)) return NULL;
   switch (family) {
   case FAMILY_NUMPY: case FAMILY_CUPY:
-    if (!l->dtype[t->dtype]) return raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);
+    if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);
     return PyObject_CallFunctionObjArgs(l->empty, f->shapes[output], l->dtype[t->dtype], NULL);
   case FAMILY_TORCH: return torch_new(f, like, output);
   case FAMILY_JAX: case FAMILY_OWN: case FAMILY_OTHER: case FAMILIES: break;
   }
-  if (f->gpu) return raise_argument(st, "results on a GPU are made for torch and cupy alone: pass out=");
-  return (PyObject *)array_make(st, t->dtype, t->ndim, t->shape);
+  if (f->gpu) return ext_raise_argument(st, "results on a GPU are made for torch and cupy alone: pass out=");
+  return (PyObject *)ext_array_make(st, t->dtype, t->ndim, t->shape);
 }
 
 static PyObject *to_jax(struct state *st, PyObject *array)
 {
   PyObject *from = st->library[FAMILY_JAX].from;
-  return from ? PyObject_CallFunctionObjArgs(from, array, NULL) : raise_argument(st, "this jax has no jax.dlpack.from_dlpack");
+  return from ? PyObject_CallFunctionObjArgs(from, array, NULL) : ext_raise_argument(st, "this jax has no jax.dlpack.from_dlpack");
 }
 
-PyObject *result_finish(struct module *f, enum family family, PyObject *made)
+PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made)
 {
   if (family != FAMILY_JAX || !made) return made;
   PyObject *x = NULL;

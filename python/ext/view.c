@@ -44,7 +44,7 @@ static enum family family_look(struct state *st, PyTypeObject *type)
   return f;
 }
 
-enum family family_of(struct state *st, PyObject *object)
+enum family ext_family_of(struct state *st, PyObject *object)
 {
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; i < st->nknown; i++)
@@ -57,7 +57,7 @@ enum family family_of(struct state *st, PyObject *object)
   return f;
 }
 
-void view_release(struct view *v)
+void ext_view_release(struct view *v)
 {
   if (v->has_buffer) PyBuffer_Release(&v->buffer), v->has_buffer = false;
   Py_CLEAR(v->hold);
@@ -100,7 +100,7 @@ static int from_capsule(struct view *v, PyObject *capsule)
   v->ndim = t->ndim;
   v->dtype = dtype_of_dl(t);
   if (v->dtype < 0) name_of_dl(t, v->dtype_name);
-  if (t->ndim > MICA_MAX_DIMS) return 0; // no program takes it: view_check says so
+  if (t->ndim > MICA_MAX_DIMS) return 0; // no program takes it: ext_view_check says so
   for (int i = 0; i < t->ndim; i++) v->shape[i] = t->shape[i];
   v->dense = !t->strides || dense(t->ndim, t->shape, t->strides, 1);
   return 0;
@@ -122,7 +122,7 @@ static int take_dlpack_device(struct state *st, PyObject *object, void *stream, 
   if (PyErr_Occurred()) return -1;
   if (type == DL_CPU || type == DL_CUDA_HOST) return take_dlpack(st, object, v);
   if (type != DL_CUDA && type != DL_CUDA_MANAGED)
-    return raise_argument(st, "memory of a device of DLPack's kind %ld, which is neither the CPU nor a GPU of CUDA", type), -1;
+    return ext_raise_argument(st, "memory of a device of DLPack's kind %ld, which is neither the CPU nor a GPU of CUDA", type), -1;
   PyObject *method = PyObject_GetAttr(object, st->word[WORD___dlpack__]), *none = PyTuple_New(0);
   PyObject *keywords = Py_BuildValue("{s:K}", "stream", stream ? (unsigned long long)(uintptr_t)stream : 1ull); // 1: the default stream
   PyObject *capsule = method && none && keywords ? PyObject_Call(method, none, keywords) : NULL;
@@ -146,10 +146,10 @@ static int interface_shape(struct view *v, PyObject *shape, PyObject *strides)
   if (n < 0) return -1;
   v->ndim = (int)n, v->dense = true;
   if (n > MICA_MAX_DIMS) return 0;
-  if (numbers64(shape, MICA_MAX_DIMS, v->shape) < 0) return -1;
+  if (ext_numbers64(shape, MICA_MAX_DIMS, v->shape) < 0) return -1;
   if (!strides || strides == Py_None) return 0;
-  if (numbers64(strides, MICA_MAX_DIMS, steps) != n) return PyErr_Occurred() ? -1 : 0;
-  v->dense = dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : dtype_bytes((enum mica_dtype)v->dtype));
+  if (ext_numbers64(strides, MICA_MAX_DIMS, steps) != n) return PyErr_Occurred() ? -1 : 0;
+  v->dense = dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
   return 0;
 }
 
@@ -172,7 +172,7 @@ static int take_interface(struct state *st, PyObject *object, enum word which, s
   const char *code = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   if (!data || !shape || !code || data == Py_None) {
     Py_DECREF(d);
-    return PyErr_Occurred() ? -1 : (raise_argument(st, "its array interface has no data, shape or typestr"), -1);
+    return PyErr_Occurred() ? -1 : (ext_raise_argument(st, "its array interface has no data, shape or typestr"), -1);
   }
   v->dtype = dtype_of_typestr(code);
   snprintf(v->dtype_name, sizeof v->dtype_name, "%s", code);
@@ -263,10 +263,10 @@ static int torch_shape(struct state *st, PyObject *object, struct view *v)
 static int take_torch(struct state *st, PyObject *object, struct view *v)
 {
   struct library *torch = &st->library[FAMILY_TORCH];
-  if (!torch->empty && library_open(st, FAMILY_TORCH)) return -1;
+  if (!torch->empty && ext_library_open(st, FAMILY_TORCH)) return -1;
   if (torch_dtype(st, object, v) || torch_shape(st, object, v)) return -1;
   if (said_yes(PyObject_GetAttr(object, st->word[WORD_requires_grad])) && said_yes(PyObject_CallNoArgs(torch->grad)))
-    return raise_argument(st, "a tensor that requires a gradient, which programs of Mica do not compute: call under "
+    return ext_raise_argument(st, "a tensor that requires a gradient, which programs of Mica do not compute: call under "
                               "torch.no_grad(), or pass tensor.detach()"), -1;
   PyObject *device = call0(st, object, WORD_get_device), *address = device ? call0(st, object, WORD_data_ptr) : NULL;
   v->device = device ? (int)PyLong_AsLong(device) : CPU;
@@ -303,7 +303,7 @@ static int take_other(struct state *st, PyObject *object, void *stream, struct v
   if (PyObject_CheckBuffer(object)) return take_buffer(object, v);
   PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
   const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
-  raise_argument(st, "%.100s is no array: it has neither __dlpack__ nor __array_interface__ nor a buffer", name ? name : "this");
+  ext_raise_argument(st, "%.100s is no array: it has neither __dlpack__ nor __array_interface__ nor a buffer", name ? name : "this");
   Py_XDECREF(type);
   return -1;
 }
@@ -320,10 +320,10 @@ static int take(struct state *st, enum family f, PyObject *object, void *stream,
   return take_other(st, object, stream, v);
 }
 
-int view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v)
+int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v)
 {
   v->hold = NULL, v->has_buffer = v->has_stream = v->readonly = false, v->dtype_name[0] = 0;
   if (!take(st, f, object, stream, v)) return 0;
-  view_release(v);
+  ext_view_release(v);
   return -1;
 }
