@@ -24,6 +24,13 @@ struct mica_context {
 struct mica_program {
   struct graph *g;
 };
+struct mica_graph {
+  struct mica_context *m;
+  struct graph *g;
+  struct mica_graph *above; // of a block
+  bool ended;
+  int *from, nfrom, from_cap; // of a block: tensors of the graph around, in the order of its iterators
+};
 struct mica_report {
   json_t *json;
   bool recalled;
