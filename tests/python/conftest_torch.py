@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; `pip instal
 os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_"))
 
 SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2}
-ALL = {"rest": "eager", "take": "all", "min_work": 0, "search": SHORT}
+ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 300, "search": SHORT}
 
 
 def compiled(model, **options):

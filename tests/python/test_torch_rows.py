@@ -138,3 +138,9 @@ def test_shared_heads_are_one_repeat():
     k = torch.randn(2, 2, 5, 4)
     program = program_of(graph_of(lambda k: [k[:, :, None].expand(2, 2, 3, 5, 4).reshape(2, 6, 5, 4) * 1.5], (k,)))
     assert "repeat(x0, dim=1, times=3)" in program.text and "reshape" not in program.text
+
+
+def test_views_around_a_batched_product_go():
+    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 4, 7)
+    program = program_of(graph_of(lambda q, k: [(q @ k) * 2], (q, k)))
+    assert "matmul(x0, x1)" in program.text and "reshape" not in program.text
