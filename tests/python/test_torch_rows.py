@@ -60,7 +60,8 @@ def graph_of(f, args):
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch._dispatch.python import enable_python_dispatcher
     with enable_python_dispatcher(), torch.no_grad():
-        gm = make_fx(f, tracing_mode="fake")(*args)
+        # AOTAutograd has no changes in place either
+        gm = make_fx(f, tracing_mode="fake", decomposition_table={aten.add_.Scalar: aten.add.Scalar})(*args)
     gm.graph.eliminate_dead_code()
     return gm
 
