@@ -24,6 +24,7 @@
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
+//   race_joined.c  programs put together of parts, on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
@@ -76,6 +77,7 @@ struct candidate {
   const char *note;          // of plan_stable, or ""
   uint64_t kernels_hash;       // of what it is on a GPU
   struct lowered *lowered;     // what it is on a GPU; NULL for other targets, and where it cannot be lowered
+  struct candidate **of;       // of a program put together: what it is made of, by part; NULL: nothing
 };
 
 struct lowered { // kernels for a GPU
@@ -112,6 +114,8 @@ struct contest {
   bool decided;              // of a GPU: best is right, and was measured where there is a GPU
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
+  int nnear;                 // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
+  struct candidate *near;
 };
 
 struct job {
@@ -157,6 +161,8 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
+const struct contest *pipe_decided(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
+int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
 
 // ---- source.c ----
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
@@ -236,12 +242,18 @@ void launches_algorithms(const json_t *launches, struct device_program *d); // o
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
+// Kernels of a program put together, in the ways of its parts.
+int device_joined(struct job *j, struct candidate *c, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
 bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
 
 // ---- race_gpu.c: candidates on this machine's GPU ----
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
+
+// ---- race_joined.c: programs put together of parts, on this machine's GPU ----
+// Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.
+int race_joined(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
