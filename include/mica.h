@@ -51,7 +51,7 @@ struct mica_progress {
 struct mica_options {
   const char *target;    // "cpu"
   const char *dtype;     // NULL, or a dtype that replaces that of every input: "f32"
-  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms
+  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
   int max_kernel_ops;    // kernels in a kernel graph
   int max_part_ops;      // operators of a subprogram that is searched whole
   int max_values;        // values built for one assignment of axes; what needs more is cut and reported so

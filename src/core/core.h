@@ -103,6 +103,7 @@ struct contest {
   const struct part *part;
   int twin;                  // an earlier part with the same graph, or -1
   const struct graph *stable; // of the part: reference of floats
+  int block_ops;             // a limit that is lower than the search's own, so that it ends; 0: none
   struct search_stats stats;
   bool complete;             // of search_result
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
@@ -181,6 +182,7 @@ void job_progress(const struct job *j, const char *stage, int part, double done,
                   double best_us);
 const char *job_part_key(const struct job *j, const struct graph *part);
 struct search_opts job_search_opts(struct job *j);
+struct search_opts job_part_opts(struct job *j, const struct contest *c); // with the part's own limit
 int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
 
 // ---- clock.c ----

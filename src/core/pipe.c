@@ -11,7 +11,7 @@
 // A stop ends the search early; what it had verified until then goes on.
 static int search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
 {
-  struct search_opts o = job_search_opts(j);
+  struct search_opts o = job_part_opts(j, c);
   struct err inner = {0};
   o.store = keeper_open(&c->keeper, j, c->part->g);
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
