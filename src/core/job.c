@@ -23,7 +23,7 @@ void job_progress(const struct job *j, const char *stage, int part, double done,
                   double best_us)
 {
   if (!j->opts->progress) return;
-  struct mica_progress p = {.stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
+  struct mica_progress p = {.size = sizeof p, .stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
   if (s) {
     p.states = s->states, p.verified = s->verified;
     for (int i = 0; i < PRUNES; i++) p.pruned += s->pruned[i];
@@ -210,7 +210,7 @@ static void told(void *arg, int decided, int all)
 {
   const struct judged *known = arg;
   const struct mica_options *o = known->j->opts;
-  struct mica_progress p = {.stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  struct mica_progress p = {.size = sizeof p, .stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
   p.done = (double)decided / all;
   if (o->progress) o->progress(o->progress_arg, &p);
 }

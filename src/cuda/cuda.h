@@ -68,6 +68,14 @@ struct gpu_facts {
 };
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
+// The context that is current, another's, with its device; where there is none the primary one of device 0, which then is. No stream
+// is made: work goes to the one that gpu_follow names (NULL: the default one). gpu_return gives it back.
+int gpu_borrow(struct gpu **out, struct err *e);
+bool gpu_is_current(const struct gpu *g); // makes it current where none is and it is our own
+void gpu_follow(struct gpu *g, void *stream);
+bool gpu_enter(struct gpu *g, void **before); // makes its context current, until gpu_leave
+void gpu_leave(struct gpu *g, void *before);
+void gpu_return(struct gpu *g);
 int gpu_look(int device, struct gpu_facts *out, struct err *e); // without taking the device
 const struct gpu_facts *gpu_facts(const struct gpu *g);
 int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e);
