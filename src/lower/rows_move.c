@@ -91,6 +91,38 @@ static const char *also(const struct row_text *x, const char *s, const char *wha
   return arena_printf(x->mem, "%s%s@%s%d == 0", s, *s ? " && " : "", what, a);
 }
 
+// The condition of being the first of the lanes whose vectors of it are one line, roughly, and of the threads along other axes.
+static const char *begins_line(const struct row_text *x, const struct row_value *v)
+{
+  const struct row_plan *p = x->p;
+  const char *s = row_inside(x, v->axes);
+  for (int a = 0; a < p->r->naxes; a++) {
+    int line = MIN(p->lanes[a], ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(v->at.type)));
+    if (v->axes >> a & 1) {
+      if (v->at.stride[a] == 1 && line > 1) s = arena_printf(x->mem, "%s%s@l%d %% %d == 0", s, *s ? " && " : "", a, line);
+      continue;
+    }
+    if (p->lanes[a] > 1) s = also(x, s, "l", a);
+    if (p->warps[a] > 1) s = also(x, s, "w", a);
+  }
+  return s;
+}
+
+void row_fetch(struct row_text *x, int value)
+{
+  const struct row_value *v = &x->p->r->v[value];
+  const char *when = begins_line(x, v);
+  int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
+  int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 ? 1 : x->p->vec / width : 0;
+  row_each_open(x, v->axes);
+  if (*when) text_open(&x->t, "if (%s)", when);
+  if (n) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
+  text_line(&x->t, "Sync<prefetch.L2><<<#grid, #me>>>(%s)", memory(x, &v->at, width));
+  if (n) text_close(&x->t);
+  if (*when) text_close(&x->t);
+  row_each_close(x, v->axes);
+}
+
 // The condition under which the executing thread stores: within all extents, and first along all other axes.
 static const char *stores(const struct row_text *x, axis_set axes)
 {

@@ -212,7 +212,7 @@ static void want_inputs(const struct row_text *x, int value, bool *want)
   for (int k = 0; k < v->nin; k++) want_inputs(x, v->in[k], want);
 }
 
-static void place_line(struct row_text *x, int a, const char *chunk)
+void row_place_line(struct row_text *x, int a, const char *chunk)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
@@ -274,7 +274,7 @@ static void loop(struct row_text *x, axis_set over, int n)
   for (int a = 0; a < r->naxes; a++)
     if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)", a, a, (long long)x->p->chunks[a], a);
   for (int a = 0; a < r->naxes; a++)
-    if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
+    if (over >> a & 1) row_place_line(x, a, arena_printf(x->mem, "s%d", a));
   loop_body(x, over, n);
   for (int a = 0; a < r->naxes; a++)
     if (over >> a & 1) text_close(&x->t);
@@ -370,7 +370,7 @@ void row_begin(struct row_text *x)
 {
   lane_groups(x);
   for (int a = 0; a < x->p->r->naxes; a++)
-    if (x->p->r->extent[a] > 1 && !(x->p->rounds >> a & 1)) place_line(x, a, arena_printf(x->mem, "@c%d", a));
+    if (x->p->r->extent[a] > 1 && !(x->p->rounds >> a & 1)) row_place_line(x, a, arena_printf(x->mem, "@c%d", a));
 }
 
 void row_passes(struct row_text *x)
@@ -391,7 +391,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
   text_line(&x.t, "%s = #t.indices()", x.coordinate);
   text_line(&x.t, "#me = #t.scalar()");
   row_begin(&x);
-  if (j->dependent) text_line(&x.t, "Sync<grid.trigger><<<#grid, #me>>>()"), text_line(&x.t, "Sync<grid.wait><<<#grid, #me>>>()");
+  if (j->dependent) row_wait(&x);
   row_passes(&x);
   text_close(&x.t);
   text_close(&x.t);

@@ -156,6 +156,8 @@ static int mapped(struct making *m, enum op op, int nin, int x, int y, const str
     for (int k = 0; k < p->n; k++) part[k] = mapped(m, op, nin, part_at(m, x, p->axis, k), nin > 1 ? part_at(m, y, p->axis, k) : 0, a);
     return joined(m, p->axis, p->n, part);
   }
+  if (op == OP_DIV && m->r->v[y].kind == ROW_MAP && m->r->v[y].op == OP_SQRT) // one instruction instead of a root, rounded, and a reciprocal
+    return mapped(m, OP_MUL, 2, x, mapped(m, OP_RSQRT, 1, m->r->v[y].in[0], 0, NULL), NULL);
   struct row_value v = {.kind = ROW_MAP, .op = op, .nin = nin, .in = {x, y}, .axes = m->r->v[x].axes | (nin > 1 ? m->r->v[y].axes : 0)};
   if (a) v.a = *a;
   if (op == OP_POW && m->r->v[x].axes != v.axes) // of which x is raised step by step
