@@ -20,7 +20,7 @@ static void saved(struct cli *c)
 {
   bool gpu = !strncmp(c->target, "sm_", 3);
   printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", c->out,
-         gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c");
+         gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c, kernel.so, program.json");
   if (!gpu) return;
   json_t *program = json_load_file(arena_printf(&c->mem, "%s/program.json", c->out), 0, NULL);
   const char *missing = json_string_value(json_object_get(program, "missing"));

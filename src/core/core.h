@@ -20,6 +20,7 @@
 //   device.c       candidates as kernels for GPUs
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   manifest.c     their machine code, and how it is launched (manifest.h)
+//   package_*.c    program.json of a saved folder, read; that of CPUs, written (package.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
@@ -36,7 +37,7 @@
 //   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h)
 //   against.c      a tile kernel's results against a program in float64 (against.h)
 //   device_host.c  kernels for GPUs of a kernel graph in this machine's memory (device_host.h)
-//   api.c          the rest of include/mica.h; context.h has what a context holds
+//   api.c, api_*.c the rest of include/mica.h; context.h has what handles hold
 #ifndef MICA_CORE_H
 #define MICA_CORE_H
 
