@@ -84,9 +84,10 @@ install: build
 	cmake --install build --prefix $(PREFIX)
 
 # Debian packages of the library, its development files and the command, in build-deb; for any processor of this architecture.
+# CONTACT="NAME <ADDRESS>": who answers for them.
 deb: setup
 	@[ -f build-deb/build.ninja ] || cmake -S . -B build-deb -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_NATIVE=OFF -DMICA_DEB=ON \
-	  -DCMAKE_INSTALL_PREFIX=/usr >/dev/null
+	  -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") >/dev/null
 	@cmake --build build-deb -j $(JOBS) --target mica_static mica_shared mica
 	cd build-deb && cpack -G DEB
 
