@@ -57,12 +57,13 @@ tile_gpu: build/build.ninja
 gpu_race: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_race
 
-# The thread sanitizer on what runs threads: the pool and the search.
+# The thread sanitizer on what runs threads: the pool and the search; and on programs that do: contexts and modules in threads.
 tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(base|search)$$'
+	cd build-tsan && $(CTEST) -R '^core_test_(threads|module)$$'
 
 # Small graphs at every value of every knob on this machine's GPU: docs/gpu.md.
 gpu_every: build/build.ninja
