@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench install deb format clean
+.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -79,6 +79,11 @@ mpi:
 # The table of all examples against op-by-op; bench/cpu.csv keeps the figures.
 bench:
 	bash bench/run.sh
+
+# The site, build/site/index.html.
+docs: setup
+	@$(MAKE) --no-print-directory build
+	@bash scripts/site.sh
 
 # DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
 install: build

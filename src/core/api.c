@@ -96,6 +96,17 @@ const char *mica_report_text(const struct mica_report *r) { return r->text; }
 const char *mica_report_json(const struct mica_report *r) { return r->json_text; }
 bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 
+int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html)
+{
+  struct str text = {0};
+  struct arena mem = {0};
+  m->err = (struct err){0};
+  report_html(&mem, r->json, &text);
+  arena_close(&mem);
+  *html = keep(m, &text);
+  return context_finish(m, OK);
+}
+
 int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
   struct db *db = NULL;

@@ -31,6 +31,7 @@
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
 //   report_text.c  the report for people
+//   html_*.c       the report as a page (html.h)
 //   json_text.c    JSON documents as text, numbers in their shortest form
 //   save.c         the folder of --out
 //   layout.c       layouts in include/mica.h and `mica layout` (layout.h)
@@ -281,6 +282,12 @@ json_t *stats_json(const struct search_stats *s);
 void stats_add(struct search_stats *sum, const struct search_stats *s); // of a search after those before
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
 void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
+const char *report_duration(char out[32], double us); // "1.23 ms"
+const char *report_grouped(char out[32], double x);   // "12,345"
+
+// ---- html_page.c (html.h) ----
+// The report as a page by itself. Any JSON object will do; what is missing is said to be.
+void report_html(struct arena *mem, const json_t *report, struct str *out);
 
 // ---- save.c ----
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);

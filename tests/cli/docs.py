@@ -17,7 +17,7 @@ their own, in which the folders of the tree can be read and build/mica is the co
 A block of any of these whose first line is a comment that names a file of the tree is an excerpt of that file: its
 lines stand there in this order but for indentation and remarks behind them, `...` is any lines. Words after the first:
 
-  needs=WHAT,...  skipped with a message where WHAT is not there: gpu, nvcc, slow (runs in check-all), a module of
+  needs=WHAT,...  skipped with a message where WHAT is not there: gpu, no_gpu, nvcc, slow (runs in check-all), a module of
                   Python; never run: root (installs on the machine), network, tree (builds the whole tree anew)
   fails           shows what is refused
   figures         numbers differ from run to run: in output each matches any
@@ -185,7 +185,7 @@ def console(page, block):
             steps.append((line[2:], []))
         elif not steps:
             raise Wrong(f"{block.where}: a session begins with `$ COMMAND`")
-        elif line.startswith("> ") and not steps[-1][1]:
+        elif (line + " ").startswith("> ") and not steps[-1][1]:
             steps[-1] = (steps[-1][0] + "\n" + line[2:], [])
         else:
             steps[-1][1].append(line)
@@ -289,6 +289,8 @@ def missing(need):
         return NEVER[need]
     if need == "gpu":
         return "" if os.path.exists("/proc/driver/nvidia/version") else "there is no GPU"
+    if need == "no_gpu":
+        return "" if missing("gpu") else "there is a GPU"
     if need == "nvcc":
         return "" if shutil.which("nvcc") else "there is no nvcc"
     if need == "slow":
