@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench install format clean
+.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -79,11 +79,24 @@ mpi:
 bench:
 	bash bench/run.sh
 
+# The site, build/site/index.html.
+docs: setup
+	@$(MAKE) --no-print-directory build
+	@bash scripts/site.sh
+
+# DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
 install: build
 	cmake --install build --prefix $(PREFIX)
+
+# Debian packages of the library, its development files and the command, in build-deb; for any processor of this architecture.
+deb: setup
+	@[ -f build-deb/build.ninja ] || cmake -S . -B build-deb -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_NATIVE=OFF -DMICA_DEB=ON \
+	  -DCMAKE_INSTALL_PREFIX=/usr >/dev/null
+	@cmake --build build-deb -j $(JOBS) --target mica_static mica_shared mica
+	cd build-deb && cpack -G DEB
 
 format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
 
 clean:
-	rm -rf build build-asan build-tsan build-mpi
+	rm -rf build build-asan build-tsan build-mpi build-deb

@@ -20,6 +20,7 @@ struct printer {
   const char *shared; // the dynamic shared memory
   int *held;          // buffers in scope that wgmma reads or writes in registers
   int nheld, held_cap;
+  struct cuda_marks *marks; // or NULL
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;

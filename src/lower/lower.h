@@ -137,6 +137,9 @@ struct launch_arg {
   int64_t elements;
   bool written;
 };
+struct line_about { // a line of a tile program
+  int kernel, node;      // it computes, loads or saves this node of the block graph in that node of the kernel graph; -1: of none
+};
 struct launch {
   const char *name;      // "m_rms_1"
   const char *how;       // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
@@ -152,6 +155,8 @@ struct launch {
   const char *text;
   struct tile_program *p;
   struct tile_kernel *k; // lowered for gpu->arch
+  int nabout;
+  const struct line_about *about; // by line
 };
 struct device_program {
   const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
