@@ -101,6 +101,7 @@ struct scheme {
   // What the kernel will do (count.h), from which the model says how long it takes. False: these settings do not fit.
   bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
+  void (*settle)(const struct lower_job *j, struct knobs *k); // sets knobs to 0 that change nothing there; NULL: there are none
 };
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
