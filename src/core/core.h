@@ -159,6 +159,8 @@ void pipe_search_done(struct job *j);
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
 
 // ---- source.c ----
+struct setting;
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
 int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
               struct graph **out, struct err *e);
