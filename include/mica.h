@@ -82,7 +82,7 @@ struct mica_options {
   size_t size;           // of this struct as the caller knows it; mica_options_default sets it
   const char *target;    // "cpu", or a GPU of `mica targets`: "sm_90a"
   const char *dtype;     // NULL, or a dtype that replaces that of every input: "f32"
-  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms
+  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
   int max_kernel_ops;    // kernels in a kernel graph
   int max_part_ops;      // operators of a subprogram that is searched whole
   int max_values;        // values built for one assignment of axes; what needs more is cut and reported so
@@ -175,6 +175,9 @@ MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p,
 
 MICA_API const char *mica_report_text(const struct mica_report *r); // for people
 MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
+// The report as one HTML page that needs no other file and no network, in *html, which lives in the context. docs/report.md says
+// what it shows.
+MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
 MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
 // program.json with machine code: docs/lower.md), what mica_module_load needs besides (module.json, kernel.so), and the report

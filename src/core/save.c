@@ -2,6 +2,7 @@
 // in this call are taken away again: the folder holds a whole result or nothing of it.
 #include "core/core.h"
 #include "core/export.h"
+#include "core/html.h"
 #include "core/manifest.h"
 #include "core/package.h"
 
@@ -19,6 +20,7 @@ struct folder {
   int n, cap;
   struct saved *file;
   struct manifest_by by; // of machine code
+  const struct device_program *device; // of a GPU, once it is made
 };
 
 // The text is where it is until the next call.
@@ -95,16 +97,17 @@ static int device_files(const struct device_program *d, const char *name, struct
 static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
 {
   struct lower_plan p;
-  struct device_program d;
+  struct device_program *d = NEW(f->mem, struct device_program);
   struct choice *pick;
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
   g->name = json_string_value(json_object_get(report, "program"));
   const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
   TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
-  TRY(lower_make(f->mem, &p, pick, &d, e));
-  launches_algorithms(launches, &d);
-  return device_files(&d, g->name, f, e);
+  TRY(lower_make(f->mem, &p, pick, d, e));
+  launches_algorithms(launches, d);
+  f->device = d;
+  return device_files(d, g->name, f, e);
 }
 
 // What runs, and program.json.
@@ -114,6 +117,17 @@ static int kernels(const json_t *report, struct graph *best, struct folder *f, s
   const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
   TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
   return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, name ? name : "program", &t, f, e);
+}
+
+// With the kernels that were made.
+static void page(const json_t *report, struct folder *f)
+{
+  struct arena mem = {0};
+  const char *c = NULL;
+  for (int i = 0; i < f->n && !f->device; i++)
+    if (!strcmp(f->file[i].name, "kernel.c")) c = str_text(&f->file[i].text);
+  html_page(&mem, report, f->device, c, add(f, "report.html"));
+  arena_close(&mem);
 }
 
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
@@ -126,7 +140,9 @@ static int render(const json_t *report, const char *folder, struct folder *f, st
   json_text(json_object_get(report, "graph"), add(f, "graph.json"));
   report_text(f->mem, report, folder, add(f, "report.txt"));
   json_text(report, add(f, "report.json"));
-  return kernels(report, best, f, e);
+  TRY(kernels(report, best, f, e));
+  page(report, f);
+  return OK;
 }
 
 static int write_all(const struct folder *f, const char *folder, struct err *e)

@@ -32,6 +32,18 @@
 
 // The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
+// The same with what each piece of it was printed for: in order of places, which are all at the beginning of a line.
+struct cuda_mark {
+  size_t at; // in what was added to `out`, which is empty before
+  int line;  // of the kernel's own text, from 1; 0: of none
+};
+struct cuda_marks {
+  struct arena *mem;
+  int n, cap;
+  struct cuda_mark *mark;
+};
+int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks,
+                      struct err *e);
 extern const char cuda_prelude_text[]; // prelude.cuh, which stands before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
