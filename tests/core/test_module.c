@@ -326,11 +326,12 @@ static void any_bytes(void **state)
   struct mica_context *m = mica_open();
   struct mica_module *x;
   struct rng r = {7};
+  static const char bytes[] = "0123456789-,:{}[]\"x.e \x80";
   char text[sizeof device];
   int taken = 0, refused = 0;
   for (int i = 0; i < 2000; i++) {
     memcpy(text, device, sizeof device);
-    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = "0123456789-,:{}[]\"x.e \x80"[rng_below(&r, 25)];
+    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = bytes[rng_below(&r, sizeof bytes - 1)];
     write_as("gpu/program.json", text, sizeof device - 1);
     int status = mica_module_load(m, in_folder("gpu"), &x);
     if (status == MICA_OK) taken++, mica_module_close(x);
