@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
+.PHONY: build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -27,8 +27,12 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	build/mica optimize $(DEMO) --dtype f32 --target cpu --out build/demo
 
+# What tests of the Python package run in.
+venv:
+	@bash python/venv.sh build/venv
+
 # Everything quick, once with the address and undefined-behaviour sanitizers and once as released.
-test: setup
+test: setup venv
 	@$(MAKE) --no-print-directory debug build
 	@$(MAKE) --no-print-directory check
 
@@ -37,7 +41,7 @@ check:
 	cd build && $(CTEST) -L '^check$$'
 
 # The slow tests too: long random tests, and with the sanitizers all rows of tables that `check` thins there (tests/thin.h).
-check-all: setup
+check-all: setup venv
 	@$(MAKE) --no-print-directory debug build
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 packages=(gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
-          libopenblas-openmp-dev libcmocka-dev libz3-dev)
+          libopenblas-openmp-dev libcmocka-dev libz3-dev python3-dev python3-venv)
 [ "${1:-}" != --mpi ] || packages+=(libopenmpi-dev openmpi-bin)
-[ "${1:-}" != --docs ] || packages+=(doxygen python3 python3-venv)
+[ "${1:-}" != --docs ] || packages+=(doxygen)
 
 fail() {
   echo "setup: $1" >&2
