@@ -21,13 +21,19 @@ install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pk
 install(FILES ${CMAKE_BINARY_DIR}/micaConfig.cmake ${CMAKE_BINARY_DIR}/micaConfigVersion.cmake DESTINATION ${config} COMPONENT development)
 if(TARGET mica)
   install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-  install(FILES cmake/mica.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  if(MICA_DEB)
+    file(COPY cmake/mica.1 DESTINATION ${CMAKE_BINARY_DIR}/deb)
+    execute_process(COMMAND gzip -9nkf mica.1 WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/deb COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+  install(FILES $<IF:$<BOOL:${MICA_DEB}>,${CMAKE_BINARY_DIR}/deb/mica.1.gz,${CMAKE_SOURCE_DIR}/cmake/mica.1>
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
 endif()
 
 # ---- Debian packages: `cpack -G DEB` in a build folder with CMAKE_INSTALL_PREFIX=/usr and MICA_NATIVE=OFF ----
 set(CPACK_PACKAGE_NAME mica)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "Mica developers <mica@localhost>")
+set(MICA_CONTACT "Mica developers <mica@localhost>" CACHE STRING "who answers for the packages")
+set(CPACK_PACKAGE_CONTACT "${MICA_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "superoptimizer for tensor programs")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -40,27 +46,27 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(library libmica${MICA_ABI_VERSION})
 set(compiler "gcc, libc6-dev, libopenblas-openmp-dev | libopenblas-dev") # of generated kernels
-set(about " finds faster equivalents of programs over tensors, proves that they are equal,
- and makes kernels for CPUs and NVIDIA GPUs of them.")
+set(about "Mica finds faster equivalents of programs over tensors, proves that
+they are equal, and makes kernels for CPUs and NVIDIA GPUs of them.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "${compiler}")
-set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "superoptimizer for tensor programs (shared library)\n Mica${about}")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "${about}\nThis package has the shared library.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmica-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION}), libjansson-dev, libsqlite3-dev, libxxhash-dev")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "superoptimizer for tensor programs (development files)\n Mica${about}")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${about}\nThis package has the header and what else development needs.")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME mica)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "${compiler}")
-set(CPACK_COMPONENT_COMMAND_DESCRIPTION "superoptimizer for tensor programs (command)\n Mica${about}")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "${about}\nThis package has the command.")
 
-# Each package has its papers, and the library's what the linker's cache needs.
+# Each package has its papers, and the library says what depends on it.
 file(WRITE ${CMAKE_BINARY_DIR}/deb/copyright "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: mica
 
 Files: *
-Copyright: Mica developers
+Copyright: 2026 Mica developers
 License: Apache-2.0
  On Debian systems the text of the Apache License 2.0 is in
  /usr/share/common-licenses/Apache-2.0.
@@ -69,9 +75,9 @@ file(WRITE ${CMAKE_BINARY_DIR}/deb/changelog "mica (${PROJECT_VERSION}) unstable
 
   * The library and the command as packages.
 
- -- Mica developers <mica@localhost>  Sun, 01 Nov 2026 00:00:00 +0000
+ -- ${MICA_CONTACT}  Sun, 01 Nov 2026 00:00:00 +0000
 ")
-file(WRITE ${CMAKE_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n")
+file(WRITE ${CMAKE_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n") # CPack's own scripts call ldconfig; policy wants this
 file(WRITE ${CMAKE_BINARY_DIR}/deb/shlibs "libmica ${MICA_ABI_VERSION} ${library} (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/deb/triggers;${CMAKE_BINARY_DIR}/deb/shlibs")
 if(MICA_DEB)

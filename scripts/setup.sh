@@ -5,10 +5,10 @@
 #   scripts/setup.sh [--mpi|--docs]     --mpi: also what a build with -DMICA_MPI=ON needs; --docs: what `make docs` needs
 set -euo pipefail
 
-packages=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
-          libopenblas-openmp-dev libcmocka-dev libz3-dev)
+packages=(gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
+          libopenblas-openmp-dev libcmocka-dev libz3-dev python3-dev python3-venv)
 [ "${1:-}" != --mpi ] || packages+=(libopenmpi-dev openmpi-bin)
-[ "${1:-}" != --docs ] || packages+=(doxygen python3 python3-venv)
+[ "${1:-}" != --docs ] || packages+=(doxygen)
 
 fail() {
   echo "setup: $1" >&2

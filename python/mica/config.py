@@ -58,3 +58,18 @@ def clear_cache() -> list[str]:
         except FileNotFoundError:
             pass
     return gone
+
+
+def gpu_target() -> str | None:
+    """The target that is this machine's first GPU; None without one."""
+    import ctypes
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+            return None
+        if cuda.cuDeviceComputeCapability(ctypes.byref(major), ctypes.byref(minor), device):
+            return None
+    except (OSError, AttributeError):
+        return None
+    return f"sm_{major.value}{minor.value}" + ("a" if major.value == 9 else "")

@@ -47,19 +47,25 @@ const char *mica_error(const struct mica_context *m)
   return said ? said : m->message;
 }
 
+static int loaded(struct mica_context *m, int status, struct graph *g, struct mica_program **out)
+{
+  if (status == OK) *out = NEW(&m->mem, struct mica_program), (*out)->g = g;
+  return context_finish(m, status);
+}
+
 int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out)
 {
+  struct graph *g = NULL;
   m->err = (struct err){0};
-  *out = NEW(&m->mem, struct mica_program);
-  return context_finish(m, load_file(&m->mem, path, nset, set, &(*out)->g, &m->err));
+  return loaded(m, load_file(&m->mem, path, nset, set, &g, &m->err), g, out);
 }
 
 int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
                    struct mica_program **out)
 {
+  struct graph *g = NULL;
   m->err = (struct err){0};
-  *out = NEW(&m->mem, struct mica_program);
-  return context_finish(m, load_text(&m->mem, text, name, nset, set, &(*out)->g, &m->err));
+  return loaded(m, load_text(&m->mem, text, name, nset, set, &g, &m->err), g, out);
 }
 
 int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
@@ -125,5 +131,6 @@ int mica_verify(struct mica_context *m, const struct mica_program *a, const stru
   json_text(v, &text);
   json_decref(v);
   *json = keep(m, &text);
+  context_finish(m, OK);
   return c.equal ? OK : NO;
 }

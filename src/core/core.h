@@ -168,6 +168,8 @@ const struct contest *pipe_decided(const struct job *j, int part); // where a pa
 int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
 
 // ---- source.c ----
+struct setting;
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
 int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
               struct graph **out, struct err *e);

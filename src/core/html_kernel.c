@@ -125,7 +125,7 @@ static void launch_facts(struct html *h, const struct launch *l, int i)
 {
   const json_t *j = json_array_get(json_object_get(json_object_get(h->r, "gpu"), "launches"), (size_t)i);
   html_add(h, "<dl class=\"facts\"><div><dt>Launch</dt><dd><code>%s</code></dd></div><div><dt>Made by</dt><dd><code>%s</code></dd></div>", l->name, l->how);
-  html_add(h, "<div><dt>Model</dt><dd>%s</dd></div>", html_time(h, 1e6 * l->cost));
+  html_add(h, "<div><dt>Model</dt><dd>%s</dd></div>", html_time(h, html_num(j, "model_us")));
   if (html_has(j, "registers")) html_add(h, "<div><dt>Registers</dt><dd>%s</dd></div>", html_count(h, html_num(j, "registers")));
   if (html_num(j, "spilled") > 0) html_add(h, "<div><dt>Spilled</dt><dd>%s</dd></div>", html_unit(h, html_num(j, "spilled"), "B"));
   if (html_has(j, "shared")) html_add(h, "<div><dt>Shared memory</dt><dd>%s</dd></div>", html_unit(h, html_num(j, "shared"), "B"));

@@ -100,7 +100,8 @@ static void add_kernels(struct roof *f)
     const struct graph *g = h->g;
     double bytes = node_bytes(g, &g->nodes[l->first]), ops = node_ops(g, &g->nodes[l->first]);
     if (l->last != l->first) bytes += node_bytes(g, &g->nodes[l->last]), ops += node_ops(g, &g->nodes[l->last]);
-    add(f, l->name, "modelled", bytes, ops, 1e6 * l->cost);
+    const json_t *j = json_array_get(json_object_get(json_object_get(h->r, "gpu"), "launches"), (size_t)i);
+    add(f, l->name, "modelled", bytes, ops, html_num(j, "model_us"));
   }
   if (h->d) return;
   int n = 0, all = 0;
@@ -175,16 +176,22 @@ static void roof_line(const struct roof *f)
   double ridge = log10(f->flops / f->bandwidth), top = log10(f->flops), left = MAX(f->x0, f->y0 - log10(f->bandwidth));
   html_add(f->h, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", px(f, left), py(f, left + log10(f->bandwidth)), px(f, ridge), py(f, top), WIDTH - RIGHT);
   text(f, "label", "end", WIDTH - RIGHT - 4, py(f, top) - 6, arena_printf(f->h->mem, "products: %s", html_unit(f->h, f->flops, "op/s")));
-  text(f, "label", "start", px(f, left) + 12, py(f, left + log10(f->bandwidth)) - 14, arena_printf(f->h->mem, "memory: %s", html_unit(f->h, f->bandwidth, "B/s")));
+  double middle = (left + ridge) / 2;
+  text(f, "label", "start", px(f, middle) + 10, py(f, middle + log10(f->bandwidth)) + 18, arena_printf(f->h->mem, "memory: %s", html_unit(f->h, f->bandwidth, "B/s")));
 }
 
-// Outlines that differ: a disc, a square, then numbers in rings.
+// Numbers in discs; a disc that would lie on another one stands aside, with a line to its place.
 static void points(const struct roof *f)
 {
   struct html *h = f->h;
-  for (int i = f->n - 1; i >= 0; i--) {
+  double *at = NEWS(h->mem, double, 2 * f->n);
+  for (int i = 0; i < f->n; i++) {
     const struct work *w = &f->w[i];
-    double x = px(f, log10(intensity(w))), y = py(f, MAX(f->y0, log10(rate_of(f, w))));
+    double own = px(f, log10(intensity(w))), x = own, y = py(f, MAX(f->y0, log10(rate_of(f, w))));
+    for (int k = 0; k < i; k++)
+      if (fabs(at[2 * k] - x) < 21 && fabs(at[2 * k + 1] - y) < 21) x = at[2 * k] + 23, k = -1;
+    at[2 * i] = x, at[2 * i + 1] = y;
+    if (x > own) html_add(h, "<path class=\"lead\" d=\"M%.1f %.1fH%.1f\"/>", own, y, x);
     html_add(h, "<g class=\"%s\"><title>%s: %s, %s of %s</title><circle cx=\"%.1f\" cy=\"%.1f\" r=\"10\"/><text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%d</text></g>\n",
              w->us > 0 ? "pt" : "pt hollow", w->name, w->us > 0 ? html_time(h, w->us) : "no time of its own", html_unit(h, rate_of(f, w), "op/s"), html_unit(h, intensity(w), "op/B"), x, y, x, y + 4, i + 1);
   }
@@ -220,11 +227,13 @@ void html_roofline(struct html *h)
   limits(&f);
   html_add(h, "<p>Under the roof of %s: copies at %s, products at %s, %s. Bytes: every input of a kernel read once, every result written once.</p>\n", html_txt(h->r, "device"),
            html_unit(h, f.bandwidth, "B/s"), html_unit(h, f.flops, "op/s"), html_yes(m, "measured") ? "as measured here" : "typical rates of the target");
+  html_raw(h, "<div class=\"plots\">");
   html_add(h, "<figure class=\"plot\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"roofline: the table below has its points\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
   axes(&f);
   roof_line(&f);
   points(&f);
   html_raw(h, "</svg></figure>\n");
   rows(&f);
+  html_raw(h, "</div>\n");
   html_section_end(h);
 }

@@ -17,8 +17,9 @@ struct counter {
 static void bar_row(struct html *h, const struct counter *c, double most)
 {
   double share = most > 0 && c->n > 0 ? log1p(c->n) / log1p(most) : 0;
-  html_add(h, "<tr><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"barcell\"><span class=\"bar\" style=\"width:%.1f%%\"></span></td><td>%s</td></tr>\n", c->name,
-           html_count(h, c->n), 100 * share, c->what);
+  html_add(h, "<tr><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"barcell\">", c->name, html_count(h, c->n));
+  if (share > 0) html_add(h, "<span class=\"bar\" style=\"width:%.1f%%\"></span>", 100 * share);
+  html_add(h, "</td><td>%s</td></tr>\n", c->what);
 }
 
 static void bars(struct html *h, const char *caption, const char *head, int n, const struct counter *c)
@@ -65,7 +66,7 @@ void html_counters(struct html *h)
                                 {"Verified", "passed random tests over finite fields", html_num(s, "verified")},
                                 {"Candidates", "made complete, with other sizes of the fastest", t.tried},
                                 {"Measured", "compiled and timed", t.measured},
-                                {"Proven", "with a certificate, and held against float64", t.proven}};
+                                {"Proven", "with a certificate", t.proven}};
   struct counter *rule = NEWS(h->mem, struct counter, json_object_size(json_object_get(s, "pruned")) + 1);
   const char *key;
   int n = 0;
@@ -103,7 +104,7 @@ static const char *verdict(const json_t *p, const json_t *c)
   if (won(p, c)) return "fastest";
   if (*html_txt(c, "dropped")) return "dropped";
   if (html_yes(c, "proven")) return "proven";
-  if (html_has(c, "us")) return "slower";
+  if (html_has(c, "us")) return "measured";
   return html_has(c, "model_us") ? "modelled" : "not tried";
 }
 
@@ -127,7 +128,8 @@ static void entry_row(struct html *h, const json_t *p, const struct entry *x, do
   const char *v = verdict(p, c);
   double us = html_has(c, "us") ? html_num(c, "us") : html_num(c, "model_us");
   html_add(h, "<tr class=\"v-%s\"><td class=\"num\" data-v=\"%d\">%d</td>", strchr(v, ' ') ? "none" : v, (int)x->number, (int)x->number);
-  html_add(h, "<td><strong class=\"verdict\">%s</strong>%s</td>", v, html_yes(c, "tuned") ? " <small>other sizes</small>" : "");
+  html_add(h, "<td><strong class=\"verdict\">%s</strong>", v);
+  html_raw(h, html_yes(c, "tuned") ? " <small>other sizes</small></td>" : "</td>");
   time_cell(h, c, "us");
   html_add(h, "<td class=\"barcell\"><span class=\"bar%s\" style=\"width:%.1f%%\"></span>", html_has(c, "us") ? "" : " model", most > 0 ? 100 * MIN(1, us / most) : 0);
   if (base > 0 && base <= most) html_add(h, "<span class=\"mark\" style=\"left:%.1f%%\" title=\"op-by-op\"></span>", 100 * base / most);

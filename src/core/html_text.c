@@ -144,6 +144,7 @@ const char *html_unit(const struct html *h, double x, const char *unit)
   static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
   size_t i = 0;
   for (; x >= 1000 && i + 1 < COUNT(prefix); i++) x /= 1000;
+  if (!i && x == floor(x)) return arena_printf(h->mem, "%.0f %s", x, unit);
   return arena_printf(h->mem, "%.*f %s%s", x < 10 ? 2 : x < 100 ? 1 : 0, x, prefix[i], unit);
 }
 

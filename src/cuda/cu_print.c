@@ -14,7 +14,7 @@ static const char *type_name(const struct printer *w, ex x)
 
 // ---- parameters ----
 
-static bool has(const struct tile_kernel *k, enum sem sem)
+bool cu_has(const struct tile_kernel *k, enum sem sem)
 {
   for (int i = 0; i < k->nspecs; i++)
     if (k->specs[i].atom && k->specs[i].atom->row->sem == sem) return true;
@@ -28,7 +28,7 @@ static void buffer_parameter(struct printer *w, int i, struct str *s)
   const struct tile_buffer *b = &w->k->buffers[i];
   w->buffers[i] = cu_name(w, b->name, "t");
   str_add(s, "%s%s%s *%s%s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
-          has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
+          cu_has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
 }
 
 static void signature(struct printer *w)
@@ -53,7 +53,7 @@ static void signature(struct printer *w)
   else
     cu_line(w, "extern \"C\" __global__ void");
   cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
-          has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+          cu_has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
   str_free(&s);
 }
 

@@ -67,6 +67,9 @@ const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index,
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index);           // of a matrix for wgmma
 ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
 
+// ---- cu_print.c ----
+bool cu_has(const struct tile_kernel *k, enum sem sem); // an instruction of this kind
+
 // ---- cu_text.c: an instruction's text with its operands ----
 struct piece {
   const struct tile_atom *atom;

@@ -52,6 +52,7 @@ struct row_value {
   int nin, in[2];
   axis_set axes, folded; // that it depends on; that it folds
   struct row_access at;  // of ROW_LOAD
+  int about;             // node + 1 of the block graph that it is for; 0: none
   bool live;
   // of rows_ready
   bool through;          // only a fold reads it: it is computed as it is folded, and never there as a whole
@@ -62,6 +63,7 @@ struct row_save {
   int value;
   axis_set axes; // that the place in memory depends on
   struct row_access at;
+  int about;     // as of values
 };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous

@@ -73,6 +73,7 @@ void row_load(struct row_text *x, int value)
 {
   const struct row_value *v = &x->p->r->v[value];
   const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
+  int was = text_about(&x->t, v->about - 1);
   text_line(&x->t, "%%%s:[%s].%s.RF", name, row_dims(x, v->axes, row_has_vec(x, v->axes)), tile_dtype(v->at.type));
   if (*inside) text_line(&x->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", name);
   row_each_open(x, v->axes);
@@ -84,6 +85,7 @@ void row_load(struct row_text *x, int value)
   pieces_close(x, v->axes, width);
   if (*inside) text_close(&x->t);
   row_each_close(x, v->axes);
+  text_about(&x->t, was);
 }
 
 static const char *also(const struct row_text *x, const char *s, const char *what, int a)
@@ -141,6 +143,7 @@ void row_store(struct row_text *x, int save)
 {
   const struct row_save *s = &x->p->r->save[save];
   const char *name = row_name(x, s->value), *condition = stores(x, s->axes);
+  int was = text_about(&x->t, s->about - 1);
   if (s->at.type != F32) {
     const char *narrow = arena_printf(x->mem, "o%d", save);
     text_line(&x->t, "%%%s:[%s].%s.RF", narrow, row_dims(x, s->axes, row_has_vec(x, s->axes)), tile_dtype(s->at.type));
@@ -156,4 +159,5 @@ void row_store(struct row_text *x, int save)
   pieces_close(x, s->axes, width);
   if (*condition) text_close(&x->t);
   row_each_close(x, s->axes);
+  text_about(&x->t, was);
 }

@@ -33,6 +33,12 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   return OK;
 }
 
+// Without a kernel ahead there is nothing before the wait for it.
+static void settle(const struct lower_job *j, struct knobs *k)
+{
+  if (!j->dependent) k->v[KNOB_AHEAD] = k->v[KNOB_HOLD] = 0;
+}
+
 const struct scheme scheme_rows = {
     .name = "rows",
     .doc = "sums, maxima and elementwise operators, tiles in registers",
@@ -43,4 +49,5 @@ const struct scheme scheme_rows = {
     .choices = choices,
     .count = count,
     .emit = emit,
+    .settle = settle,
 };

@@ -145,9 +145,11 @@ static void mapped(struct row_text *x, int i, const struct row_value *v)
 static void one_value(struct row_text *x, int i)
 {
   const struct row_value *v = &x->p->r->v[i];
+  text_about(&x->t, v->about - 1);
   if (v->kind == ROW_CONST) constant(x, i, v->a.scalar);
   else if (v->kind == ROW_SPREAD) spread(x, i, v);
   else if (v->kind == ROW_MAP) mapped(x, i, v);
+  text_about(&x->t, -1);
   x->have[i] = true;
 }
 
@@ -157,6 +159,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   int n = 0, *batch = NEWS(x->mem, int, r->nvalues);
   for (int i = 0; i < r->nvalues; i++) {
     if (!want[i] || x->have[i] || !row_folds(&r->v[i]) || r->v[i].stage != s) continue;
+    text_about(&x->t, r->v[i].about - 1);
     text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, r->v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
     x->have[batch[n++] = i] = true;
@@ -381,6 +384,7 @@ void row_passes(struct row_text *x)
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
+  x.t.marks = j->marks;
   text_kernel(&x.t, j->name, NULL, j->gpu->arch);
   buffers(&x, out);
   const char *blocks = row_coordinates(&x);

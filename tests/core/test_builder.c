@@ -267,6 +267,36 @@ static void is_refused(void **state)
   mica_close(m);
 }
 
+// Calls made of pieces at random: taken or refused, and a graph that is then well formed.
+static void any_calls(void **state)
+{
+  static const char *const pieces[] = {"dim", "=", "1", "-1", ",", "[", "]", "{", "}", "x:0", "i:_", "group=", "2", "3.5", "1e9", "(", ")", "exp(2)", "const(1)",
+                                       "_", "X", " ", "\n", "shape=", "[4, 6]", "perm=[1, 0]", "parts=2", "*", "/ 0", "inf", "%", "#", "\"", "\xff", "99999999999"};
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_graph *g;
+  struct mica_program *p;
+  struct rng r = {11};
+  const int64_t shape[] = {4, 6};
+  int x, taken = 0, refused = 0;
+  assert_int_equal(mica_graph_open(m, "g", &g), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "X", MICA_F32, 2, shape, &x), MICA_OK);
+  for (int i = 0; i < 6000; i++) {
+    struct str s = {0};
+    int args[3], t = -5, count = -5, nodes = g->g->nnodes;
+    for (uint64_t k = rng_below(&r, 5); k--;) str_add(&s, "%s", pieces[rng_below(&r, COUNT(pieces))]);
+    for (size_t k = 0; k < COUNT(args); k++) args[k] = (int)rng_below(&r, (uint64_t)MIN(g->g->ntensors, 40));
+    int status = mica_graph_op(g, op_rows[rng_below(&r, OPS)].name, (int)rng_below(&r, 3), args, str_text(&s), &t, &count);
+    if (status == MICA_OK) taken++, assert_true(t >= 0 && count > 0 && t + count == g->g->ntensors);
+    else refused++, assert_true(status == MICA_USER && t == -5 && g->g->nnodes == nodes && *mica_error(m));
+    str_free(&s);
+  }
+  assert_true(taken > 100 && refused > 1000);
+  assert_int_equal(mica_graph_output(g, x), MICA_OK);
+  if (mica_graph_program(g, &p) && !strstr(mica_error(m), "2^40")) fail_msg("%s", mica_error(m));
+  mica_close(m);
+}
+
 static void refuse(struct mica_context *m, int status, const char *says)
 {
   assert_int_equal(status, MICA_USER);
@@ -384,7 +414,7 @@ static void options_grow(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),       cmocka_unit_test(looks),
-                                     cmocka_unit_test(calls),              cmocka_unit_test(is_refused),
+                                     cmocka_unit_test(calls),              cmocka_unit_test(is_refused), cmocka_unit_test(any_calls),
                                      cmocka_unit_test(inputs_are_refused), cmocka_unit_test(blocks_are_refused),
                                      cmocka_unit_test(options_grow)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,15 +341,17 @@ static void any_bytes(void **state)
   mica_close(m);
 }
 
-// The library is found by its name, because it is loaded already.
-static void *fake_driver(void)
+// A library is found by its name, because it is loaded already.
+static void *fake(const char *source, const char *soname)
 {
   struct str s = {0};
   const char *cc = getenv("CC");
-  str_add(&s, "%s -std=gnu17 -shared -fPIC -Wl,-soname,libcuda.so.1 -Isrc -Iinclude -Itests/cuda tests/cuda/fake.c -o '%s'", cc ? cc : "cc", in_folder("driver.so"));
+  str_add(&s, "%s -std=gnu17 -shared -fPIC -Wl,-soname,%s -Isrc -Iinclude -Itests/cuda %s -o '%s'", cc ? cc : "cc", soname, source, in_folder(soname));
   assert_int_equal(system(s.p), 0);
   str_free(&s);
-  return dlopen(in_folder("driver.so"), RTLD_NOW | RTLD_LOCAL);
+  void *so = dlopen(in_folder(soname), RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(so);
+  return so;
 }
 
 struct launches { // as struct fake begins
@@ -362,8 +364,7 @@ static void in_the_callers_stream(void **state)
   struct mica_context *m = mica_open();
   struct mica_module *x;
   _Alignas(256) static char in[128], out[128], work[256];
-  void *so = fake_driver();
-  assert_non_null(so);
+  void *so = fake("tests/cuda/fake.c", "libcuda.so.1");
   const struct launches *seen = dlsym(so, "fake");
   assert_non_null(seen);
   setenv("FAKE_BYTES", "128", 1);
@@ -391,11 +392,81 @@ static void in_the_callers_stream(void **state)
   unsetenv("FAKE_ARCH"), unsetenv("FAKE_BYTES");
 }
 
+// A product of the vendor's library with what it does at its end: Y = relu(X W + c), by rows.
+static const char product[] =
+    "{\"program\": \"linear\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
+    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [2, 4]}, {\"name\": \"W\", \"dtype\": \"f32\", \"shape\": [4, 3]},"
+    " {\"name\": \"c\", \"dtype\": \"f32\", \"shape\": [3]}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [2, 3]}],\n"
+    " \"workspace\": 100, \"zeroed\": 0, \"launches\": [{\"name\": \"p\", \"how\": \"cublaslt\", \"product\": {\"batch\": 1, \"m\": 2, \"n\": 3, \"k\": 4,\n"
+    "  \"stride\": [[0, 4, 1], [0, 3, 1], [0, 3, 1], [0, 0, 1]], \"type\": [\"fp32\", \"fp32\", \"fp32\", \"fp32\"], \"epilogue\": \"relu_bias\", \"alpha\": 1.0,"
+    " \"beta\": 0.0, \"algorithm\": 2},\n"
+    "  \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 1, \"offset\": 0},"
+    " {\"place\": \"output\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 2, \"offset\": 0}]}]}\n";
+
+static const struct {
+  const char *was, *now, *says;
+} wrong_products[] = {
+    {"\"m\": 2", "\"m\": 0", "`m` of launch 1"},
+    {"\"m\": 2", "\"m\": 1e9", "`m` of launch 1"},
+    {"[0, 0, 1]]", "[0, 1]]", "`stride`"},
+    {", [0, 0, 1]]", "]", "`stride`"},
+    {"[0, 4, 1]", "[0, 4, -1]", "`stride`"},
+    {"[0, 4, 1]", "[0, 4, 3]", "`product`"},
+    {"[\"fp32\", ", "[\"fp31\", ", "`type`"},
+    {"[\"fp32\", ", "[\"fp16\", ", "`product`"},
+    {"relu_bias", "gelu", "`epilogue`"},
+    {"relu_bias", "relu", "an entry for each operand"},
+    {"\"alpha\": 1.0", "\"alpha\": \"1\"", "`alpha`"},
+    {"\"beta\": 0.0", "\"beta\": 1.0", "an entry for each operand"},
+    {"\"algorithm\": 2", "\"algorithm\": -2", "`algorithm`"},
+    {"\"index\": 2", "\"index\": 3", "`index`"},
+};
+
+static void products_of_the_library(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  struct err e = {0};
+  _Alignas(256) static float in[8], w[12], c[4] = {1, -100, 2}, out[6];
+  fake("tests/cuda/fake.c", "libcuda.so.1");
+  const void *so = fake("tests/cuda/fake_blas.c", "libcublasLt.so.13");
+  const int *last = dlsym((void *)so, "fake_blas_last"), *left = dlsym((void *)so, "fake_blas_open");
+  assert_int_equal(file_mkdirs(in_folder("blas"), &e), OK);
+  write_as("blas/program.json", product, sizeof product - 1);
+  if (mica_module_load(m, in_folder("blas"), &x)) fail_msg("%s", mica_error(m));
+  assert_int_equal(mica_module_workspace(x), 256 + PRODUCT_WORKSPACE);
+  for (int i = 0; i < 12; i++) w[i] = (float)(i - 3);
+  for (int i = 0; i < 8; i++) in[i] = (float)(i + 1);
+  for (int turn = 0; turn < 2; turn++, c[0] = -30) { // in the second call a vector is another
+    if (mica_module_call(x, (const void *[]){in, w, c}, (void *[]){out}, NULL, NULL)) fail_msg("%s", mica_error(m));
+    for (int i = 0; i < 2; i++)
+      for (int j = 0; j < 3; j++) {
+        float want = c[j];
+        for (int k = 0; k < 4; k++) want += in[4 * i + k] * w[3 * k + j];
+        assert_true(fabsf(out[3 * i + j] - fmaxf(want, 0)) < 1e-4f);
+      }
+    assert_true(out[1] == 0 && out[2] > 0);
+  }
+  assert_int_equal(*last, 2); // the algorithm that was saved
+  assert_true(*left > 0);
+  mica_module_close(x);
+  assert_int_equal(*left, 0);
+  for (size_t i = 0; i < COUNT(wrong_products); i++) {
+    replaced("blas/program.json", wrong_products[i].was, wrong_products[i].now);
+    int status = mica_module_load(m, in_folder("blas"), &x);
+    if (status != MICA_USER || !strstr(mica_error(m), wrong_products[i].says)) fail_msg("%s: %d, %s", wrong_products[i].now, status, mica_error(m));
+    write_as("blas/program.json", product, sizeof product - 1);
+  }
+  mica_close(m);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(of_a_report_and_of_a_folder), cmocka_unit_test(compiled_where_it_has_to_be), cmocka_unit_test(addresses_are_checked),
       cmocka_unit_test(many_threads),                cmocka_unit_test(wrong_folders),               cmocka_unit_test(wrong_launches_are_told),
-      cmocka_unit_test(any_bytes),                   cmocka_unit_test(in_the_callers_stream)};
+      cmocka_unit_test(any_bytes),                   cmocka_unit_test(in_the_callers_stream),
+      cmocka_unit_test(products_of_the_library)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -7,6 +7,8 @@ docs/torch.md has the options and what is done when. Importing this module impor
 """
 from __future__ import annotations
 
+import json
+
 import torch
 
 from . import library
@@ -18,10 +20,14 @@ from .report import Explanation, Report
 __all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain"]
 
 
+@torch.compiler.assume_constant_result
+def _as_text(options):
+    return json.dumps(options, sort_keys=True)
+
+
 def call(program, *tensors, options=None):
     """The results (a list) of a program in Mica's language, as one operator that torch.export and torch.compile work around."""
-    import json
-    return torch.ops.mica.call(list(tensors), program, json.dumps(options or {}, sort_keys=True))
+    return torch.ops.mica.call(list(tensors), program, _as_text(options) if options else "")
 
 
 def explain(model, *inputs, options=None, **kwargs):

@@ -83,11 +83,6 @@ def _compile(gm, inputs, real, options, report):
                    and n.meta["val"].device.type == kind), torch.device("cpu"))
     target = options.target or engine.target_of(device)
     _list_nodes(gm.graph, report)
-    why = engine.available(target)
-    if why:
-        report.why = why
-        log.warning("graph %s", report)
-        return _rest(gm, inputs, options, False)
     static, known = _static(gm.graph, real)
     # "live" weights are part of the programs: then no node counts as prepared.
     parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops,

@@ -236,7 +236,7 @@ class Emitter:
             batch = None if v.batch is None else v.batch + lead
             v = self.say(f"reshape({{0}}, {[1] * lead + list(v.shape)})", [v], (1,) * lead + v.shape, v.dtype,
                          (1,) * lead + v.want, batch)
-        return Value(v.name, v.shape, v.dtype, tuple(want), v.batch)
+        return Value(v.name, v.shape, v.dtype, tuple(want), v.batch, v.source)
 
     def repeat(self, v, dim, times):
         v = self.full(v)

@@ -6,7 +6,6 @@ runs in another process, which optimizes the text at its first call or takes it 
 """
 from __future__ import annotations
 
-import functools
 import json
 import threading
 
@@ -50,11 +49,6 @@ def _owned(outputs, inputs):
     return out
 
 
-@functools.lru_cache(maxsize=256)
-def _signature(text):
-    return engine.signature(text)
-
-
 _programs, _lock = {}, threading.Lock()
 
 
@@ -79,4 +73,4 @@ def call(tensors: list[torch.Tensor], program: str, options: str) -> list[torch.
 @call.register_fake
 def _(tensors, program, options):
     device = tensors[0].device if tensors else torch.device("cpu")
-    return [torch.empty(shape, dtype=dtype, device=device) for dtype, shape in _signature(program)[1]]
+    return [torch.empty(shape, dtype=dtype, device=device) for dtype, shape in engine.signature(program)[1]]

@@ -199,9 +199,12 @@ LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score i
 
 
 def added(e, mask, dtype, hides):
-    """A boolean tensor as what is added: LOW where it is `hides`, 0 elsewhere."""
+    """A boolean tensor as what is added: LOW where it is `hides`, 0 elsewhere. What is added already may be -inf, and a tile of
+    nothing else would make NaN of a running maximum: it is LOW too."""
+    if mask.dtype != "bool" and mask.source is None:
+        return e.unary(f"clamp({{0}}, {number(LOW[mask.dtype])}, inf)", mask)
     if mask.dtype != "bool":
-        return mask
+        return e.add_input("floor", (mask.source, LOW[mask.dtype], mask.dtype), mask.shape, mask.dtype, mask.batch)
     return e.add_input("mask", (mask.source, hides, LOW[dtype], dtype), mask.shape, dtype, mask.batch)
 
 
@@ -227,12 +230,36 @@ def where_scalar(e, mask, x, value, node=None):
 where_scalar.wants_node = True
 
 
+@row("aten.where.self")
+def where(e, mask, x, y, node=None):
+    """Of two constants, the mask that torch makes of booleans for attention; of one, elements hidden before a softmax."""
+    constants = [a.args[0] if name_of(a.target) == "aten.scalar_tensor.default" else
+                 a.args[1] if name_of(a.target) == "aten.full.default" else None for a in node.args[1:]]
+    low = [c is not None and c <= -1e4 for c in constants]
+    if sum(low) != 1 or not only_softmax(node):
+        raise Cannot("where, other than before a softmax to hide elements")
+    hides, other = low[0], constants[1] if low[0] else constants[0]
+    kept = y if hides else x
+    if other == 0:
+        return e.expand(added(e, mask, kept.dtype, hides), node.meta["val"].shape)
+    return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
+
+
+where.wants_node = True
+
+
+# What hands on a hidden element as a hidden element, and what makes it 0.
+THROUGH = {"aten._to_copy.default", "aten.view.default", "aten.unsqueeze.default", "aten.expand.default", "aten.add.Tensor",
+           "aten.slice.Tensor", "aten.clone.default", "aten.constant_pad_nd.default"}
+SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.scaled_dot_product_attention.default",
+           "aten._scaled_dot_product_flash_attention_for_cpu.default", "aten._scaled_dot_product_efficient_attention.default",
+           "aten._scaled_dot_product_cudnn_attention.default", "aten._scaled_dot_product_fused_attention_overrideable.default"}
+
+
 def only_softmax(node):
-    """All users of the node are softmax, or casts that go into one."""
-    through = ("aten._to_copy.default", "aten.view.default")
+    """All users of the node are softmax, or hand it on to one."""
     return node is not None and bool(node.users) and all(
-        name_of(u.target) in ("aten._softmax.default", "aten._safe_softmax.default")
-        or (name_of(u.target) in through and only_softmax(u)) for u in node.users)
+        name_of(u.target) in SOFTMAX or (name_of(u.target) in THROUGH and only_softmax(u)) for u in node.users)
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):

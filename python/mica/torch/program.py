@@ -4,6 +4,7 @@ An input of the program is one of
   raw       a tensor as torch has it, made contiguous
   prepared  a view or cast of a weight (a transposed one, say), which is made once a version of the weight (`weights.py`)
   mask      a boolean tensor as what is added to scores
+  floor     what is added to scores, finite
   causal    the mask of causal attention: a constant
 Shapes are numbers: of a graph with a symbol, those for one value of it (`Shapes`).
 """
@@ -201,15 +202,13 @@ def finish(b, outs, name):
     for added, (kind, what) in b.emitter.added.items():
         if added not in need:
             continue
-        dtype = what[3] if kind == "mask" else None
-        if kind == "mask":
-            source, hides, low, _ = what
-            of = masks[source]
-            value = Value(added, of.value.shape, dtype, None, of.value.batch)
-            inputs.append(Input("mask", of.node, value, of.chain, (hides, low)))
-        else:
+        if kind == "causal":
             t, s, low, dtype = what
             inputs.append(Input("causal", None, Value(added, (t, s), dtype), (), (low,)))
+            continue
+        source, *extra, dtype = what
+        of = masks[source]
+        inputs.append(Input(kind, of.node, Value(added, of.value.shape, dtype, None, of.value.batch), of.chain, tuple(extra)))
     text = [f"program {name} {{"]
     text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]" for i in inputs]
     text += [f"  {n} = {e}" for n, e, _, _ in lines]

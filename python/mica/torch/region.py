@@ -184,6 +184,8 @@ class _Program:
         if i.kind == "mask":
             hides, low = i.extra
             return at, _mask(make, hides, low, engine.DTYPES[i.value.dtype]), pad
+        if i.kind == "floor":
+            return at, _floor(make, i.extra[0]), pad
         return at, make, pad
 
     def __call__(self, args):
@@ -225,6 +227,10 @@ def _mask(prepared, hides, low, dtype):
         hidden = mask if hides else ~mask
         return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, low)
     return make
+
+
+def _floor(prepared, low):
+    return lambda mask: (mask if prepared is None else prepared(mask)).clamp(min=low)
 
 
 def _causal(value, low):
