@@ -92,6 +92,19 @@ M_FN float m_bf16_to_f32(uint16_t h)
     return f;
 }
 
+/* n floats whose vectors do not straddle lines: src itself, or a copy of it in dst */
+M_FN const float *m_aligned(ptrdiff_t n, const float *src, float *dst)
+{
+    if ((uintptr_t)src % (M_W * 4) == 0)
+        return src;
+    ptrdiff_t i = 0;
+    for (; i + M_W <= n; i += M_W)
+        m_store(dst + i, m_load(src + i));
+    if (i < n)
+        m_storen(dst + i, (int)(n - i), m_loadn(src + i, (int)(n - i)));
+    return dst;
+}
+
 /* Can whole vectors of a tensor that starts here be stored past the caches? 0 for no, 1 for vectors whole, 2 in parts of
  * 16 bytes, for tensors that no one aligned: allocators give 16 bytes, and lines fill all the same where rows follow
  * one another. */
