@@ -281,7 +281,7 @@ def two_programs(name="two_programs"):
     return g
 
 
-SMALL = [lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), gated_mlp, lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
+SMALL = [lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
