@@ -210,7 +210,8 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct mma_plan p;
   *out = (struct lower_out){0};
   if (!mma_plan(&p, anew(j, knobs, why), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
-  struct text t = {.out = &out->text};
+  struct text t = {.out = &out->text, .marks = j->marks};
+  if (j->marks) j->marks->block = p.n->block;
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);

@@ -278,5 +278,6 @@ void mma_node(struct mma_kernel *k, int node);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);
 void mma_save(struct mma_kernel *k, int save);
+int mma_saver(const struct norm *n, int save); // the node
 
 #endif

@@ -215,11 +215,13 @@ void mma_declare_accumulators(struct mma_kernel *k)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (op_rows[n->op].rule != RULE_ACCUM) continue;
+    text_about(k->t, i);
     for (int o = 0; o < n->nout; o++) {
       k->reg[n->out + o] = mma_declare(k, k->p->shape[n->out + o], "fp32");
       set(k, k->reg[n->out + o], n->op == OP_ACCUM_MAX && !o ? lowest : 0);
     }
   }
+  text_about(k->t, -1);
 }
 
 static void accumulate_max(struct mma_kernel *k, int node)
@@ -285,7 +287,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   const struct graph *b = p->n->block;
   if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
   for (int i = 0; i < b->nnodes; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM) finish(k, i);
+    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM) text_about(k->t, i), finish(k, i);
+  text_about(k->t, -1);
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
@@ -331,7 +334,7 @@ static void product(struct mma_kernel *k, int node)
   k->reg[x->out] = out;
 }
 
-void mma_node(struct mma_kernel *k, int node)
+static void any(struct mma_kernel *k, int node)
 {
   const struct node *n = &k->p->n->block->nodes[node];
   switch (op_rows[n->op].rule) {
@@ -347,4 +350,11 @@ void mma_node(struct mma_kernel *k, int node)
   case RULE_COMPOSITE:
   case RULE_GRAPH: return;
   }
+}
+
+void mma_node(struct mma_kernel *k, int node)
+{
+  int was = text_about(k->t, node);
+  any(k, node);
+  text_about(k->t, was);
 }
