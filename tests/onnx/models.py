@@ -154,7 +154,7 @@ def conv_net(name="conv_net"):
 def windows(name="windows"):
     """Convolutions of groups, with steps, gaps and padding of every kind, and average pooling."""
     g = Graph(name, 13)
-    x = g.input("x", 2, 4, 9, 7)
+    x = g.input("x", 1, 4, 6, 5)
     g.output(g.op("Conv", x, g.weight(6, 2, 3, 2), g.weight(6), group=2, strides=[2, 1], pads=[1, 0, 2, 1]), "grouped")
     g.output(g.op("Conv", x, g.weight(4, 1, 3, 3), group=4, dilations=[2, 2], pads=[2, 2, 2, 2]), "depthwise")
     g.output(g.op("Conv", x, g.weight(3, 4, 4, 4), strides=[2, 3], auto_pad="SAME_LOWER"), "lower")
