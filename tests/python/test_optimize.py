@@ -16,10 +16,12 @@ def test_report(pair):
     assert pair.report["program"] == "pair" and pair.report["target"] == "cpu"
     assert pair.report["certificate"]["equal"] and "pair" in pair.report_text
     assert pair.speedup == pair.report["speedup"]
+    assert pair.report_html.lstrip().lower().startswith("<!doctype html") and pair._repr_html_().startswith("<iframe srcdoc=")
 
 
 def test_save_and_load(pair, saved, tmp_path):
     g = mica.load(saved)
+    assert g.report_html == "" and g._repr_html_().startswith("<pre>pair on cpu")
     assert g.inputs == pair.inputs and g.report == pair.report and g.recalled and pair.report_text.startswith(g.report_text[:400])
     x, y = mica.Array((4, 6), values=range(24)), mica.Array((4, 6), values=[1] * 24)
     assert g(x, y)[1].tolist() == pair(x, y)[1].tolist()
