@@ -41,7 +41,9 @@ def test_a_function_on_arrays():
     def scaled(x, y):
         return x + y * 2, mica.sum(x * y, dim=1)
     x, y = np.full((4, 6), 3, "f4"), np.full((4, 6), 2, "f4")
-    f = mica.optimize(scaled, x, y, **QUICK)
+    seen = []
+    f = mica.optimize(scaled, x, y, **{**QUICK, "progress": seen.append}, remember=False)
+    assert seen and all(0 <= d["done"] <= 1 for d in seen) and {"stage", "states", "best_us"} <= set(seen[0])
     total, sums = f(x, y)
     assert (total == 7).all() and (sums == 36).all() and [s.name for s in f.inputs] == ["x", "y"]
 
@@ -75,15 +77,11 @@ def test_parameters():
     assert s.inputs[0][2] == (8, 64)
 
 
-def test_progress_of_a_function_and_its_error(tmp_path):
-    seen = []
-    mica.optimize(PAIR, **{**QUICK, "progress": seen.append}, db=tmp_path / "db")
-    assert seen and all(0 <= d["done"] <= 1 for d in seen) and {"stage", "states", "best_us"} <= set(seen[0])
-
+def test_an_error_of_the_progress_function():
     def bad(d):
         raise RuntimeError("of the progress function")
     with pytest.raises(RuntimeError, match="of the progress function"):
-        mica.optimize(PAIR, **{**QUICK, "progress": bad}, fresh=True, db=tmp_path / "db")
+        mica.optimize(PAIR, **{**QUICK, "progress": bad}, remember=False)
 
 
 def test_interrupted(tmp_path):
