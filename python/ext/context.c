@@ -279,6 +279,18 @@ static PyObject *report_json(PyObject *self, void *closure)
   return PyUnicode_FromString(mica_report_json(((struct report *)self)->r));
 }
 
+static PyObject *report_html(PyObject *self, void *closure)
+{
+  (void)closure;
+  struct report *r = (struct report *)self;
+  const char *html;
+  ext_context_enter(r->c);
+  int status = mica_report_html(r->c->m, r->r, &html);
+  PyObject *x = status ? ext_raise_context(r->c, status) : PyUnicode_FromString(html);
+  ext_context_leave(r->c);
+  return x;
+}
+
 static PyObject *report_recalled(PyObject *self, void *closure)
 {
   (void)closure;
@@ -289,6 +301,7 @@ static PyMethodDef report_methods[] = {{"save", report_save, METH_O, "save(folde
 static PyGetSetDef report_get[] = {
     {"text", report_text, NULL, "for people", NULL},
     {"json", report_json, NULL, "docs/report.md lists the keys", NULL},
+    {"html", report_html, NULL, "one page that needs nothing else", NULL},
     {"recalled", report_recalled, NULL, "it came from the database", NULL},
     {0},
 };
