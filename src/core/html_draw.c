@@ -274,12 +274,12 @@ static struct draw_lines lines_of(struct html *h, const struct graph *g)
   return d;
 }
 
-void html_draw_kernels(struct html *h, const struct graph *g, const char *id, bool linked)
+void html_draw_kernels(struct html *h, const struct graph *g, const char *id, bool found)
 {
   if (!small(h, g->nnodes)) return;
   struct draw_lines d = lines_of(h, g);
   int path[LEVELS] = {-1, -1, -1};
-  figure(h, picture_new(h, g, &d, path, linked ? "" : "p", false), id, linked ? "kernel graph" : "program", linked);
+  figure(h, picture_new(h, g, &d, path, found ? "" : "p", false), id, found ? "kernel graph" : "program", found && (h->d || h->c));
 }
 
 void html_draw_block(struct html *h, const struct graph *g, int node)

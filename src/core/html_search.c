@@ -144,7 +144,7 @@ static void entry_row(struct html *h, const json_t *p, const struct entry *x, do
 
 static void part_table(struct html *h, const json_t *p, int number, int parts)
 {
-  static const char *const heads[] = {"#", "Verdict", "Measured", "", "Model", "Kernels", "Schedule", "Error", "Why it was dropped"};
+  static const char *const heads[] = {"#", "Verdict", "Measured", "Time", "Model", "Kernels", "Schedule", "Error", "Why it was dropped"};
   const json_t *list = json_object_get(p, "candidates"), *c;
   size_t i;
   double most = html_num(p, "baseline_us"), base = most;
@@ -152,8 +152,7 @@ static void part_table(struct html *h, const json_t *p, int number, int parts)
   if (base > 0) most = MIN(most, 2 * base); // far slower ones end at the edge
   html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidates. Bars: time", number, parts, (int)json_array_size(list));
   html_add(h, "%s; hatched: modelled.</caption><thead><tr>", base > 0 ? ", the line is op-by-op" : "");
-  for (size_t k = 0; k < COUNT(heads); k++)
-    html_add(h, "<th scope=\"col\"%s>%s</th>", k == 0 || k == 2 || k == 4 || k == 5 || k == 7 ? " class=\"num\"" : "", k == 3 ? "Time" : heads[k]);
+  for (size_t k = 0; k < COUNT(heads); k++) html_add(h, "<th scope=\"col\" class=\"%s\">%s</th>", strchr("02457", '0' + (int)k) ? "num" : "", heads[k]);
   html_raw(h, "</tr></thead><tbody>\n");
   json_array_foreach(list, i, c) entry_row(h, p, &(struct entry){c, (size_t)number, i + 1}, base, most);
   html_raw(h, "</tbody></table></div>\n");

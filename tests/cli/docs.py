@@ -1,6 +1,6 @@
 """Every code block of README.md and docs/*.md is what it says: tests/cli/test_docs.sh.
 
-    docs.py TREE [PAGE...]     $MICA is the command, $MICA_LIBRARY the library that C is linked with
+    docs.py TREE [PAGE...]     $MICA is the command, $MICA_LIBRARY the library that C is linked with, $MICA_PYTHON runs Python
 
 A block is fenced and says what it is; one that says nothing fails. The blocks of a page run in order in one folder of
 their own, in which the folders of the tree can be read and build/mica is the command. The first word of a fence:
@@ -24,7 +24,7 @@ lines stand there in this order but for indentation and remarks behind them, `..
 
 `<!-- snippets: needs=... -->` in a page is for all blocks after it.
 """
-import importlib.util
+import functools
 import json
 import os
 import re
@@ -33,9 +33,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 NEVER = {"root": "it changes the machine", "network": "it needs a network", "tree": "it builds the whole tree"}
 KINDS = {}
+PYTHON = os.environ.get("MICA_PYTHON", sys.executable)
 TIMEOUT = 900 if os.environ.get("MICA_ALL") else 60
 
 
@@ -124,7 +126,7 @@ class Page:
         self.tree, self.name = tree, name
         self.folder = tempfile.mkdtemp()
         self.output = None  # of the last block of C or Python
-        self.script = []    # blocks of Python so far
+        self.python = None  # the process that runs its blocks of Python
         for entry in ("examples", "kernels", "tests", "bench", "include", "docs", "src"):
             os.symlink(os.path.join(tree, entry), os.path.join(self.folder, entry))
         os.makedirs(os.path.join(self.folder, "build"))
@@ -159,6 +161,9 @@ class Page:
             file.write(text)
 
     def close(self):
+        if self.python:
+            self.python.stdin.close()
+            self.python.wait()
         shutil.rmtree(self.folder)
 
 
@@ -233,26 +238,39 @@ def c(page, block):
 
 
 DRIVER = """
-import sys
+import sys, traceback
 space = {"__name__": "__main__"}
-for name in sys.argv[1:]:
-    print("\\0", end="", flush=True)
-    exec(compile(open(name).read(), name, "exec"), space)
-    sys.stdout.flush()
+for name in iter(sys.stdin.readline, ""):
+    failed = 0
+    try:
+        exec(compile(open(name.strip()).read(), name.strip(), "exec"), space)
+    except BaseException:
+        failed = 1
+        traceback.print_exc(file=sys.stdout)
+    print(f"\\0{failed}", flush=True)
 """
 
 
 def python(page, block):
-    page.script.append(block)
-    for i, b in enumerate(page.script):
-        page.keep(f"block{i}.py", b.text)
-    page.keep("driver.py", DRIVER)
-    names = [f"block{i}.py" for i in range(len(page.script))]
-    interpreter = os.environ.get("MICA_PYTHON", sys.executable)
-    output = page.expect(block, [interpreter, "driver.py", *names], "running this")
-    page.output = output.split("\0")[-1]
-    if "fails" in block.flags:
-        page.script.pop()
+    """One process runs the blocks of a page, each as it comes; after each it prints a zero byte and whether it failed."""
+    if not page.python:
+        page.keep("driver.py", DRIVER)
+        page.python = subprocess.Popen([PYTHON, "-u", "driver.py"], cwd=page.folder, env=page.env, text=True, errors="replace",
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    page.keep("block.py", block.text)
+    alarm = threading.Timer(TIMEOUT, os.killpg, (page.python.pid, signal.SIGKILL))
+    alarm.start()
+    page.python.stdin.write("block.py\n")
+    page.python.stdin.flush()
+    printed = ""
+    for line in page.python.stdout:
+        printed += line
+        if "\0" in line:
+            break
+    alarm.cancel()
+    page.output, _, failed = printed.partition("\0")
+    if not failed or (failed[0] == "1") != ("fails" in block.flags):
+        raise Wrong(f"{block.where}: Python {'was ended' if not failed else 'failed' if failed[0] == '1' else 'did not fail'}\n{page.output[-2000:]}")
 
 
 def output(page, block):
@@ -283,6 +301,7 @@ KINDS = {"console": console, "mica": mica, "tile": tile, "c": c, "python": pytho
 FLAGS = {"fails", "figures"}
 
 
+@functools.cache
 def missing(need):
     """Why a block that needs this is skipped; empty: it is not."""
     if need in NEVER:
@@ -295,10 +314,8 @@ def missing(need):
         return "" if shutil.which("nvcc") else "there is no nvcc"
     if need == "slow":
         return "" if os.environ.get("MICA_ALL") else "it is slow (MICA_ALL=1 runs it)"
-    python = os.environ.get("MICA_PYTHON")
-    found = (subprocess.run([python, "-c", f"import {need}"], capture_output=True).returncode == 0 if python
-             else importlib.util.find_spec(need) is not None)
-    return "" if found else f"the Python module {need} is not there"
+    done = subprocess.run([PYTHON, "-c", f"import {need}"], capture_output=True)
+    return f"the Python module {need} is not there" if done.returncode else ""
 
 
 def check(page, block, skipped):

@@ -66,12 +66,10 @@ static void is_soft(struct mica_module *x)
 
 // ---- files of a folder ----
 
-static char *contents(struct arena *mem, const char *name, size_t *n)
+static void read_as(struct arena *mem, const char *name, char **text, size_t *n)
 {
   struct err e = {0};
-  char *text;
-  assert_int_equal(file_read(mem, in_folder(name), &text, n, &e), OK);
-  return text;
+  assert_int_equal(file_read(mem, in_folder(name), text, n, &e), OK);
 }
 
 static void write_as(const char *name, const void *text, size_t n)
@@ -86,7 +84,9 @@ static void replaced(const char *name, const char *was, const char *now)
   struct arena mem = {0};
   struct str s = {0};
   size_t n;
-  char *text = contents(&mem, name, &n), *at = strstr(text, was);
+  char *text = NULL;
+  read_as(&mem, name, &text, &n);
+  const char *at = strstr(text, was);
   if (!at) fail_msg("no %s in %s", was, text);
   str_raw(&s, text, (size_t)(at - text));
   str_add(&s, "%s%s", now, at + strlen(was));
@@ -126,10 +126,10 @@ static void compiled_where_it_has_to_be(void **state)
   struct arena mem = {0};
   struct mica_context *m = mica_open();
   struct mica_module *x;
-  size_t n;
-  char *so = contents(&mem, "soft/kernel.so", &n), *json, processor[64];
-  size_t length;
-  json = contents(&mem, "soft/program.json", &length);
+  size_t n, length;
+  char *so = NULL, *json = NULL, processor[64];
+  read_as(&mem, "soft/kernel.so", &so, &n);
+  read_as(&mem, "soft/program.json", &json, &length);
   setenv("CC", "/nowhere/cc", 1);
   assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_OK); // no compiler is needed
   mica_module_close(x);
@@ -236,7 +236,8 @@ static void wrong_folders(void **state)
   struct mica_context *m = mica_open();
   struct mica_module *x = (struct mica_module *)m;
   size_t n;
-  char *json = contents(&mem, "soft/program.json", &n);
+  char *json = NULL;
+  read_as(&mem, "soft/program.json", &json, &n);
   assert_int_equal(mica_module_load(m, in_folder("nothing"), &x), MICA_ENVIRONMENT);
   assert_null(x);
   for (size_t i = 0; i < COUNT(wrong); i++) {
@@ -326,11 +327,12 @@ static void any_bytes(void **state)
   struct mica_context *m = mica_open();
   struct mica_module *x;
   struct rng r = {7};
+  static const char bytes[] = "0123456789-,:{}[]\"x.e \x80";
   char text[sizeof device];
   int taken = 0, refused = 0;
   for (int i = 0; i < 2000; i++) {
     memcpy(text, device, sizeof device);
-    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = "0123456789-,:{}[]\"x.e \x80"[rng_below(&r, 25)];
+    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = bytes[rng_below(&r, sizeof bytes - 1)];
     write_as("gpu/program.json", text, sizeof device - 1);
     int status = mica_module_load(m, in_folder("gpu"), &x);
     if (status == MICA_OK) taken++, mica_module_close(x);
