@@ -57,7 +57,8 @@ int mica_load(struct mica_context *m, const char *path, int nset, const char *co
 {
   struct graph *g = NULL;
   m->err = (struct err){0};
-  return loaded(m, load_file(&m->mem, path, nset, set, &g, &m->err), g, out);
+  int status = load_file(&m->mem, path, nset, set, &g, &m->err); // before g is passed: arguments have no order
+  return loaded(m, status, g, out);
 }
 
 int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
@@ -65,7 +66,8 @@ int mica_load_text(struct mica_context *m, const char *text, const char *name, i
 {
   struct graph *g = NULL;
   m->err = (struct err){0};
-  return loaded(m, load_text(&m->mem, text, name, nset, set, &g, &m->err), g, out);
+  int status = load_text(&m->mem, text, name, nset, set, &g, &m->err);
+  return loaded(m, status, g, out);
 }
 
 int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
