@@ -14,6 +14,9 @@ so=$(venv/bin/python -c 'import mica._mica as m; print(m.__file__)')
 [ "$(basename "$so")" = _mica.abi3.so ]
 needed=$(readelf -d "$so" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -e '^libc\.' -e '^libm\.' -e '^ld-linux' || true)
 [ -z "$needed" ] || { echo "the extension needs $needed"; exit 1; }
+venv/bin/python -c 'from importlib.metadata import entry_points, files
+(e,) = entry_points(group="torch_dynamo_backends", name="mica")
+assert e.value == "mica.torch:backend" and any(str(f) == "mica/torch/ops.py" for f in files("mica"))'
 venv/bin/python -m mica version | grep -q '^mica '
 venv/bin/mica ops softmax | grep -q softmax
 venv/bin/python tree/examples/python/first.py | tee said

@@ -4,9 +4,8 @@ A row is a function of the emitter and of the operator's arguments as torch's sc
 returns a value (or a list of them), or raises Cannot with the reason. Whether a node can be taken is asked of the same row:
 it is tried on inputs of the node's shapes (`partition.py`), so there is no second list of what is supported.
 
-Operators that are views move no element (VIEWS): programs of views alone are not worth a kernel. IDENTITY returns its
-argument. MASKS take tensors of booleans, which are no dtype of Mica: the mask becomes an input that is added, 0 or so low
-that its exponential is 0.
+Operators that are views move no element (VIEWS): programs of views alone are not worth a kernel. The rows of masks and
+attention are in `attention.py`.
 """
 from __future__ import annotations
 
@@ -192,128 +191,6 @@ def addmm(e, bias, a, b, beta=1, alpha=1):
 def linear(e, x, w, bias=None):
     y = e.matmul(x, e.permute(w, [1, 0]))
     return y if bias is None else e.binary("{0} + {1}", y, bias)
-
-
-# ---- masks and attention ----
-LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score is 0, and twice it is finite
-
-
-def added(e, mask, dtype, hides):
-    """A boolean tensor as what is added: LOW where it is `hides`, 0 elsewhere. What is added already may be -inf, and a tile of
-    nothing else would make NaN of a running maximum: it is LOW too."""
-    if mask.dtype != "bool" and mask.source is None:
-        return e.unary(f"clamp({{0}}, {number(LOW[mask.dtype])}, inf)", mask)
-    if mask.dtype != "bool":
-        return e.add_input("floor", (mask.source, LOW[mask.dtype], mask.dtype), mask.shape, mask.dtype, mask.batch)
-    return e.add_input("mask", (mask.source, hides, LOW[dtype], dtype), mask.shape, dtype, mask.batch)
-
-
-@row("aten.masked_fill.Scalar")
-def masked_fill(e, x, mask, value, node=None):
-    if value > -1e4:
-        raise Cannot(f"masked elements become {value}; only what a softmax makes 0 can be added")
-    if not only_softmax(node):
-        raise Cannot("masked elements go elsewhere than into a softmax")
-    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True))
-
-
-masked_fill.wants_node = True
-
-
-@row("aten.where.ScalarOther")
-def where_scalar(e, mask, x, value, node=None):
-    if value > -1e4 or not only_softmax(node):
-        raise Cannot("where, other than before a softmax to hide elements")
-    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False))
-
-
-where_scalar.wants_node = True
-
-
-@row("aten.where.self")
-def where(e, mask, x, y, node=None):
-    """Of two constants, the mask that torch makes of booleans for attention; of one, elements hidden before a softmax."""
-    constants = [a.args[0] if name_of(a.target) == "aten.scalar_tensor.default" else
-                 a.args[1] if name_of(a.target) == "aten.full.default" else None for a in node.args[1:]]
-    low = [c is not None and c <= -1e4 for c in constants]
-    if sum(low) != 1 or not only_softmax(node):
-        raise Cannot("where, other than before a softmax to hide elements")
-    hides, other = low[0], constants[1] if low[0] else constants[0]
-    kept = y if hides else x
-    if other == 0:
-        return e.expand(added(e, mask, kept.dtype, hides), node.meta["val"].shape)
-    return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
-
-
-where.wants_node = True
-
-
-# What hands on a hidden element as a hidden element, and what makes it 0.
-THROUGH = {"aten._to_copy.default", "aten.view.default", "aten.unsqueeze.default", "aten.expand.default", "aten.add.Tensor",
-           "aten.slice.Tensor", "aten.clone.default", "aten.constant_pad_nd.default"}
-SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.scaled_dot_product_attention.default",
-           "aten._scaled_dot_product_flash_attention_for_cpu.default", "aten._scaled_dot_product_efficient_attention.default",
-           "aten._scaled_dot_product_cudnn_attention.default", "aten._scaled_dot_product_fused_attention_overrideable.default"}
-
-
-def only_softmax(node):
-    """All users of the node are softmax, or hand it on to one."""
-    return node is not None and bool(node.users) and all(
-        name_of(u.target) in SOFTMAX or (name_of(u.target) in THROUGH and only_softmax(u)) for u in node.users)
-
-
-def attention(e, q, k, v, mask, dropout, causal, scale):
-    if dropout:
-        raise Cannot("attention with dropout")
-    if q.ndim < 3 or k.ndim != q.ndim:
-        raise Cannot("attention of fewer than three dimensions")
-    heads, groups = q.want[-3], k.want[-3]
-    if heads != groups:
-        if not groups or heads % groups:
-            raise Cannot(f"{heads} heads on {groups} of keys")
-        k, v = (e.repeat(x, -3, heads // groups) for x in (k, v))
-    scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
-    turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])
-    scores = scaled(e, e.matmul(q, turned), scale)
-    if mask is not None:
-        scores = e.binary("{0} + {1}", scores, added(e, mask, scores.dtype, False))
-    if causal:
-        t, s = scores.want[-2:]
-        if scores.batch is not None and scores.batch >= scores.ndim - 2:
-            raise Cannot("a causal mask over a dynamic extent")
-        scores = e.binary("{0} + {1}", scores, e.add_input("causal", (t, s, LOW[scores.dtype], scores.dtype), (t, s),
-                                                            scores.dtype))
-    return e.matmul(e.along("softmax", scores, -1), v)
-
-
-@row("aten.scaled_dot_product_attention.default")
-def sdpa(e, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
-    return attention(e, q, k, v, mask, dropout, causal, scale)
-
-
-@row("aten._scaled_dot_product_flash_attention_for_cpu.default")
-def sdpa_cpu(e, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=None):
-    return [attention(e, q, k, v, attn_mask, dropout, causal, scale)]
-
-
-@row("aten._scaled_dot_product_flash_attention.default")
-def sdpa_flash(e, q, k, v, dropout=0.0, causal=False, debug=False, scale=None):
-    return [attention(e, q, k, v, None, dropout, causal, scale)]
-
-
-@row("aten._scaled_dot_product_efficient_attention.default")
-def sdpa_efficient(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, scale=None):
-    return [attention(e, q, k, v, bias, dropout, causal, scale)]
-
-
-@row("aten._scaled_dot_product_cudnn_attention.default")
-def sdpa_cudnn(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, debug=False, scale=None):
-    return [attention(e, q, k, v, bias, dropout, causal, scale)]
-
-
-@row("aten._scaled_dot_product_fused_attention_overrideable.default")
-def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, scale=None, lse=False):
-    return [attention(e, q, k, v, bias, dropout, causal, scale)]
 
 
 # ---- views and copies ----

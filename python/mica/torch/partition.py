@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from torch import fx
 
 from .emit import Cannot
 from .ops import VIEWS, name_of

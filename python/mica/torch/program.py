@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import norms
+from . import attention, norms  # noqa: F401  the rows of attention
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
 from .ops import DTYPES, ROWS, VIEWS, name_of
 
