@@ -35,7 +35,7 @@ def ntrans64(x, h, alpha):
 
 
 def gqa(b):
-    return Work("m_gqa" if b == 1 else "m_gqa b=%d" % b, "m_gqa", {"b": b},
+    return Work("m_gqa b=%d" % b, "m_gqa", {"b": b},
                 [((2 * b, 256, 64), 0.2), ((2 * b, 64, 4096), 0.2), ((2 * b, 4096, 64), 1)], attention64)
 
 

@@ -36,5 +36,5 @@ echo "fuzz: building $folder/fuzz"
 
 echo "fuzz: $target for $seconds seconds"
 UBSAN_OPTIONS=print_stacktrace=1 "$folder/fuzz" "$folder/corpus" -dict="$folder/words.dict" -artifact_prefix="$folder/found/" \
-  -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1 -fork="$jobs" \
+  -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 -fork="$jobs" \
   -ignore_crashes=0 2>&1 | tee "$folder/log.txt" | grep -v NEW_FUNC | tail -40

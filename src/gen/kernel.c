@@ -38,7 +38,7 @@ static bool flags(const struct kernel *k, struct str *s)
   bool any = false;
   for (int i = 0; i < k->n->nout; i++) {
     if (!k->out[i].past) continue;
-    line(s, 1, "const int %s = m_on_line(r%d);", k->out[i].past, i);
+    line(s, 1, "const int %s = m_past(r%d);", k->out[i].past, i);
     line(s, 1, "(void)%s;", k->out[i].past);
     any = true;
   }

@@ -1,11 +1,14 @@
 // Products of tiles. The microkernel reads its first operand anywhere, with any strides, and wants rows of the
 // second to be contiguous: so the first is read in place (from device memory too) unless it has to be converted,
 // and the second is packed when many rows share it, turned when it is stored transposed, and streamed in place
-// when few rows read each of its elements once. An accumulator that is the only reader is added to directly.
+// when few rows read each of its elements once. A caller's tensor need not be aligned, and then every other vector of
+// the second operand straddles two lines, which costs a microkernel a quarter of its rate: where many rows share the
+// operand it is copied, if it turns out so. An accumulator that is the only reader is added to directly.
 #include "gen/emit.h"
 
 enum { DOT_ROWS = 4 };  // rows for which dot products with a transposed operand are faster than turning it
 enum { FEW_ROWS = 16 }; // every element of the second operand is read once, or twice from the nearest cache
+enum { SHARED_ROWS = 32 }; // rows that pay for a copy of the second operand
 
 struct product {
   int64_t m, n, k;
@@ -51,6 +54,21 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
   return t;
 }
 
+// The operand itself where its vectors are aligned, else a copy: which, shows when the kernel runs.
+static struct view aligned(struct block *b, int tensor, const struct view *v)
+{
+  struct place *p = &b->operand[tensor];
+  if (p->kind == PLACE_VIEW && !p->packed) return p->v;
+  enum stage st = stage_of(b, tensor);
+  struct view t = tile_new(b, block_name(b, "o", tensor), &v->shape, st, false);
+  const char *name = block_name(b, "q", tensor);
+  line(&b->text[st], depth_of(b, st), "const float *const %s = m_aligned(%lld, %s, %s);", name,
+       (long long)shape_size(&v->shape), v->ptr, t.ptr);
+  t.ptr = name;
+  *p = (struct place){PLACE_VIEW, false, 0, t};
+  return t;
+}
+
 static bool rows_contiguous(const struct view *v)
 {
   int n = v->shape.n;
@@ -68,6 +86,7 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   }
   if (v.dtype != F32 || !rows_contiguous(&v)) return operand_copy(b, tensor, &v, true);
   int64_t cols = v.shape.d[n - 1], step = v.stride[n - 2];
+  if (on_device(&v) && rows >= SHARED_ROWS && step == cols && cols % 16 == 0 && view_is_dense(&v)) return aligned(b, tensor, &v);
   if (!on_device(&v) || rows <= FEW_ROWS || step == cols) return v;
   if (cols % 16) return operand_copy(b, tensor, &v, true);
   *kind = PACKED;
@@ -189,6 +208,7 @@ static bool saved_directly(struct block *b, int tensor, bool streams, struct vie
   if (readers != 1 || b->g->nodes[reader].op != OP_SAVE) return false;
   *to = tile_saved(b, reader);
   if (to->dtype != F32 || !rows_contiguous(to) || streams) return false; // streaming adds to its result again and again
+  block_comment(b, reader, stage_of(b, tensor));
   return b->done[reader] = true;
 }
 

@@ -190,6 +190,10 @@ M_FN float m_hsum(m_vec v)
 {
 #if M_W == 16
     return _mm512_reduce_add_ps((__m512)v);
+#elif M_W == 8
+    __m128 t = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    t = _mm_add_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
 #else
     float t[M_W];
     m_store(t, v);
@@ -205,6 +209,10 @@ M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16
     return _mm512_reduce_max_ps((__m512)v);
+#elif M_W == 8
+    __m128 t = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    t = _mm_max_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
 #else
     float t[M_W];
     m_store(t, v);
@@ -220,7 +228,8 @@ M_FN float m_hmax(m_vec v)
 /* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2, and the result is 2^(n-1) times 2 exp(r), so
  * that n = 128 still reaches infinity by way of finite factors. The minimax polynomial (relative
  * error 3e-9) is that of 2 exp(r). Results below 2^-125.5 are 0, so that no later operation stalls
- * on denormals. */
+ * on denormals. A chain of dependent steps is what a loop of exponentials waits for, so the
+ * polynomial is summed in three parts and not one term after the other. */
 M_FN m_vec m_exp(m_vec x)
 {
     /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
@@ -228,14 +237,11 @@ M_FN m_vec m_exp(m_vec x)
     m_vec y = m_max(m_splat(-87.0f), m_min(m_splat(88.9f), x)); /* NaN goes through */
     m_vec t = y * 1.44269504f + magic;
     m_vec n = t - magic;
-    m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
-    m_vec p = m_splat(2.7629204094e-3f);
-    p = p * r + 1.67374303988e-2f;
-    p = p * r + 8.3336775768e-2f;
-    p = p * r + 3.3333041292e-1f;
-    p = p * r + 9.9999986898e-1f;
-    p = p * r + 2.0f;
-    p = p * r + 2.0f;
+    m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f, r2 = r * r;
+    m_vec low = r * 2.0f + 2.0f;
+    m_vec mid = r * 3.33330413215e-1f + 9.99999868995e-1f;
+    m_vec high = r2 * 2.76292117515e-3f + (r * 1.67374267142e-2f + 8.33367754106e-2f);
+    m_vec p = (high * r2 + mid) * r2 + low;
     return p * (m_vec)((m_uvec)t << 23);
 }
 

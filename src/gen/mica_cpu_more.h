@@ -92,22 +92,49 @@ M_FN float m_bf16_to_f32(uint16_t h)
     return f;
 }
 
-/* Does a tensor start on a cache line? Then whole vectors of it can be stored past the caches. */
-M_FN int m_on_line(const void *p)
+/* n floats whose vectors do not straddle lines: src itself, or a copy of it in dst */
+M_FN const float *m_aligned(ptrdiff_t n, const float *src, float *dst)
 {
-    return ((uintptr_t)p & 63) == 0;
+    if ((uintptr_t)src % (M_W * 4) == 0)
+        return src;
+    ptrdiff_t i = 0;
+    for (; i + M_W <= n; i += M_W)
+        m_store(dst + i, m_load(src + i));
+    if (i < n)
+        m_storen(dst + i, (int)(n - i), m_loadn(src + i, (int)(n - i)));
+    return dst;
+}
+
+/* Can whole vectors of a tensor that starts here be stored past the caches? 0 for no, 1 for vectors whole, 2 in parts of
+ * 16 bytes, for tensors that no one aligned: allocators give 16 bytes, and lines fill all the same where rows follow
+ * one another. */
+M_FN int m_past(const void *p)
+{
+    return (uintptr_t)p % 64 == 0 ? 1 : (uintptr_t)p % 16 == 0 ? 2 : 0;
 }
 
 M_FN void m_store_past(float *p, m_vec v, int past)
 {
 #if M_W == 16
-    if (past) {
+    if (past == 1) {
         _mm512_stream_ps(p, (__m512)v);
         return;
     }
+    if (past == 2) {
+        _mm_stream_ps(p, _mm512_extractf32x4_ps((__m512)v, 0));
+        _mm_stream_ps(p + 4, _mm512_extractf32x4_ps((__m512)v, 1));
+        _mm_stream_ps(p + 8, _mm512_extractf32x4_ps((__m512)v, 2));
+        _mm_stream_ps(p + 12, _mm512_extractf32x4_ps((__m512)v, 3));
+        return;
+    }
 #elif M_W == 8
-    if (past) {
+    if (past == 1) {
         _mm256_stream_ps(p, (__m256)v);
+        return;
+    }
+    if (past == 2) {
+        _mm_stream_ps(p, _mm256_castps256_ps128((__m256)v));
+        _mm_stream_ps(p + 4, _mm256_extractf128_ps((__m256)v, 1));
         return;
     }
 #endif

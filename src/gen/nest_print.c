@@ -85,7 +85,7 @@ static const char *load_text(const struct printer *p, const struct operand *o)
                  : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
 }
 
-// Whole lines, aligned where the tensor is: they need not be read before they are written.
+// Whole lines, where the tensor starts on one: they need not be read before they are written.
 static bool goes_past(const struct printer *p, const struct operand *o)
 {
   const struct nest *f = p->f;
@@ -147,11 +147,12 @@ static const char *code_text(const struct printer *p, const struct value *v)
   return text;
 }
 
-// The next tile on its way while this one is worked on: the hardware only follows what is being read.
+// The next tile on its way while this one is worked on: the hardware only follows what is being read. Once a line.
 static void print_prefetch(const struct printer *p, int depth, const struct operand *o)
 {
-  if (o->ahead && !p->rest && o->s[last_dim(p->f)] == 1)
-    line(p->s, depth, "__builtin_prefetch(%s + %lld);", address(p, o, true), (long long)o->ahead);
+  if (!o->ahead || p->rest || o->s[last_dim(p->f)] != 1) return;
+  if (p->unroll > 1) line(p->s, depth++, "if (u * M_W %% %d == 0)", (int)(64 / dtype_bytes(o->dtype)));
+  line(p->s, depth, "__builtin_prefetch(%s + %lld);", address(p, o, true), (long long)o->ahead);
 }
 
 static void print_values(const struct printer *p, int depth, bool inner)

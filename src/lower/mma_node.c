@@ -109,7 +109,9 @@ static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *ou
   if (p->n->iter_of[root_of(k, sub->in[1])] >= 0) y = k->have[root_of(k, sub->in[1])];
   scaled = mma_declare(k, y, "fp32");
   scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
+  int was = text_about(k->t, from);
   binary(k, "-", out, out, scaled);
+  text_about(k->t, was);
   powers(k, out, k->p->shape[n->out]);
   return true;
 }
@@ -202,7 +204,10 @@ static void reduce(struct mma_kernel *k, int node)
   reduce_quad(k, op, out);
   if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[n->out], op, false);
   if (n->op == OP_MEAN) scale(k, out, out, 1.0 / (double)reduced(k, n));
-  if (factor != 1) scale(k, out, out, factor);
+  if (factor == 1) return;
+  int was = text_about_tensor(k->t, k->p->n->block, root_of(k, n->in[0])); // the product that was left out before
+  scale(k, out, out, factor);
+  text_about(k->t, was);
 }
 
 // ---- accumulators ----

@@ -58,9 +58,15 @@ struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shap
   return c;
 }
 
+static double half(uint16_t bits)
+{
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  return bits >> 15 ? -x : x;
+}
+
 static double real_of(int type, const uint8_t *p)
 {
-  _Float16 h;
   float f;
   double d;
   uint16_t b;
@@ -68,7 +74,7 @@ static double real_of(int type, const uint8_t *p)
   switch (type) {
   case ONNX_FLOAT: return memcpy(&f, p, 4), (double)f;
   case ONNX_DOUBLE: return memcpy(&d, p, 8), d;
-  case ONNX_FLOAT16: return memcpy(&h, p, 2), (double)h;
+  case ONNX_FLOAT16: return memcpy(&b, p, 2), half(b);
   default: memcpy(&b, p, 2), bits = (uint32_t)b << 16, memcpy(&f, &bits, 4); return (double)f;
   }
 }

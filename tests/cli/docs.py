@@ -1,6 +1,6 @@
 """Every code block of README.md and docs/*.md is what it says: tests/cli/test_docs.sh.
 
-    docs.py TREE [PAGE...]     $MICA is the command, $MICA_LIBRARY the library that C is linked with
+    docs.py TREE [PAGE...]     $MICA is the command, $MICA_LIBRARY the library that C is linked with, $MICA_PYTHON runs Python
 
 A block is fenced and says what it is; one that says nothing fails. The blocks of a page run in order in one folder of
 their own, in which the folders of the tree can be read and build/mica is the command. The first word of a fence:
@@ -24,7 +24,9 @@ lines stand there in this order but for indentation and remarks behind them, `..
 
 `<!-- snippets: needs=... -->` in a page is for all blocks after it.
 """
-import importlib.util
+import collections
+import concurrent.futures
+import functools
 import json
 import os
 import re
@@ -33,9 +35,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 NEVER = {"root": "it changes the machine", "network": "it needs a network", "tree": "it builds the whole tree"}
 KINDS = {}
+PYTHON = os.environ.get("MICA_PYTHON", sys.executable)
 TIMEOUT = 900 if os.environ.get("MICA_ALL") else 60
 
 
@@ -124,7 +128,7 @@ class Page:
         self.tree, self.name = tree, name
         self.folder = tempfile.mkdtemp()
         self.output = None  # of the last block of C or Python
-        self.script = []    # blocks of Python so far
+        self.python = None  # the process that runs its blocks of Python
         for entry in ("examples", "kernels", "tests", "bench", "include", "docs", "src"):
             os.symlink(os.path.join(tree, entry), os.path.join(self.folder, entry))
         os.makedirs(os.path.join(self.folder, "build"))
@@ -159,6 +163,9 @@ class Page:
             file.write(text)
 
     def close(self):
+        if self.python:
+            self.python.stdin.close()
+            self.python.wait()
         shutil.rmtree(self.folder)
 
 
@@ -233,26 +240,39 @@ def c(page, block):
 
 
 DRIVER = """
-import sys
+import sys, traceback
 space = {"__name__": "__main__"}
-for name in sys.argv[1:]:
-    print("\\0", end="", flush=True)
-    exec(compile(open(name).read(), name, "exec"), space)
-    sys.stdout.flush()
+for name in iter(sys.stdin.readline, ""):
+    failed = 0
+    try:
+        exec(compile(open(name.strip()).read(), name.strip(), "exec"), space)
+    except BaseException:
+        failed = 1
+        traceback.print_exc(file=sys.stdout)
+    print(f"\\0{failed}", flush=True)
 """
 
 
 def python(page, block):
-    page.script.append(block)
-    for i, b in enumerate(page.script):
-        page.keep(f"block{i}.py", b.text)
-    page.keep("driver.py", DRIVER)
-    names = [f"block{i}.py" for i in range(len(page.script))]
-    interpreter = os.environ.get("MICA_PYTHON", sys.executable)
-    output = page.expect(block, [interpreter, "driver.py", *names], "running this")
-    page.output = output.split("\0")[-1]
-    if "fails" in block.flags:
-        page.script.pop()
+    """One process runs the blocks of a page, each as it comes; after each it prints a zero byte and whether it failed."""
+    if not page.python:
+        page.keep("driver.py", DRIVER)
+        page.python = subprocess.Popen([PYTHON, "-u", "driver.py"], cwd=page.folder, env=page.env, text=True, errors="replace",
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    page.keep("block.py", block.text)
+    alarm = threading.Timer(TIMEOUT, os.killpg, (page.python.pid, signal.SIGKILL))
+    alarm.start()
+    page.python.stdin.write("block.py\n")
+    page.python.stdin.flush()
+    printed = ""
+    for line in page.python.stdout:
+        printed += line
+        if "\0" in line:
+            break
+    alarm.cancel()
+    page.output, _, failed = printed.partition("\0")
+    if not failed or (failed[0] == "1") != ("fails" in block.flags):
+        raise Wrong(f"{block.where}: Python {'was ended' if not failed else 'failed' if failed[0] == '1' else 'did not fail'}\n{page.output[-2000:]}")
 
 
 def output(page, block):
@@ -283,6 +303,7 @@ KINDS = {"console": console, "mica": mica, "tile": tile, "c": c, "python": pytho
 FLAGS = {"fails", "figures"}
 
 
+@functools.cache
 def missing(need):
     """Why a block that needs this is skipped; empty: it is not."""
     if need in NEVER:
@@ -295,10 +316,8 @@ def missing(need):
         return "" if shutil.which("nvcc") else "there is no nvcc"
     if need == "slow":
         return "" if os.environ.get("MICA_ALL") else "it is slow (MICA_ALL=1 runs it)"
-    python = os.environ.get("MICA_PYTHON")
-    found = (subprocess.run([python, "-c", f"import {need}"], capture_output=True).returncode == 0 if python
-             else importlib.util.find_spec(need) is not None)
-    return "" if found else f"the Python module {need} is not there"
+    done = subprocess.run([PYTHON, "-c", f"import {need}"], capture_output=True)
+    return f"the Python module {need} is not there" if done.returncode else ""
 
 
 def check(page, block, skipped):
@@ -320,33 +339,41 @@ def check(page, block, skipped):
     return block.kind
 
 
+def check_page(tree, name):
+    """What was counted, skipped and wrong."""
+    counts, skipped, wrong = collections.Counter(), [], []
+    page = Page(tree, name)
+    try:
+        with open(os.path.join(tree, name), encoding="utf-8") as file:
+            found = blocks_of(name, file.read())
+    except Wrong as e:
+        wrong, found = [str(e)], []
+    for block in found:
+        try:
+            counts[check(page, block, skipped)] += 1
+        except Wrong as e:
+            wrong.append(str(e))
+    page.close()
+    return counts, skipped, wrong
+
+
 def main():
     tree = os.path.abspath(sys.argv[1])
     names = sys.argv[2:] or ["README.md", *sorted("docs/" + n for n in os.listdir(tree + "/docs") if n.endswith(".md"))]
-    counts, skipped, wrong = {}, [], 0
-    for name in names:
-        page = Page(tree, name)
-        try:
-            with open(os.path.join(tree, name), encoding="utf-8") as file:
-                found = blocks_of(name, file.read())
-        except Wrong as e:
-            print(f"FAILED {e}", file=sys.stderr)
-            wrong, found = wrong + 1, []
-        for block in found:
-            try:
-                done = check(page, block, skipped)
-                counts[done] = counts.get(done, 0) + 1
-            except Wrong as e:
-                print(f"FAILED {e}", file=sys.stderr)
-                wrong += 1
-        page.close()
+    counts, skips, mistakes = collections.Counter(), 0, 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool: # pages know nothing of each other
+        for found, skipped, wrong in pool.map(lambda name: check_page(tree, name), names):
+            counts.update(found)
+            skips, mistakes = skips + len(skipped), mistakes + len(wrong)
+            for line in skipped:
+                print("skipped " + line)
+            for line in wrong:
+                print("FAILED " + line, file=sys.stderr)
     counts.pop(None, None)
-    for line in skipped:
-        print("skipped " + line)
-    print(f"{len(names)} pages: " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f", {len(skipped)} skipped, {wrong} wrong")
-    if not sys.argv[2:] and (counts.get("console", 0) < 20 or counts.get("excerpt", 0) < 8):
+    print(f"{len(names)} pages: " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f", {skips} skipped, {mistakes} wrong")
+    if not sys.argv[2:] and (counts["console"] < 40 or counts["excerpt"] < 8):
         sys.exit("FAILED: hardly anything was found")
-    sys.exit(wrong > 0)
+    sys.exit(mistakes > 0)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,10 @@ set -eu
 command -v python3 > /dev/null || { echo "skipped: python3 is not there"; exit 0; }
 MICA_LIBRARY="$(dirname "$MICA")/libmica.a"
 MICA_LIBRARIES="$(pkg-config --libs jansson sqlite3 libxxhash) -lpthread -ldl -lm"
-export MICA MICA_LIBRARY MICA_LIBRARIES
+PYTHONPATH="$(dirname "$MICA")/python${PYTHONPATH:+:$PYTHONPATH}" # the package as it lies in the tree
+[ -n "${MICA_PYTHON:-}" ] || [ ! -x build/venv/bin/python ] || MICA_PYTHON=$PWD/build/venv/bin/python # with numpy: python/venv.sh
+MICA_PYTHON=${MICA_PYTHON:-python3}
+export MICA MICA_LIBRARY MICA_LIBRARIES MICA_PYTHON PYTHONPATH
 
 # The check can fail: each of these pages shows something that is not so.
 folder=$(mktemp -d)

@@ -154,7 +154,7 @@ def conv_net(name="conv_net"):
 def windows(name="windows"):
     """Convolutions of groups, with steps, gaps and padding of every kind, and average pooling."""
     g = Graph(name, 13)
-    x = g.input("x", 2, 4, 9, 7)
+    x = g.input("x", 1, 4, 6, 5)
     g.output(g.op("Conv", x, g.weight(6, 2, 3, 2), g.weight(6), group=2, strides=[2, 1], pads=[1, 0, 2, 1]), "grouped")
     g.output(g.op("Conv", x, g.weight(4, 1, 3, 3), group=4, dilations=[2, 2], pads=[2, 2, 2, 2]), "depthwise")
     g.output(g.op("Conv", x, g.weight(3, 4, 4, 4), strides=[2, 3], auto_pad="SAME_LOWER"), "lower")
@@ -281,7 +281,7 @@ def two_programs(name="two_programs"):
     return g
 
 
-SMALL = [lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), gated_mlp, lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
+SMALL = [lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]

@@ -60,7 +60,8 @@ def graph_of(f, args):
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch._dispatch.python import enable_python_dispatcher
     with enable_python_dispatcher(), torch.no_grad():
-        gm = make_fx(f, tracing_mode="fake")(*args)
+        # AOTAutograd has no changes in place either
+        gm = make_fx(f, tracing_mode="fake", decomposition_table={aten.add_.Scalar: aten.add.Scalar})(*args)
     gm.graph.eliminate_dead_code()
     return gm
 
@@ -138,3 +139,9 @@ def test_shared_heads_are_one_repeat():
     k = torch.randn(2, 2, 5, 4)
     program = program_of(graph_of(lambda k: [k[:, :, None].expand(2, 2, 3, 5, 4).reshape(2, 6, 5, 4) * 1.5], (k,)))
     assert "repeat(x0, dim=1, times=3)" in program.text and "reshape" not in program.text
+
+
+def test_views_around_a_batched_product_go():
+    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 4, 7)
+    program = program_of(graph_of(lambda q, k: [(q @ k) * 2], (q, k)))
+    assert "matmul(x0, x1)" in program.text and "reshape" not in program.text

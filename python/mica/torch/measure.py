@@ -41,7 +41,8 @@ def difference(got, want):
     return worst
 
 
-def _once(f, device):
+def time_once(f, device):
+    """Microseconds of one call."""
     if device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
@@ -62,5 +63,5 @@ def race(a, b, device, seconds=0.5):
     end = time.perf_counter() + seconds
     while len(times[0]) < 5 or (time.perf_counter() < end and len(times[0]) < 200):
         for f, kept in ((a, times[0]), (b, times[1])):
-            kept.append(_once(f, device))
+            kept.append(time_once(f, device))
     return statistics.median(times[0]), statistics.median(times[1])

@@ -1,4 +1,5 @@
-"""Small models in plain torch for the tests: a Llama decoder layer, BERT's attention, a LoRA linear, Mixtral's experts."""
+"""Models in plain torch, small unless told otherwise: a Llama decoder layer, BERT's attention, a LoRA linear, Mixtral's experts.
+The tests and bench/torch_models.py use them."""
 import math
 
 import torch
