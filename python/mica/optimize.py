@@ -50,6 +50,11 @@ class Program(_mica.Module):
         return self._report.text if self._report else _read(self._folder, "report.txt")
 
     @property
+    def report_html(self) -> str:
+        """The same as one page that needs no other file: graphs at three levels, candidates, roofline. "" for a loaded program."""
+        return self._report.html if self._report else ""
+
+    @property
     def recalled(self) -> bool:
         """It came from the database of earlier results (or from a folder): nothing was searched."""
         return self._report.recalled if self._report else True
@@ -74,7 +79,11 @@ class Program(_mica.Module):
         return f"<mica.Program {self.name} for {self.target}: {list(self.inputs)} -> {list(self.outputs)}{faster}>"
 
     def _repr_html_(self) -> str:
+        """In a notebook: the page, in a frame of its own; the text where there is no page."""
         import html
+        page = self.report_html
+        if page:
+            return f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: 40em; border: 0" title="Report of Mica"></iframe>'
         return f"<pre>{html.escape(self.report_text or repr(self))}</pre>"
 
 

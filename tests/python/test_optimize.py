@@ -16,10 +16,12 @@ def test_report(pair):
     assert pair.report["program"] == "pair" and pair.report["target"] == "cpu"
     assert pair.report["certificate"]["equal"] and "pair" in pair.report_text
     assert pair.speedup == pair.report["speedup"]
+    assert pair.report_html.lstrip().lower().startswith("<!doctype html") and pair._repr_html_().startswith("<iframe srcdoc=")
 
 
 def test_save_and_load(pair, saved, tmp_path):
     g = mica.load(saved)
+    assert g.report_html == "" and g._repr_html_().startswith("<pre>pair on cpu")
     assert g.inputs == pair.inputs and g.report == pair.report and g.recalled and pair.report_text.startswith(g.report_text[:400])
     x, y = mica.Array((4, 6), values=range(24)), mica.Array((4, 6), values=[1] * 24)
     assert g(x, y)[1].tolist() == pair(x, y)[1].tolist()
@@ -39,7 +41,9 @@ def test_a_function_on_arrays():
     def scaled(x, y):
         return x + y * 2, mica.sum(x * y, dim=1)
     x, y = np.full((4, 6), 3, "f4"), np.full((4, 6), 2, "f4")
-    f = mica.optimize(scaled, x, y, **QUICK)
+    seen = []
+    f = mica.optimize(scaled, x, y, **{**QUICK, "progress": seen.append}, remember=False)
+    assert seen and all(0 <= d["done"] <= 1 for d in seen) and {"stage", "states", "best_us"} <= set(seen[0])
     total, sums = f(x, y)
     assert (total == 7).all() and (sums == 36).all() and [s.name for s in f.inputs] == ["x", "y"]
 
@@ -73,15 +77,27 @@ def test_parameters():
     assert s.inputs[0][2] == (8, 64)
 
 
-def test_progress_of_a_function_and_its_error(tmp_path):
-    seen = []
-    mica.optimize(PAIR, **{**QUICK, "progress": seen.append}, db=tmp_path / "db")
-    assert seen and all(0 <= d["done"] <= 1 for d in seen) and {"stage", "states", "best_us"} <= set(seen[0])
-
+def test_an_error_of_the_progress_function():
     def bad(d):
         raise RuntimeError("of the progress function")
     with pytest.raises(RuntimeError, match="of the progress function"):
-        mica.optimize(PAIR, **{**QUICK, "progress": bad}, fresh=True, db=tmp_path / "db")
+        mica.optimize(PAIR, **{**QUICK, "progress": bad}, remember=False)
+
+
+def test_a_graph_that_is_being_optimized(tmp_path):
+    """Its own progress function cannot use it, and programs of it may go meanwhile."""
+    g = mica.Graph("busy")
+    x = g.input("X", (4, 6))
+    g.output(x + 1)
+    old, seen = [mica.optimize(g, **QUICK, db=tmp_path / "db")], []
+
+    def use(d):
+        old.clear()  # the last reference
+        with pytest.raises(mica.UsageError, match="being optimized by this thread"):
+            x + 1
+        seen.append(d)
+    f = mica.optimize(g, **{**QUICK, "progress": use}, fresh=True, db=tmp_path / "db")
+    assert seen and f(mica.Array((4, 6))).tolist()[0][0] == 1
 
 
 def test_interrupted(tmp_path):
