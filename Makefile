@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
+.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -69,6 +69,10 @@ tsan: setup
 	cd build-tsan && $(CTEST) -L '^(base|search)$$'
 	cd build-tsan && $(CTEST) -R '^core_test_(threads|module)$$'
 
+# libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
+fuzz:
+	@bash scripts/fuzz.sh $(or $(FUZZ),onnx) $(or $(TIME),3600)
+
 # Small graphs at every value of every knob on this machine's GPU: docs/gpu.md.
 gpu_every: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_every
@@ -105,4 +109,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
 
 clean:
-	rm -rf build build-asan build-tsan build-mpi build-deb
+	rm -rf build build-asan build-tsan build-fuzz build-mpi build-deb

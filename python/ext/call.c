@@ -173,7 +173,7 @@ PyObject *ext_module_of(PyObject *self, PyObject *args)
   struct report *r;
   struct mica_module *x = NULL;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, st->report, &r) || !makes_modules(st, type)) return NULL;
-  ext_context_enter(r->c);
+  if (ext_context_enter(r->c)) return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_module_of(r->c->m, r->r, &x);
@@ -189,7 +189,7 @@ PyObject *ext_module_load(PyObject *self, PyObject *args)
   const char *folder;
   struct mica_module *x = NULL;
   if (!PyArg_ParseTuple(args, "O!O!s", &PyType_Type, &type, st->context, &c, &folder) || !makes_modules(st, type)) return NULL;
-  ext_context_enter(c);
+  if (ext_context_enter(c)) return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_module_load(c->m, folder, &x);
@@ -204,9 +204,7 @@ static void module_free(PyObject *self)
   freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
   if (f->x) {
     ext_lanes_close(f);
-    ext_context_enter(f->c);
-    mica_module_close(f->x);
-    ext_context_leave(f->c);
+    ext_context_drop(f->c, f->x);
   }
   for (int i = 0; f->shapes && i < f->nout; i++) Py_XDECREF(f->shapes[i]);
   PyMem_Free(f->in), PyMem_Free(f->shapes);

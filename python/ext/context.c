@@ -58,15 +58,50 @@ int ext_numbers(PyObject *sequence, int most, int *out)
 
 // ---- Context ----
 
-void ext_context_enter(struct context *c)
+// The thread that has the lock may come here again: from a progress function, a signal handler, or the garbage collector. It would wait for
+// itself, so that is an error.
+int ext_context_enter(struct context *c)
 {
-  if (PyThread_acquire_lock(c->lock, NOWAIT_LOCK)) return;
-  Py_BEGIN_ALLOW_THREADS
-  PyThread_acquire_lock(c->lock, WAIT_LOCK);
-  Py_END_ALLOW_THREADS
+  unsigned long self = PyThread_get_thread_ident();
+  if (!PyThread_acquire_lock(c->lock, NOWAIT_LOCK)) {
+    if (c->busy && c->owner == self) {
+      ext_raise_status(c->st, MICA_USER, "this program is being optimized by this thread: it can be used when that is done");
+      return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(c->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+  }
+  c->busy = true, c->owner = self;
+  return 0;
 }
 
-void ext_context_leave(struct context *c) { PyThread_release_lock(c->lock); }
+static void close_dropped(struct context *c)
+{
+  for (int i = 0; i < c->ndropped; i++) mica_module_close(c->dropped[i]);
+  c->ndropped = 0;
+}
+
+void ext_context_leave(struct context *c)
+{
+  close_dropped(c);
+  c->busy = false;
+  PyThread_release_lock(c->lock);
+}
+
+// Closes a module that nothing uses any more: now, or when whoever works on the context is done.
+void ext_context_drop(struct context *c, struct mica_module *x)
+{
+  if (PyThread_acquire_lock(c->lock, NOWAIT_LOCK)) {
+    mica_module_close(x);
+    PyThread_release_lock(c->lock);
+    return;
+  }
+  struct mica_module **more = PyMem_Realloc(c->dropped, (size_t)(c->ndropped + 1) * sizeof *more);
+  if (!more) return; // it goes with the context
+  c->dropped = more;
+  c->dropped[c->ndropped++] = x;
+}
 
 static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -75,6 +110,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   struct context *c = st ? PyObject_New(struct context, type) : NULL;
   if (!c) return NULL;
   c->st = st, c->m = mica_open(), c->lock = PyThread_allocate_lock();
+  c->busy = false, c->dropped = NULL, c->ndropped = 0;
   if (c->m && c->lock) return (PyObject *)c;
   Py_DECREF(c);
   return PyErr_NoMemory();
@@ -91,7 +127,8 @@ static void gone(PyObject *self)
 static void context_free(PyObject *self)
 {
   struct context *c = (struct context *)self;
-  if (c->m) mica_close(c->m);
+  if (c->m) mica_close(c->m); // and the modules in it
+  PyMem_Free(c->dropped);
   if (c->lock) PyThread_free_lock(c->lock);
   gone(self);
 }
@@ -122,7 +159,7 @@ static PyObject *load(PyObject *self, PyObject *args, bool text)
   int n = settings_of(settings, &set);
   if (n < 0) return NULL;
   struct mica_program *p;
-  ext_context_enter(c);
+  if (ext_context_enter(c)) return PyMem_Free((void *)set), NULL;
   int status = text ? mica_load_text(c->m, what, name, n, set, &p) : mica_load(c->m, what, n, set, &p);
   PyObject *made = status ? ext_raise_context(c, status) : ext_source_new(c, p);
   ext_context_leave(c);
@@ -141,7 +178,7 @@ static PyObject *context_verify(PyObject *self, PyObject *args)
   const char *json = NULL;
   if (!PyArg_ParseTuple(args, "O!O!K", c->st->source, &a, c->st->source, &b, &seed)) return NULL;
   if (a->c != c || b->c != c) return ext_raise_status(c->st, MICA_USER, "programs of different contexts");
-  ext_context_enter(c);
+  if (ext_context_enter(c)) return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_verify(c->m, a->p, b->p, seed, &json);
@@ -218,7 +255,7 @@ static PyObject *source_text(PyObject *self, void *closure)
   (void)closure;
   struct source *s = (struct source *)self;
   const char *text;
-  ext_context_enter(s->c);
+  if (ext_context_enter(s->c)) return NULL;
   int status = mica_program_text(s->c->m, s->p, &text);
   PyObject *x = status ? ext_raise_context(s->c, status) : PyUnicode_FromString(text);
   ext_context_leave(s->c);
@@ -257,7 +294,7 @@ static PyObject *report_save(PyObject *self, PyObject *folder)
   struct report *r = (struct report *)self;
   const char *path = PyUnicode_AsUTF8AndSize(folder, NULL);
   if (!path) return NULL;
-  ext_context_enter(r->c);
+  if (ext_context_enter(r->c)) return NULL;
   int status;
   Py_BEGIN_ALLOW_THREADS
   status = mica_report_save(r->c->m, r->r, path);
@@ -284,7 +321,7 @@ static PyObject *report_html(PyObject *self, void *closure)
   (void)closure;
   struct report *r = (struct report *)self;
   const char *html;
-  ext_context_enter(r->c);
+  if (ext_context_enter(r->c)) return NULL;
   int status = mica_report_html(r->c->m, r->r, &html);
   PyObject *x = status ? ext_raise_context(r->c, status) : PyUnicode_FromString(html);
   ext_context_leave(r->c);

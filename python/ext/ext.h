@@ -74,6 +74,10 @@ struct context {
   struct state *st;
   struct mica_context *m;
   PyThread_type_lock lock;
+  bool busy; // locked, by the thread `owner`
+  unsigned long owner;
+  struct mica_module **dropped; // to be closed when the lock is given back
+  int ndropped;
 };
 struct source {
   PyObject_HEAD
@@ -145,8 +149,9 @@ PyObject *ext_raise_argument(struct state *st, const char *format, ...);       /
 
 // ---- context.c ----
 extern PyType_Spec ext_context_spec, ext_source_spec, ext_report_spec;
-void ext_context_enter(struct context *c); // waits without the GIL until no other thread works on it
+int ext_context_enter(struct context *c); // waits without the GIL until no other thread works on it; -1 with an exception
 void ext_context_leave(struct context *c);
+void ext_context_drop(struct context *c, struct mica_module *x);
 PyObject *ext_source_new(struct context *c, struct mica_program *p);
 PyObject *ext_report_new(struct context *c, struct mica_report *r);
 PyObject *ext_tensor_tuple(const struct mica_tensor *t); // (name, dtype, shape)

@@ -20,7 +20,7 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   if (keywords) return PyErr_SetString(PyExc_TypeError, "Graph takes no keywords"), NULL;
   if (!PyArg_ParseTuple(args, "O!s", st->context, &c, &name)) return NULL;
   struct mica_graph *made;
-  ext_context_enter(c);
+  if (ext_context_enter(c)) return NULL;
   int status = mica_graph_open(c->m, name, &made);
   if (status) ext_raise_context(c, status);
   ext_context_leave(c);
@@ -57,7 +57,7 @@ static PyObject *graph_input(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "zsO", &name, &dtype_text, &shape)) return NULL;
   if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_status(g->c->st, MICA_USER, "there is no such dtype; f16, bf16 and f32 are");
   if ((n = ext_numbers64(shape, MICA_MAX_DIMS, extents)) < 0) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_graph_input(g->g, name, dtype, n, extents, &t);
   return answer(g, status, PyLong_FromLong(t));
 }
@@ -70,7 +70,7 @@ static PyObject *graph_op(PyObject *self, PyObject *args)
   int arg[MOST_ARGS], n, t = -1, count = 0;
   if (!PyArg_ParseTuple(args, "sOz", &op, &list, &attributes) || !open_still(g)) return NULL;
   if ((n = ext_numbers(list, MOST_ARGS, arg)) < 0) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_graph_op(g->g, op, n, arg, attributes, &t, &count);
   return answer(g, status, Py_BuildValue("(ii)", t, count));
 }
@@ -82,7 +82,7 @@ static PyObject *graph_tensor(PyObject *self, PyObject *number)
   long t = PyLong_AsLong(number);
   if (t == -1 && PyErr_Occurred()) return NULL;
   if (t < INT32_MIN || t > INT32_MAX) t = -1;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_graph_tensor(g->g, (int)t, &x);
   return answer(g, status, status ? NULL : ext_tensor_tuple(&x));
 }
@@ -93,7 +93,7 @@ static PyObject *graph_name(PyObject *self, PyObject *args)
   int t;
   const char *name;
   if (!PyArg_ParseTuple(args, "is", &t, &name) || !open_still(g)) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   return answer(g, mica_graph_name(g->g, t, name), Py_NewRef(Py_None));
 }
 
@@ -102,7 +102,7 @@ static PyObject *graph_output(PyObject *self, PyObject *args)
   struct graph *g = (struct graph *)self;
   int t;
   if (!PyArg_ParseTuple(args, "i", &t)) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   return answer(g, mica_graph_output(g->g, t), Py_NewRef(Py_None));
 }
 
@@ -111,7 +111,7 @@ static PyObject *graph_program(PyObject *self, PyObject *none)
   (void)none;
   struct graph *g = (struct graph *)self;
   struct mica_program *p = NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_graph_program(g->g, &p);
   return answer(g, status, status ? NULL : ext_source_new(g->c, p));
 }
@@ -127,7 +127,7 @@ static PyObject *graph_block(PyObject *self, PyObject *args)
   struct graph *b = PyObject_New(struct graph, g->c->st->graph);
   if (!b) return NULL;
   b->c = (struct context *)Py_NewRef((PyObject *)g->c), b->around = (struct graph *)Py_NewRef(self), b->g = NULL, b->ended = false;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return Py_DECREF((PyObject *)b), NULL;
   return answer(g, mica_graph_block(g->g, ngrid, grid, nloop, loop, &b->g), (PyObject *)b);
 }
 
@@ -145,7 +145,7 @@ static PyObject *block_input(PyObject *self, PyObject *args)
   int t, imap[MICA_MAX_GRID], fmap[MICA_MAX_LOOPS], bt = -1;
   if (!PyArg_ParseTuple(args, "iOO", &t, &imap_list, &fmap_list) || !open_still(g)) return NULL;
   if (map(imap_list, MICA_MAX_GRID, imap) < 0 || map(fmap_list, MICA_MAX_LOOPS, fmap) < 0) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_block_input(g->g, t, imap, fmap, &bt);
   return answer(g, status, PyLong_FromLong(bt));
 }
@@ -156,7 +156,7 @@ static PyObject *block_output(PyObject *self, PyObject *args)
   PyObject *list;
   int t, omap[MICA_MAX_GRID];
   if (!PyArg_ParseTuple(args, "iO", &t, &list) || !open_still(g) || map(list, MICA_MAX_GRID, omap) < 0) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   return answer(g, mica_block_output(g->g, t, omap), Py_NewRef(Py_None));
 }
 
@@ -167,7 +167,7 @@ static PyObject *block_end(PyObject *self, PyObject *none)
   int t = -1, count = 0;
   if (!g->around) return ext_raise_status(g->c->st, MICA_USER, "this graph is no block");
   if (!open_still(g)) return NULL;
-  ext_context_enter(g->c);
+  if (ext_context_enter(g->c)) return NULL;
   int status = mica_block_end(g->g, &t, &count);
   g->ended = !status;
   return answer(g, status, Py_BuildValue("(ii)", t, count));

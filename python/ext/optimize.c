@@ -185,7 +185,7 @@ PyObject *ext_optimize(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "O!O!O", st->source, &w.s, &PyDict_Type, &options, &callback)) return NULL;
   if (options_read(st, options, &w.o)) return NULL;
   w.o.stop = &w.stop, w.o.progress = on_progress, w.o.progress_arg = &w;
-  ext_context_enter(w.s->c);
+  if (ext_context_enter(w.s->c)) return NULL;
   PyObject *made = NULL;
   if (!start(&w, &thread)) ext_raise_status(st, MICA_ENVIRONMENT, "no thread can be started");
   else {

@@ -112,10 +112,32 @@ static const char *second_line(const struct picture *p, int i)
   return arena_printf(p->h->mem, "%s%s", mark, l->shape);
 }
 
+// Of a kernel: the operator where it is just one.
+static const char *kernel_line(const struct picture *p, int i)
+{
+  const struct graph *sub = p->g->nodes[i].sub;
+  const char *what = "block";
+  for (int k = 0; k < sub->nnodes && graph_ops(sub) == 1; k++) {
+    enum rule r = op_rows[sub->nodes[k].op].rule;
+    if (r != RULE_IO && r != RULE_VIEW && r != RULE_CONST) what = op_rows[sub->nodes[k].op].name;
+  }
+  return cut(p->h, arena_printf(p->h->mem, "%s = %s", p->label[i].text, what));
+}
+
+// What is written first; of a kernel its number.
+static const char *first_line(const struct picture *p, int i)
+{
+  const struct label *l = &p->label[i];
+  enum op op = p->g->nodes[i].op;
+  if (op == OP_BLOCK) return *l->mark ? l->mark : "kernel";
+  return cut(p->h, op == OP_OUTPUT ? arena_printf(p->h->mem, "return %s", l->text) : l->text);
+}
+
 static void size_box(struct picture *p, int i, struct sheet_box *b)
 {
   const struct picture *in = p->nested[i];
-  size_t widest = MAX(chars(cut(p->h, p->label[i].text)), chars(p->name[i]));
+  size_t widest = MAX(chars(first_line(p, i)), chars(p->name[i]));
+  if (p->g->nodes[i].op == OP_BLOCK) widest = MAX(widest, chars(kernel_line(p, i)));
   b->w = 2 * PAD_X + CHAR * (double)widest, b->h = 2 * PAD_Y + 2 * LINE_HEIGHT;
   if (p->g->nodes[i].op == OP_BLOCK) b->h += LINE_HEIGHT;
   if (in) b->w = MAX(b->w, in->s.w + 2 * PAD_X), b->h = in->s.h + 2 * LINE_HEIGHT + 2 * PAD_Y;
@@ -206,14 +228,9 @@ static void box(const struct picture *p, int i, bool linked)
   html_add(p->h, "<g class=\"n %s\" data-n=\"%s\"><title>%s</title>", what, key_of(p, i), full);
   outline(p, what, b);
   double x = b->x + b->w / 2, y = b->y + PAD_Y + 12;
-  if (n->op == OP_BLOCK) {
-    text_at(p, "t", x, y, l->mark);
-    text_at(p, "s", x, y + LINE_HEIGHT, cut(p->h, arena_printf(p->h->mem, "%s = block", l->text)));
-    text_at(p, "s", x, y + 2 * LINE_HEIGHT, p->name[i]);
-  } else {
-    text_at(p, "t", x, y, cut(p->h, n->op == OP_OUTPUT ? arena_printf(p->h->mem, "return %s", l->text) : l->text));
-    text_at(p, "s", x, y + LINE_HEIGHT, p->name[i]);
-  }
+  text_at(p, "t", x, y, first_line(p, i));
+  if (n->op == OP_BLOCK) text_at(p, "s", x, y += LINE_HEIGHT, kernel_line(p, i));
+  text_at(p, "s", x, y + LINE_HEIGHT, p->name[i]);
   html_raw(p->h, "</g>");
   html_raw(p->h, link ? "</a>\n" : "\n");
   if (!p->nested[i]) return;

@@ -150,7 +150,7 @@ static void part_table(struct html *h, const json_t *p, int number, int parts)
   double most = html_num(p, "baseline_us"), base = most;
   json_array_foreach(list, i, c) most = MAX(most, html_has(c, "us") ? html_num(c, "us") : html_num(c, "model_us"));
   if (base > 0) most = MIN(most, 2 * base); // far slower ones end at the edge
-  html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidates. Bars: time", number, parts, (int)json_array_size(list));
+  html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidate%s. Bars: time", number, parts, (int)json_array_size(list), json_array_size(list) == 1 ? "" : "s");
   html_add(h, "%s; hatched: modelled.</caption><thead><tr>", base > 0 ? ", the line is op-by-op" : "");
   for (size_t k = 0; k < COUNT(heads); k++) html_add(h, "<th scope=\"col\" class=\"%s\">%s</th>", strchr("02457", '0' + (int)k) ? "num" : "", heads[k]);
   html_raw(h, "</tr></thead><tbody>\n");
@@ -170,7 +170,7 @@ static void part(struct html *h, const json_t *p, int number, int parts)
   if (!html_yes(p, "searchable")) html_raw(h, "<p>Not searched: it has operators without laws only.</p>\n");
   if (html_has(p, "baseline_us") && html_has(p, "best_us"))
     html_add(h, "<p>Op-by-op %s, the fastest %s.</p>\n", html_time(h, html_num(p, "baseline_us")), html_time(h, html_num(p, "best_us")));
-  if (*limits) html_add(h, "<p class=\"note\">%s.</p>\n", limits);
+  if (*limits) html_add(h, "<p class=\"note\">Search: %s.</p>\n", limits);
   if (json_array_size(json_object_get(p, "candidates"))) part_table(h, p, number, parts);
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWEEPS = 12, PLACINGS = 16, DOWN = 0, UP = 1, TOO_LARGE = 600 };
+enum { SWEEPS = 12, PLACINGS = 24, DOWN = 0, UP = 1, TOO_LARGE = 600 };
 static const double GAP_X = 22, GAP_Y = 34, GAP_POINT = 14, MARGIN = 12, STAGE_GAP = 30;
 
 struct point { // a box, or a place where an edge passes a layer
@@ -204,7 +204,7 @@ static void pool(struct arranging *a, int l)
   int n = 0;
   for (int i = 0; i < a->nlayer[l]; i++) {
     gap[i] = i ? gap[i - 1] + apart(a, v[i - 1], v[i]) : 0;
-    double w = a->p[v[i]].box < 0 ? 4 : 1;
+    double w = a->p[v[i]].box < 0 ? 8 : 1;
     g[n++] = (struct group){w * (a->p[v[i]].key - gap[i]), w, 1};
     while (n > 1 && g[n - 2].sum / g[n - 2].weight > g[n - 1].sum / g[n - 1].weight) {
       g[n - 2].sum += g[n - 1].sum, g[n - 2].weight += g[n - 1].weight, g[n - 2].n += g[n - 1].n;
@@ -223,8 +223,9 @@ static void place_layer(struct arranging *a, int l, int dir)
     int n = 0;
     for (int d = DOWN; d <= UP; d++)
       for (int m = 0; m < neighbours(p, d); m++) {
-        int weight = d == dir ? 2 : 1;
-        sum += weight * neighbour(a, p, d, m)->x, n += weight;
+        const struct point *q = neighbour(a, p, d, m);
+        int weight = (d == dir ? 2 : 1) * (p->box < 0 && q->box < 0 ? 8 : 1); // long edges run straight
+        sum += weight * q->x, n += weight;
       }
     p->key = n ? sum / n : p->x;
   }

@@ -190,6 +190,10 @@ M_FN float m_hsum(m_vec v)
 {
 #if M_W == 16
     return _mm512_reduce_add_ps((__m512)v);
+#elif M_W == 8
+    __m128 t = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    t = _mm_add_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
 #else
     float t[M_W];
     m_store(t, v);
@@ -205,6 +209,10 @@ M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16
     return _mm512_reduce_max_ps((__m512)v);
+#elif M_W == 8
+    __m128 t = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    t = _mm_max_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
 #else
     float t[M_W];
     m_store(t, v);

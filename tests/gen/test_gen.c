@@ -1,5 +1,5 @@
 // Generated code against the interpreter: every case of cases.h as written and with thread graphs, the examples'
-// small graphs, what a target refuses, and names that try to become code.
+// small graphs, what a target refuses, names that try to become code, and tensors that are not aligned.
 // test: timeout 300
 #include "cases.h"
 #include "front/front.h"
@@ -148,11 +148,61 @@ static void same_text_again(void **state)
   arena_close(&mem);
 }
 
+// Attention with many rows, whose factor is written after the product that it rescales: V is shared by enough rows to be
+// copied where it is not aligned, and the result goes past the caches of a small target.
+static const char unaligned[] =
+    "graph g { Q: f32[2, 64, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
+    "O = block(x=2, y=2; i=2) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
+    "  v = iter(V, imap={x:0}, fmap={i:1})\n s = matmul(q, k)\n m, change = accum_max(max(s, dim=2))\n e = exp(s - m)\n"
+    "  p = matmul(e, v)\n f = exp(change)\n n = accum_rescale(p, f)\n d = accum_sum_rescale(e, f, dim=2)\n"
+    "  save(n / d, omap={x:0, y:1}) }\n"
+    "return O }";
+
+static void wherever_tensors_start(void **state)
+{
+  (void)state;
+  enum { QK = 2 * 64 * 16, V = 2 * 64 * 32, ROOM = 64 };
+  static const size_t floats[4] = {QK, QK, V, V}, starts[] = {0, 4, 8, 1}; // of Q, K, V and the result; aligned, 16, 32, 4 bytes
+  struct arena mem = {0};
+  struct graph *g;
+  struct str source = {0};
+  struct module *m;
+  struct err e = {0};
+  float *first = NULL;
+  parse(&mem, unaligned, &g);
+  check("unaligned", g, &small, g);
+  generate(g, &small, &source, NULL, NULL);
+  assert_non_null(strstr(source.p, "m_scale_rows(32, 32,"));      // the product adds to its accumulator
+  assert_non_null(strstr(source.p, "= m_aligned(1024, "));       // which rows of V share
+  assert_non_null(strstr(source.p, "= m_past(r0);"));            // and the result
+  if (module_build(source.p, "test", &m, &e)) fail_msg("%s", e.text);
+  for (size_t k = 0; k < COUNT(starts); k++) {
+    float *at[4];
+    for (int i = 0; i < 4; i++) {
+      float *raw = aligned_alloc(64, (floats[i] + ROOM) * sizeof(float));
+      assert_non_null(raw);
+      for (size_t j = 0; j < floats[i] + ROOM; j++) raw[j] = -1;
+      at[i] = raw + starts[k];
+      for (size_t j = 0; j < floats[i] && i < 3; j++) at[i][j] = (float)((j * 37 + (size_t)i) % 101) / 50 - 1;
+    }
+    assert_int_equal(module_call(m, (void *[]){at[0], at[1], at[2]}, (void *[]){at[3]}), 0);
+    if (!first) first = arena_copy(&mem, at[3], V * sizeof(float));
+    assert_memory_equal(at[3], first, V * sizeof(float));
+    for (size_t j = 0; j < starts[k]; j++) assert_true(at[3][-1 - (ptrdiff_t)j] == -1);
+    for (size_t j = V; j < V + ROOM - starts[k]; j++) assert_true(at[3][j] == -1);
+    for (int i = 0; i < 4; i++) free(at[i] - starts[k]);
+  }
+  module_close(m);
+  str_free(&source);
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(as_written),         cmocka_unit_test(with_thread_graphs), cmocka_unit_test(half_precision),
       cmocka_unit_test(refuses_all_reduce), cmocka_unit_test(names_stay_names),   cmocka_unit_test(same_text_again),
+      cmocka_unit_test(wherever_tensors_start),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

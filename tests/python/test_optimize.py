@@ -84,6 +84,22 @@ def test_an_error_of_the_progress_function():
         mica.optimize(PAIR, **{**QUICK, "progress": bad}, remember=False)
 
 
+def test_a_graph_that_is_being_optimized(tmp_path):
+    """Its own progress function cannot use it, and programs of it may go meanwhile."""
+    g = mica.Graph("busy")
+    x = g.input("X", (4, 6))
+    g.output(x + 1)
+    old, seen = [mica.optimize(g, **QUICK, db=tmp_path / "db")], []
+
+    def use(d):
+        old.clear()  # the last reference
+        with pytest.raises(mica.UsageError, match="being optimized by this thread"):
+            x + 1
+        seen.append(d)
+    f = mica.optimize(g, **{**QUICK, "progress": use}, fresh=True, db=tmp_path / "db")
+    assert seen and f(mica.Array((4, 6))).tolist()[0][0] == 1
+
+
 def test_interrupted(tmp_path):
     """Ctrl-C: the best is kept, or there is none yet and the interruption is raised. Another thread runs meanwhile."""
     steps, done = [], threading.Event()

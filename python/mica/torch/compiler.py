@@ -94,7 +94,7 @@ def _compile(gm, inputs, real, options, report):
     if regions:
         gm.recompile()
     log.info("graph %s", report)
-    return _rest(gm, inputs, options, bool(regions))
+    return _rest(gm, inputs, options)
 
 
 def _leave_dynamic(parts):
@@ -221,12 +221,29 @@ def _put(gm, node, key, region, taken, options):
     graph.erase_node(node)
 
 
-def _rest(gm, inputs, options, regions):
+def _direct(gm):
+    """The graph as Python, which calls regions without torch's dispatcher."""
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.mica.run.default:
+            tensors, sizes, key = node.args
+            region = library.region(key)
+            node.target, node.args = _plain(region), tuple(region.joined(tensors, sizes))
+    gm.recompile()
+    return gm.forward
+
+
+def _plain(region):
+    def mica_region(*args):
+        return region(*args)
+    return mica_region
+
+
+def _rest(gm, inputs, options):
     """Who runs the graph: with nothing but calls and views in it, torch itself."""
     work = [n for n in gm.graph.nodes if n.op == "call_function" and name_of(n.target) not in VIEWS | {"getitem"}
-            and isinstance(n.meta.get("val"), torch.Tensor)]
-    if options.rest == "eager" or not work:
-        return gm.forward
+            and isinstance(n.meta.get("val"), (torch.Tensor, list, tuple))]
+    if options.rest == "eager" or all(n.target is torch.ops.mica.run.default for n in work):
+        return _direct(gm)
     from torch._inductor.compile_fx import compile_fx
     with torch._guards.tracing(None):
         return compile_fx(gm, inputs)

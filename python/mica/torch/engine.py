@@ -39,10 +39,24 @@ class Compiled:
             raise EngineError(str(error)) from None
         self.folder, self.recalled = folder, recalled
         self.inputs, self.outputs = signature_of(self._program)
+        # A stream that is met for the first time gets memory between kernels, which cannot be had while it is captured.
+        self._workspace = (self.report.get("gpu") or {}).get("workspace") or 0
+        self._streams = set()
 
     @property
     def report(self):
         return self._program.report
+
+    def ready(self, device):
+        """Whether a call can be made now: on a GPU, not in a stream that a CUDA graph captures before this program ran in it."""
+        if device.type != "cuda" or not self._workspace:
+            return True
+        stream = torch.cuda.current_stream(device).cuda_stream
+        if stream not in self._streams:
+            if torch.cuda.is_current_stream_capturing():
+                return False
+            self._streams.add(stream)
+        return True
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. The results are new ones; on a GPU in the current stream."""

@@ -17,22 +17,26 @@ from .options import options_of
 _regions = {}   # key -> Region, for as long as the process lives: compiled code names them
 
 
-def register(region):
-    key = region.key()
-    return key, _regions.setdefault(key, region)
+def register(new):
+    key = new.key()
+    return key, _regions.setdefault(key, new)
+
+
+def region(key):
+    return _regions[key]
 
 
 @torch.library.custom_op("mica::run", mutates_args=())
 def run(tensors: list[torch.Tensor], sizes: list[int], key: str) -> list[torch.Tensor]:
     """A region of a compiled graph. tensors and sizes: its arguments, in order, apart."""
-    region = _regions[key]
-    return _owned(region(*region.joined(tensors, sizes)), tensors)
+    found = _regions[key]
+    return _owned(found(*found.joined(tensors, sizes)), tensors)
 
 
 @run.register_fake
 def _(tensors, sizes, key):
-    region = _regions[key]
-    out = region.module(*region.joined(tensors, sizes))
+    found = _regions[key]
+    out = found.module(*found.joined(tensors, sizes))
     return [torch.empty(o.shape, dtype=o.dtype, device=o.device) for o in out]
 
 

@@ -60,6 +60,7 @@ class Region:
         self.symbol = symbols.pop() if symbols else None
         self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
         self.taken = None        # of the report
+        self.device = self.outputs[0].meta["val"].device
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         if self.symbol is not None:
             self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
@@ -142,7 +143,9 @@ class Region:
             if bucket not in self.programs:
                 self._meet(bucket, args)
         program = self.programs.get(bucket)
-        return self.fallback(*args) if program is None else program(args)
+        if program is None or not program.compiled.ready(self.device):
+            return self.fallback(*args)
+        return program(args)
 
     def _meet(self, bucket, args):
         """The first call of a bucket makes its program; who comes meanwhile does not wait."""
