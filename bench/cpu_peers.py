@@ -5,7 +5,7 @@
     build/peers/bin/python bench/cpu_peers.py --csv bench/cpu_peers.csv
     build/peers/bin/python bench/cpu_peers.py --only softmax --rounds 5
 
-What runs.  Mica: the C that `mica optimize --target cpu` saves, compiled with the line at the head of its header and
+What runs.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its header and
 called through ctypes; the program's inputs and its output are numpy arrays. onnxruntime: models made by onnx.helper,
 every graph optimization, two threads, inputs and output bound once (no copy, no allocation in a call). jax: jit, inputs
 on the device, the result waited for. A peer may bring several forms of a workload (operators of its own that fuse more);
@@ -63,7 +63,7 @@ def mica_engine(work, arrays, shape, options):
     """The saved kernel: optimized, compiled, loaded; inputs and the output are numpy's."""
     out = os.path.join(options.folder, "".join(c if c.isalnum() else "_" for c in work.name))
     command = [options.mica, "optimize", os.path.join(ROOT, work.file), "--dtype", "f32", "--target", "cpu", "--quiet",
-               "--threads", str(THREADS), "--out", out]
+               "--threads", str(THREADS), "--measure", "16", "--out", out]
     for key, value in work.params.items():
         command += ["--set", "%s=%d" % (key, value)]
     first = (lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))) if options.realtime else None
