@@ -314,7 +314,7 @@ def ast_product(text):
 
 
 def interface():
-    return HEAD + "# mica.h\n\nEvery declaration of `include/mica.h`, by Doxygen.\n\n" + \
+    return HEAD + "# mica.h\n\nEvery declaration of `include/mica.h`, by Doxygen; [the library](library.md) is the way through it.\n\n" + \
         "```{doxygenfile} mica.h\n:project: mica\n```\n"
 
 

@@ -25,7 +25,6 @@ cp -r docs/*.md docs/conf.py docs/_static "$source"
 # Sphinx has a search.html of its own.
 mv "$source/search.md" "$source/searching.md"
 sed -i -E 's/\]\(search\.md/](searching.md/g; s/^search$/searching/' "$source"/*.md
-for page in library python torch onnx; do [ -f "docs/$page.md" ] || sed -i "/^$page\$/d" "$source/index.md"; done
 # Links to files of the tree lead to the files.
 for name in README.md LICENSE bench examples include kernels src tests; do ln -sfn "../../$name" "build/docs/$name"; done
 python3 docs/generate.py "$source"
