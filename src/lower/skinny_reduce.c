@@ -194,6 +194,16 @@ void sk_emit_early(struct sk_emit *e)
   items_end(e);
 }
 
+// The node of a saver, which is of the tail where there is one.
+static void about_saver(struct sk_emit *e, int save)
+{
+  const struct graph *b = e->p->j->tail ? e->p->j->tail->block : e->p->j->n->block;
+  int node = 0;
+  for (; save > 0 || b->nodes[node].op != OP_SAVE; node++) save -= b->nodes[node].op == OP_SAVE;
+  e->t.tail = e->p->j->tail != NULL;
+  text_about(&e->t, node);
+}
+
 static void save(struct sk_emit *e, struct sk_place *at, int i)
 {
   struct text *t = &e->t;
@@ -204,6 +214,7 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
   const char *col = e->s->subs == 1 ? "@col" : arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, col, true}};
   sk_emit_value(e, at, v);
+  about_saver(e, i);
   if (type != F32) {
     text_line(t, "%%y%d:[%d].%s.RF", i, has ? at->width : 1, tile_dtype(type));
     text_line(t, "%%y%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%v%d)", i, v);
@@ -211,6 +222,8 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
   if (!has) text_open(t, "if (@col == 0%s)", e->s->subs == 1 ? "" : " && @sub == 0");
   text_line(t, "%s <- Move<<<#grid, #me>>>(%%%c%d)", sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to), type == F32 ? 'v' : 'y', type == F32 ? v : i);
   if (!has) text_close(t);
+  e->t.tail = false;
+  text_about(t, -1);
 }
 
 static void results(struct sk_emit *e)
