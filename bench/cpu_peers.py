@@ -5,7 +5,7 @@
     build/peers/bin/python bench/cpu_peers.py --csv bench/cpu_peers.csv
     build/peers/bin/python bench/cpu_peers.py --only softmax --rounds 5
 
-What runs.  Mica: the C that `mica optimize --target cpu` saves, compiled with the line at the head of its header and
+What runs.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its header and
 called through ctypes; the program's inputs and its output are numpy arrays. onnxruntime: models made by onnx.helper,
 every graph optimization, two threads, inputs and output bound once (no copy, no allocation in a call). jax: jit, inputs
 on the device, the result waited for. A peer may bring several forms of a workload (operators of its own that fuse more);
@@ -16,13 +16,14 @@ How it times.  In a round every engine has a turn, in an order that rotates: a p
 asleep, two calls unmeasured, then calls of which each is timed, for at least 30 ms; the turn's median is its figure.
 A turn in which other processes took over 4 % of the machine, or in which this one's threads waited for a processor for
 over 2 % of it, is run again, and counted
-where patience ends. The table has the median over rounds
-and the quartiles. The floor is a copy of as many bytes as the program has to move, timed as another engine.
+where patience ends. The table has the median over rounds,
+the quartiles and the least. The floor is a copy of as many bytes as the program has to move, timed as another engine.
 """
 import argparse
 import csv
 import ctypes
 import datetime
+import mmap
 import os
 import platform
 import subprocess
@@ -39,6 +40,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 THREADS = 2
 TURN_S, PAUSE_S = 0.03, 0.02
 MAX_OTHERS, MAX_WAITED, TRIES = 0.04, 0.02, 50
+HUGE = 2 << 20
 TOLERANCE = 2e-5  # relative norm of the difference from float64
 
 
@@ -49,14 +51,23 @@ class Engine:
         self.name, self.form, self.call, self.result, self.turns, self.error = name, form, call, result, [], 0.0
 
 
-def mica_engine(work, arrays, shape, folder, mica):
-    """The saved kernel: optimized, compiled, loaded; buffers and workspace are numpy's."""
-    out = os.path.join(folder, work.name.replace(" ", "_"))
-    command = [mica, "optimize", os.path.join(ROOT, work.file), "--dtype", "f32", "--target", "cpu", "--quiet",
-               "--threads", str(THREADS), "--out", out]
+def huge_room(size):
+    """Workspace as Mica's own modules have it: on large pages where the system gives them."""
+    room = mmap.mmap(-1, size + 2 * HUGE)
+    room.madvise(mmap.MADV_HUGEPAGE)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    return room, at + -at % HUGE
+
+
+def mica_engine(work, arrays, shape, options):
+    """The saved kernel: optimized, compiled, loaded; inputs and the output are numpy's."""
+    out = os.path.join(options.folder, "".join(c if c.isalnum() else "_" for c in work.name))
+    command = [options.mica, "optimize", os.path.join(ROOT, work.file), "--dtype", "f32", "--target", "cpu", "--quiet",
+               "--threads", str(THREADS), "--measure", "16", "--out", out]
     for key, value in work.params.items():
         command += ["--set", "%s=%d" % (key, value)]
-    subprocess.run(command, check=True)
+    first = (lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))) if options.realtime else None
+    subprocess.run(command, check=True, preexec_fn=first)
     with open(os.path.join(out, "kernel.h")) as f:
         line = next(x for x in f if x.startswith("//   cc ")).split()[2:]
     so = os.path.join(out, "kernel.so")
@@ -65,12 +76,12 @@ def mica_engine(work, arrays, shape, folder, mica):
     lib = ctypes.CDLL(so)
     run, need = getattr(lib, "mica_" + work.program), getattr(lib, "mica_%s_workspace" % work.program)
     need.restype = ctypes.c_size_t
-    raw = np.zeros(need() + 64, np.uint8)
+    room, at = huge_room(need())
     result = np.empty(shape, np.float32)
     inputs = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
     outputs = (ctypes.c_void_p * 1)(result.ctypes.data)
-    memory = ctypes.c_void_p(raw.ctypes.data + -raw.ctypes.data % 64)
-    keep = (raw, arrays)  # as long as the call
+    memory = ctypes.c_void_p(at)
+    keep = (room, arrays)  # as long as the call
     return Engine("mica", "", lambda run=run, keep=keep: run(inputs, outputs, memory), lambda: result)
 
 
@@ -223,7 +234,7 @@ def run_one(work, options, facts):
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(s, np.float32) * np.float32(k) for s, k in work.inputs]
     want = work.reference(*[a.astype(np.float64) for a in arrays])
-    engines = [mica_engine(work, arrays, want.shape, options.folder, options.mica)]
+    engines = [mica_engine(work, arrays, want.shape, options)]
     engines += onnx_engines(work, arrays, want.shape)
     engines += jax_engines(work, arrays)
     engines = held_against(engines, want) + [copy_engine(work, arrays, want.shape)]
@@ -243,7 +254,7 @@ def main():
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--patience", type=int, default=TRIES, help="turns tried for a quiet one")
     p.add_argument("--realtime", action="store_true",
-                   help="turns under a real-time schedule (as root), for a machine that others use too")
+                   help="turns and searches before all others (as root), for a machine in use")
     p.add_argument("--csv", help="where the rows go")
     p.add_argument("--mica", default=os.path.join(ROOT, "build/mica"))
     p.add_argument("--folder", default=os.path.join(ROOT, "build/cpu_peers"))

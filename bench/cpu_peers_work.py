@@ -34,19 +34,14 @@ def ntrans64(x, h, alpha):
     return rms64(x + alpha * (rms64(h) + x))
 
 
-def gqa(b):
-    return Work("m_gqa b=%d" % b, "m_gqa", {"b": b},
-                [((2 * b, 256, 64), 0.2), ((2 * b, 64, 4096), 0.2), ((2 * b, 4096, 64), 1)], attention64)
-
-
 def ntrans(m):
     return Work("m_ntrans m=%d" % m, "m_ntrans", {"m": m}, [((m, 4096), 1)] * 3, ntrans64)
 
 
-WORK = [gqa(1),
+WORK = [Work("m_gqa", "m_gqa", {}, [((2, 256, 64), 0.2), ((2, 64, 4096), 0.2), ((2, 4096, 64), 1)], attention64),
         Work("layer norm [4096, 1024]", "g_norm", {}, [((4096, 1024), 1), ((1024,), 1), ((1024,), 1)], norm64),
         Work("softmax [4096, 4096]", "softmax", {}, [((4096, 4096), 1)], softmax64),
-        ntrans(8), ntrans(64), gqa(8)]
+        ntrans(8), ntrans(64)]
 
 
 # ---- jax ----

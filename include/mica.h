@@ -17,7 +17,8 @@
 // are closed. Strings and arrays that are given are copied.
 //
 // Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call of its CPU modules, which any
-// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers.
+// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers; only
+// where there is no memory left for something small the process ends.
 //
 // Units: extents count elements, sizes are bytes; dimensions and tensors are numbered from 0. Tensors are dense, row by
 // row (the last dimension is the fastest).

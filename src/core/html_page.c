@@ -92,7 +92,7 @@ static void head(struct html *h)
 static void top(struct html *h)
 {
   html_raw(h, "<a class=\"skip\" href=\"#main\">To the report</a>\n<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>"
-              "<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"3\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto-start-reverse\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs></svg>\n");
+              "<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"3\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto-start-reverse\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs></svg>\n");
   html_add(h, "<header><h1>%s</h1><p>%s &middot; %s &middot; %d thread%s &middot; Mica %s</p></header>\n<nav aria-label=\"Sections\"><ul>\n", html_txt(h->r, "program"), html_txt(h->r, "target"), html_txt(h->r, "device"),
            html_int(h->r, "threads"), html_int(h->r, "threads") == 1 ? "" : "s", html_txt(h->r, "mica"));
   for (size_t i = 0; i < COUNT(sections); i++) html_add(h, "<li><a href=\"#%s\">%s</a></li>\n", sections[i].id, sections[i].title);

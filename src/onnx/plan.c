@@ -141,6 +141,8 @@ static void decide(struct planner *p, struct onnx_node *n)
   arena_reset(&p->scratch, mark);
 }
 
+static bool is_constant(const struct onnx_node *n) { return !*n->domain && !strcmp(n->type, "Constant"); }
+
 // Nodes whose results are read, directly or not, where a run needs them.
 static void mark_used(struct onnx_model *m)
 {
@@ -161,8 +163,11 @@ int onnx_plan(struct onnx_model *m, struct err *e)
 {
   struct planner p = {.m = m, .tensor = NEWS(m->mem, int, m->nvalues + 1)};
   for (int v = 0; v < m->nvalues; v++) p.tensor[v] = -1;
+  for (int i = 0; i < m->nnodes; i++) // first, so that the numbers of a gelu are known
+    if (is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
   onnx_fuse(m);
-  for (int i = 0; i < m->nnodes; i++) decide(&p, &m->nodes[i]);
+  for (int i = 0; i < m->nnodes; i++)
+    if (!is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
   arena_close(&p.scratch);
   mark_used(m);
   onnx_group(m);

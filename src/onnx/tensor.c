@@ -134,7 +134,7 @@ static int external(struct onnx_model *m, const struct read *r, struct onnx_tens
   int64_t all = (int64_t)m->files[t->file].n;
   if (!number(r->offset, &offset) || !number(r->length, &length)) return onnx_bad(m, e, "tensor `%.200s`: its external offset or length is no number", t->name);
   if (r->length && length != need) return onnx_bad(m, e, "tensor `%.200s` needs %lld bytes, and its external data has %lld", t->name, (long long)need, (long long)length);
-  if (offset > all || need > all - offset) return onnx_bad(m, e, "tensor `%.200s`: bytes %lld to %lld of %.200s, which has %lld", t->name, (long long)offset, (long long)(offset + need), r->file, (long long)all);
+  if (offset > all || need > all - offset) return onnx_bad(m, e, "tensor `%.200s`: %lld bytes from %lld of %.200s, which has %lld", t->name, (long long)need, (long long)offset, r->file, (long long)all);
   t->raw = m->files[t->file].p ? m->files[t->file].p + offset : NULL, t->offset = offset;
   return OK;
 }

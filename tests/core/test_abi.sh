@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The interface as others depend on it: what include/mica.h declares is what tests/core/mica.abi lists (a changed or removed line breaks
 # programs, and asks for another MICA_ABI_VERSION, unless a struct that has its size grew at its end; a new one is added to the list), libmica.so exports that and nothing else, under
-# a name with that version, and keeps no writable data but what is listed here with its reason. C++17 takes the header.
+# a name with that version, keeps no writable data and uses no function that acts on the whole process but what is listed here with its
+# reason. C++17 takes the header.
 # test: release
 set -u
 . tests/shell.sh
@@ -45,6 +46,18 @@ readelf -sW "$so" | awk 'NR == FNR { writable[$1]; next } ($4 == "OBJECT" || $4 
   "$work/sections" - | sort >"$work/data"
 [ -s "$work/data" ] || complain "no writable data was found, not even what is known"
 grep -vxF -f <(cut -d' ' -f1 "$work/allowed") "$work/data" | grep -vE '^(text|completed)\.[0-9]+$' >"$work/out" && complain "writable data that the list of $0 has not"
+
+# What a library should not do to its process: ending it, printing, signals, its environment and folder.
+cat >"$work/allowed" <<'LIST'
+_exit of worker processes (src/gpu/), which are the command's
+abort where memory for what is small is over (src/base/arena.c), and for bugs (src/base/err.c)
+kill of worker processes that it has started
+stderr of these two ends
+LIST
+nm -D --undefined-only "$so" | awk '{ print $2 }' | sed 's/@.*//' | grep -xE \
+  '_?exit|_Exit|quick_exit|abort|raise|kill|v?printf|__printf_chk|puts|putchar|perror|stderr|stdout|warnx?|errx?|error|syslog|signal|sigaction|sigprocmask|setlocale|chdir|umask|srand|rand|(set|put|clear)env|system|popen|v?fork|atexit' >"$work/uses"
+[ -s "$work/uses" ] || complain "nothing is used, not even what is known"
+grep -vxF -f <(cut -d' ' -f1 "$work/allowed") "$work/uses" >"$work/out" && complain "functions that the list of $0 has not"
 
 if command -v g++ >/dev/null; then
   expect 0 '' g++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude tests/core/interface.cpp -o "$work/interface" -L"$build" -lmica -pthread

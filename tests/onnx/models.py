@@ -281,7 +281,20 @@ def two_programs(name="two_programs"):
     return g
 
 
-SMALL = [lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
+def constants(name="constants"):
+    """Numbers as nodes of their own, as torch writes them: the gelu is found all the same."""
+    g = Graph(name, 13)
+    x = g.op("MatMul", g.input("x", 4, 8), g.weight(8, 8))
+
+    def number(c):
+        return g.op("Constant", value=numpy_helper.from_array(np.array(c, np.float32)))
+
+    e = g.op("Add", g.op("Erf", g.op("Div", x, number(np.sqrt(2)))), number(1))
+    g.output(g.op("Mul", g.op("Mul", x, number(0.5)), e), "y", 4, 8)
+    return g
+
+
+SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]

@@ -110,7 +110,7 @@ static const struct {
 } models[] = {
     {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0}, {"gated_mlp", 1, 0, 8}, {"attention", 1, 0, 0},  {"bert", 1, 3, 0},
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
-    {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0},
+    {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
@@ -189,7 +189,7 @@ static void test_fused(void **state)
   static const struct {
     const char *model, *holds;
     int64_t batch;
-  } rows[] = {{"bert", "gelu(", 0}, {"gated_mlp", "silu(", 8}};
+  } rows[] = {{"bert", "gelu(", 0}, {"gated_mlp", "silu(", 8}, {"constants", "gelu(", 0}};
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct arena mem = {0};
     struct onnx_model *m;

@@ -119,8 +119,8 @@ static const struct {
     {{.file = ""}, ERR_ONNX, "no path in the model's folder"},
     {{.file = "link"}, ERR_ONNX, "leads out of the model's folder"},
     {{.file = "absent"}, ERR_FILE, "absent"},
-    {{.file = "data", .offset = "60"}, ERR_ONNX, "bytes 60 to 72 of data, which has 64"},
-    {{.file = "data", .offset = "9223372036854775807"}, ERR_ONNX, "which has 64"},
+    {{.file = "data", .offset = "60"}, ERR_ONNX, "12 bytes from 60 of data, which has 64"},
+    {{.file = "data", .offset = "9223372036854775807"}, ERR_ONNX, "12 bytes from 9223372036854775807 of data"},
     {{.file = "data", .offset = "-4"}, ERR_ONNX, "is no number"},
     {{.file = "data", .length = "11"}, ERR_ONNX, "needs 12 bytes, and its external data has 11"},
 };
