@@ -40,7 +40,7 @@ import threading
 NEVER = {"root": "it changes the machine", "network": "it needs a network", "tree": "it builds the whole tree"}
 KINDS = {}
 PYTHON = os.environ.get("MICA_PYTHON", sys.executable)
-TIMEOUT = 900 if os.environ.get("MICA_ALL") else 60
+TIMEOUT = 900 if os.environ.get("MICA_ALL") else 120
 
 
 class Wrong(Exception):

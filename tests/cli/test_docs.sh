@@ -1,6 +1,6 @@
 # What README.md and docs/ show is true: every code block is run, compiled, checked or found in its file (docs.py says how).
 # test: release
-# test: timeout 300
+# test: timeout 600
 set -eu
 command -v python3 > /dev/null || { echo "skipped: python3 is not there"; exit 0; }
 MICA_LIBRARY="$(dirname "$MICA")/libmica.a"
