@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: build setup debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench install format clean
+.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -27,8 +27,12 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	build/mica optimize $(DEMO) --dtype f32 --target cpu --out build/demo
 
+# What tests of the Python package run in.
+venv:
+	@bash python/venv.sh build/venv
+
 # Everything quick, once with the address and undefined-behaviour sanitizers and once as released.
-test: setup
+test: setup venv
 	@$(MAKE) --no-print-directory debug build
 	@$(MAKE) --no-print-directory check
 
@@ -37,7 +41,7 @@ check:
 	cd build && $(CTEST) -L '^check$$'
 
 # The slow tests too: long random tests, and with the sanitizers all rows of tables that `check` thins there (tests/thin.h).
-check-all: setup
+check-all: setup venv
 	@$(MAKE) --no-print-directory debug build
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'
@@ -57,12 +61,17 @@ tile_gpu: build/build.ninja
 gpu_race: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_race
 
-# The thread sanitizer on what runs threads: the pool and the search.
+# The thread sanitizer on what runs threads: the pool and the search; and on programs that do: contexts and modules in threads.
 tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(base|search)$$'
+	cd build-tsan && $(CTEST) -R '^core_test_(threads|module)$$'
+
+# libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
+fuzz:
+	@bash scripts/fuzz.sh $(or $(FUZZ),onnx) $(or $(TIME),3600)
 
 # Small graphs at every value of every knob on this machine's GPU: docs/gpu.md.
 gpu_every: build/build.ninja
@@ -79,11 +88,25 @@ mpi:
 bench:
 	bash bench/run.sh
 
+# The site, build/site/index.html.
+docs: setup
+	@$(MAKE) --no-print-directory build
+	@bash scripts/site.sh
+
+# DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
 install: build
 	cmake --install build --prefix $(PREFIX)
+
+# Debian packages of the library, its development files and the command, in build-deb; for any processor of this architecture.
+# CONTACT="NAME <ADDRESS>": who answers for them.
+deb: setup
+	@[ -f build-deb/build.ninja ] || cmake -S . -B build-deb -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_NATIVE=OFF -DMICA_DEB=ON \
+	  -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") >/dev/null
+	@cmake --build build-deb -j $(JOBS) --target mica_static mica_shared mica
+	cd build-deb && cpack -G DEB
 
 format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
 
 clean:
-	rm -rf build build-asan build-tsan build-mpi
+	rm -rf build build-asan build-tsan build-fuzz build-mpi build-deb

@@ -1,5 +1,6 @@
-// Mica: a superoptimizer for tensor programs. This is its whole C interface: load a program, optimize it, read and
-// save the report. `mica optimize` is a thin layer over it.
+// Mica: a superoptimizer for tensor programs. This is its whole C interface: read or build a program, look at it,
+// optimize it, run what was found, save it and load it again. `mica optimize` is a thin layer over it, and docs/library.md
+// a guide with an example that is compiled and run by the tests.
 //
 //   struct mica_context *m = mica_open();
 //   struct mica_program *p;
@@ -8,14 +9,31 @@
 //   else fputs(mica_report_text(r), stdout), mica_report_save(m, r, "out");
 //   mica_close(m);
 //
-// Functions that can fail return an enum mica_status; mica_error then has the message. Programs and reports belong
-// to their context and live until it is closed. A context is used by one thread at a time; different contexts are
-// independent. Nothing here prints, exits or installs signal handlers.
+// Errors: functions that can fail return an enum mica_status; mica_error then has the message. What a function returns
+// through its last arguments is set only where the status is MICA_OK, unless it says otherwise. Wrong handles (NULL, of another
+// context, closed) are bugs of the caller; everything else is checked, so text, folders and numbers may come from anywhere.
+//
+// Memory: programs, graphs, reports and texts belong to their context and live until it is closed; modules until they or their context
+// are closed. Strings and arrays that are given are copied.
+//
+// Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call of its CPU modules, which any
+// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers; only
+// where there is no memory left for something small the process ends.
+//
+// Units: extents count elements, sizes are bytes; dimensions and tensors are numbered from 0. Tensors are dense, row by
+// row (the last dimension is the fastest).
+//
+// Versions: a program that was built with an older mica.h of the same MICA_ABI_VERSION goes on working with a newer library.
+// Handles are opaque, structs whose first member is their size may grow at their end, the others never change, and
+// functions and constants are only added.
 #ifndef MICA_H
 #define MICA_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define MICA_ABI_VERSION 0 // that of libmica.so.N; the build reads it here
 
 #if defined(__GNUC__)
 #define MICA_API __attribute__((visibility("default")))
@@ -36,10 +54,23 @@ enum mica_status {
 
 struct mica_context;
 struct mica_program;
+struct mica_graph;
 struct mica_report;
+struct mica_module;
 struct mica_layout;
 
+enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2 };
+enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = -1 };
+
+struct mica_tensor { // what is known of a tensor; dense, row by row
+  const char *name;  // "" where it has none
+  enum mica_dtype dtype;
+  int ndim;          // 0: one number
+  int64_t shape[8];  // shape[0 .. ndim - 1]
+};
+
 struct mica_progress {
+  size_t size;                       // of this struct in the library that calls
   const char *stage;                 // "search", "compile", "measure", ...
   int part, parts;                   // which subprogram, from 1; while a program is divided, segments judged, and of how many
   uint64_t states, pruned, verified; // of the search so far
@@ -49,9 +80,10 @@ struct mica_progress {
 
 // What mica_optimize may do. Take mica_options_default and change what matters.
 struct mica_options {
-  const char *target;    // "cpu"
+  size_t size;           // of this struct as the caller knows it; mica_options_default sets it
+  const char *target;    // "cpu", or a GPU of `mica targets`: "sm_90a"
   const char *dtype;     // NULL, or a dtype that replaces that of every input: "f32"
-  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms
+  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
   int max_kernel_ops;    // kernels in a kernel graph
   int max_part_ops;      // operators of a subprogram that is searched whole
   int max_values;        // values built for one assignment of axes; what needs more is cut and reported so
@@ -70,9 +102,10 @@ struct mica_options {
   void *progress_arg;
 };
 
-MICA_API const char *mica_version(void); // "0.1.0"
+MICA_API const char *mica_version(void);   // "0.1.0"
+MICA_API int mica_abi_version(void);       // MICA_ABI_VERSION of the library; it has to be the one a program was built with
 
-MICA_API struct mica_context *mica_open(void);
+MICA_API struct mica_context *mica_open(void); // NULL where there is no memory
 MICA_API void mica_close(struct mica_context *m);
 // Message of the last call that failed: place, what is wrong, and on a second line what to do.
 MICA_API const char *mica_error(const struct mica_context *m);
@@ -84,7 +117,55 @@ MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const
 MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset,
                             const char *const *set, struct mica_program **out);
 
-MICA_API struct mica_options mica_options_default(void);
+// ---- programs, looked at ----
+MICA_API const char *mica_program_name(const struct mica_program *p);
+MICA_API int mica_program_inputs(const struct mica_program *p);  // how many
+MICA_API int mica_program_outputs(const struct mica_program *p);
+// One of them, in order; for an i that there is not, all zero with the name "".
+MICA_API struct mica_tensor mica_program_input(const struct mica_program *p, int i);
+MICA_API struct mica_tensor mica_program_output(const struct mica_program *p, int i);
+// In the language (docs/language.md), so that mica_load_text reads it back. The text lives in the context.
+MICA_API int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text);
+
+// ---- programs, built ----
+// Operators, their arguments and attributes are those of the language (docs/language.md; `mica ops` lists them), and so are
+// the errors. After an error the graph is as it was before the call. Tensors are numbers that a call gives out; they
+// belong to one graph.
+MICA_API int mica_graph_open(struct mica_context *m, const char *name, struct mica_graph **g);
+// An input; name: a name of the language, not taken, or NULL.
+MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_dtype dtype, int ndim, const int64_t *shape, int *t);
+// A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
+// or a number in place of a last tensor: "add" with one tensor and "0.5". *t is the first result; the others follow it
+// (split has several): *count of them. count may be NULL where there is one result.
+MICA_API int mica_graph_op(struct mica_graph *g, const char *op, int nargs, const int *args, const char *attributes, int *t, int *count);
+MICA_API int mica_graph_tensor(const struct mica_graph *g, int t, struct mica_tensor *info); // shape and dtype as inferred
+MICA_API int mica_graph_name(struct mica_graph *g, int t, const char *name);                 // names it; printers keep the name
+MICA_API int mica_graph_output(struct mica_graph *g, int t);
+// What was built so far, checked as a whole. The graph may be built on.
+MICA_API int mica_graph_program(struct mica_graph *g, struct mica_program **p);
+
+// Block graphs (docs/mugraph.md): what one block of a kernel does with tiles of tensors. `grid`: blocks along x, y, z;
+// `loop`: iterations along i, j, k, l, the outermost first. mica_graph_op (accum, accum_sum, matmul, ...), mica_graph_tensor and
+// mica_graph_name work on block graphs too.
+MICA_API int mica_graph_block(struct mica_graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **block);
+// Loads tiles of tensor t of the graph around: *bt is a tile, a tensor of the block. imap[a], fmap[a]: the dimension that grid axis (loop axis) a
+// cuts into parts, MICA_REPLICA: none; ngrid and nloop of them, NULL: none at all.
+MICA_API int mica_block_input(struct mica_graph *block, int t, const int *imap, const int *fmap, int *bt);
+// Saves tiles: omap[a]: the dimension along which the tiles of grid axis a are joined. NULL where there is no axis.
+MICA_API int mica_block_output(struct mica_graph *block, int bt, const int *omap);
+// The block becomes an operator of the graph around and cannot be built on. Its results are *t and those after it, *count of
+// them, in the order of mica_block_output.
+MICA_API int mica_block_end(struct mica_graph *block, int *t, int *count);
+
+// ---- optimizing ----
+// Fills o, of which the caller knows the first `size` bytes.
+MICA_API void mica_options_init(struct mica_options *o, size_t size);
+static inline struct mica_options mica_options_default(void)
+{
+  struct mica_options o;
+  mica_options_init(&o, sizeof o);
+  return o;
+}
 
 // Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
@@ -95,11 +176,45 @@ MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p,
 
 MICA_API const char *mica_report_text(const struct mica_report *r); // for people
 MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
+// The report as one HTML page that needs no other file and no network, in *html, which lives in the context. docs/report.md says
+// what it shows.
+MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
 MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
-// program.json with machine code: docs/lower.md), and the report into a folder, which is made if need be. Files are
-// whole or absent.
+// program.json with machine code: docs/lower.md), what mica_module_load needs besides (module.json, kernel.so), and the report
+// into a folder, which is made if need be. Files are whole or absent.
 MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
+
+// ---- programs that run ----
+// A module is a program made ready to run: compiled kernels and how they are launched. Its inputs and outputs are the program's.
+
+// The best of a report. CPU: the compiled kernel (compiled now where it was not kept; MICA_ENVIRONMENT without a C compiler). GPU: machine
+// code by NVRTC; MICA_ENVIRONMENT where that is missing.
+MICA_API int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out);
+// What mica_report_save wrote: nothing is searched or measured. CPU: compiled again where the compiled kernel in the folder is of another
+// processor or library version. GPU: program.json with its machine code; what is missing there is MICA_USER. A folder holds code that this
+// process will run: load only folders that you trust.
+MICA_API int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out);
+// Not while it is being called. Kernels that a GPU has yet to finish are the caller's to wait for.
+MICA_API void mica_module_close(struct mica_module *x);
+MICA_API const char *mica_module_name(const struct mica_module *x);   // of the program
+MICA_API const char *mica_module_target(const struct mica_module *x); // "cpu", "sm_90a"
+MICA_API int mica_module_inputs(const struct mica_module *x);
+MICA_API int mica_module_outputs(const struct mica_module *x);
+MICA_API struct mica_tensor mica_module_input(const struct mica_module *x, int i); // as mica_program_input
+MICA_API struct mica_tensor mica_module_output(const struct mica_module *x, int i);
+MICA_API int64_t mica_module_workspace(const struct mica_module *x);  // bytes of device memory a call needs; 0: none, as on the CPU
+// Gets ready what only the first call would: kernels are loaded onto the device of the current context (the primary context of device 0 where
+// none is current), and `workspace`, of mica_module_workspace bytes and aligned to 256, is zeroed on `stream`. Once for each workspace
+// and device. NULL: the module's own. On the CPU there is nothing to do.
+MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *stream);
+// Runs it. Addresses of inputs and outputs, in order; an output overlaps nothing else.
+// CPU: aligned as their dtype; the results are there on return. `workspace` and `stream` are not used.
+// GPU: device addresses, multiples of 16; the kernels are queued on `stream`, a CUstream or cudaStream_t (NULL: the default
+// one), of the current context, and the call returns. workspace: one that was prepared, for one call at a time; NULL: the
+// module's own, and then calls in different streams must not overlap. Not a call of a CUDA graph's capture where it is the
+// first of all: mica_module_prepare comes before that.
+MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
 
 // Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate
 // as JSON in *json, which lives in the context.

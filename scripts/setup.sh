@@ -2,12 +2,13 @@
 # Installs what Mica needs to build, run and test on Debian and Ubuntu, and only what is missing; quick when all is
 # there. docs/dependencies.md has the reason for each package.
 #
-#   scripts/setup.sh [--mpi]     --mpi: also what a build with -DMICA_MPI=ON needs
+#   scripts/setup.sh [--mpi|--docs]     --mpi: also what a build with -DMICA_MPI=ON needs; --docs: what `make docs` needs
 set -euo pipefail
 
-packages=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
-          libopenblas-openmp-dev libcmocka-dev libz3-dev)
+packages=(gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
+          libopenblas-openmp-dev libcmocka-dev libz3-dev python3-dev python3-venv)
 [ "${1:-}" != --mpi ] || packages+=(libopenmpi-dev openmpi-bin)
+[ "${1:-}" != --docs ] || packages+=(doxygen)
 
 fail() {
   echo "setup: $1" >&2

@@ -5,7 +5,8 @@
 //   help.c      texts of help from the rows
 //   progress.c  the line on a terminal
 //   output.c    answers to files and standard output
-//   npy.c       numpy's array files
+//   npy.c       numpy's array files;   elements.c  elements of device tensors
+//   import_onnx.c, run_onnx.c  models in the format of ONNX
 //   abstract_text.c  abstract expressions of a graph
 //   covers.c    the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
@@ -35,10 +36,10 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump;
+  const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize;
 };
 
 struct cmd {
@@ -139,6 +140,18 @@ int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choic
 // ---- npy.c ----
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e);
 int npy_write(const char *path, const struct shape *shape, const double *data, struct err *e);
+struct onnx_cells;
+int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out, struct err *e); // integers and bools too
+int npy_write_cells(const char *path, const struct onnx_cells *c, struct err *e);
+
+// ---- elements.c ----
+void cli_encode(enum dtype t, const double *x, void *to, int64_t n);
+void cli_decode(enum dtype t, const void *from, double *x, int64_t n);
+
+// ---- import_onnx.c, run_onnx.c ----
+bool cli_is_onnx(const char *path);                                  // a model, or a folder that `import --out` wrote
+int cli_import_onnx(struct cli *c, const char *path, bool optimize);
+int cli_run_onnx(struct cli *c);
 
 #define CMD(name, ...) int cmd_##name(struct cli *c);
 #include "cli/cmd.def"

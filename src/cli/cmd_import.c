@@ -1,4 +1,5 @@
-// mica import: graphs of other tools as Mica's, each verified against a program where one is given.
+// mica import: what other tools saved. Models in the format of ONNX are import_onnx.c's; graphs of Mirage become Mica's, each
+// verified against a program where one is given.
 #include "cli/cli.h"
 #include "front/front.h"
 
@@ -103,31 +104,51 @@ static int take(struct cli *c, const struct graph *program, struct graph *g, int
   return c->out ? save_one(c, g, i) : OK;
 }
 
-static int answer(struct cli *c, const struct graph *program, struct graph *const *g, int n)
+static int answer(struct cli *c, const char *path, const char *against, const struct graph *program, struct graph *const *g, int n)
 {
   json_t *list = json_array();
-  json_t *root = json_pack("{s:s, s:i, s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "file", c->args[1], "found", n, "graphs", list);
+  json_t *root = json_pack("{s:s, s:i, s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "file", path, "found", n, "graphs", list);
   int status = OK, equal = 0;
   for (int i = 0; i < n && status == OK; i++) status = take(c, program, g[i], i, list, &equal);
   if (program) json_object_set_new(root, "equal", json_integer(equal));
-  if (status == OK && program && output_wants_text(c)) printf("%d of %d equal %s\n", equal, n, c->args[2]);
+  if (status == OK && program && output_wants_text(c)) printf("%d of %d equal %s\n", equal, n, against);
   if (status == OK) status = output_json(c, root);
   json_decref(root);
   return status != OK ? status : !program || equal == n ? OK : NO;
 }
 
-int cmd_import(struct cli *c)
+static int import_mirage(struct cli *c, const char *path, const char *against)
 {
   struct graph *program = NULL, **g;
   int n;
-  if (strcmp(c->args[0], "mirage")) {
-    err_set(&c->err, ERR_OPTION, NOWHERE, "there is no format `%.40s` to import", c->args[0]);
-    err_hint(&c->err, "the formats are: mirage");
-    return USER;
-  }
-  if (c->nargs > 2) TRY(cli_load(c, c->args[2], &program));
+  if (c->optimize) return err_set(&c->err, ERR_OPTION, NOWHERE, "--optimize takes a model in the format of ONNX");
+  if (against) TRY(cli_load(c, against, &program));
   if (c->nset && !program) return err_set(&c->err, ERR_OPTION, NOWHERE, "--set needs a program to set it in");
   if (c->out) TRY(output_folder(c->out, &c->err));
-  TRY(cli_load_mirage(c, c->args[1], &g, &n));
-  return answer(c, program, g, n);
+  TRY(cli_load_mirage(c, path, &g, &n));
+  return answer(c, path, against, program, g, n);
+}
+
+// Files are told apart by what they begin with, unless the format is said.
+static bool begins_list(const char *path)
+{
+  FILE *f = fopen(path, "rb");
+  int first = ' ';
+  while (f && (first == ' ' || first == '\t' || first == '\r' || first == '\n')) first = getc(f);
+  if (f) fclose(f);
+  return first == '[';
+}
+
+int cmd_import(struct cli *c)
+{
+  bool mirage = !strcmp(c->args[0], "mirage"), onnx = !strcmp(c->args[0], "onnx"), said = c->nargs > 1 && (mirage || onnx);
+  const char *path = c->args[said], *against = c->nargs > 1 + said ? c->args[1 + said] : NULL;
+  if (c->nargs == 3 && !said) {
+    err_set(&c->err, ERR_OPTION, NOWHERE, "there is no format `%.40s` to import", c->args[0]);
+    err_hint(&c->err, "the formats are: onnx, mirage");
+    return USER;
+  }
+  if (said ? mirage : begins_list(path)) return import_mirage(c, path, against);
+  if (against) return err_set(&c->err, ERR_OPTION, NOWHERE, "a model is not held against a program: %.200s", against);
+  return cli_import_onnx(c, path, c->optimize);
 }

@@ -19,13 +19,21 @@ struct mica_options cli_options(const struct cli *c)
 static void saved(struct cli *c)
 {
   bool gpu = !strncmp(c->target, "sm_", 3);
-  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", c->out,
-         gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c");
+  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", c->out,
+         gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c, kernel.so, program.json");
   if (!gpu) return;
   json_t *program = json_load_file(arena_printf(&c->mem, "%s/program.json", c->out), 0, NULL);
   const char *missing = json_string_value(json_object_get(program, "missing"));
   if (missing) printf("no *.cubin: %s\n", missing);
   json_decref(program);
+}
+
+static int page(struct cli *c, struct mica_context *m, const struct mica_report *r)
+{
+  const char *html;
+  int status = mica_report_html(m, r, &html);
+  if (status != OK) return fputs(mica_error(m), stderr), status;
+  return output_write(c->html, html, strlen(html), &c->err);
 }
 
 static int show(struct cli *c, struct mica_context *m, const struct mica_report *r)
@@ -35,6 +43,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
     if (mica_report_recalled(r)) printf("\nrecalled from the database; --fresh searches and measures again\n");
   }
   if (c->json) TRY(output_write(c->json, mica_report_json(r), strlen(mica_report_json(r)), &c->err));
+  if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;
   int status = mica_report_save(m, r, c->out);
   if (status != OK) return fputs(mica_error(m), stderr), status;
@@ -48,8 +57,10 @@ int cmd_optimize(struct cli *c)
   struct mica_program *p;
   struct mica_report *r = NULL;
   struct progress line;
+  if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
   if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));
+  if (c->html) TRY(output_check(c->html, &c->err));
   struct mica_context *m = mica_open();
   progress_open(&line, c, NULL);
   o.progress = progress_show, o.progress_arg = &line;

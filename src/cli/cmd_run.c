@@ -30,41 +30,6 @@ static int choose_engine(struct run *r)
   return option_unknown(r->c, "engine", r->c->engine, near.best, "the engines are f64, f32, field and cpu");
 }
 
-// ---- elements of device tensors ----
-
-static float bf16_to_float(uint16_t x)
-{
-  uint32_t bits = (uint32_t)x << 16;
-  float f;
-  return memcpy(&f, &bits, 4), f;
-}
-
-static uint16_t float_to_bf16(float x)
-{
-  uint32_t bits;
-  memcpy(&bits, &x, 4);
-  if (x != x) return 0x7fc0;
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static void encode(enum dtype t, const double *x, void *to, int64_t n)
-{
-  for (int64_t i = 0; i < n; i++) switch (t) {
-    case F16: ((_Float16 *)to)[i] = (_Float16)x[i]; break;
-    case BF16: ((uint16_t *)to)[i] = float_to_bf16((float)x[i]); break;
-    case F32: case DTYPES: ((float *)to)[i] = (float)x[i]; break;
-    }
-}
-
-static void decode(enum dtype t, const void *from, double *x, int64_t n)
-{
-  for (int64_t i = 0; i < n; i++) switch (t) {
-    case F16: x[i] = (double)((const _Float16 *)from)[i]; break;
-    case BF16: x[i] = (double)bf16_to_float(((const uint16_t *)from)[i]); break;
-    case F32: case DTYPES: x[i] = (double)((const float *)from)[i]; break;
-    }
-}
-
 // ---- inputs ----
 
 static const struct tensor *tensor(const struct run *r, int t) { return &r->g->tensors[t]; }
@@ -112,14 +77,14 @@ static int run_module(struct run *r, struct module *m, struct buffers *b)
 {
   for (int i = 0; i < r->nin; i++) {
     const struct tensor *t = tensor(r, r->in[i]);
-    encode(t->dtype, r->inputs[i], b->in[i], shape_size(&t->shape));
+    cli_encode(t->dtype, r->inputs[i], b->in[i], shape_size(&t->shape));
   }
   if (module_call(m, b->in, b->out))
     return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
   for (int i = 0; i < r->nout; i++) {
     const struct tensor *t = tensor(r, r->out[i]);
     r->outputs[i] = NEWS(&r->c->mem, double, shape_size(&t->shape));
-    decode(t->dtype, b->out[i], r->outputs[i], shape_size(&t->shape));
+    cli_decode(t->dtype, b->out[i], r->outputs[i], shape_size(&t->shape));
   }
   return OK;
 }
@@ -231,6 +196,7 @@ int cmd_run(struct cli *c)
 {
   struct run r = {.c = c};
   struct graph *g;
+  if (cli_is_onnx(c->args[0])) return cli_run_onnx(c);
   TRY(choose_engine(&r));
   if (c->out) TRY(output_folder(c->out, &c->err));
   TRY(cli_load(c, c->args[0], &g));

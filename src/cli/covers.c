@@ -40,7 +40,7 @@ int cli_covers(struct cli *c, struct job *j)
   if (j->split.n != 1 || !j->split.parts[0].searchable)
     return err_set(&c->err, ERR_OPTION, NOWHERE, "--covers needs a program that is one subprogram; this one is %d", j->split.n);
   for (int i = 0; i < n; i++) g[i] = cli_match_inputs(c, j->split.parts[0].g, g[i]);
-  struct search_opts o = job_search_opts(j);
+  struct search_opts o = job_part_opts(j, &j->contests[0]);
   struct cover *held = NEWS(&c->mem, struct cover, n + 1);
   TRY(search_covers(&c->mem, j->split.parts[0].g, &j->target, &o, n, g, held, &c->err));
   return answer(c, held, n);

@@ -1,5 +1,7 @@
-// numpy's array files (format 1.0): arrays of f2, f4 and f8 in C order are read, f8 is written.
+// numpy's array files (format 1.0): arrays of f2, f4 and f8 in C order are read, f8 is written. For models of ONNX integers and bools
+// too, and empty arrays.
 #include "cli/cli.h"
+#include "onnx/onnx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@ static int bad(struct err *e, const char *path, const char *what)
   return USER;
 }
 
-static bool header_shape(const char *header, struct shape *s)
+static bool header_shape(const char *header, int64_t least, struct shape *s)
 {
   const char *p = strstr(header, "'shape':");
   p = p ? strchr(p, '(') : NULL;
@@ -19,7 +21,7 @@ static bool header_shape(const char *header, struct shape *s)
   for (p = p ? p + 1 : NULL; p && *p && *p != ')';) {
     char *end;
     long long d = strtoll(p, &end, 10);
-    if (end == p || d < 1 || s->n == MAX_DIMS || d > ((int64_t)1 << 40)) return false;
+    if (end == p || d < least || s->n == MAX_DIMS || d > ((int64_t)1 << 40)) return false;
     s->d[s->n++] = d;
     p = end + strspn(end, ", ");
   }
@@ -36,38 +38,77 @@ static double element(const char *p, int bytes)
   return memcpy(&d, p, 8), d;
 }
 
+// A file whose header is there: its text, and where elements begin.
+static int open_file(struct arena *mem, const char *path, char **text, size_t *n, const char **header, size_t *at, struct err *e)
+{
+  TRY(file_read(mem, path, text, n, e));
+  if (*n < 10 || memcmp(*text, "\x93NUMPY\1\0", 8)) return bad(e, path, "is no numpy file of format 1.0");
+  size_t head = (size_t)(unsigned char)(*text)[8] | (size_t)(unsigned char)(*text)[9] << 8;
+  if (10 + head > *n) return bad(e, path, "ends in its header");
+  *header = arena_printf(mem, "%.*s", (int)head, *text + 10), *at = 10 + head;
+  return strstr(*header, "'fortran_order': True") ? bad(e, path, "is in Fortran order") : OK;
+}
+
 int npy_read(struct arena *mem, const char *path, struct shape *shape, double **data, struct err *e)
 {
   char *text;
-  size_t n;
-  TRY(file_read(mem, path, &text, &n, e));
-  if (n < 10 || memcmp(text, "\x93NUMPY\1\0", 8)) return bad(e, path, "is no numpy file of format 1.0");
-  size_t head = (size_t)(unsigned char)text[8] | (size_t)(unsigned char)text[9] << 8;
-  if (10 + head > n) return bad(e, path, "ends in its header");
-  const char *header = arena_printf(mem, "%.*s", (int)head, text + 10), *descr = strstr(header, "'<f");
+  const char *header;
+  size_t n, at;
+  TRY(open_file(mem, path, &text, &n, &header, &at, e));
+  const char *descr = strstr(header, "'<f");
   int bytes = descr ? descr[3] - '0' : 0;
   if (bytes != 2 && bytes != 4 && bytes != 8) return bad(e, path, "holds no floating-point numbers");
-  if (strstr(header, "'fortran_order': True")) return bad(e, path, "is in Fortran order");
-  if (!header_shape(header, shape)) return bad(e, path, "has a shape that cannot be read");
+  if (!header_shape(header, 1, shape)) return bad(e, path, "has a shape that cannot be read");
   size_t count = (size_t)shape_size(shape);
-  if ((n - 10 - head) / (size_t)bytes != count) return bad(e, path, "does not have as many elements as its shape says");
+  if ((n - at) / (size_t)bytes != count) return bad(e, path, "does not have as many elements as its shape says");
   *data = NEWS(mem, double, count);
-  for (size_t i = 0; i < count; i++) (*data)[i] = element(text + 10 + head + i * (size_t)bytes, bytes);
+  for (size_t i = 0; i < count; i++) (*data)[i] = element(text + at + i * (size_t)bytes, bytes);
   return OK;
 }
 
-int npy_write(const char *path, const struct shape *shape, const double *data, struct err *e)
+int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out, struct err *e)
+{
+  static const struct {
+    const char *descr;
+    int type;
+  } types[] = {{"'<f4'", ONNX_FLOAT}, {"'<f8'", ONNX_DOUBLE}, {"'<f2'", ONNX_FLOAT16}, {"'<i8'", ONNX_INT64}, {"'<i4'", ONNX_INT32}, {"'<i2'", ONNX_INT16},
+               {"'|i1'", ONNX_INT8}, {"'|u1'", ONNX_UINT8}, {"'<u2'", ONNX_UINT16}, {"'<u4'", ONNX_UINT32}, {"'<u8'", ONNX_UINT64}, {"'|b1'", ONNX_BOOL}};
+  char *text;
+  const char *header;
+  size_t n, at, k = 0;
+  struct shape s;
+  TRY(open_file(mem, path, &text, &n, &header, &at, e));
+  while (k < COUNT(types) && !strstr(header, types[k].descr)) k++;
+  if (k == COUNT(types)) return bad(e, path, "holds neither numbers nor bools");
+  if (!header_shape(header, 0, &s)) return bad(e, path, "has a shape that cannot be read");
+  if ((int64_t)((n - at) / (size_t)onnx_type_bytes(types[k].type)) != onnx_elements(&s)) return bad(e, path, "does not have as many elements as its shape says");
+  *out = onnx_cells_new(mem, types[k].type, &s);
+  onnx_cells_read(*out, (const uint8_t *)text + at);
+  return OK;
+}
+
+static int write_file(const char *path, const struct shape *shape, const char *descr, const void *data, int64_t count, struct err *e)
 {
   struct str s = {0}, dims = {0};
   for (int i = 0; i < shape->n; i++) str_add(&dims, "%lld,", (long long)shape->d[i]);
   str_raw(&s, "\x93NUMPY\1\0??", 10);
-  str_add(&s, "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }", str_text(&dims));
+  str_add(&s, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, str_text(&dims));
   while ((s.n + 1) % 64) str_raw(&s, " ", 1);
   str_raw(&s, "\n", 1);
   s.p[8] = (char)((s.n - 10) & 255), s.p[9] = (char)((s.n - 10) >> 8);
-  str_raw(&s, (const char *)data, sizeof(double) * (size_t)shape_size(shape));
+  str_raw(&s, data, 8 * (size_t)count);
   int status = file_write(path, s.p, s.n, e);
   str_free(&s);
   str_free(&dims);
   return status;
+}
+
+int npy_write(const char *path, const struct shape *shape, const double *data, struct err *e)
+{
+  return write_file(path, shape, "<f8", data, shape_size(shape), e);
+}
+
+int npy_write_cells(const char *path, const struct onnx_cells *c, struct err *e)
+{
+  return write_file(path, &c->shape, onnx_type_kind(c->type) == REAL ? "<f8" : "<i8", c->p, onnx_elements(&c->shape), e);
 }

@@ -36,7 +36,9 @@ int output_json(struct cli *c, const json_t *v)
   return status;
 }
 
-bool output_wants_text(const struct cli *c) { return !c->quiet && !(c->json && !strcmp(c->json, "-")); }
+static bool to_stdout(const char *path) { return path && !strcmp(path, "-"); }
+
+bool output_wants_text(const struct cli *c) { return !c->quiet && !to_stdout(c->json) && !to_stdout(c->html); }
 
 int output_folder(const char *path, struct err *e)
 {

@@ -54,6 +54,7 @@ bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, 
   struct lower_job j = lower_unit_job(&f->scratch, &p->p, u, c->tail);
   const struct scheme *s = scheme_at(c->scheme);
   bool takes = !(c->tail && (!s->tails || u->last == u->first)) && !(j.n->joins && !s->joins);
+  if (s->settle) s->settle(&j, &c->k);
   c->cost = takes ? scheme_cost(s, &j, &c->k) : INFINITY;
   arena_reset(&f->scratch, mark);
   return isfinite(c->cost);

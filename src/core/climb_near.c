@@ -195,6 +195,7 @@ static void near_sizes(struct entrants *f, int at)
   int cand = f->x[at].cand, made = 0;
   const struct graph *g = f->c->cand[cand].found;
   double most = 0;
+  if (f->c->cand[cand].of) return; // it is proven by what it is made of
   for (int n = 0; n < g->nnodes; n++)
     if (g->nodes[n].op == OP_BLOCK) most = fmax(most, tune_traffic(g->nodes[n].sub));
   for (int pairs = 0; pairs < 2; pairs++)

@@ -3,7 +3,7 @@
 // share what time is left, so none comes too short because of those before it.
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
-//   |--------- part ---------|--------- part ---------| whole |       of the job
+//   |--------- part ---------|--------- part ---------| whole, if several |  of the job
 #include "core/core.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum { SLICE = 20000 };           // microseconds
 static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
 static const double GRACE = 20, LATE = 10; // seconds of proving after a stop, which takes about one; after the end of the time
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
-static const double END = 0.1, MOST_END = 10;     // for the race of the whole, and for a proof
+static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 
 struct clock {
   stop_flag user;

@@ -1,4 +1,5 @@
-// context: what a struct mica_context holds, for the files that make the public interface (api.c, layout.c).
+// context: what the handles of include/mica.h hold, for the files that make the public interface (api.c, api_program.c, api_options.c,
+// api_graph.c, api_module.c, layout.c).
 #ifndef MICA_CORE_CONTEXT_H
 #define MICA_CORE_CONTEXT_H
 
@@ -13,11 +14,39 @@ struct mica_context {
   struct arena mem;
   struct err err;
   char message[1600];
+  const char *said;            // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
+  struct mica_module *modules;
   struct mica_report *reports; // their JSON documents are counted references
   struct lay_ctx lay;          // .ex is NULL until a layout is read
   struct symbol *symbol;
   int symbols, symbol_cap;
 };
+struct mica_program {
+  struct graph *g;
+};
+struct mica_graph {
+  struct mica_context *m;
+  struct graph *g;
+  struct mica_graph *above; // of a block
+  bool ended;
+  int *from, nfrom, from_cap; // of a block: tensors of the graph around, in the order of its iterators
+};
+struct mica_report {
+  json_t *json;
+  bool recalled;
+  const char *text, *json_text;
+  struct gpu_forge *forge; // what has compiled, for the folder
+  bool has_db;
+  const char *db;          // of options
+  struct mica_report *next;
+};
 int context_finish(struct mica_context *m, int status); // writes the message of an error; returns status
+struct mica_tensor tensor_tell(const struct tensor *t);
+
+void modules_close(struct mica_context *m); // api_module.c
+
+// ---- api_options.c ----
+// Options as this library knows them, of a caller who may know fewer or more; NULL: the default.
+int options_take(const struct mica_options *o, struct mica_options *out, struct err *e);
 
 #endif

@@ -20,22 +20,25 @@
 //   device.c       candidates as kernels for GPUs
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   manifest.c     their machine code, and how it is launched (manifest.h)
+//   package_*.c    program.json of a saved folder, read; that of CPUs, written (package.h)
 //   device_proof.c each kernel in the interpreter, with few blocks (device_proof.h)
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
+//   race_joined.c  programs put together of parts, on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
 //   report_text.c  the report for people
+//   html_*.c       the report as a page (html.h)
 //   json_text.c    JSON documents as text, numbers in their shortest form
 //   save.c         the folder of --out
 //   layout.c       layouts in include/mica.h and `mica layout` (layout.h)
 //   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h)
 //   against.c      a tile kernel's results against a program in float64 (against.h)
 //   device_host.c  kernels for GPUs of a kernel graph in this machine's memory (device_host.h)
-//   api.c          the rest of include/mica.h; context.h has what a context holds
+//   api.c, api_*.c the rest of include/mica.h; context.h has what handles hold
 #ifndef MICA_CORE_H
 #define MICA_CORE_H
 
@@ -76,6 +79,7 @@ struct candidate {
   const char *note;          // of plan_stable, or ""
   uint64_t kernels_hash;       // of what it is on a GPU
   struct lowered *lowered;     // what it is on a GPU; NULL for other targets, and where it cannot be lowered
+  struct candidate **of;       // of a program put together: what it is made of, by part; NULL: nothing
 };
 
 struct lowered { // kernels for a GPU
@@ -101,6 +105,7 @@ struct contest {
   const struct part *part;
   int twin;                  // an earlier part with the same graph, or -1
   const struct graph *stable; // of the part: reference of floats
+  int block_ops;             // a limit that is lower than the search's own, so that it ends; 0: none
   struct search_stats stats;
   bool complete;             // of search_result
   bool ended, searched;      // the search was not stopped; it ran now and was not recalled
@@ -112,6 +117,8 @@ struct contest {
   bool decided;              // of a GPU: best is right, and was measured where there is a GPU
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
+  int nnear;                 // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
+  struct candidate *near;
 };
 
 struct job {
@@ -157,8 +164,12 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
+const struct contest *pipe_decided(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
+int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
 
 // ---- source.c ----
+struct setting;
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
 int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
               struct graph **out, struct err *e);
@@ -175,6 +186,7 @@ void job_progress(const struct job *j, const char *stage, int part, double done,
                   double best_us);
 const char *job_part_key(const struct job *j, const struct graph *part);
 struct search_opts job_search_opts(struct job *j);
+struct search_opts job_part_opts(struct job *j, const struct contest *c); // with the part's own limit
 int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
 
 // ---- clock.c ----
@@ -236,12 +248,18 @@ void launches_algorithms(const json_t *launches, struct device_program *d); // o
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
+// Kernels of a program put together, in the ways of its parts.
+int device_joined(struct job *j, struct candidate *c, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
 bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
 
 // ---- race_gpu.c: candidates on this machine's GPU ----
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
+
+// ---- race_joined.c: programs put together of parts, on this machine's GPU ----
+// Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.
+int race_joined(struct job *j, struct err *e);
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
@@ -266,6 +284,12 @@ json_t *stats_json(const struct search_stats *s);
 void stats_add(struct search_stats *sum, const struct search_stats *s); // of a search after those before
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
 void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
+const char *report_duration(char out[32], double us); // "1.23 ms"
+const char *report_grouped(char out[32], double x);   // "12,345"
+
+// ---- html_page.c (html.h) ----
+// The report as a page by itself. Any JSON object will do; what is missing is said to be.
+void report_html(struct arena *mem, const json_t *report, struct str *out);
 
 // ---- save.c ----
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);

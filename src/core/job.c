@@ -11,19 +11,19 @@ struct judged { // parts whose effort is known
   struct job *j;
   int n;
   uint64_t hash[MOST_KNOWN];
-  bool hard[MOST_KNOWN];
+  int easy[MOST_KNOWN]; // search_easy_ops
 };
 struct probes { // of parts, by several threads
   const struct search_opts *o;
   const struct graph *const *part;
-  bool *hard;
+  int *easy;
 };
 
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
                   double best_us)
 {
   if (!j->opts->progress) return;
-  struct mica_progress p = {.stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
+  struct mica_progress p = {.size = sizeof p, .stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
   if (s) {
     p.states = s->states, p.verified = s->verified;
     for (int i = 0; i < PRUNES; i++) p.pruned += s->pruned[i];
@@ -52,6 +52,13 @@ struct search_opts job_search_opts(struct job *j)
       .progress = on_search,
       .progress_arg = j,
   };
+}
+
+struct search_opts job_part_opts(struct job *j, const struct contest *c)
+{
+  struct search_opts o = job_search_opts(j);
+  if (c->block_ops) o.max_block_ops = c->block_ops;
+  return o;
 }
 
 static int no_rule(const char *name, size_t n, const char *why, struct err *e)
@@ -167,17 +174,14 @@ static void probe(void *arg, int i, int thread)
 {
   (void)thread;
   struct probes *p = arg;
-  p->hard[i] = search_is_hard(p->part[i], p->o);
+  p->easy[i] = search_easy_ops(p->part[i], p->o);
 }
 
-static bool find_known(const struct judged *known, uint64_t hash, bool *hard)
+static const int *find_known(const struct judged *known, uint64_t hash)
 {
   for (int i = 0; i < known->n; i++)
-    if (known->hash[i] == hash) {
-      *hard = known->hard[i];
-      return true;
-    }
-  return false;
+    if (known->hash[i] == hash) return &known->easy[i];
+  return NULL;
 }
 
 // What was answered is kept: layers are alike. One thread alone asks no more than it has to.
@@ -186,16 +190,18 @@ static void too_hard(void *arg, int n, const struct graph *const *part, bool *ha
   struct judged *known = arg;
   struct search_opts o = job_search_opts(known->j);
   const struct graph *unknown[LAX_AHEAD];
-  bool answer[LAX_AHEAD];
-  int of[LAX_AHEAD], m = 0, most = o.threads > 1 ? n : 1;
+  int answer[LAX_AHEAD], of[LAX_AHEAD], m = 0, most = o.threads > 1 ? n : 1;
   for (int done = 0; done < n && (!done || hard[done - 1]); done += most) {
     m = 0;
-    for (int i = done; i < MIN(n, done + most); i++)
-      if (!find_known(known, graph_hash(part[i]), &hard[i])) of[m] = i, unknown[m++] = part[i];
+    for (int i = done; i < MIN(n, done + most); i++) {
+      const int *easy = find_known(known, graph_hash(part[i]));
+      if (easy) hard[i] = *easy < 0;
+      else of[m] = i, unknown[m++] = part[i];
+    }
     pool_run(o.threads, m, probe, &(struct probes){&o, unknown, answer});
     for (int k = 0; k < m; k++) {
       int at = known->n < MOST_KNOWN ? known->n++ : known->n - 1;
-      known->hash[at] = graph_hash(unknown[k]), known->hard[at] = hard[of[k]] = answer[k];
+      known->hash[at] = graph_hash(unknown[k]), known->easy[at] = answer[k], hard[of[k]] = answer[k] < 0;
     }
   }
 }
@@ -204,7 +210,7 @@ static void told(void *arg, int decided, int all)
 {
   const struct judged *known = arg;
   const struct mica_options *o = known->j->opts;
-  struct mica_progress p = {.stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  struct mica_progress p = {.size = sizeof p, .stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
   p.done = (double)decided / all;
   if (o->progress) o->progress(o->progress_arg, &p);
 }
@@ -230,6 +236,8 @@ int job_split(struct job *j, struct err *e)
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};
     const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
     if (first && first->twin >= 0) j->contests[i].twin = first->twin;
+    const int *easy = find_known(&known, graph_hash(j->split.parts[i].g));
+    j->contests[i].block_ops = easy ? MAX(*easy, 0) : 0;
   }
   const struct part *p = j->split.parts;
   j->single = j->split.n == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) &&

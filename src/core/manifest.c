@@ -42,7 +42,7 @@ static json_t *numbers(int n, const int64_t *x)
   return v;
 }
 
-static json_t *tensors(const struct graph *g, int (*list)(const struct graph *, int *))
+json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *, int *))
 {
   struct arena mem = {0};
   int n = list(g, NULL), *t = NEWS(&mem, int, n + 1);
@@ -115,6 +115,7 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
   if (l->kernel < 0) {
     json_decref(maps);
     json_object_set_new(v, "product", product_json(&l->mul));
+    json_object_set_new(json_object_get(v, "product"), "algorithm", json_integer(l->algorithm));
     json_object_set_new(v, "args", args);
     return v;
   }
@@ -138,7 +139,7 @@ int manifest_make(struct arena *mem, const struct device_program *d, const char 
   json_t *launches = json_array();
   for (int i = 0; i < c.nlaunch; i++) json_array_append_new(launches, launch_json(&c, &c.launch[i], file, !out->missing));
   json_t *root = json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:I, s:I, s:o}", "program", name, "arch", cuda_arch_name(d->gpu->arch), "compiler",
-                           compiler, "missing", out->missing, "inputs", tensors(d->g, graph_inputs), "outputs", tensors(d->g, graph_outputs),
+                           compiler, "missing", out->missing, "inputs", manifest_tensors(d->g, graph_inputs), "outputs", manifest_tensors(d->g, graph_outputs),
                            "workspace", (json_int_t)c.workspace, "zeroed", (json_int_t)c.zeroed, "launches", launches);
   json_text(root, &out->json);
   json_decref(root);

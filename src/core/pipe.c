@@ -11,7 +11,7 @@
 // A stop ends the search early; what it had verified until then goes on.
 static int search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
 {
-  struct search_opts o = job_search_opts(j);
+  struct search_opts o = job_part_opts(j, c);
   struct err inner = {0};
   o.store = keeper_open(&c->keeper, j, c->part->g);
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
@@ -52,7 +52,7 @@ static int parts_left(const struct job *j, int part)
   int n = 0, k = 0;
   while (j->order[k] != part) k++;
   for (; k < j->split.n; k++) n += j->contests[j->order[k]].twin < 0;
-  return n;
+  return n + (j->target.kind == TARGET_GPU && !j->single); // the whole is raced like a part
 }
 
 static int optimize_part(struct job *j, int i, struct err *e)
@@ -77,28 +77,32 @@ static int optimize_part(struct job *j, int i, struct err *e)
   return OK;
 }
 
-static const struct contest *decided(const struct job *j, int i)
+const struct contest *pipe_decided(const struct job *j, int part)
 {
-  const struct contest *c = &j->contests[i];
+  const struct contest *c = &j->contests[part];
   return c->twin < 0 ? c : &j->contests[c->twin];
+}
+
+int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e)
+{
+  struct graph **parts = NEWS(j->mem, struct graph *, j->split.n), *whole;
+  for (int i = 0; i < j->split.n; i++) parts[i] = (struct graph *)of[i]->g;
+  TRY(lax_join(j->mem, j->plain, &j->split, parts, &whole, e));
+  *out = (struct candidate){.found = whole, .g = whole, .note = "", .of = of};
+  return OK;
 }
 
 // Puts the winners together; the whole is op-by-op where every part is.
 static int join(struct job *j, struct err *e)
 {
-  int n = j->split.n;
   bool better = false;
-  struct graph **parts = NEWS(j->mem, struct graph *, n), *whole;
-  for (int i = 0; i < n; i++) {
-    const struct contest *c = decided(j, i);
-    parts[i] = (struct graph *)c->cand[c->best].g;
-    better |= c->best > 0;
+  struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = pipe_decided(j, i);
+    of[i] = &c->cand[c->best], better |= c->best > 0;
   }
-  j->base.g = j->base.found = j->stable, j->best = j->base;
-  if (!better) return OK;
-  TRY(lax_join(j->mem, j->plain, &j->split, parts, &whole, e));
-  j->best = (struct candidate){.found = whole, .g = whole, .note = ""};
-  return OK;
+  j->base.g = j->base.found = j->stable, j->base.of = of, j->best = j->base;
+  return better ? pipe_join(j, of, &j->best, e) : OK;
 }
 
 static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)

@@ -3,15 +3,30 @@
 // the compiler where there is one.
 #include "core/core.h"
 
-// The certificate, then each kernel in the interpreter, then the compiler. False and a reason where one fails.
-bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k)
+static bool equal(struct job *j, const struct contest *c, struct candidate *k)
 {
   struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};
   struct err e = {0};
+  if (k->g == c->cand->g || k->cert.equal) return true;
+  if (verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK) k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
+  else if (!k->cert.equal) k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note);
+  return k->cert.equal;
+}
+
+// What is put together of parts is proven by parts.
+static bool parts_equal(struct job *j, struct candidate *k)
+{
+  for (int i = 0; i < j->split.n && !k->dropped; i++)
+    if (!equal(j, pipe_decided(j, i), k->of[i])) k->dropped = k->of[i]->dropped;
+  return k->cert.equal = !k->dropped;
+}
+
+// The certificate, then each kernel in the interpreter, then the compiler. False and a reason where one fails.
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k)
+{
+  struct err e = {0};
   const char *why = "";
-  if (k != c->cand && !k->cert.equal && verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK)
-    return k->dropped = arena_printf(j->mem, "verifier: %s", e.text), false;
-  if (k != c->cand && !k->cert.equal) return k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note), false;
+  if (!(k->of ? parts_equal(j, k) : equal(j, c, k))) return false;
   int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &k->lowered->proof, &why, &e);
   if (status == NO && *why) return k->dropped = arena_printf(j->mem, "interpreter: %s", why), false;
   if (status != OK) return k->dropped = arena_printf(j->mem, "interpreter: %s", e.text), false;
@@ -44,14 +59,12 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 
 // ---- the whole program ----
 
-static int whole_device(struct job *j, struct candidate *c, struct err *e)
+int device_joined(struct job *j, struct candidate *c, struct err *e)
 {
   const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
   int n = 0;
-  for (int i = 0; i < j->split.n; i++) {
-    const struct contest *k = &j->contests[j->contests[i].twin >= 0 ? j->contests[i].twin : i];
-    if (k->cand[k->best].lowered) like[n++] = k->cand[k->best].lowered;
-  }
+  for (int i = 0; i < j->split.n; i++)
+    if (c->of[i]->lowered) like[n++] = c->of[i]->lowered;
   const char *name = j->program->name ? j->program->name : "program";
   TRY(device_make(j, c->g, name, n, like, &c->lowered, e));
   c->kernels = c->info.kernels = c->lowered->program.nlaunch, c->cost = c->lowered->program.cost;
@@ -85,12 +98,14 @@ int race_device_whole(struct job *j, struct err *e)
   struct err inner = {0};
   bool op_by_op = j->best.g == j->base.g;
   j->host = j->target;
-  if (whole_device(j, &j->base, &inner) != OK) j->base.dropped = arena_strdup(j->mem, inner.text);
-  if (!op_by_op) TRY(whole_device(j, &j->best, e));
+  if (device_joined(j, &j->base, &inner) != OK) j->base.dropped = arena_strdup(j->mem, inner.text);
+  if (!op_by_op) TRY(device_joined(j, &j->best, e));
   else if (j->base.lowered) j->best = j->base;
   else return *e = inner, (int)e->status;
   if (op_by_op) j->reason = why_op_by_op(j);
-  join_proofs(j);
+  int raced = op_by_op || j->single || *j->unmeasured ? NO : race_joined(j, e);
+  if (raced == NO) join_proofs(j);
+  else if (raced != OK) return raced;
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
   if (inner.id == ERR_STOPPED) j->cut = true, job_left(j, "the kernels were not compiled");

@@ -18,7 +18,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
   entrants_enter(f, -1, p, l->pick, -1, 1);
-  for (int u = 0; u < p->p.nunits; u++) {
+  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of; u++) { // parts were raced in other ways
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
     for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
@@ -54,7 +54,7 @@ static void set_timing(struct candidate *c, const struct gpu_time *t)
   c->measured = true;
 }
 
-static void take_times(struct entrants *f)
+void race_gpu_times(struct entrants *f)
 {
   for (int k = 0; k < f->c->ncand; k++) {
     struct candidate *c = &f->c->cand[k];
@@ -67,7 +67,7 @@ static void take_times(struct entrants *f)
 }
 
 // What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
-static void take_algorithms(struct device_program *d, const int *algorithm)
+void race_gpu_algorithms(struct device_program *d, const int *algorithm)
 {
   for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
 }
@@ -81,7 +81,7 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct candidate *k = &f->c->cand[x->cand];
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
-    take_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
+    race_gpu_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
     if (device_candidate_proven(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
@@ -92,8 +92,7 @@ static bool stands(struct entrants *f, int i, int *tries)
   return false;
 }
 
-// After a stop the figures are those that are there, and a moment is left to prove the fastest.
-static int prove_fastest(struct entrants *f, int *best, struct err *e)
+int race_gpu_prove(struct entrants *f, int *best, struct err *e)
 {
   int *tries = NEWS(f->j->mem, int, f->c->ncand + 1);
   for (int i; !job_ending(f->j, STOP_PROOF) && (i = entrants_fastest(f, -1, true)) >= 0;) {
@@ -137,9 +136,9 @@ static int decide(struct entrants *f, struct err *e)
   struct contest *c = f->c;
   struct job *j = f->j;
   int best = -1;
-  TRY(prove_fastest(f, &best, e));
+  TRY(race_gpu_prove(f, &best, e));
   tell_untried(f);
-  take_times(f);
+  race_gpu_times(f);
   j->stopped = job_stopping(j);
   if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
@@ -161,11 +160,11 @@ static void forget_sizes(struct contest *c)
 
 // ---- a part, the whole ----
 
-static double share(const struct job *j)
+double race_gpu_share(const struct job *j)
 {
-  int parts = 0;
-  for (int i = 0; i < j->split.n; i++) parts += j->contests[i].twin < 0;
-  return j->opts->tune / MAX(parts, 1);
+  int races = !j->single;
+  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
+  return j->opts->tune / MAX(races, 1);
 }
 
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
@@ -188,8 +187,9 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   struct gpu_session *s;
   struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
   TRY(gpu_session_open(c->part->g, &o, &s));
-  struct entrants *f = race_gpu_climb(j, c, part, share(j), s, e);
+  struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
+  if (status == OK && !j->single) joined_keep(f);
   entrants_close(f);
   forget_sizes(c);
   if (j->single && status == OK) j->session = s;
@@ -243,7 +243,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
-    take_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
+    race_gpu_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
     else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;

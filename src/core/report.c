@@ -187,6 +187,23 @@ static json_t *best_json(const struct job *j)
   return v;
 }
 
+// What the kernels' time is held against. Of a GPU, and where nothing was measured, the rates of the target's row.
+static json_t *machine_json(const struct job *j)
+{
+  const struct target *t = j->host.bandwidth > 0 ? &j->host : &j->target;
+  return json_pack("{s:o, s:o, s:o, s:b}", "bandwidth", real(t->bandwidth), "flops", real(t->flops), "launch_us", real(1e6 * t->launch),
+                   "measured", t == &j->host && t->kind == TARGET_CPU);
+}
+
+// What was asked for, by which the same can be asked again.
+static json_t *options_json(const struct job *j)
+{
+  const struct mica_options *o = j->opts;
+  return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "max_block_ops", o->max_block_ops, "max_kernel_ops", o->max_kernel_ops,
+                   "max_part_ops", o->max_part_ops, "max_values", o->max_values, "measure", o->measure, "tune", real(o->tune), "time",
+                   real(o->time), "seed", whole(o->seed), "off", words(o->off));
+}
+
 json_t *report_make(const struct job *j)
 {
   json_t *parts = json_array();
@@ -194,6 +211,8 @@ json_t *report_make(const struct job *j)
   json_t *v = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:b}", "mica", mica_version(), "schema", 1, "program",
                         j->program->name ? j->program->name : "program", "target", j->target.name, "device",
                         j->target.device, "threads", j->threads, "compiler", compiler_version(), "stopped", j->stopped);
+  json_object_set_new(v, "options", options_json(j));
+  json_object_set_new(v, "machine", machine_json(j));
   json_object_set_new(v, "left", words(j->left));
   json_object_set_new(v, "search", search_json(j));
   json_object_set_new(v, "baseline", time_json(&j->base));

@@ -17,7 +17,7 @@ static const char *txt(const json_t *o, const char *key)
 static bool yes(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
 // "1.23 ms": three digits in the unit that fits.
-static const char *duration(char out[32], double us)
+const char *report_duration(char out[32], double us)
 {
   const char *unit = us < 1e3 ? "us" : us < 1e6 ? "ms" : "s";
   double x = us < 1e3 ? us : us < 1e6 ? us / 1e3 : us / 1e6;
@@ -26,7 +26,7 @@ static const char *duration(char out[32], double us)
 }
 
 // 12,345
-static const char *grouped(char out[32], double x)
+const char *report_grouped(char out[32], double x)
 {
   char digits[32];
   int n = snprintf(digits, sizeof digits, "%.0f", x), k = 0;
@@ -73,7 +73,7 @@ static void time_line(const char *what, const json_t *t, double share, const cha
 {
   char us[32];
   double kernels = num(t, "kernels");
-  str_add(out, "  %-10s %9s   %3.0f kernel%s%s", what, duration(us, num(t, "us")), kernels, plural(kernels),
+  str_add(out, "  %-10s %9s   %3.0f kernel%s%s", what, report_duration(us, num(t, "us")), kernels, plural(kernels),
           kernels == 1 ? " " : "");
   if (share > 0) str_add(out, "   %3.0f%% of the %s", 100 * share, of);
   str_add(out, "%s\n", more);
@@ -84,7 +84,7 @@ static void modelled(const char *what, const json_t *t, struct str *out)
   char us[32];
   double kernels = num(t, "kernels");
   if (json_object_get(t, "dropped")) str_add(out, "  %-10s no kernels: %s\n", what, txt(t, "dropped"));
-  else str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, duration(us, num(t, "model_us")), kernels, plural(kernels));
+  else str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, report_duration(us, num(t, "model_us")), kernels, plural(kernels));
 }
 
 static void not_measured(const json_t *r, struct str *out)
@@ -154,7 +154,7 @@ static void part_line(const json_t *p, int i, struct str *out)
   str_add(out, "  %2d  %2.0f operator%s", i + 1, n, n == 1 ? " " : "s");
   if (json_object_get(p, "same_as")) str_add(out, ", the same as %.0f", num(p, "same_as"));
   else if (json_object_get(p, "best_us"))
-    str_add(out, ", %s -> %s, %s", duration(a, num(p, "baseline_us")), duration(b, num(p, "best_us")), txt(p, "schedule"));
+    str_add(out, ", %s -> %s, %s", report_duration(a, num(p, "baseline_us")), report_duration(b, num(p, "best_us")), txt(p, "schedule"));
   else str_add(out, yes(p, "searchable") ? ", nothing better found" : ", not searched");
   if (*txt(p, "why")) str_add(out, "\n      cut off because %s", txt(p, "why"));
   str_add(out, "\n");
@@ -194,10 +194,10 @@ static void search(const json_t *r, struct str *out)
   const char *key;
   json_t *count;
   str_add(out, "\nsearch       %.2f s%s", num(s, "seconds"), yes(s, "complete") ? "" : ", not the whole space");
-  for (size_t i = 0; i < COUNT(counts); i++) str_add(out, ", %s %s", grouped(text, num(s, counts[i].key)), counts[i].label);
+  for (size_t i = 0; i < COUNT(counts); i++) str_add(out, ", %s %s", report_grouped(text, num(s, counts[i].key)), counts[i].label);
   str_add(out, "\n  pruned    ");
   json_object_foreach(json_object_get(s, "pruned"), key, count)
-    if (json_integer_value(count)) str_add(out, " %s %s", key, grouped(text, json_number_value(count)));
+    if (json_integer_value(count)) str_add(out, " %s %s", key, report_grouped(text, json_number_value(count)));
   str_add(out, "\n");
   dropped(r, out);
 }
@@ -245,5 +245,5 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   search(r, out);
   if (*txt(r, "left")) str_add(out, "  not done   %s\n", txt(r, "left"));
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
-  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
+  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }

@@ -2,7 +2,9 @@
 // in this call are taken away again: the folder holds a whole result or nothing of it.
 #include "core/core.h"
 #include "core/export.h"
+#include "core/html.h"
 #include "core/manifest.h"
+#include "core/package.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@ struct folder {
   int n, cap;
   struct saved *file;
   struct manifest_by by; // of machine code
+  const struct device_program *device; // of a GPU, once it is made
 };
 
 // The text is where it is until the next call.
@@ -36,7 +39,19 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
   return status;
 }
 
-static int generate_c(const struct graph *g, const struct target *t, struct folder *f, struct err *e)
+// The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
+static int object_files(const struct graph *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+{
+  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g};
+  struct err mine = {0};
+  int status = package_compile(f->mem, source, id, f->by.db, &c.so, &c.bytes, &mine);
+  if (status != OK && mine.id != ERR_COMPILER) return *e = mine, status;
+  package_cpu_json(&c, add(f, "program.json"));
+  if (status == OK) str_raw(add(f, "kernel.so"), c.so, c.bytes);
+  return OK;
+}
+
+static int generate_c(const struct graph *g, const char *name, const struct target *t, struct folder *f, struct err *e)
 {
   struct gen_info info = {0};
   char id[64];
@@ -46,6 +61,7 @@ static int generate_c(const struct graph *g, const struct target *t, struct fold
   str_add(add(f, "kernel.c"), "%s", str_text(&source));
   str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
           gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));
+  if (status == OK) status = object_files(g, id, name, str_text(&source), f, e);
   str_free(&source);
   str_free(&header);
   return status;
@@ -81,32 +97,52 @@ static int device_files(const struct device_program *d, const char *name, struct
 static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
 {
   struct lower_plan p;
-  struct device_program d;
+  struct device_program *d = NEW(f->mem, struct device_program);
   struct choice *pick;
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
   g->name = json_string_value(json_object_get(report, "program"));
   const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
   TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
-  TRY(lower_make(f->mem, &p, pick, &d, e));
-  launches_algorithms(launches, &d);
-  return device_files(&d, g->name, f, e);
+  TRY(lower_make(f->mem, &p, pick, d, e));
+  launches_algorithms(launches, d);
+  f->device = d;
+  return device_files(d, g->name, f, e);
+}
+
+// What runs, and program.json.
+static int kernels(const json_t *report, struct graph *best, struct folder *f, struct err *e)
+{
+  struct target t;
+  const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
+  TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
+  return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, name ? name : "program", &t, f, e);
+}
+
+// With the kernels that were made.
+static void page(const json_t *report, struct folder *f)
+{
+  struct arena mem = {0};
+  const char *c = NULL;
+  for (int i = 0; i < f->n && !f->device; i++)
+    if (!strcmp(f->file[i].name, "kernel.c")) c = str_text(&f->file[i].text);
+  html_page(&mem, report, f->device, c, add(f, "report.html"));
+  arena_close(&mem);
 }
 
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
 {
   struct graph *program, *best;
-  struct target t;
-  const char *target = json_string_value(json_object_get(report, "target"));
   TRY(graph_from_report(f->mem, report, "source", &program, e));
   TRY(graph_from_report(f->mem, report, "graph", &best, e));
-  TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
   graph_print(program, add(f, "program.mica"));
   graph_print(best, add(f, "graph.mica"));
   json_text(json_object_get(report, "graph"), add(f, "graph.json"));
   report_text(f->mem, report, folder, add(f, "report.txt"));
   json_text(report, add(f, "report.json"));
-  return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, &t, f, e);
+  TRY(kernels(report, best, f, e));
+  page(report, f);
+  return OK;
 }
 
 static int write_all(const struct folder *f, const char *folder, struct err *e)
@@ -132,6 +168,21 @@ int report_save_by(struct arena *mem, const json_t *report, const char *folder, 
   const char *left = json_string_value(json_object_get(report, "left"));
   f->mem = mem, f->by = (struct manifest_by){forge, db, left && *left ? HASTE : SECONDS};
   return finish(f, folder, render(report, folder, f, e), e);
+}
+
+int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct package_files *out, struct err *e)
+{
+  struct folder *f = NEW(mem, struct folder);
+  struct graph *best;
+  f->mem = mem, f->by = (struct manifest_by){forge, db, SECONDS};
+  int status = graph_from_report(mem, report, "graph", &best, e);
+  if (status == OK) status = kernels(report, best, f, e);
+  struct manifest_cubin *file = NEWS(mem, struct manifest_cubin, f->n + 1);
+  for (int i = 0; i < f->n; i++)
+    file[i] = (struct manifest_cubin){f->file[i].name, arena_copy(mem, str_text(&f->file[i].text), f->file[i].text.n), f->file[i].text.n};
+  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
+  *out = (struct package_files){NULL, f->n, file};
+  return status;
 }
 
 int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)

@@ -22,7 +22,7 @@ static int parse(struct arena *mem, const char *text, struct setting *s, struct 
   return OK;
 }
 
-static int settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e)
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e)
 {
   *out = NEWS(mem, struct setting, n);
   for (int i = 0; i < n; i++) TRY(parse(mem, set[i], &(*out)[i], e));
@@ -32,7 +32,7 @@ static int settings(struct arena *mem, int n, const char *const *set, struct set
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e)
 {
   struct setting *s;
-  TRY(settings(mem, nset, set, &s, e));
+  TRY(load_settings(mem, nset, set, &s, e));
   return front_load(mem, path, nset, s, out, e);
 }
 
@@ -40,6 +40,6 @@ int load_text(struct arena *mem, const char *text, const char *name, int nset, c
               struct graph **out, struct err *e)
 {
   struct setting *s;
-  TRY(settings(mem, nset, set, &s, e));
+  TRY(load_settings(mem, nset, set, &s, e));
   return front_parse(mem, text, strlen(text), name, nset, s, out, e);
 }

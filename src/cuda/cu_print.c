@@ -14,7 +14,7 @@ static const char *type_name(const struct printer *w, ex x)
 
 // ---- parameters ----
 
-static bool has(const struct tile_kernel *k, enum sem sem)
+bool cu_has(const struct tile_kernel *k, enum sem sem)
 {
   for (int i = 0; i < k->nspecs; i++)
     if (k->specs[i].atom && k->specs[i].atom->row->sem == sem) return true;
@@ -28,7 +28,7 @@ static void buffer_parameter(struct printer *w, int i, struct str *s)
   const struct tile_buffer *b = &w->k->buffers[i];
   w->buffers[i] = cu_name(w, b->name, "t");
   str_add(s, "%s%s%s *%s%s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
-          has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
+          cu_has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
 }
 
 static void signature(struct printer *w)
@@ -53,7 +53,7 @@ static void signature(struct printer *w)
   else
     cu_line(w, "extern \"C\" __global__ void");
   cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
-          has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+          cu_has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
   str_free(&s);
 }
 
@@ -99,12 +99,20 @@ static void allocation(struct printer *w, int buf)
   cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
 }
 
+// What is printed from here on is of this line of the kernel's text; 0: of none.
+static void mark(struct printer *w, int line)
+{
+  struct cuda_marks *m = w->marks;
+  if (m) PUSH(m->mem, m->mark, m->n, m->cap) = (struct cuda_mark){w->out->n, line};
+}
+
 static int inner_block(struct printer *w, int stmt)
 {
   int taken = w->ntaken, held = w->nheld;
   w->depth++;
   int status = stmt >= 0 ? block(w, stmt) : OK;
   w->depth--;
+  mark(w, 0);
   w->ntaken = taken, w->nheld = held;
   return status;
 }
@@ -168,6 +176,7 @@ static int block(struct printer *w, int stmt)
   int status = OK;
   for (int i = stmt; i >= 0 && status == OK; i = w->k->stmts[i].next) {
     const struct tile_stmt *st = &w->k->stmts[i];
+    mark(w, st->at.line);
     switch (st->kind) {
     case STMT_LET: let(w, st); break;
     case STMT_ALLOC: allocation(w, w->k->views[st->view].buf); break;
@@ -210,9 +219,11 @@ static int kernel(struct printer *w)
   identity(w, str_text(&body), tid, "threadIdx.x", k->groups[k->threads].size);
   if (cu_says(str_text(&body), w->shared))
     cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
+  for (int i = 0; w->marks && i < w->marks->n; i++) w->marks->mark[i].at += out->n;
   str_raw(out, str_text(&body), body.n);
   str_free(&body);
   w->depth = 0;
+  mark(w, 0);
   cu_line(w, "}");
   return status;
 }
@@ -223,11 +234,12 @@ const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k)
   return cu_name(&w, k->name, "kernel");
 }
 
-int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e)
+int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks,
+                      struct err *e)
 {
   CHECK(k->lowered);
   struct arena mem = {0};
-  struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .e = e};
+  struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .marks = marks, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = cu_name(&w, k->name, "kernel");
   cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel,
@@ -236,4 +248,9 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   int status = kernel(&w);
   arena_close(&mem);
   return status;
+}
+
+int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e)
+{
+  return cuda_print_marked(p, k, arch, out, NULL, e);
 }

@@ -20,6 +20,7 @@ struct printer {
   const char *shared; // the dynamic shared memory
   int *held;          // buffers in scope that wgmma reads or writes in registers
   int nheld, held_cap;
+  struct cuda_marks *marks; // or NULL
   const char *kernel;
   const char **taken; // names in use
   int ntaken, taken_cap;
@@ -65,6 +66,9 @@ const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index);           // of a matrix for wgmma
 ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
+
+// ---- cu_print.c ----
+bool cu_has(const struct tile_kernel *k, enum sem sem); // an instruction of this kind
 
 // ---- cu_text.c: an instruction's text with its operands ----
 struct piece {

@@ -341,6 +341,16 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
 
 // ---- a piece ----
 
+// A load that promises that nobody writes what it reads while the kernel runs may be moved ahead of everything, and the assembler
+// does so. In a kernel that starts before the one ahead of it has ended, that would be ahead of Sync<grid.wait>, and the
+// promise does not hold.
+static const char *promising(struct printer *w, const struct instr *row, const char *text)
+{
+  static const char promise[] = ".nc";
+  const char *at = row->constant && cu_has(w->k, SEM_GRID_WAIT) ? strstr(text, promise) : NULL;
+  return at ? arena_printf(w->mem, "%.*s%s", (int)(at - text), text, at + sizeof promise - 1) : text;
+}
+
 static int zeros(struct printer *w, const struct piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
@@ -356,7 +366,7 @@ int cu_piece(struct printer *w, const struct piece *q)
   const char *text = row->text;
   bool effects = !strncmp(text, "asm! ", 5), assembly = effects || !strncmp(text, "asm ", 4);
   if (!assembly) return cxx(w, q, text);
-  text += effects ? 5 : 4;
+  text = promising(w, row, text + (effects ? 5 : 4));
   ex inside = EX_C(1);
   if (!strstr(text, "$b"))
     for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);

@@ -32,6 +32,18 @@
 
 // The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
+// The same with what each piece of it was printed for: in order of places, which are all at the beginning of a line.
+struct cuda_mark {
+  size_t at; // in what was added to `out`, which is empty before
+  int line;  // of the kernel's own text, from 1; 0: of none
+};
+struct cuda_marks {
+  struct arena *mem;
+  int n, cap;
+  struct cuda_mark *mark;
+};
+int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks,
+                      struct err *e);
 extern const char cuda_prelude_text[]; // prelude.cuh, which stands before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
@@ -68,6 +80,14 @@ struct gpu_facts {
 };
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
+// The context that is current, another's, with its device; where there is none the primary one of device 0, which then is. No stream
+// is made: work goes to the one that gpu_follow names (NULL: the default one). gpu_return gives it back.
+int gpu_borrow(struct gpu **out, struct err *e);
+bool gpu_is_current(const struct gpu *g); // makes it current where none is and it is our own
+void gpu_follow(struct gpu *g, void *stream);
+bool gpu_enter(struct gpu *g, void **before); // makes its context current, until gpu_leave
+void gpu_leave(struct gpu *g, void *before);
+void gpu_return(struct gpu *g);
 int gpu_look(int device, struct gpu_facts *out, struct err *e); // without taking the device
 const struct gpu_facts *gpu_facts(const struct gpu *g);
 int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e);

@@ -102,6 +102,63 @@ int gpu_open(int device, struct gpu **out, struct err *e)
   return status;
 }
 
+// ---- another's context ----
+
+static int take_current(struct gpu *g, struct err *e)
+{
+  if (gpu_check(g, g->init(0), e, "starting the driver")) return e->status;
+  if (gpu_check(g, g->context_get(&g->context), e, "asking for the current context")) return e->status;
+  if (g->context) return gpu_check(g, g->context_device(&g->device), e, "asking for the current device");
+  if (choose_device(g, 0, e) != OK) return e->status;
+  if (gpu_check(g, g->context_retain(&g->context, g->device), e, "opening a context on GPU 0")) return e->status;
+  g->retained = true;
+  return gpu_check(g, g->context_set(g->context), e, "using GPU 0");
+}
+
+int gpu_borrow(struct gpu **out, struct err *e)
+{
+  struct gpu *g = calloc(1, sizeof *g);
+  CHECK(g);
+  *out = NULL;
+  int status = find(g, e);
+  if (status == OK) status = take_current(g, e);
+  if (status == OK) status = read_facts(g, e);
+  if (status != OK)
+    gpu_close(g);
+  else
+    *out = g;
+  return status;
+}
+
+bool gpu_is_current(const struct gpu *g)
+{
+  cu_context now;
+  if (g->context_get(&now)) return false;
+  return now == g->context || (!now && g->retained && !g->context_set(g->context));
+}
+
+void gpu_follow(struct gpu *g, void *stream) { g->stream = stream; }
+
+bool gpu_enter(struct gpu *g, void **before)
+{
+  cu_context now;
+  if (g->context_get(&now)) return false;
+  *before = now;
+  return now == g->context || !g->context_set(g->context);
+}
+
+void gpu_leave(struct gpu *g, void *before)
+{
+  cu_context was = before;
+  if (was != g->context) g->context_set(was);
+}
+
+void gpu_return(struct gpu *g)
+{
+  if (g) g->stream = NULL; // not ours to destroy
+  gpu_close(g);
+}
+
 void gpu_close(struct gpu *g)
 {
   if (!g) return;

@@ -51,6 +51,8 @@ enum {
   FUNCTION(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                          \
   FUNCTION(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * c, int device))                                   \
   FUNCTION(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                              \
+  FUNCTION(context_get, "cuCtxGetCurrent", (cu_context * c))                                                           \
+  FUNCTION(context_device, "cuCtxGetDevice", (int *device))                                                            \
   FUNCTION(context_set, "cuCtxSetCurrent", (cu_context c))                                                             \
   FUNCTION(error_name, "cuGetErrorName", (int code, const char **text))                                                \
   FUNCTION(error_text, "cuGetErrorString", (int code, const char **text))                                              \
@@ -94,6 +96,7 @@ struct gpu {
 #undef FUNCTION
   int device;
   bool retained;
+  cu_context context; // of a borrowed one
   cu_stream stream;
   cu_event from, to;
   struct gpu_facts facts;

@@ -69,6 +69,12 @@ static int wrong_level(struct call *c)
   return s;
 }
 
+static int wrong_place(struct call *c)
+{
+  int s = err_set(c->p->e, ERR_LEVEL, c->id.at, "%.*s is no call of a graph that is built", c->id.n, c->id.p);
+  return err_hint(c->p->e, "tiles are loaded by mica_block_input and saved by mica_block_output"), s;
+}
+
 static int find(struct call *c)
 {
   char name[LONGEST_NAME + 1];
@@ -253,18 +259,22 @@ static int argument(struct call *c)
   return OK;
 }
 
-static int arguments(struct call *c)
+static int arguments(struct call *c, int end)
 {
-  struct parser *p = c->p;
-  struct loc opened = p->t.at;
-  parse_next(p);
-  int s = OK;
-  while (p->t.kind != ')') {
-    s = argument(c);
+  while (c->p->t.kind != end) {
+    int s = argument(c);
     if (s) return s;
-    if (!parse_take(p, ',')) break;
+    if (!parse_take(c->p, ',')) break;
   }
-  return parse_close(p, ')', '(', opened);
+  return OK;
+}
+
+static int in_parentheses(struct call *c)
+{
+  struct loc opened = c->p->t.at;
+  parse_next(c->p);
+  int s = arguments(c, ')');
+  return s ? s : parse_close(c->p, ')', '(', opened);
 }
 
 static int complete(struct call *c)
@@ -343,7 +353,40 @@ int call_parse(struct parser *p, const struct token *id, struct value *v)
   struct call c = {.p = p, .id = *id, .source = -1};
   int s = find(&c);
   if (s) return s;
-  s = arguments(&c);
+  s = in_parentheses(&c);
   if (!s) s = complete(&c);
   return s ? s : build(&c, v);
+}
+
+// ---- calls that are not in a text --------------------------------------------------------------------
+
+static int operands(struct call *c, int n, const int *tensors)
+{
+  const struct graph *g = c->p->scope->g;
+  for (int i = 0; i < n; i++) {
+    if (tensors[i] < 0 || tensors[i] >= g->ntensors)
+      return err_set(c->p->e, ERR_GRAPH, c->id.at, "argument %d of %s is tensor %d, and this %s graph has %d tensors", i + 1, c->row->name, tensors[i],
+                     level_name(g->level), g->ntensors);
+    if (c->n == c->row->most) return too_many(c, c->id.at);
+    PUSH(c->p->mem, c->args, c->n, c->cap) = (struct value){.kind = TENSORS, .at = c->id.at, .first = tensors[i], .count = 1};
+  }
+  return OK;
+}
+
+static int rest(struct call *c, int n, const int *tensors, struct value *v)
+{
+  int s = lex_is(&c->id, "iter") || lex_is(&c->id, "save") ? wrong_place(c) : find(c);
+  if (!s) s = operands(c, n, tensors);
+  if (!s) s = arguments(c, TOK_END);
+  if (!s && c->p->t.kind != TOK_END) s = parse_unexpected(c->p, "`,` or the end of the attributes");
+  if (!s) s = complete(c);
+  if (!s) s = build(c, v);
+  if (!s && v->kind == NUMBER) s = err_set(c->p->e, ERR_ARITY, c->id.at, "%s is given numbers alone, and makes no tensor", c->row->name);
+  return s;
+}
+
+int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct value *v)
+{
+  struct call c = {.p = p, .source = -1, .id = *id};
+  return rest(&c, n, tensors, v);
 }

@@ -12,6 +12,7 @@
 //   scope.c    names and what they stand for
 //   expr.c     expressions: precedence, operators on tensors and numbers
 //   call.c     function calls: arguments and attributes after the operator's row
+//   outside.c  calls that are not in a text
 //   block.c    block and thread statements
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content
@@ -36,6 +37,14 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
 // Reads a file: JSON when it starts with '{', this language otherwise.
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out,
                struct err *e);
+// A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. What it adds to g has no
+// place. After an error g is as before. Any bytes are safe.
+struct front_call {
+  const char *op, *attributes;
+  int n;
+  const int *tensors;
+};
+int front_call(struct arena *mem, struct graph *g, const struct front_call *x, int *first, int *count, struct err *e);
 // Reads muGraphs saved by Mirage, n bytes of JSON: graphs (*out)[0..*count), checked, their inputs of dtype t, which such
 // files do not say reliably. After an error those before it are there.
 int front_mirage(struct arena *mem, const char *text, size_t n, const char *file, enum dtype t, struct graph ***out, int *count,

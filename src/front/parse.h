@@ -101,6 +101,8 @@ int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, in
 int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b,
                 struct value *v); // ADD SUB MUL DIV and the other elementwise rows of two arguments
 int call_parse(struct parser *p, const struct token *id, struct value *v); // after the name, at '('
+// With its tensors given; the parser stands at its attributes and reads them up to the end.
+int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct value *v);
 int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct value *v);
 bool block_starts(const struct parser *p);
 int block_parse(struct parser *p, struct value *v);

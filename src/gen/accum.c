@@ -168,6 +168,7 @@ bool accum_target(struct block *b, int tensor, struct view *v, bool *add)
   if (!is_first(b) && stage_of(b, tensor) != INSIDE) return false;
   bool scales = n->op == OP_ACCUM_RESCALE;
   if (scales && (n->in[0] != tensor || b->place[n->in[1]].kind != PLACE_VIEW)) return false;
+  block_comment(b, reader, b->iterations > 1 ? INSIDE : stage_of(b, n->out));
   *v = part(b, n, add);
   if (scales) rescale(b, n, v);
   return b->done[reader] = true;

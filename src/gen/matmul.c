@@ -208,6 +208,7 @@ static bool saved_directly(struct block *b, int tensor, bool streams, struct vie
   if (readers != 1 || b->g->nodes[reader].op != OP_SAVE) return false;
   *to = tile_saved(b, reader);
   if (to->dtype != F32 || !rows_contiguous(to) || streams) return false; // streaming adds to its result again and again
+  block_comment(b, reader, stage_of(b, tensor));
   return b->done[reader] = true;
 }
 

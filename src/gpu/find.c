@@ -24,7 +24,7 @@ static bool beside(char out[512])
   if (!dladdr(address, &d) || !d.dli_fname || !realpath(d.dli_fname, real)) return false;
   const char *slash = strrchr(real, '/');
   size_t n = slash ? (size_t)(slash - real) : 0;
-  return good(real, n, "/mica", out) || good(real, n, "/../bin/mica", out);
+  return good(real, n, "/mica", out) || good(real, n, "/../bin/mica", out) || good(real, n, "/../../bin/mica", out); // lib/<architecture>
 }
 
 static bool in_path(char out[512])

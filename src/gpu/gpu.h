@@ -34,6 +34,7 @@
 //   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
 //   once.c       one program run on given inputs
+//   resident.c   a program that stays on a device, called in the caller's stream
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
 //   keep.c       results in the database
@@ -77,6 +78,18 @@ enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that 
 // Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
 uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products
+
+// ---- resident.c ------------------------------------------------------------------------------------
+
+int64_t gpu_code_workspace(const struct code *c); // bytes, with those of the vendor's library
+// A code with machine code for `arch`, on the device of the current context (gpu_borrow). The code must live as long.
+struct gpu_resident;
+int gpu_resident_open(const struct code *c, int arch, struct gpu_resident **out, struct err *e);
+void gpu_resident_close(struct gpu_resident *r);
+bool gpu_resident_here(const struct gpu_resident *r); // its context is the current one
+// A workspace is ready for calls that follow in the stream; NULL: its own.
+int gpu_resident_prepare(struct gpu_resident *r, void *workspace, void *stream, struct err *e);
+int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const *out, void *workspace, void *stream, struct err *e);
 
 // ---- wire.c ----------------------------------------------------------------------------------------
 

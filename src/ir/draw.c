@@ -8,6 +8,7 @@
 struct row {
   const char *mark, *text, *shape; // "load", "k = K[x, :, y.i]", "[1, 64, 32]"
   const struct node *sub;          // a nested graph, drawn in place of a row
+  int node;
 };
 enum section { BEFORE, LOOP, END, SECTIONS };
 
@@ -17,7 +18,20 @@ struct drawing {
   int n[SECTIONS], cap[SECTIONS];
   const char *indent;
   int kernels;
+  struct draw_lines *lines; // or NULL
+  int path[LEVELS];         // the nodes around, -1 below
 };
+
+// After each line that is written.
+static void note(const struct drawing *d, const struct row *r)
+{
+  struct draw_line l = {.mark = r ? r->mark : "", .text = r ? r->text : "", .shape = r ? r->shape : ""};
+  if (!d->lines) return;
+  memcpy(l.node, d->path, sizeof l.node);
+  if (r) l.node[d->pr.g->level] = r->node;
+  l.end = d->pr.out->n;
+  PUSH(d->pr.mem, d->lines->line, d->lines->n, d->lines->cap) = l;
+}
 
 static const char *text_of(struct arena *mem, struct str *s)
 {
@@ -125,7 +139,7 @@ static void add_row(struct drawing *d, const struct node *n)
   struct arena *mem = d->pr.mem;
   const struct graph *g = d->pr.g;
   const struct tensor *t = n->nout ? &g->tensors[n->out] : &g->tensors[n->in[0]];
-  struct row r = {.mark = "", .sub = n->sub ? n : NULL};
+  struct row r = {.mark = "", .sub = n->sub ? n : NULL, .node = (int)(n - g->nodes)};
   if (n->op == OP_INPUT)
     r.mark = "input", r.text = declared(d, n);
   else if (n->op == OP_OUTPUT)
@@ -170,6 +184,7 @@ static void header(struct drawing *d, const struct row *r)
   str_add(out, g->nloop ? ")" : "");
   str_add(out, ", %d operator%s, %s of %s\n", graph_ops(g), graph_ops(g) == 1 ? "" : "s", bytes_text(d->pr.mem, g),
           block ? "tiles" : "registers");
+  note(d, r);
 }
 
 static void nested(struct drawing *d, const struct row *r)
@@ -178,19 +193,25 @@ static void nested(struct drawing *d, const struct row *r)
   print_open(&inner.pr, d->pr.mem, r->sub->sub, d->pr.out);
   inner.pr.above = &d->pr, inner.pr.node = r->sub;
   inner.indent = arena_printf(d->pr.mem, "%s│ ", d->indent);
+  inner.lines = d->lines;
+  memcpy(inner.path, d->path, sizeof inner.path);
+  inner.path[d->pr.g->level] = r->node;
   header(d, r);
   draw(&inner);
   str_add(d->pr.out, "%s└\n", d->indent);
+  note(&inner, NULL);
 }
 
 static void section(struct drawing *d, enum section s, int marks, int width)
 {
   for (int i = 0; i < d->n[s]; i++) {
     const struct row *r = &d->rows[s][i];
-    if (r->sub)
+    if (r->sub) {
       nested(d, r);
-    else
-      str_add(d->pr.out, "%s%-*s  %-*s  %s\n", d->indent, marks, r->mark, width, r->text, r->shape);
+      continue;
+    }
+    str_add(d->pr.out, "%s%-*s  %-*s  %s\n", d->indent, marks, r->mark, width, r->text, r->shape);
+    note(d, r);
   }
 }
 
@@ -200,6 +221,7 @@ static void divide(const struct drawing *d, const char *title)
   size_t side = strlen("│ ");
   str_raw(d->pr.out, d->indent, strlen(d->indent) - side);
   str_add(d->pr.out, "├ %s\n", title);
+  note(d, NULL);
 }
 
 static const char *loop_title(struct arena *mem, const struct graph *g)
@@ -229,12 +251,18 @@ static void draw(struct drawing *d)
   section(d, END, marks, width);
 }
 
+void graph_draw_lines(struct arena *mem, const struct graph *g, struct str *out, struct draw_lines *lines)
+{
+  struct drawing d = {.indent = "  ", .lines = lines, .path = {-1, -1, -1}};
+  print_open(&d.pr, mem, g, out);
+  str_add(out, "%s\n", print_title(&d.pr));
+  note(&d, NULL);
+  draw(&d);
+}
+
 void graph_draw(const struct graph *g, struct str *out)
 {
   struct arena mem = {0};
-  struct drawing d = {.indent = "  "};
-  print_open(&d.pr, &mem, g, out);
-  str_add(out, "%s\n", print_title(&d.pr));
-  draw(&d);
+  graph_draw_lines(&mem, g, out, NULL);
   arena_close(&mem);
 }

@@ -237,6 +237,17 @@ int graph_check(const struct graph *g, struct err *e);
 // print.c: text that the parser reads back to the same graph; tree: a drawing for people, indented by level.
 void graph_print(const struct graph *g, struct str *out);
 void graph_draw(const struct graph *g, struct str *out);
+// The same with what each line is about; what is said of a node lives in mem.
+struct draw_line {
+  int node[LEVELS];                // from the kernel graph down, -1 below; all -1: the title
+  const char *mark, *text, *shape; // of a node: "load", "k = K[x, :, i]", "f16[1, 64, 32]"; of a nested graph the text has its results
+  size_t end;                      // of the line, in the text
+};
+struct draw_lines {
+  int n, cap;
+  struct draw_line *line;
+};
+void graph_draw_lines(struct arena *mem, const struct graph *g, struct str *out, struct draw_lines *lines);
 // A schedule ("grid x=Q.1 loop i=K.2 | exp") with the extents that the kernels of g have: "grid x=Q.1:4 loop i=K.2:32 | exp".
 void graph_schedule(const struct graph *g, const char *schedule, struct str *out);
 

@@ -15,6 +15,7 @@
 //   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
 //   text.c       tile text: names, indentation
+//   about.c      which nodes lines of the text are about
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
@@ -66,6 +67,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
 int gpu_runs_on(const struct gpu_limits *gpu);
 struct kernel_counts;
+struct text_marks;
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -77,6 +79,7 @@ struct lower_job {
   bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
   int64_t cut;             // rows of a block then, where the last one has fewer; else 0
   struct kernel_counts *counts; // room for `most`: choices() leaves what each does, which count() would say again; or NULL
+  struct text_marks *marks;     // emit() leaves what the text is about (emit.h); NULL
 };
 struct lower_out {
   struct str text;      // of the tile program
@@ -98,6 +101,7 @@ struct scheme {
   // What the kernel will do (count.h), from which the model says how long it takes. False: these settings do not fit.
   bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
+  void (*settle)(const struct lower_job *j, struct knobs *k); // sets knobs to 0 that change nothing there; NULL: there are none
 };
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
@@ -136,6 +140,9 @@ struct launch_arg {
   int64_t elements;
   bool written;
 };
+struct line_about { // a line of a tile program
+  int kernel, node;      // it computes, loads or saves this node of the block graph in that node of the kernel graph; -1: of none
+};
 struct launch {
   const char *name;      // "m_rms_1"
   const char *how;       // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
@@ -151,6 +158,8 @@ struct launch {
   const char *text;
   struct tile_program *p;
   struct tile_kernel *k; // lowered for gpu->arch
+  int nabout;
+  const struct line_about *about; // by line
 };
 struct device_program {
   const struct graph *g;  // what it computes: the kernel graph, library operators wrapped

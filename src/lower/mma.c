@@ -182,9 +182,10 @@ static void body(struct mma_kernel *k)
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   mma_zero(k);
-  if (dependent) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent && !p->hold) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (dependent) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
+  if (dependent && p->hold) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
   mma_section(k, MMA_CONST);
   begin_ring(k);
   mma_sides(k, false);
@@ -210,7 +211,8 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct mma_plan p;
   *out = (struct lower_out){0};
   if (!mma_plan(&p, anew(j, knobs, why), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
-  struct text t = {.out = &out->text};
+  struct text t = {.out = &out->text, .marks = j->marks};
+  if (j->marks) j->marks->block = p.n->block;
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu->arch);
@@ -286,13 +288,20 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
   return true;
 }
 
+// Without a kernel ahead there is no next one to hold back.
+static void settle(const struct lower_job *j, struct knobs *k)
+{
+  if (!j->dependent) k->v[MMA_HOLD] = 0;
+}
+
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead"},
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold"},
     .arch = 80,
     .tails = true,
     .choices = choices,
     .count = count,
     .emit = emit,
+    .settle = settle,
 };

@@ -45,7 +45,7 @@
 #include "plan/passes.h"
 
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD }; // MMA_LAST: which way a tail is done
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
 };
@@ -138,6 +138,7 @@ struct mma_plan {
   // of knobs
   int wm, wn, mt, stages, threads;
   int ahead;                 // iterations whose tiles are fetched to L2 before the kernel ahead has ended
+  bool hold;                 // the next kernel may begin only when it has (rows_ahead.c says why)
   int queued;                // tiles in the queue; 0: none. Its slots are `stages`
   int64_t shared, registers; // bytes a block, estimate a thread
 };
@@ -278,5 +279,6 @@ void mma_node(struct mma_kernel *k, int node);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);
 void mma_save(struct mma_kernel *k, int save);
+int mma_saver(const struct norm *n, int save); // the node
 
 #endif

@@ -56,6 +56,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   long long row = t->own_cols / w, pieces = t->own_rows * row;
   struct str at = {0};
   char outer[64], inner[64];
+  int was = text_about_tensor(k->t, p->n->block, a->tile);
   bool async = w * dtype_bytes(p->type) >= 4;
   long long rounds = (pieces + p->threads - 1) / p->threads, batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS;
   const char *j = batches > 1 ? "@j" : "j";
@@ -79,6 +80,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   if (over) text_close(k->t);
   text_close(k->t);
   if (batches > 1) text_close(k->t);
+  text_about(k->t, was);
   str_free(&at);
 }
 

@@ -109,7 +109,9 @@ static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *ou
   if (p->n->iter_of[root_of(k, sub->in[1])] >= 0) y = k->have[root_of(k, sub->in[1])];
   scaled = mma_declare(k, y, "fp32");
   scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
+  int was = text_about(k->t, from);
   binary(k, "-", out, out, scaled);
+  text_about(k->t, was);
   powers(k, out, k->p->shape[n->out]);
   return true;
 }
@@ -202,7 +204,10 @@ static void reduce(struct mma_kernel *k, int node)
   reduce_quad(k, op, out);
   if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[n->out], op, false);
   if (n->op == OP_MEAN) scale(k, out, out, 1.0 / (double)reduced(k, n));
-  if (factor != 1) scale(k, out, out, factor);
+  if (factor == 1) return;
+  int was = text_about_tensor(k->t, k->p->n->block, root_of(k, n->in[0])); // the product that was left out before
+  scale(k, out, out, factor);
+  text_about(k->t, was);
 }
 
 // ---- accumulators ----
@@ -215,11 +220,13 @@ void mma_declare_accumulators(struct mma_kernel *k)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (op_rows[n->op].rule != RULE_ACCUM) continue;
+    text_about(k->t, i);
     for (int o = 0; o < n->nout; o++) {
       k->reg[n->out + o] = mma_declare(k, k->p->shape[n->out + o], "fp32");
       set(k, k->reg[n->out + o], n->op == OP_ACCUM_MAX && !o ? lowest : 0);
     }
   }
+  text_about(k->t, -1);
 }
 
 static void accumulate_max(struct mma_kernel *k, int node)
@@ -285,7 +292,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   const struct graph *b = p->n->block;
   if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
   for (int i = 0; i < b->nnodes; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM) finish(k, i);
+    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM) text_about(k->t, i), finish(k, i);
+  text_about(k->t, -1);
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
@@ -331,7 +339,7 @@ static void product(struct mma_kernel *k, int node)
   k->reg[x->out] = out;
 }
 
-void mma_node(struct mma_kernel *k, int node)
+static void any(struct mma_kernel *k, int node)
 {
   const struct node *n = &k->p->n->block->nodes[node];
   switch (op_rows[n->op].rule) {
@@ -347,4 +355,11 @@ void mma_node(struct mma_kernel *k, int node)
   case RULE_COMPOSITE:
   case RULE_GRAPH: return;
   }
+}
+
+void mma_node(struct mma_kernel *k, int node)
+{
+  int was = text_about(k->t, node);
+  any(k, node);
+  text_about(k->t, was);
 }

@@ -194,7 +194,7 @@ static void one_step(struct mma_kernel *k, const struct mma_product *x, const ch
   if (batched) text_close(k->t);
 }
 
-void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
+static void product_lines(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const struct mma_plan *p = k->p;
   int steps = p->cols[x->sum_cols].nt / 2;
@@ -215,4 +215,11 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
   text_open(k->t, "for (s = 0; s < 1; s += 1) unroll");
   one_step(k, x, left, into, true);
   text_close(k->t);
+}
+
+void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  int was = text_about_tensor(k->t, k->p->n->block, x->out);
+  product_lines(k, x, into);
+  text_about(k->t, was);
 }

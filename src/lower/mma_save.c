@@ -58,7 +58,7 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
   return mma_text(k, &c);
 }
 
-void mma_save(struct mma_kernel *k, int save)
+static void save_text(struct mma_kernel *k, int save)
 {
   const struct mma_plan *p = k->p;
   const struct access *a = &p->n->save[save];
@@ -78,4 +78,19 @@ void mma_save(struct mma_kernel *k, int save)
   if (*exists) text_close(k->t);
   mma_rows_close(k, s.rows);
   if (*who) text_close(k->t);
+}
+
+// The saver's node.
+int mma_saver(const struct norm *n, int save)
+{
+  int i = 0;
+  for (; save > 0 || n->block->nodes[i].op != OP_SAVE; i++) save -= n->block->nodes[i].op == OP_SAVE;
+  return i;
+}
+
+void mma_save(struct mma_kernel *k, int save)
+{
+  int was = text_about(k->t, mma_saver(k->p->n, save));
+  save_text(k, save);
+  text_about(k->t, was);
 }

@@ -140,6 +140,7 @@ static void load_pair(struct mma_kernel *k, const struct access *a, const char *
 static const char *from_memory(struct mma_kernel *k, const struct access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
+  int was = text_about_tensor(k->t, p->n->block, a->tile);
   const char *to = mma_declare(k, s, "fp32");
   int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
@@ -150,6 +151,8 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
     for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) load_one(k, a, to, s, e);
   if (s.cols >= 0) text_close(k->t);
   mma_rows_close(k, s.rows);
+  text_about(k->t, was);
+  text_about(k->t, was);
   return to;
 }
 

@@ -2,6 +2,7 @@
 // programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
 // each, as text, lowered.
 #include "lower/count.h"
+#include "lower/emit.h"
 #include "plan/letters.h"
 
 #include <math.h>
@@ -333,11 +334,14 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
 {
   struct lower_out out = {0};
   struct lower_job j = lower_unit_job(b->mem, b->p, u, c->tail);
+  struct text_marks marks = {.mem = b->mem};
+  j.marks = &marks;
   l->how = how_text(b->mem, c);
   int status = scheme_at(c->scheme)->emit(&j, &c->k, &out, b->e);
   l->text = arena_strdup(b->mem, str_text(&out.text));
   str_free(&out.text);
   if (status) return status;
+  about_lines(b->mem, b->p->g, &marks, l);
   l->nargs = out.nargs, l->arg = NEWS(b->mem, struct launch_arg, out.nargs + 1);
   for (int i = 0; i < out.nargs; i++)
     if (out.arg[i] == ARG_COUNTERS) l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_COUNTERS, TT_I32, (out.counters + 3) / 4, true};

@@ -23,6 +23,7 @@
 //   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
+//   rows_ahead.c     what is done before the kernel ahead has ended
 //   rows_fold.c      folds: registers, lanes, warps
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
@@ -30,7 +31,7 @@
 #include "lower/emit.h"
 #include "plan/passes.h"
 
-enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32, ROW_BASES = 8 };
+enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32, ROW_BASES = 8, ROW_LINE = 128 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 
@@ -51,6 +52,7 @@ struct row_value {
   int nin, in[2];
   axis_set axes, folded; // that it depends on; that it folds
   struct row_access at;  // of ROW_LOAD
+  int about;             // node + 1 of the block graph that it is for; 0: none
   bool live;
   // of rows_ready
   bool through;          // only a fold reads it: it is computed as it is folded, and never there as a whole
@@ -61,6 +63,7 @@ struct row_save {
   int value;
   axis_set axes; // that the place in memory depends on
   struct row_access at;
+  int about;     // as of values
 };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
@@ -92,11 +95,13 @@ static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_
 
 // ---- rows_plan.c ----
 
-enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE };
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE, KNOB_AHEAD, KNOB_HOLD };
 struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
+  int ahead;  // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
+  int hold;   // 1: the next kernel may begin only when the one ahead has ended
   bool *late; // by value: a load that comes where it is used; NULL: none
   int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
   int64_t chunks[ROW_AXES];
@@ -108,6 +113,7 @@ struct row_plan {
   int passes;
 };
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p);
+bool rows_before(struct row_plan *p, int ahead, int hold);           // sets them; false: there is nothing of the kind
 int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
 bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
 int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
@@ -119,7 +125,13 @@ static inline int row_vec(const struct row_plan *p, int a) { return a == p->role
 bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *out); // false: registers do not suffice
 int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
 
-// ---- rows_text.c, rows_move.c, rows_fold.c ----
+// ---- rows_ahead.c ----
+
+bool row_is_fetched(const struct lower_job *j, const struct row_plan *p, int value); // a load that may be asked for ahead
+double rows_soon(const struct lower_job *j, const struct row_plan *p);               // bytes of a block that are
+void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c);
+
+// ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
 
 struct row_text {
   struct text t;
@@ -152,6 +164,9 @@ void row_each_close(struct row_text *x, axis_set axes);
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 void row_load(struct row_text *x, int value);
 void row_store(struct row_text *x, int save);
+void row_fetch(struct row_text *x, int value);           // its lines to the L2 cache
+void row_place_line(struct row_text *x, int axis, const char *chunk);
+void row_wait(struct row_text *x);                       // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again); // over lanes and warps; again: in a loop
 const char *row_neutral(enum row_kind kind);

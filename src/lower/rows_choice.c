@@ -61,9 +61,14 @@ static void attempt(struct trying *t, const struct knobs *k)
   struct row_plan p;
   struct arena_mark m = arena_mark(t->j->mem);
   struct kernel_counts c;
+  struct knobs best = *k;
   bool fits = rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &c);
+  if (fits && t->j->dependent) {
+    rows_before_best(t->j, &p, &c);
+    best.v[KNOB_AHEAD] = p.ahead, best.v[KNOB_HOLD] = p.hold, c.soon = rows_soon(t->j, &p);
+  }
   double cost = fits ? kernel_time(&c, t->j->gpu, NULL) : INFINITY;
-  if (isfinite(cost)) insert(t, k, kind_of(&p, k), cost, &c);
+  if (isfinite(cost)) insert(t, &best, kind_of(&p, k), cost, &c);
   arena_reset(t->j->mem, m);
 }
 

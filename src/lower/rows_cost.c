@@ -124,6 +124,7 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   *c = (struct kernel_counts){.kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
   c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
   traffic(j, p, c), work(p, c);
+  c->soon = rows_soon(j, p);
   for (int a = 0; a < p->r->naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;

@@ -39,6 +39,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 {
   const struct row_value *v = &x->p->r->v[value];
   const char *in = row_name(x, v->in[0]), *op = binary(v->kind);
+  text_about(&x->t, v->about - 1);
   axis_set before = x->p->r->v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
   for (int a = 0; a < x->p->r->naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
@@ -96,6 +97,7 @@ static void send(struct row_text *x, int value, int shared, const struct exchang
   const struct row_value *v = &x->p->r->v[value];
   bool scalar = row_regs(x->p, v->axes) == 1;
   const char *dims = row_dims(x, v->axes, row_has_vec(x, v->axes));
+  text_about(&x->t, v->about - 1);
   if (scalar) text_line(&x->t, "%%sh%d:[%d, %d].fp32.SH", shared, e->kept, e->parts);
   else text_line(&x->t, "%%sh%d:[%d,%s].fp32.SH", shared, e->kept * e->parts, dims);
   if (*e->first) text_open(&x->t, "if (%s)", e->first);
@@ -111,6 +113,7 @@ static void receive(struct row_text *x, int value, int shared, const struct exch
   const struct row_value *v = &x->p->r->v[value];
   bool vec = row_has_vec(x, v->axes);
   const char *dims = row_dims(x, v->axes, vec), *op = binary(v->kind);
+  text_about(&x->t, v->about - 1);
   if (row_regs(x->p, v->axes) == 1) {
     text_line(&x->t, "%%parts%d:[%s,%d].fp32.RF", shared, dims, e->parts);
     text_line(&x->t, "%%parts%d <- Move<<<#grid, #me>>>(%%sh%d.tile([1, %d])[%s, 0])", shared, shared, e->parts, e->at);
@@ -132,17 +135,21 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
   int first = x->fresh, many = 0;
   for (int i = 0; i < n; i++) {
     const struct row_value *v = &p->r->v[values[i]];
+    text_about(&x->t, v->about - 1);
     for (int a = 0; a < p->r->naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
         text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #lanes%d>>>(%%v%d)", values[i], binary(v->kind), a, values[i]);
     e[i] = exchange_of(x, v);
     many += e[i].parts > 1;
   }
+  text_about(&x->t, -1);
   if (!many) return;
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
+  text_about(&x->t, -1);
   text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) receive(x, values[i], first++, &e[i]);
+  text_about(&x->t, -1);
   if (again) text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
 }

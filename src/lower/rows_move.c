@@ -73,6 +73,7 @@ void row_load(struct row_text *x, int value)
 {
   const struct row_value *v = &x->p->r->v[value];
   const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
+  int was = text_about(&x->t, v->about - 1);
   text_line(&x->t, "%%%s:[%s].%s.RF", name, row_dims(x, v->axes, row_has_vec(x, v->axes)), tile_dtype(v->at.type));
   if (*inside) text_line(&x->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", name);
   row_each_open(x, v->axes);
@@ -84,11 +85,44 @@ void row_load(struct row_text *x, int value)
   pieces_close(x, v->axes, width);
   if (*inside) text_close(&x->t);
   row_each_close(x, v->axes);
+  text_about(&x->t, was);
 }
 
 static const char *also(const struct row_text *x, const char *s, const char *what, int a)
 {
   return arena_printf(x->mem, "%s%s@%s%d == 0", s, *s ? " && " : "", what, a);
+}
+
+// The condition of being the first of the lanes whose vectors of it are one line, roughly, and of the threads along other axes.
+static const char *begins_line(const struct row_text *x, const struct row_value *v)
+{
+  const struct row_plan *p = x->p;
+  const char *s = row_inside(x, v->axes);
+  for (int a = 0; a < p->r->naxes; a++) {
+    int line = MIN(p->lanes[a], ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(v->at.type)));
+    if (v->axes >> a & 1) {
+      if (v->at.stride[a] == 1 && line > 1) s = arena_printf(x->mem, "%s%s@l%d %% %d == 0", s, *s ? " && " : "", a, line);
+      continue;
+    }
+    if (p->lanes[a] > 1) s = also(x, s, "l", a);
+    if (p->warps[a] > 1) s = also(x, s, "w", a);
+  }
+  return s;
+}
+
+void row_fetch(struct row_text *x, int value)
+{
+  const struct row_value *v = &x->p->r->v[value];
+  const char *when = begins_line(x, v);
+  int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
+  int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 ? 1 : x->p->vec / width : 0;
+  row_each_open(x, v->axes);
+  if (*when) text_open(&x->t, "if (%s)", when);
+  if (n) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
+  text_line(&x->t, "Sync<prefetch.L2><<<#grid, #me>>>(%s)", memory(x, &v->at, width));
+  if (n) text_close(&x->t);
+  if (*when) text_close(&x->t);
+  row_each_close(x, v->axes);
 }
 
 // The condition under which the executing thread stores: within all extents, and first along all other axes.
@@ -109,6 +143,7 @@ void row_store(struct row_text *x, int save)
 {
   const struct row_save *s = &x->p->r->save[save];
   const char *name = row_name(x, s->value), *condition = stores(x, s->axes);
+  int was = text_about(&x->t, s->about - 1);
   if (s->at.type != F32) {
     const char *narrow = arena_printf(x->mem, "o%d", save);
     text_line(&x->t, "%%%s:[%s].%s.RF", narrow, row_dims(x, s->axes, row_has_vec(x, s->axes)), tile_dtype(s->at.type));
@@ -124,4 +159,5 @@ void row_store(struct row_text *x, int save)
   pieces_close(x, s->axes, width);
   if (*condition) text_close(&x->t);
   row_each_close(x, s->axes);
+  text_about(&x->t, was);
 }

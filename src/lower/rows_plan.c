@@ -121,6 +121,15 @@ static bool late(struct arena *mem, struct row_plan *p)
   return any;
 }
 
+bool rows_before(struct row_plan *p, int ahead, int hold)
+{
+  int64_t most = 1;
+  for (int a = 0; a < p->r->naxes; a++)
+    if (p->rounds >> a & 1) most = MAX(most, p->chunks[a]);
+  p->ahead = ahead, p->hold = hold;
+  return ahead >= 0 && ahead <= most && hold >= 0 && hold <= 1;
+}
+
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
 {
   *p = (struct row_plan){.r = r, .role = r->role, .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
@@ -134,5 +143,6 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
     if (p->chunks[i] > 1 && r->folded >> i & 1) p->rounds |= AXIS(i);
     else p->blocks *= p->chunks[i];
   }
+  if (!rows_before(p, k->v[KNOB_AHEAD], k->v[KNOB_HOLD])) return false;
   return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && (!k->v[KNOB_LATE] || late(mem, p));
 }

@@ -33,14 +33,21 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   return OK;
 }
 
+// Without a kernel ahead there is nothing before the wait for it.
+static void settle(const struct lower_job *j, struct knobs *k)
+{
+  if (!j->dependent) k->v[KNOB_AHEAD] = k->v[KNOB_HOLD] = 0;
+}
+
 const struct scheme scheme_rows = {
     .name = "rows",
     .doc = "sums, maxima and elementwise operators, tiles in registers",
     .apart = "a loop is an axis like others, so sections and rings are those of its knobs",
-    .knob = {"vec", "across", "down", "join", "regs", "deep", "stream", "late"},
+    .knob = {"vec", "across", "down", "join", "regs", "deep", "stream", "late", "ahead", "hold"},
     .arch = 80,
     .joins = true,
     .choices = choices,
     .count = count,
     .emit = emit,
+    .settle = settle,
 };

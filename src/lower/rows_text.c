@@ -145,9 +145,11 @@ static void mapped(struct row_text *x, int i, const struct row_value *v)
 static void one_value(struct row_text *x, int i)
 {
   const struct row_value *v = &x->p->r->v[i];
+  text_about(&x->t, v->about - 1);
   if (v->kind == ROW_CONST) constant(x, i, v->a.scalar);
   else if (v->kind == ROW_SPREAD) spread(x, i, v);
   else if (v->kind == ROW_MAP) mapped(x, i, v);
+  text_about(&x->t, -1);
   x->have[i] = true;
 }
 
@@ -157,6 +159,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   int n = 0, *batch = NEWS(x->mem, int, r->nvalues);
   for (int i = 0; i < r->nvalues; i++) {
     if (!want[i] || x->have[i] || !row_folds(&r->v[i]) || r->v[i].stage != s) continue;
+    text_about(&x->t, r->v[i].about - 1);
     text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, r->v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
     x->have[batch[n++] = i] = true;
@@ -212,7 +215,7 @@ static void want_inputs(const struct row_text *x, int value, bool *want)
   for (int k = 0; k < v->nin; k++) want_inputs(x, v->in[k], want);
 }
 
-static void place_line(struct row_text *x, int a, const char *chunk)
+void row_place_line(struct row_text *x, int a, const char *chunk)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
@@ -274,7 +277,7 @@ static void loop(struct row_text *x, axis_set over, int n)
   for (int a = 0; a < r->naxes; a++)
     if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)", a, a, (long long)x->p->chunks[a], a);
   for (int a = 0; a < r->naxes; a++)
-    if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
+    if (over >> a & 1) row_place_line(x, a, arena_printf(x->mem, "s%d", a));
   loop_body(x, over, n);
   for (int a = 0; a < r->naxes; a++)
     if (over >> a & 1) text_close(&x->t);
@@ -370,7 +373,7 @@ void row_begin(struct row_text *x)
 {
   lane_groups(x);
   for (int a = 0; a < x->p->r->naxes; a++)
-    if (x->p->r->extent[a] > 1 && !(x->p->rounds >> a & 1)) place_line(x, a, arena_printf(x->mem, "@c%d", a));
+    if (x->p->r->extent[a] > 1 && !(x->p->rounds >> a & 1)) row_place_line(x, a, arena_printf(x->mem, "@c%d", a));
 }
 
 void row_passes(struct row_text *x)
@@ -381,6 +384,7 @@ void row_passes(struct row_text *x)
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
+  x.t.marks = j->marks;
   text_kernel(&x.t, j->name, NULL, j->gpu->arch);
   buffers(&x, out);
   const char *blocks = row_coordinates(&x);
@@ -391,7 +395,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
   text_line(&x.t, "%s = #t.indices()", x.coordinate);
   text_line(&x.t, "#me = #t.scalar()");
   row_begin(&x);
-  if (j->dependent) text_line(&x.t, "Sync<grid.trigger><<<#grid, #me>>>()"), text_line(&x.t, "Sync<grid.wait><<<#grid, #me>>>()");
+  if (j->dependent) row_wait(&x);
   row_passes(&x);
   text_close(&x.t);
   text_close(&x.t);

@@ -23,6 +23,7 @@ struct making {
   int *of; // by tensor of the block graph: the value of a root
   char *why;
   struct arena *mem;
+  int about; // node + 1 that is looked at
 };
 
 static int cannot(struct making *m, const struct node *n, const char *what)
@@ -61,6 +62,7 @@ static int64_t extent(const struct making *m, axis_set s)
 static int add(struct making *m, struct row_value v)
 {
   struct rows *r = m->r;
+  v.about = m->about;
   PUSH(m->mem, r->v, r->nvalues, m->cap) = v;
   return r->nvalues - 1;
 }
@@ -156,6 +158,8 @@ static int mapped(struct making *m, enum op op, int nin, int x, int y, const str
     for (int k = 0; k < p->n; k++) part[k] = mapped(m, op, nin, part_at(m, x, p->axis, k), nin > 1 ? part_at(m, y, p->axis, k) : 0, a);
     return joined(m, p->axis, p->n, part);
   }
+  if (op == OP_DIV && m->r->v[y].kind == ROW_MAP && m->r->v[y].op == OP_SQRT) // one instruction instead of a root, rounded, and a reciprocal
+    return mapped(m, OP_MUL, 2, x, mapped(m, OP_RSQRT, 1, m->r->v[y].in[0], 0, NULL), NULL);
   struct row_value v = {.kind = ROW_MAP, .op = op, .nin = nin, .in = {x, y}, .axes = m->r->v[x].axes | (nin > 1 ? m->r->v[y].axes : 0)};
   if (a) v.a = *a;
   if (op == OP_POW && m->r->v[x].axes != v.axes) // of which x is raised step by step
@@ -238,7 +242,7 @@ static int store(struct making *m, const struct node *n, int v, struct row_acces
   axis_set axes = strided(&x) | m->r->v[v].axes;
   if (m->r->nsaves == m->n->nsave + MOST_STORES) return cannot(m, n, "too many parts");
   if (axes != m->r->v[v].axes) v = add(m, (struct row_value){.kind = ROW_SPREAD, .nin = 1, .in = {v}, .axes = axes});
-  m->r->save[m->r->nsaves++] = (struct row_save){v, axes, x};
+  m->r->save[m->r->nsaves++] = (struct row_save){v, axes, x, m->about};
   return OK;
 }
 
@@ -306,8 +310,10 @@ int rows_values(const struct lower_job *j, struct rows *out, char why[160])
   for (int i = 0; i < b->ngrid; i++) out->extent[grid_axis(i)] = b->grid[i];
   for (int i = 0; i < b->nloop; i++) out->extent[loop_axis(i)] = b->loop[i];
   out->save = NEWS(j->mem, struct row_save, n->nsave + MOST_STORES);
-  for (int i = 0; i < b->nnodes; i++)
+  for (int i = 0; i < b->nnodes; i++) {
+    m.about = i + 1;
     if (one_node(&m, &b->nodes[i])) return NO;
+  }
   return rows_running(j->mem, n, why) ? OK : NO;
 }
 

@@ -168,7 +168,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   memset(out, 0, sizeof *out);
   if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
     return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
-  struct sk_emit e = {.t = {.out = &out->text}, .dependent = j->dependent && j->gpu->arch >= 90, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
+  struct sk_emit e = {.t = {.out = &out->text, .marks = j->marks}, .dependent = j->dependent && j->gpu->arch >= 90, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || e.dependent ? 90 : 80);
   if (s.split > 1) text_line(&e.t, "cluster %d", s.split);

@@ -32,6 +32,26 @@ bool sk_streams(const struct sk_plan *p, int v)
   return p->v[v].reached >> SK_LOOP & 1 && p->v[v].kind == SK_LOAD && p->v[v].has & sk_space_axes(&p->k);
 }
 
+// ---- what text is about: loads by their iterators, products by the node that reads the weights ----
+
+static int about_iter(struct sk_emit *e, int iter)
+{
+  const struct sk_side *s = &e->p->head;
+  int own = iter - s->iters;
+  return text_about(&e->t, own >= 0 && own < s->n->niter ? s->n->block->tensors[s->n->iter[own].tile].node : -1);
+}
+
+static int about_product(struct sk_emit *e, int i)
+{
+  const struct sk_side *s = &e->p->head;
+  const struct graph *b = s->n->block;
+  int own = e->p->product[i].iter - s->iters, node = -1;
+  for (int k = 0; k < b->nnodes && own >= 0 && own < s->n->niter; k++)
+    for (int a = 0; a < b->nodes[k].nin && op_rows[b->nodes[k].op].rule == RULE_CONTRACT; a++)
+      if (s->n->t[b->nodes[k].in[a]].root == s->n->iter[own].tile) node = k;
+  return text_about(&e->t, node);
+}
+
 static const char *row_index(const struct sk_emit *e)
 {
   if (e->p->rows.size % 8 == 0) return "(n * 8 + @g)";
@@ -96,12 +116,14 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const struct sk_coord along[] = {{&x->cols, col, false}, {&e->p->k, "@kv", true}};
   const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
   const char *from = sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across);
+  int was = about_iter(e, x->iter);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
   if (e->s->ring) text_line(t, "%%ring%d[%s][c, i].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", i, d, unit, from);
   else text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, from);
   text_close(t);
   text_close(t);
+  text_about(t, was);
 }
 
 static void load_elements(struct sk_emit *e, int v, const char *d)
@@ -109,10 +131,12 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   struct text *t = &e->t;
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
   const char *from = sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at);
+  int was = about_iter(e, e->p->v[v].index);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   if (e->s->ring) text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
   else text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, from);
   text_close(t);
+  text_about(t, was);
 }
 
 // Step `step` into stage d. `always`: there is one.
@@ -135,6 +159,7 @@ static void fragment(struct sk_emit *e, int i, const char *d)
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
   int products = k->along ? 1 : k->vector / 2;
+  int was = about_product(e, i);
   text_line(t, "%%a%d:[%d, %d].[%d].[2, 2].[1, 2].%s.RF", i, e->s->kv / 4, k->chunks, products, weights_type(e, i));
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
@@ -149,6 +174,7 @@ static void fragment(struct sk_emit *e, int i, const char *d)
     text_close(t);
   }
   for (int n = 0; n < 4; n++) text_close(t);
+  text_about(t, was);
 }
 
 static const char *operand(struct sk_emit *e, int v)
@@ -234,12 +260,14 @@ static void multiply(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
+  int was = about_product(e, i);
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (j = 0; j < %d; j += 1) unroll", k->along ? 1 : k->vector / 2);
   text_line(t, "%%acc%d[n, c][j] <- MatMul<<<#grid, #lanes>>>(%%a%d[s, c][j], %%b%d[n][s])", i, i, right_of(e, i));
   for (int n = 0; n < 4; n++) text_close(t);
+  text_about(t, was);
 }
 
 // Fragments, what else is made of the registers of stage d, then the loads of a later round, then the products.

@@ -111,12 +111,13 @@ static void chunks(const struct tail *x, struct text *t)
 static void item(const struct tail *x, struct text *t, const char **global)
 {
   struct row_text r = row_text_new(x->j, &x->p, t->out);
-  r.t.indent = t->indent, r.team = "team", r.buffer = global;
+  r.t.indent = t->indent, r.t.marks = t->marks, r.t.tail = true, r.team = "team", r.buffer = global;
   row_coordinates(&r);
   text_line(&r.t, "%s = #team.indices()", r.coordinate);
   chunks(x, &r.t);
   row_begin(&r);
   row_passes(&r);
+  text_about(t, -1);
   if (x->rounds > 1 && x->p.threads > 32) text_line(&r.t, "Sync<barrier><<<#grid, #team>>>()");
 }
 

@@ -17,6 +17,18 @@ static void put(struct text *t, const char *fmt, va_list ap)
   free(line);
 }
 
+int text_about(struct text *t, int node)
+{
+  struct text_marks *m = t->marks;
+  int was = t->about - 1;
+  t->about = node + 1;
+  if (m && (!m->n || m->mark[m->n - 1].node != node || m->mark[m->n - 1].tail != t->tail))
+    PUSH(m->mem, m->mark, m->n, m->cap) = (struct text_mark){t->out->n, t->tail, node};
+  return was;
+}
+
+int text_about_tensor(struct text *t, const struct graph *block, int tensor) { return text_about(t, block->tensors[tensor].node); }
+
 void text_line(struct text *t, const char *fmt, ...)
 {
   va_list ap;

@@ -101,15 +101,18 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
                       const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
+  int was = text_about_tensor(k->t, k->p->n->block, k->p->n->iter[t->iter].tile);
   if (b->chunks == 1) {
     text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, box_shape(k->p, b), t->tensor,
               box_view(k->p, b, it, "0"), barrier);
+    text_about(k->t, was);
     return;
   }
   text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
   text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk,
             box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
   text_close(k->t);
+  text_about(k->t, was);
 }
 
 // Which ring a tile is in; -1: it does not change with the loop.
@@ -282,7 +285,8 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
   if (!wgmma_plan(w, anew(j, knobs, why), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
-  struct text t = {.out = &out->text};
+  struct text t = {.out = &out->text, .marks = j->marks};
+  if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, 90);

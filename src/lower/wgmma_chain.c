@@ -23,17 +23,21 @@ static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#
 
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
+  int was = text_about(k->t, w->first->node);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
   wgmma_multiply(k, w->first, wgmma_left(k, w->first), wgmma_right(k, w->first, "@stage"), into);
   wgmma_commit(k);
   k->reg[w->first->out] = into;
+  text_about(k->t, was);
 }
 
 static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage)
 {
   const char *sum = k->reg[k->p->n->block->nodes[w->second->into].out];
+  int was = text_about(k->t, w->second->node);
   wgmma_multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), wgmma_right(k, w->second, stage), sum);
   wgmma_commit(k);
+  text_about(k->t, was);
 }
 
 // What is computed from the first product.
@@ -62,7 +66,9 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
   const struct node *n = &k->p->n->block->nodes[w->second->into];
   const char *sum = k->reg[n->out];
   if (n->nin < 2) return;
+  int was = text_about(k->t, w->second->into);
   text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[k->p->n->t[n->in[1]].root]);
+  text_about(k->t, was);
 }
 
 // ---- turns ----

@@ -235,7 +235,10 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks);
   p->cols[cols].nt = (int)w->store_chunk / 8, p->cols[cols].from = arena_printf(k->mem, "j * %d", p->cols[cols].nt);
   k->p = p, k->section = MMA_SENT;
-  send(k, w, save, compute(k, whole, root));
+  const char *from = compute(k, whole, root);
+  int was = text_about(k->t, mma_saver(p->n, save));
+  send(k, w, save, from);
+  text_about(k->t, was);
   text_close(k->t);
   k->p = whole;
   mma_forget(k, &known);

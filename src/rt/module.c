@@ -1,11 +1,13 @@
 // Modules: generated C compiled by the system's compiler into a shared object and loaded with dlopen. The compiler
 // is started without a shell, in a private folder that is removed whatever happens; what it says becomes part of
-// the error. A module owns its workspace: the first call allocates it, the others nothing.
+// the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
+// the same time.
 #include "rt/rt.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +19,17 @@ extern char **environ;
 enum { MAX_ARGS = 64, SAID = 400 }; // of the compiler's command line; characters of its message kept
 enum { HUGE = 2 << 20 };            // bytes of a huge page
 
+struct room { // a workspace that no call uses; the rest of its memory follows
+  struct room *next;
+};
 struct module {
   void *so; // of dlopen
   int (*call)(void *const *, void *const *, void *);
-  void *bytes, *workspace;
-  size_t size, need; // bytes of the object, of the workspace
+  void *bytes;
+  size_t size, need; // bytes of the object, of a workspace
   int fd; // of the object's file in memory
+  pthread_mutex_t lock; // of rooms
+  struct room *rooms;
 };
 
 // ---- finding and starting the compiler ----
@@ -214,6 +221,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
   char why[256] = "", symbol[96];
   struct module *m = calloc(1, sizeof *m);
   CHECK(m);
+  pthread_mutex_init(&m->lock, NULL);
   void *lib = m->so = load_bytes(so, n, &m->fd, why);
   if (!lib) {
     module_close(m);
@@ -242,25 +250,46 @@ const void *module_bytes(const struct module *m, size_t *n)
   return m->bytes;
 }
 
-static bool workspace_open(struct module *m)
+static struct room *room_new(size_t need)
 {
-  size_t page = m->need < HUGE ? 4096 : HUGE, bytes = (m->need + page - 1) / page * page;
-  if (!m->need || m->workspace) return true;
-  if (!(m->workspace = aligned_alloc(page, bytes))) return false;
-  if (page == HUGE) madvise(m->workspace, bytes, MADV_HUGEPAGE);
-  return true;
+  size_t page = need < HUGE ? 4096 : HUGE, bytes = (need + page - 1) / page * page;
+  struct room *r = aligned_alloc(page, bytes);
+  if (r && page == HUGE) madvise(r, bytes, MADV_HUGEPAGE);
+  return r;
+}
+
+static struct room *room_take(struct module *m)
+{
+  pthread_mutex_lock(&m->lock);
+  struct room *r = m->rooms;
+  if (r) m->rooms = r->next;
+  pthread_mutex_unlock(&m->lock);
+  return r ? r : room_new(m->need);
+}
+
+static void room_give(struct module *m, struct room *r)
+{
+  pthread_mutex_lock(&m->lock);
+  r->next = m->rooms, m->rooms = r;
+  pthread_mutex_unlock(&m->lock);
 }
 
 void module_rest(struct module *m)
 {
-  free(m->workspace);
-  m->workspace = NULL;
+  pthread_mutex_lock(&m->lock);
+  struct room *all = m->rooms;
+  m->rooms = NULL;
+  pthread_mutex_unlock(&m->lock);
+  for (struct room *next; all; all = next) next = all->next, free(all);
 }
 
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
-  if (!workspace_open(m)) return 1;
-  return m->call(inputs, outputs, m->workspace);
+  if (!m->need) return m->call(inputs, outputs, NULL);
+  struct room *r = room_take(m);
+  if (!r) return ENOMEM;
+  int status = m->call(inputs, outputs, r);
+  return room_give(m, r), status;
 }
 
 void module_close(struct module *m)
@@ -268,6 +297,8 @@ void module_close(struct module *m)
   if (!m) return;
   if (m->so) dlclose(m->so);
   if (m->fd >= 0) close(m->fd);
-  free(m->bytes), free(m->workspace);
+  module_rest(m);
+  pthread_mutex_destroy(&m->lock);
+  free(m->bytes);
   free(m);
 }

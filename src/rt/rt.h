@@ -10,8 +10,8 @@ int module_build(const char *source, const char *name, struct module **m, struct
 int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e); // other flags than gen_flags()
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n); // the shared object
-int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function
-void module_rest(struct module *m); // gives the workspace back until the next call
+int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function; from any thread
+void module_rest(struct module *m); // gives workspaces back until the next call
 void module_close(struct module *m);
 const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
 

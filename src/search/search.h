@@ -90,6 +90,9 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
 // Would a search of p take minutes? Judged by the values and structures of a sample of its schedules; yes where p is not
 // one that is searched.
 bool search_is_hard(const struct graph *p, const struct search_opts *o);
+// The limits under which a search of p does not take minutes: its own, 0, or where the user has set none a lower one on operators in a
+// block graph. -1: it takes minutes in any case.
+int search_easy_ops(const struct graph *p, const struct search_opts *o);
 
 // Is each of n kernel graphs of that program in the space that search_run would search under these options? Structure
 // counts, not sizes; docs/search.md lists what else makes no difference. `why` names the place and the rule where not.

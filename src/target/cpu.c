@@ -44,12 +44,12 @@ static void device_name(char out[96])
   snprintf(out, 96, "%s (family %d, model %d)", model, family, number);
 }
 
+// Of the processor, not of what this library was compiled for: kernels are compiled for the processor.
 static int vector_lanes(void)
 {
-#if defined(__AVX512F__)
-  return 16;
-#elif defined(__AVX__)
-  return 8;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("avx") ? 8 : 4;
 #else
   return 4;
 #endif

@@ -3,6 +3,7 @@
 //
 //   target.c   the table
 //   cpu.c      the host's capacities; rates.c its rates
+//   processor.c  which instructions the host has
 //   gpu.c      GPUs by their rows, or by the facts of a device
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
@@ -38,6 +39,8 @@ const char *target_doc(int i);
 // Fills *t for the target of that name; of this host measures the rates once (about 0.2 s) unless quick, where
 // it fills typical ones. Unknown names are ERR_TARGET with the list as hint.
 int target_open(const char *name, int threads, bool quick, struct target *t, struct err *e);
+
+void target_processor(char out[64]); // the host's instructions: "x86-64 4f0c...", equal where the same machine code runs
 
 // What a device says of itself; 0 where it is not known.
 struct target_facts {

@@ -108,6 +108,13 @@ expect 0 'counters: writes workspace 0' lower examples/graphs/gqa_split.mica --k
 expect 0 'mma [^,]*last=0' lower examples/graphs/gqa_split.mica --knobs 'mma last=0 tail' # 0 is asked for, not left open
 expect 0 'workspace: 0 bytes' lower examples/graphs/gqa_split.mica --knobs 'wgmma groups=1 tail' --dump memory
 
+# ---- before the wait for the kernel ahead ----
+best=$("$MICA" lower examples/graphs/gqa_split.mica --dump choices | sed -n 's/.*us  \(mma .*\) hold=0$/\1/p' | head -1)
+for hold in 0 1; do # the first kernel lets the next one begin before its wait, or behind it
+  "$MICA" lower examples/graphs/gqa_split.mica --knobs "$best hold=$hold" | grep -o 'grid\.[tw][a-z]*' | head -2 | paste -sd' ' >"$work/order"
+  [[ $(<"$work/order") == $([[ $hold == 1 ]] && echo 'grid.wait grid.trigger' || echo 'grid.trigger grid.wait') ]] || complain "hold=$hold: $(<"$work/order")"
+done
+
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
 expect 2 'dump takes norm, .*layouts, .*choices, or schemes, not all' lower "$work/soft.mica" --dump all

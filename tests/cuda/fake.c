@@ -31,6 +31,8 @@ int fake_device_attribute(int *value, int attribute, int device)
 int fake_context_retain(cu_context *c, int device) { return *c = NULL, device; }
 int fake_context_release(int device) { return device; }
 int fake_context_set(cu_context c) { return (void)c, 0; }
+int fake_context_get(cu_context *c) { return *c = NULL, 0; }
+int fake_context_device(int *device) { return *device = 0, 0; }
 int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = NULL, 0; }
 int fake_stream_destroy(cu_stream s) { return (void)s, 0; }
 int fake_stream_wait(cu_stream s) { return (void)s, 0; }

@@ -19,8 +19,8 @@ static bool integer(unsigned op)
 
 struct sass sass_count(const struct cubin *c)
 {
-  enum { NOP = 0x118 };
-  struct sass s = {-1, -1};
+  enum { NOP = 0x118, LDG = 0x181, LDGSTS = 0x1ae, ACQBULK = 0x02e };
+  struct sass s = {-1, -1, 0, 0};
   const char *bytes = c->bytes;
   const Elf64_Ehdr *h = c->bytes;
   if (c->n < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG)) return s;
@@ -38,6 +38,7 @@ struct sass sass_count(const struct cubin *c)
       bool zero = (word >> 24 & 0xff) == 0xff && (word >> 32 & 0xff) == 0xff, carry = high >> 10 & 1;
       bool move = op == 0x024 && zero && !carry; // IMAD.MOV: 0 * 0 + x; IMAD.X adds a carry to it
       s.all++, s.integer += integer(op) && !move;
+      s.waits += op == ACQBULK, s.early += (op == LDG || op == LDGSTS) && !s.waits;
     }
     return s;
   }

@@ -1,4 +1,4 @@
-// Machine code looked at without a disassembler: how many instructions a kernel has.
+// Machine code looked at without a disassembler: how many instructions a kernel has, and what comes before its wait.
 #ifndef TESTS_CUDA_SASS_H
 #define TESTS_CUDA_SASS_H
 
@@ -8,6 +8,7 @@
 // found.
 struct sass {
   int all, integer;
+  int waits, early; // for the kernel ahead (griddepcontrol.wait); loads from global memory before the first wait
 };
 struct sass sass_count(const struct cubin *c);
 

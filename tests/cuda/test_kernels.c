@@ -240,6 +240,35 @@ static void no_more_integer_instructions_than_by_hand(void **state)
   nvrtc_close(r);
 }
 
+// Nothing is read before the wait for the kernel ahead, whatever the loads are called; without a wait, loads are what they are called.
+static void nothing_is_read_before_the_wait(void **state)
+{
+  (void)state;
+  static const char *loads[] = {"", "<ld.global.nc>", "<ld.global.stream>", "<ld.global.cs>", "<ld.global.cg>"};
+  struct nvrtc *r = rows_compiler();
+  for (size_t i = 0; i < COUNT(loads); i++)
+    for (int waits = 0; waits < 2; waits++) {
+      struct arena mem = {0};
+      const char *text = arena_printf(&mem, "kernel early {\n target sm_90\n %%x:[4096].fp32.GL\n %%y:[4096].fp32.GL\n #grid:[4].block\n #t:[256].thread\n"
+                                            "%%y <- Spec<<<#grid, #t>>>(%%x) {\n @b = #grid.indices()\n @t = #t.indices()\n #me = #t.scalar()\n %s"
+                                            "%%r:[4].fp32.RF\n %%r <- Move%s<<<#grid, #me>>>(%%x.tile([4])[@b * 256 + @t])\n"
+                                            "%%y.tile([4])[@b * 256 + @t] <- Move<<<#grid, #me>>>(%%r)\n }\n}\n",
+                                      waits ? "Sync<grid.trigger><<<#grid, #me>>>()\n Sync<grid.wait><<<#grid, #me>>>()\n " : "", loads[i]);
+      struct tile_program *p = parsed(&mem, "early.tile", text);
+      const char *cu = kernel_part(emitted(&mem, p, p->kernels[0], 90));
+      bool promises = strstr(loads[i], ".nc") || strstr(loads[i], ".stream");
+      assert_int_equal(strstr(cu, "(\"ld.global.nc") != NULL, promises && !waits);
+      if (r) {
+        struct cubin c = compiled(r, &mem, emitted(&mem, p, p->kernels[0], 90), 90);
+        struct sass s = sass_count(&c);
+        assert_int_equal(s.waits, waits);
+        assert_int_equal(s.early, waits ? 0 : 1);
+      }
+      arena_close(&mem);
+    }
+  nvrtc_close(r);
+}
+
 static void kernels_keep_their_registers(void **state)
 {
   (void)state;
@@ -271,6 +300,6 @@ int main(void)
                                      cmocka_unit_test(names_are_no_code),
                                      cmocka_unit_test(hostile_names_compile),
                                      cmocka_unit_test(no_more_integer_instructions_than_by_hand),
-                                     cmocka_unit_test(kernels_keep_their_registers)};
+                                     cmocka_unit_test(nothing_is_read_before_the_wait), cmocka_unit_test(kernels_keep_their_registers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

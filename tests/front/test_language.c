@@ -246,9 +246,12 @@ static void test_docs(void **state)
       at++;
     if (!at) fail_msg("docs/language.md does not mention %s", name);
   }
-  char *program = strstr(page, "    program gqa");
+  char *program = strstr(page, "```mica\nprogram gqa");
   assert_non_null(program);
-  strstr(program, "    }\n")[5] = 0;
+  program += strlen("```mica\n");
+  char *end = strstr(program, "\n```");
+  assert_non_null(end);
+  *end = 0;
   parse(&mem, program, 0, NULL);
   arena_close(&mem);
 }

@@ -29,6 +29,8 @@ static int p_device_attribute(int *v, int id, int device) { return (void)id, *v 
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
 static int p_context_release(int device) { return device; }
 static int p_context_set(cu_context c) { return (void)c, 0; }
+static int p_context_get(cu_context *c) { return *c = NULL, 0; }
+static int p_context_device(int *device) { return *device = 0, 0; }
 static int p_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = NULL, 0; }
 static int p_stream_destroy(cu_stream s) { return (void)s, 0; }
 static int p_stream_wait(cu_stream s) { return (void)s, pretend.lost ? FAILED : 0; }

@@ -22,6 +22,7 @@ static const struct held gemm[] = {
     {"more stages than iterations", GEMM("32", "64", "64", "2", "1", "2"), "mma wm=1 wn=2 stages=4", NULL},
     {"rows that do not fill a tile", GEMM("20", "64", "24", "2", "1", "2"), "mma wm=1 wn=1 stages=2", NULL},
     {"rows that do not fill the warps", GEMM("40", "64", "48", "1", "1", "2"), "mma wm=2 wn=3 stages=2", NULL},
+    {"the next kernel is held back", GEMM("32", "64", "64", "2", "1", "2"), "mma wm=1 wn=2 stages=2 ahead=1 hold=1", "prefetch.L2"},
     {"one row", GEMM("1", "64", "16", "1", "1", "2"), "mma wm=1 wn=1 stages=2", NULL},
 };
 

@@ -174,9 +174,9 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   struct str said = {0};
   if (scheme_rows.emit(&f->j, k, &out, &e)) return false;
   const char *text = str_text(&out.text);
-  char what[160];
-  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5],
-           k->v[6], k->v[7]);
+  char what[200];
+  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5],
+           k->v[6], k->v[7], k->v[8], k->v[9]);
   if (tile_parse(&f->mem, "rows.tile", text, &p, &e) || tile_lower(p, p->kernels[0], 90, &e) ||
       tile_host_open(&h, &f->mem, p, p->kernels[0], 0, NULL, &e))
     fail_msg("%s: line %d: %s\n%s", what, e.at.line, e.text, text);
@@ -215,7 +215,7 @@ static int sample(struct fixture *f, const char *name, int most)
   for (int i = 0; i < TRIES && done < most; i++) {
     struct arena_mark m = arena_mark(&f->mem);
     struct knobs k = {{one_of(&r, 4, vecs), one_of(&r, 9, powers), one_of(&r, 7, powers), one_of(&r, 6, powers), one_of(&r, 7, few), one_of(&r, 7, few), i % 2,
-                       i % 5 < 2}};
+                       i % 5 < 2, i % 4 % 3, i / 3 % 2}};
     f->j.dependent = i % 3 == 0;
     done += !heavy(f, &k) && run(f, name, &k, NULL);
     arena_reset(&f->mem, m);
@@ -359,8 +359,62 @@ static void moments(void **state)
   }
 }
 
+static const char *emitted(struct fixture *f, const struct knobs *k)
+{
+  struct lower_out out;
+  struct err e = {0};
+  if (scheme_rows.emit(&f->j, k, &out, &e)) fail_msg("%s", e.text);
+  const char *text = arena_printf(&f->mem, "%s", str_text(&out.text));
+  str_free(&out.text);
+  return text;
+}
+
+static int times(const char *text, const char *what)
+{
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, what)); at++) n++;
+  return n;
+}
+
+// Before the wait lines of inputs are fetched, not of what another kernel makes; `hold` lets the next kernel begin after the wait;
+// without a kernel ahead there is nothing of the kind.
+static void before_the_wait(void **state)
+{
+  (void)state;
+  const char *graph = "X: f16[4, 512]\n Y: f16[4, 512]\n Z: f16[4, 512]\n T = block(x=4) {\n x = iter(X, imap={x:0})\n save(exp(x), omap={x:0})\n }\n"
+                      "O = block(x=4) {\n t = iter(T, imap={x:0})\n y = iter(Y, imap={x:0})\n z = iter(Z, imap={x:0})\n s = sum(t * y, dim=1)\n"
+                      "save(y / sqrt(s) + z, omap={x:0})\n }\n return O";
+  static const struct {
+    struct knobs k;
+    int fetches;
+  } rows[] = {{{{4, 32, 1, 1, 0, 0, 0, 0, 0, 0}}, 0}, {{{4, 32, 1, 1, 0, 0, 0, 0, 1, 0}}, 2}, {{{4, 32, 1, 1, 0, 0, 0, 0, 1, 1}}, 2}, {{{8, 16, 1, 2, 2, 0, 0, 0, 2, 1}}, 2}};
+  struct fixture f;
+  struct knobs k = {{4, 32, 1, 1, 0, 0, 0, 0, 2, 0}};
+  char why[160];
+  open_graph(&f, "before", graph);
+  for (f.node++; f.g->nodes[f.node].op != OP_BLOCK;) f.node++;
+  assert_int_equal(norm_make(&f.mem, f.g, f.node, &f.n, why), OK);
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    f.j.dependent = true;
+    const char *text = emitted(&f, &rows[i].k), *wait = strstr(text, "grid.wait"), *trigger = strstr(text, "grid.trigger");
+    assert_non_null(wait), assert_non_null(trigger);
+    assert_int_equal(times(text, "prefetch.L2"), rows[i].fetches);
+    assert_int_equal(times(text, "prefetch.L2") - times(wait, "prefetch.L2"), rows[i].fetches);
+    assert_int_equal(trigger > wait, rows[i].k.v[9]);
+    assert_int_equal(times(text, "<sqrt>"), 0);
+    assert_int_equal(times(text, "<rsqrt>"), 1);
+    f.j.dependent = false;
+    assert_int_equal(times(emitted(&f, &rows[i].k), "Sync<"), times(text, "Sync<barrier>"));
+  }
+  struct lower_out out;
+  struct err e = {0};
+  f.j.dependent = true;
+  assert_int_not_equal(scheme_rows.emit(&f.j, &k, &out, &e), OK); // more rounds than there are
+  arena_close(&f.mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(frugal), cmocka_unit_test(moments), cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(frugal), cmocka_unit_test(moments), cmocka_unit_test(before_the_wait), cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,24 @@ static void test_hard(void **state)
     }
 }
 
+// A program that is too much with the limit of two norms, and not with the usual one; one with that limit from the start; one that is too much.
+static void test_easy(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct search_opts o = {.threads = 1, .seed = 7};
+  const struct graph *batch = load(&mem, "../bench/programs/attention_qk", 1, (const struct setting[]){{"b", 8}});
+  assert_true(search_is_hard(batch, &o));
+  assert_int_equal(search_easy_ops(batch, &o), 11);
+  o.max_block_ops = 16; // the user's word
+  assert_int_equal(search_easy_ops(batch, &o), -1);
+  o.max_block_ops = 0;
+  assert_int_equal(search_easy_ops(load(&mem, "m_qknorm", 0, NULL), &o), 0);
+  assert_int_equal(search_easy_ops(load(&mem, "ngpt_alpha", 0, NULL), &o), -1);
+  assert_int_equal(search_easy_ops(load(&mem, "moe", 0, NULL), &o), -1);
+  arena_close(&mem);
+}
+
 struct setup { // a search of a program, opened
   struct space s;
   struct fctx f;
@@ -115,7 +133,7 @@ static void test_fingers(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hard), cmocka_unit_test(test_shrunk),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hard), cmocka_unit_test(test_easy), cmocka_unit_test(test_shrunk),
                                      cmocka_unit_test(test_fingers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

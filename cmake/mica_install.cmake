@@ -1,0 +1,92 @@
+# What `make install` puts where, and the Debian packages of `make deb`: libmicaN (the library), libmica-dev (header, static library,
+# pkg-config and CMake files) and mica (the command). N is MICA_ABI_VERSION of include/mica.h, and so is the number in libmica.so.N.
+include(CMakePackageConfigHelpers)
+
+get_target_property(MICA_SHARED_VERSION mica_shared VERSION)
+set(MICA_SHARED_FILE libmica.so.${MICA_SHARED_VERSION})
+set(MICA_SONAME libmica.so.${MICA_ABI_VERSION})
+set(config ${CMAKE_INSTALL_LIBDIR}/cmake/mica)
+file(RELATIVE_PATH MICA_PC_PREFIX /root/${CMAKE_INSTALL_LIBDIR}/pkgconfig /root) # whatever the prefix
+string(REGEX REPLACE "/$" "" MICA_PC_PREFIX "${MICA_PC_PREFIX}")
+
+configure_file(cmake/mica.pc.in mica.pc @ONLY)
+configure_package_config_file(cmake/micaConfig.cmake.in ${CMAKE_BINARY_DIR}/micaConfig.cmake INSTALL_DESTINATION ${config}
+                              PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/micaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+
+install(TARGETS mica_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(TARGETS mica_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(FILES include/mica.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+install(FILES ${CMAKE_BINARY_DIR}/micaConfig.cmake ${CMAKE_BINARY_DIR}/micaConfigVersion.cmake DESTINATION ${config} COMPONENT development)
+if(TARGET mica)
+  install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  if(MICA_DEB)
+    file(COPY cmake/mica.1 DESTINATION ${CMAKE_BINARY_DIR}/deb)
+    execute_process(COMMAND gzip -9nkf mica.1 WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/deb COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+  install(FILES $<IF:$<BOOL:${MICA_DEB}>,${CMAKE_BINARY_DIR}/deb/mica.1.gz,${CMAKE_SOURCE_DIR}/cmake/mica.1>
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+endif()
+
+# ---- Debian packages: `cpack -G DEB` in a build folder with CMAKE_INSTALL_PREFIX=/usr and MICA_NATIVE=OFF ----
+set(CPACK_PACKAGE_NAME mica)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(MICA_CONTACT "Mica developers <mica@localhost>" CACHE STRING "who answers for the packages")
+set(CPACK_PACKAGE_CONTACT "${MICA_CONTACT}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "superoptimizer for tensor programs")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL library development command)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(library libmica${MICA_ABI_VERSION})
+set(compiler "gcc, libc6-dev, libopenblas-openmp-dev | libopenblas-dev") # of generated kernels
+set(about "Mica finds faster equivalents of programs over tensors, proves that
+they are equal, and makes kernels for CPUs and NVIDIA GPUs of them.")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "${compiler}")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "${about}\nThis package has the shared library.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmica-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION}), libjansson-dev, libsqlite3-dev, libxxhash-dev")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${about}\nThis package has the header and what else development needs.")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME mica)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "${compiler}")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "${about}\nThis package has the command.")
+
+# Each package has its papers, and the library says what depends on it.
+file(WRITE ${CMAKE_BINARY_DIR}/deb/copyright "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: mica
+
+Files: *
+Copyright: 2026 Mica developers
+License: Apache-2.0
+ On Debian systems the text of the Apache License 2.0 is in
+ /usr/share/common-licenses/Apache-2.0.
+")
+file(WRITE ${CMAKE_BINARY_DIR}/deb/changelog "mica (${PROJECT_VERSION}) unstable; urgency=medium
+
+  * The library and the command as packages.
+
+ -- ${MICA_CONTACT}  Sun, 01 Nov 2026 00:00:00 +0000
+")
+file(WRITE ${CMAKE_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n") # CPack's own scripts call ldconfig; policy wants this
+file(WRITE ${CMAKE_BINARY_DIR}/deb/shlibs "libmica ${MICA_ABI_VERSION} ${library} (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/deb/triggers;${CMAKE_BINARY_DIR}/deb/shlibs")
+if(MICA_DEB)
+  execute_process(COMMAND gzip -9nkf changelog WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/deb COMMAND_ERROR_IS_FATAL ANY)
+  foreach(pair library:${library} development:libmica-dev command:mica)
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 component)
+    list(GET pair 1 package)
+    install(FILES ${CMAKE_BINARY_DIR}/deb/copyright ${CMAKE_BINARY_DIR}/deb/changelog.gz DESTINATION share/doc/${package} COMPONENT ${component})
+  endforeach()
+endif()
+include(CPack)

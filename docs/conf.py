@@ -1,0 +1,63 @@
+"""Sphinx: the site that scripts/site.sh builds from docs/*.md and the pages of docs/generate.py."""
+from pygments.lexer import RegexLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, Text
+from sphinx.highlighting import lexers
+
+project = "Mica"
+author = "the authors of Mica"
+extensions = ["myst_parser", "breathe"]
+root_doc = "index"
+exclude_patterns = ["error-examples.md"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+
+breathe_projects = {"mica": "../doxygen/xml"}
+breathe_default_project = "mica"
+breathe_domain_by_extension = {"h": "c"}
+
+html_theme = "furo"  # no scripts, fonts or pictures from elsewhere; narrow screens, dark, print
+html_title = "Mica"
+html_static_path = ["_static"]
+html_css_files = ["mica.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_show_copyright = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+
+class Mica(RegexLexer):
+    """Programs and graphs: docs/language.md."""
+    name = "mica"
+    tokens = {"root": [
+        (r"#.*", Comment),
+        (r"\b(program|graph|return|block|thread)\b", Keyword),
+        (r"\b(f16|bf16|f32|inf)\b", Keyword.Type),
+        (r"\b[a-z_][a-z_0-9]*(?=\()", Name.Function),
+        (r"[\d.]+(e-?\d+)?", Number),
+        (r"[-+*/%=;:,]", Operator),
+        (r"\w+", Name), (r"\s+", Text), (r".", Text)]}
+
+
+class Tile(RegexLexer):
+    """Kernels: docs/tile.md."""
+    name = "tile"
+    tokens = {"root": [
+        (r"//.*", Comment),
+        (r"\b(order|kernel|param|const|target|cluster|multiple|for|if|else|unroll|rolled|in)\b", Keyword),
+        (r"\b(fp16|bf16|fp32|fp64|i32|u32|GL|SH|RF|mbar|thread|block)\b", Keyword.Type),
+        (r"%\w+", Name.Variable), (r"#\w+", Name.Class), (r"@\w+", Name.Attribute),
+        (r"\b[A-Z]\w+(?=<)", Name.Function),
+        (r"\d+(\.\d+)?", Number),
+        (r"<-|[-+*/%=;:,<>?&|^!]", Operator),
+        (r"\w+", Name), (r"\s+", Text), (r".", Text)]}
+
+
+class Plain(RegexLexer):
+    """What a program prints."""
+    name = "output"
+    tokens = {"root": [(r".+\n?", Text), (r"\n", Text)]}
+
+
+lexers["mica"], lexers["tile"], lexers["output"] = Mica(), Tile(), Plain()

@@ -1,0 +1,108 @@
+// New arrays for results: of the library that the first input is of. What is called of a library is looked up once.
+#include "ext.h"
+
+#include <string.h>
+
+static const char *const modules[FAMILIES] = {[FAMILY_NUMPY] = "numpy", [FAMILY_TORCH] = "torch", [FAMILY_CUPY] = "cupy", [FAMILY_JAX] = "jax"};
+static const char *const dtypes[DTYPES] = {"float16", "bfloat16", "float32"};
+
+// a.b.c of a module; NULL without an exception where it is absent.
+static PyObject *look(PyObject *module, const char *path)
+{
+  PyObject *x = Py_NewRef(module);
+  char part[64];
+  for (const char *p = path; x && *p; p += *p == '.') {
+    size_t n = strcspn(p, ".");
+    memcpy(part, p, n), part[n] = 0;
+    PyObject *next = PyObject_GetAttrString(x, part);
+    Py_DECREF(x);
+    x = next, p += n;
+  }
+  if (!x) PyErr_Clear();
+  return x;
+}
+
+// numpy has no bf16; ml_dtypes has, and where it is not loaded nobody could have made one: the bits then.
+static PyObject *bf16_of_numpy(PyObject *module)
+{
+  PyObject *loaded = PyImport_GetModule(PyUnicode_InternFromString("ml_dtypes"));
+  PyObject *x = loaded ? look(loaded, "bfloat16") : NULL;
+  Py_XDECREF(loaded);
+  return x ? x : look(module, "uint16");
+}
+
+int ext_library_open(struct state *st, enum family f)
+{
+  struct library *l = &st->library[f];
+  if (!modules[f]) return 0;
+  PyObject *m = PyImport_ImportModule(modules[f]);
+  if (!m) return -1;
+  for (int i = 0; i < DTYPES; i++) l->dtype[i] = look(m, dtypes[i]);
+  if (!l->dtype[MICA_BF16] && f == FAMILY_NUMPY) l->dtype[MICA_BF16] = bf16_of_numpy(m);
+  if (f == FAMILY_TORCH) {
+    l->current = look(m, "_C._cuda_getCurrentRawStream"); // what torch's own compiler calls; absent without CUDA
+    l->grad = look(m, "is_grad_enabled"), l->device = look(m, "cuda.current_device");
+  }
+  if (f == FAMILY_JAX) {
+    PyObject *dlpack = PyImport_ImportModule("jax.dlpack");
+    l->from = dlpack ? look(dlpack, "from_dlpack") : NULL;
+    Py_XDECREF(dlpack);
+    PyErr_Clear();
+  }
+  l->empty = look(m, "empty"); // last: it says that the library is open
+  if (!l->empty && f == FAMILY_JAX) l->empty = Py_NewRef(m);
+  Py_DECREF(m);
+  return l->empty && (f != FAMILY_TORCH || l->grad) ? 0 : (PyErr_Format(PyExc_ImportError, "%s is not what it was", modules[f]), -1);
+}
+
+static PyObject *torch_new(struct module *f, PyObject *like, int output)
+{
+  struct state *st = f->st;
+  enum mica_dtype dtype = f->out[output].dtype;
+  if (f->nin && f->in[0].dtype == dtype) return PyObject_CallMethodObjArgs(like, st->word[WORD_new_empty], f->shapes[output], NULL);
+  PyObject *method = PyObject_GetAttr(like, st->word[WORD_new_empty]), *args = PyTuple_Pack(1, f->shapes[output]);
+  PyObject *keywords = PyDict_New(), *x = NULL;
+  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], st->library[FAMILY_TORCH].dtype[dtype]))
+    x = PyObject_Call(method, args, keywords);
+  Py_XDECREF(method), Py_XDECREF(args), Py_XDECREF(keywords);
+  return x;
+}
+
+PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, int output)
+{
+  struct state *st = f->st;
+  const struct mica_tensor *t = &f->out[output];
+  struct library *l = &st->library[family];
+  if (!l->empty && modules[family] && ext_library_open(st, family)) return NULL;
+  switch (family) {
+  case FAMILY_NUMPY: case FAMILY_CUPY:
+    if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);
+    return PyObject_CallFunctionObjArgs(l->empty, f->shapes[output], l->dtype[t->dtype], NULL);
+  case FAMILY_TORCH: return torch_new(f, like, output);
+  case FAMILY_JAX: case FAMILY_OWN: case FAMILY_OTHER: case FAMILIES: break;
+  }
+  if (f->gpu) return ext_raise_argument(st, "results on a GPU are made for torch and cupy alone: pass out=");
+  return (PyObject *)ext_array_make(st, t->dtype, t->ndim, t->shape);
+}
+
+static PyObject *to_jax(struct state *st, PyObject *array)
+{
+  PyObject *from = st->library[FAMILY_JAX].from;
+  return from ? PyObject_CallFunctionObjArgs(from, array, NULL) : ext_raise_argument(st, "this jax has no jax.dlpack.from_dlpack");
+}
+
+PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made)
+{
+  if (family != FAMILY_JAX || !made) return made;
+  PyObject *x = NULL;
+  if (f->nout == 1) x = to_jax(f->st, made);
+  else if ((x = PyTuple_New(f->nout)))
+    for (int i = 0; i < f->nout; i++) {
+      PyObject *one = to_jax(f->st, PyTuple_GetItem(made, i));
+      if (one && !PyTuple_SetItem(x, i, one)) continue;
+      Py_CLEAR(x);
+      break;
+    }
+  Py_DECREF(made);
+  return x;
+}

@@ -1,0 +1,329 @@
+// What an argument says of its memory. Each library is asked in the way that is fastest with it:
+//
+//   numpy     __dlpack__, 0.1 us; where that refuses (read-only memory, bf16 of ml_dtypes) __array_interface__
+//   torch     attributes: its __dlpack__ is Python and takes microseconds
+//   cupy      __cuda_array_interface__, which also names the current stream
+//   jax, any  __dlpack__, then the array interfaces, then the buffer protocol
+//
+// A capsule is read and not consumed: dropping it gives the memory back, and the view drops it.
+#include "ext.h"
+#include "dlpack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- families ----
+
+static enum family of_name(const char *module)
+{
+  static const struct {
+    const char *name;
+    enum family family;
+  } rows[] = {{"numpy", FAMILY_NUMPY}, {"torch", FAMILY_TORCH}, {"cupy", FAMILY_CUPY}, {"jax", FAMILY_JAX}, {"jaxlib", FAMILY_JAX}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t n = strlen(rows[i].name);
+    if (!strncmp(module, rows[i].name, n) && (!module[n] || module[n] == '.')) return rows[i].family;
+  }
+  return FAMILY_OTHER;
+}
+
+// By the module of the type, or of the nearest base whose module is a library's: subclasses of arrays are arrays.
+static enum family family_look(struct state *st, PyTypeObject *type)
+{
+  if (type == st->array) return FAMILY_OWN;
+  PyObject *bases = PyObject_GetAttrString((PyObject *)type, "__mro__");
+  enum family f = FAMILY_OTHER;
+  for (Py_ssize_t i = 0, n = bases ? PyTuple_Size(bases) : 0; i < n && f == FAMILY_OTHER; i++) {
+    PyObject *module = PyObject_GetAttrString(PyTuple_GetItem(bases, i), "__module__");
+    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+    if (name) f = of_name(name);
+    Py_XDECREF(module);
+  }
+  Py_XDECREF(bases);
+  PyErr_Clear();
+  return f;
+}
+
+enum family ext_family_of(struct state *st, PyObject *object)
+{
+  PyTypeObject *type = Py_TYPE(object);
+  for (int i = 0; i < st->nknown; i++)
+    if (st->known[i].type == type) return st->known[i].family;
+  enum family f = family_look(st, type);
+  if (st->nknown < (int)(sizeof st->known / sizeof *st->known)) {
+    st->known[st->nknown].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+    st->known[st->nknown++].family = f;
+  }
+  return f;
+}
+
+void ext_view_release(struct view *v)
+{
+  if (v->has_buffer) PyBuffer_Release(&v->buffer), v->has_buffer = false;
+  Py_CLEAR(v->hold);
+}
+
+// ---- DLPack ----
+
+static int dtype_of_dl(const struct dl_tensor *t)
+{
+  if (t->dtype.lanes != 1) return -1;
+  if (t->dtype.code == DL_FLOAT) return t->dtype.bits == 32 ? MICA_F32 : t->dtype.bits == 16 ? MICA_F16 : -1;
+  return t->dtype.code == DL_BFLOAT && t->dtype.bits == 16 ? MICA_BF16 : -1;
+}
+
+static void name_of_dl(const struct dl_tensor *t, char out[24])
+{
+  static const char *const codes[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const char *code = t->dtype.code < sizeof codes / sizeof *codes ? codes[t->dtype.code] : "?";
+  snprintf(out, 24, "%s%d", code, t->dtype.bits);
+}
+
+// Are elements of these extents (steps in units of `unit`) one after the other, row by row?
+static bool dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit)
+{
+  for (int i = n - 1; i >= 0; i--) {
+    if (shape[i] != 1 && steps[i] != unit) return false;
+    unit *= shape[i];
+  }
+  return true;
+}
+
+static int from_capsule(struct view *v, PyObject *capsule)
+{
+  struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+  if (!m) return Py_XDECREF(capsule), -1;
+  const struct dl_tensor *t = &m->t;
+  v->hold = capsule;
+  v->data = (char *)t->data + t->byte_offset;
+  v->device = t->device.type == DL_CUDA || t->device.type == DL_CUDA_MANAGED ? t->device.id : CPU;
+  v->ndim = t->ndim;
+  v->dtype = dtype_of_dl(t);
+  if (v->dtype < 0) name_of_dl(t, v->dtype_name);
+  if (t->ndim > MICA_MAX_DIMS) return 0; // no program takes it: ext_view_check says so
+  for (int i = 0; i < t->ndim; i++) v->shape[i] = t->shape[i];
+  v->dense = !t->strides || dense(t->ndim, t->shape, t->strides, 1);
+  return 0;
+}
+
+static int take_dlpack(struct state *st, PyObject *object, struct view *v)
+{
+  return from_capsule(v, PyObject_CallMethodObjArgs(object, st->word[WORD___dlpack__], NULL));
+}
+
+// On a GPU the producer is told in which stream its memory will be used.
+static int take_dlpack_device(struct state *st, PyObject *object, void *stream, struct view *v)
+{
+  PyObject *device = PyObject_CallMethodObjArgs(object, st->word[WORD___dlpack_device__], NULL);
+  if (!device) return -1;
+  PyObject *kind = PySequence_GetItem(device, 0);
+  long type = kind ? PyLong_AsLong(kind) : -1;
+  Py_XDECREF(kind), Py_DECREF(device);
+  if (PyErr_Occurred()) return -1;
+  if (type == DL_CPU || type == DL_CUDA_HOST) return take_dlpack(st, object, v);
+  if (type != DL_CUDA && type != DL_CUDA_MANAGED)
+    return ext_raise_argument(st, "memory of a device of DLPack's kind %ld, which is neither the CPU nor a GPU of CUDA", type), -1;
+  PyObject *method = PyObject_GetAttr(object, st->word[WORD___dlpack__]), *none = PyTuple_New(0);
+  PyObject *keywords = Py_BuildValue("{s:K}", "stream", stream ? (unsigned long long)(uintptr_t)stream : 1ull); // 1: the default stream
+  PyObject *capsule = method && none && keywords ? PyObject_Call(method, none, keywords) : NULL;
+  Py_XDECREF(method), Py_XDECREF(none), Py_XDECREF(keywords);
+  return from_capsule(v, capsule);
+}
+
+// ---- array interfaces ----
+
+static int dtype_of_typestr(const char *s)
+{
+  if (!strcmp(s, "<f4")) return MICA_F32;
+  if (!strcmp(s, "<f2")) return MICA_F16;
+  return !strcmp(s, "<V2") ? MICA_BF16 : -1; // what numpy says of types that are not its own, so of ml_dtypes.bfloat16
+}
+
+static int interface_shape(struct view *v, PyObject *shape, PyObject *strides)
+{
+  int64_t steps[MICA_MAX_DIMS];
+  Py_ssize_t n = PySequence_Size(shape);
+  if (n < 0) return -1;
+  v->ndim = (int)n, v->dense = true;
+  if (n > MICA_MAX_DIMS) return 0;
+  if (ext_numbers64(shape, MICA_MAX_DIMS, v->shape) < 0) return -1;
+  if (!strides || strides == Py_None) return 0;
+  if (ext_numbers64(strides, MICA_MAX_DIMS, steps) != n) return PyErr_Occurred() ? -1 : 0;
+  v->dense = dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
+  return 0;
+}
+
+static int interface_data(struct view *v, PyObject *data)
+{
+  PyObject *address = data ? PySequence_GetItem(data, 0) : NULL, *readonly = data ? PySequence_GetItem(data, 1) : NULL;
+  v->data = address ? PyLong_AsVoidPtr(address) : NULL;
+  v->readonly = readonly && PyObject_IsTrue(readonly);
+  Py_XDECREF(address), Py_XDECREF(readonly);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+// The dictionary of either interface. Keeps the object that owns the memory.
+static int take_interface(struct state *st, PyObject *object, enum word which, struct view *v)
+{
+  PyObject *d = PyObject_GetAttr(object, st->word[which]);
+  if (!d) return -1;
+  PyObject *data = PyDict_GetItemWithError(d, st->word[WORD_data]), *type = PyDict_GetItemWithError(d, st->word[WORD_typestr]);
+  PyObject *shape = PyDict_GetItemWithError(d, st->word[WORD_shape]), *stream = PyDict_GetItemWithError(d, st->word[WORD_stream]);
+  const char *code = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  if (!data || !shape || !code || data == Py_None) {
+    Py_DECREF(d);
+    return PyErr_Occurred() ? -1 : (ext_raise_argument(st, "its array interface has no data, shape or typestr"), -1);
+  }
+  v->dtype = dtype_of_typestr(code);
+  snprintf(v->dtype_name, sizeof v->dtype_name, "%s", code);
+  int bad = interface_shape(v, shape, PyDict_GetItemWithError(d, st->word[WORD_strides])) || interface_data(v, data);
+  if (!bad && stream && stream != Py_None) v->has_stream = true, v->stream = PyLong_AsVoidPtr(stream);
+  if (v->has_stream && (uintptr_t)v->stream == 1) v->stream = NULL; // 1 is the default stream's name there
+  v->device = CPU;
+  v->hold = Py_NewRef(object);
+  Py_DECREF(d);
+  return bad || PyErr_Occurred() ? -1 : 0;
+}
+
+static int take_cuda_interface(struct state *st, PyObject *object, struct view *v)
+{
+  if (take_interface(st, object, WORD___cuda_array_interface__, v)) return -1;
+  v->device = 0;
+  PyObject *device = PyObject_GetAttrString(object, "device"), *id = device ? PyObject_GetAttrString(device, "id") : NULL;
+  if (id && PyLong_Check(id)) v->device = (int)PyLong_AsLong(id);
+  Py_XDECREF(device), Py_XDECREF(id);
+  PyErr_Clear();
+  return 0;
+}
+
+// ---- the buffer protocol ----
+
+static int take_buffer(PyObject *object, struct view *v)
+{
+  if (PyObject_GetBuffer(object, &v->buffer, PyBUF_RECORDS_RO)) return -1;
+  const Py_buffer *b = &v->buffer;
+  const char *code = b->format ? b->format : "B";
+  int64_t steps[MICA_MAX_DIMS];
+  v->has_buffer = true;
+  v->data = b->buf, v->readonly = b->readonly, v->device = CPU, v->ndim = b->ndim;
+  v->dtype = !strcmp(code, "f") || !strcmp(code, "<f") ? MICA_F32 : !strcmp(code, "e") || !strcmp(code, "<e") ? MICA_F16 : -1;
+  snprintf(v->dtype_name, sizeof v->dtype_name, "format %s", code);
+  for (int i = 0; i < b->ndim && b->ndim <= MICA_MAX_DIMS; i++) v->shape[i] = b->shape[i], steps[i] = b->strides[i];
+  v->dense = b->ndim <= MICA_MAX_DIMS && dense(b->ndim, v->shape, steps, b->itemsize);
+  return 0;
+}
+
+static int take_own(PyObject *object, struct view *v)
+{
+  const struct array *a = (struct array *)object;
+  v->data = a->memory, v->device = CPU, v->dtype = (int)a->dtype, v->ndim = a->ndim, v->dense = true;
+  memcpy(v->shape, a->shape, sizeof v->shape);
+  v->hold = Py_NewRef(object);
+  return 0;
+}
+
+// ---- torch ----
+
+static PyObject *call0(struct state *st, PyObject *object, enum word w) { return PyObject_CallMethodObjArgs(object, st->word[w], NULL); }
+
+static bool said_yes(PyObject *x)
+{
+  bool yes = x && PyObject_IsTrue(x) > 0;
+  Py_XDECREF(x);
+  return yes;
+}
+
+static int torch_dtype(struct state *st, PyObject *object, struct view *v)
+{
+  PyObject *dtype = PyObject_GetAttr(object, st->word[WORD_dtype]);
+  if (!dtype) return -1;
+  v->dtype = -1;
+  for (int i = 0; i < DTYPES; i++)
+    if (dtype == st->library[FAMILY_TORCH].dtype[i]) v->dtype = i;
+  if (v->dtype < 0) {
+    PyObject *name = PyObject_Str(dtype);
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    snprintf(v->dtype_name, sizeof v->dtype_name, "%s", text ? text : "?");
+    Py_XDECREF(name);
+  }
+  Py_DECREF(dtype);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int torch_shape(struct state *st, PyObject *object, struct view *v)
+{
+  PyObject *shape = PyObject_GetAttr(object, st->word[WORD_shape]);
+  if (!shape) return -1;
+  v->ndim = (int)PyTuple_Size(shape);
+  for (int i = 0; i < v->ndim && i < MICA_MAX_DIMS; i++) v->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+  Py_DECREF(shape);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int take_torch(struct state *st, PyObject *object, struct view *v)
+{
+  struct library *torch = &st->library[FAMILY_TORCH];
+  if (!torch->empty && ext_library_open(st, FAMILY_TORCH)) return -1;
+  if (torch_dtype(st, object, v) || torch_shape(st, object, v)) return -1;
+  if (said_yes(PyObject_GetAttr(object, st->word[WORD_requires_grad])) && said_yes(PyObject_CallNoArgs(torch->grad)))
+    return ext_raise_argument(st, "a tensor that requires a gradient, which programs of Mica do not compute: call under "
+                              "torch.no_grad(), or pass tensor.detach()"), -1;
+  PyObject *device = call0(st, object, WORD_get_device), *address = device ? call0(st, object, WORD_data_ptr) : NULL;
+  v->device = device ? (int)PyLong_AsLong(device) : CPU;
+  v->data = address ? PyLong_AsVoidPtr(address) : NULL;
+  v->dense = address && said_yes(call0(st, object, WORD_is_contiguous));
+  Py_XDECREF(device), Py_XDECREF(address);
+  if (PyErr_Occurred()) return -1;
+  v->hold = Py_NewRef(object);
+  return 0;
+}
+
+// ---- all ----
+
+static bool has(struct state *st, PyObject *object, enum word w)
+{
+  PyObject *x = PyObject_GetAttr(object, st->word[w]);
+  if (!x) PyErr_Clear();
+  Py_XDECREF(x);
+  return x;
+}
+
+static int take_numpy(struct state *st, PyObject *object, struct view *v)
+{
+  if (!take_dlpack(st, object, v)) return 0;
+  PyErr_Clear();
+  return take_interface(st, object, WORD___array_interface__, v);
+}
+
+static int take_other(struct state *st, PyObject *object, void *stream, struct view *v)
+{
+  if (has(st, object, WORD___dlpack_device__)) return take_dlpack_device(st, object, stream, v);
+  if (has(st, object, WORD___cuda_array_interface__)) return take_cuda_interface(st, object, v);
+  if (has(st, object, WORD___array_interface__)) return take_interface(st, object, WORD___array_interface__, v);
+  if (PyObject_CheckBuffer(object)) return take_buffer(object, v);
+  PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+  const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  ext_raise_argument(st, "%.100s is no array: it has neither __dlpack__ nor __array_interface__ nor a buffer", name ? name : "this");
+  Py_XDECREF(type);
+  return -1;
+}
+
+static int take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v)
+{
+  switch (f) {
+  case FAMILY_NUMPY: return take_numpy(st, object, v);
+  case FAMILY_TORCH: return take_torch(st, object, v);
+  case FAMILY_CUPY: return take_cuda_interface(st, object, v);
+  case FAMILY_OWN: return take_own(object, v);
+  case FAMILY_JAX: case FAMILY_OTHER: case FAMILIES: break;
+  }
+  return take_other(st, object, stream, v);
+}
+
+int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v)
+{
+  v->hold = NULL, v->has_buffer = v->has_stream = v->readonly = false, v->dtype_name[0] = 0;
+  if (!take(st, f, object, stream, v)) return 0;
+  ext_view_release(v);
+  return -1;
+}

@@ -1,0 +1,75 @@
+"""What Mica runs on, and where it keeps results: show_config, clear_cache."""
+from __future__ import annotations
+
+import os
+import sys
+
+from . import _mica
+
+
+def command() -> str:
+    """The path of the command `mica` that came with the package."""
+    return os.path.join(os.path.dirname(_mica.__file__), "mica")
+
+
+def database() -> str:
+    """The file of remembered results: $MICA_DB, else that of the cache folder."""
+    return os.environ.get("MICA_DB") or os.path.expanduser("~/.cache/mica/mica.db")
+
+
+def _cuda() -> str:
+    """The driver's version, if there is one. Nothing of CUDA is loaded before somebody asks."""
+    import ctypes
+    try:
+        version = ctypes.c_int()
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+        return f"driver for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    except (OSError, AttributeError):
+        return "none"
+
+
+def _compiler() -> str:
+    import shutil
+    name = os.environ.get("CC") or "cc"
+    return shutil.which(name.split()[0]) or f"none ({name} is not in PATH)"
+
+
+def config() -> dict[str, str]:
+    version, sources, abi = _mica.version()
+    db = database()
+    size = f"{os.path.getsize(db) / 1024:.0f} KiB" if os.path.exists(db) else "not there yet"
+    return {"mica": f"{version} (sources {sources}, binary interface {abi})", "python": sys.version.split()[0], "extension": _mica.__file__,
+            "command": command(), "compiler": _compiler(), "cuda": _cuda(), "database": f"{db} ({size})"}
+
+
+def show_config() -> None:
+    """Prints versions, the compiler that kernels are made with, CUDA, and where results are kept."""
+    for name, value in config().items():
+        print(f"{name:10} {value}")
+
+
+def clear_cache() -> list[str]:
+    """Forgets all remembered results: removes the database's files. Gives those that were there."""
+    gone = []
+    for name in (database() + end for end in ("", "-wal", "-shm", "-journal")):
+        try:
+            os.remove(name)
+            gone.append(name)
+        except FileNotFoundError:
+            pass
+    return gone
+
+
+def gpu_target() -> str | None:
+    """The target that is this machine's first GPU; None without one."""
+    import ctypes
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+            return None
+        if cuda.cuDeviceComputeCapability(ctypes.byref(major), ctypes.byref(minor), device):
+            return None
+    except (OSError, AttributeError):
+        return None
+    return f"sm_{major.value}{minor.value}" + ("a" if major.value == 9 else "")

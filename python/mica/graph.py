@@ -1,0 +1,235 @@
+"""Programs built from Python: Graph, Tensor, Block, and tracing of functions. The C library infers shapes and checks each call at
+once; what is here gives its numbers of tensors names, operators and a place to be called from."""
+from __future__ import annotations
+
+from . import _mica, _ops
+from .spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+GRID, LOOP = "xyz", "ijkl"  # axes of blocks, in the order of maps
+
+
+def number_text(x) -> str | None:
+    """A number as the language writes it; None: not a number."""
+    if isinstance(x, (bool, Tensor)):
+        return None
+    if isinstance(x, int):
+        return repr(int(x))
+    if isinstance(x, float) or (hasattr(x, "__float__") and not getattr(x, "shape", ())):
+        return repr(float(x))
+    return None
+
+
+def map_list(m, axes: str) -> list[int]:
+    """A map as numbers by axis: {"x": 0} and (0,) are [0]; None, "_" and axes that are missing are replica, -1."""
+    if m is None:
+        return []
+    if hasattr(m, "items"):
+        wrong = [a for a in m if a not in tuple(axes)]
+        if wrong:
+            raise _mica.UsageError(f"there is no axis `{wrong[0]}`; the axes are {', '.join(axes)}")
+        m = [m.get(a) for a in axes]
+    return [-1 if d is None or d == "_" else d for d in m]
+
+
+def attribute_text(name: str, value) -> str:
+    if name in ("fmap", "imap", "omap"):
+        axes = LOOP if name == "fmap" else GRID
+        maps = ", ".join(f"{a}:{d}" for a, d in zip(axes, map_list(value, axes)) if d >= 0)
+        return f"{name}={{{maps}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{name}=[{', '.join(str(int(v)) for v in value)}]"
+    text = number_text(value)
+    if text is None:
+        raise _mica.UsageError(f"{name} is {value!r}, which is no number")
+    return f"{name}={text}"
+
+
+def _graph_of(tensors) -> Graph:
+    for t in tensors:
+        if isinstance(t, Tensor):
+            return t.graph
+    raise _mica.UsageError("an operator of Mica takes tensors of Mica: inputs of a mica.Graph, or arguments of a function that "
+                           "mica.optimize traces")
+
+
+def _number(graph: Graph, op: str, tensors: list, at: int) -> str | None:
+    """A number among the tensors of an operator: the last one becomes an attribute, as in `maximum(x, 0)`; others a constant."""
+    text = number_text(tensors[at])
+    if text is None:
+        raise _mica.UsageError(f"{op}: argument {at} is a {type(tensors[at]).__name__}, neither a tensor of Mica nor a number")
+    if at and at == len(tensors) - 1:
+        tensors.pop()
+        return text
+    tensors[at] = graph._add("const", (), "scalar=" + text)
+    return None
+
+
+def call(graph: Graph | None, op: str, tensors: Sequence, **attributes):
+    """One operator: the functions of _ops.py end here."""
+    tensors = [t for t in tensors if t is not None]
+    graph = graph or _graph_of(tensors)
+    texts = []
+    for at in reversed(range(len(tensors))):
+        if isinstance(tensors[at], Tensor):
+            if tensors[at].graph is not graph:
+                raise _mica.UsageError(f"{op}: its arguments are tensors of different graphs")
+        else:
+            text = _number(graph, op, tensors, at)
+            if text is not None:
+                texts.append(text)
+    texts += [attribute_text(k, v) for k, v in attributes.items() if v is not None]
+    return graph._add(op, tensors, ", ".join(texts))
+
+
+_ops._call = call
+
+
+class Tensor(_ops.TensorOps):
+    """A tensor of a graph: shape and dtype, no values. + - * / @ ** and all operators work on it."""
+    __slots__ = ("graph", "number", "shape", "dtype")
+    __array_ufunc__ = None  # so that numpy's scalars leave `2 * x` to us
+
+    def __init__(self, graph: Graph, number: int):
+        self.graph, self.number = graph, number
+        _, self.dtype, self.shape = graph._g.tensor(number)
+
+    def __repr__(self) -> str:
+        return f"<mica.Tensor {self.dtype}{list(self.shape)}>"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def T(self) -> Tensor:
+        """The last two dimensions swapped."""
+        return call(None, "transpose", (self,))
+
+    def __bool__(self):
+        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be a condition")
+
+    def __iter__(self):
+        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be iterated; split() gives its parts")
+
+    def _binary(self, op: str, other, swapped: bool = False):
+        if not isinstance(other, Tensor) and number_text(other) is None:
+            return NotImplemented
+        return call(None, op, (other, self) if swapped else (self, other))
+
+    def __add__(self, other): return self._binary("add", other)
+    def __radd__(self, other): return self._binary("add", other)
+    def __sub__(self, other): return self._binary("sub", other)
+    def __mul__(self, other): return self._binary("mul", other)
+    def __rmul__(self, other): return self._binary("mul", other)
+    def __truediv__(self, other): return self._binary("div", other)
+    def __rtruediv__(self, other): return self._binary("div", other, True)
+    def __pow__(self, other): return self._binary("pow", other)
+    def __rpow__(self, other): return self._binary("pow", other, True)
+    def __neg__(self): return call(None, "neg", (self,))
+    def __abs__(self): return call(None, "abs", (self,))
+
+    def __rsub__(self, other):  # 1 - x, as the language reads it
+        return NotImplemented if number_text(other) is None else -self + other
+
+    def __matmul__(self, other):
+        return call(None, "matmul", (self, other)) if isinstance(other, Tensor) else NotImplemented
+
+
+class Graph(_ops.GraphOps):
+    """A program being built.
+
+        g = mica.Graph("scores")
+        q, k = g.input("Q", (2, 256, 64), "f16"), g.input("K", (2, 64, 4096), "f16")
+        g.output(mica.softmax(q @ k, dim=2))
+        f = mica.optimize(g)
+    """
+    __slots__ = ("_g",)
+
+    def __init__(self, name: str = "program"):
+        self._g = _mica.Graph(_mica.Context(), name)
+
+    def _add(self, op: str, tensors: Sequence[Tensor], attributes: str):
+        first, count = self._g.op(op, [t.number for t in tensors], attributes or None)
+        return Tensor(self, first) if count == 1 else tuple(Tensor(self, first + i) for i in range(count))
+
+    def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32") -> Tensor:
+        return Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
+
+    def output(self, *tensors: Tensor) -> None:
+        for t in tensors:
+            self._own(t)
+            self._g.output(t.number)
+
+    def block(self, grid: Sequence[int] = (), loop: Sequence[int] = ()) -> Block:
+        """A kernel by what one of its blocks does: grid blocks along x, y, z, each with a loop over i, j, k, l."""
+        return Block(self, grid, loop)
+
+    def source(self) -> _mica.Source:
+        return self._g.program()
+
+    @property
+    def text(self) -> str:
+        """In the text language (docs/language.md)."""
+        return self.source().text
+
+    def _own(self, t) -> None:
+        if not isinstance(t, Tensor) or t.graph is not self:
+            raise _mica.UsageError(f"{t!r} is no tensor of this graph")
+
+    def __repr__(self) -> str:
+        return f"<mica.{type(self).__name__}>"
+
+
+class Block(Graph):
+    """A block graph (docs/mugraph.md): load tiles, compute on them, accumulate over the loop, save."""
+    __slots__ = ("around",)
+
+    def __init__(self, around: Graph, grid: Sequence[int], loop: Sequence[int]):
+        self.around = around
+        self._g = around._g.block(tuple(grid), tuple(loop))
+
+    def iter(self, x: Tensor, imap: Mapping | Sequence | None = None, fmap: Mapping | Sequence | None = None) -> Tensor:
+        """The tile of x, a tensor of the graph around, that a block (an iteration) sees."""
+        self.around._own(x)
+        return Tensor(self, self._g.block_input(x.number, map_list(imap, GRID), map_list(fmap, LOOP)))
+
+    def save(self, x: Tensor, omap: Mapping | Sequence | None = None) -> None:
+        self._own(x)
+        self._g.block_output(x.number, map_list(omap, GRID))
+
+    def end(self):
+        """What was saved, as tensors of the graph around: one, or a tuple."""
+        first, count = self._g.block_end()
+        made = tuple(Tensor(self.around, first + i) for i in range(count))
+        return made[0] if count == 1 else made
+
+
+def _names(function: Callable, n: int) -> list[str]:
+    """Names of its first n positional arguments; x0, x1, ... where it does not say."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        function = getattr(function, "__func__", None) or getattr(type(function), "__call__", None)
+        code = getattr(function, "__code__", None)
+    names = list(code.co_varnames[:code.co_argcount]) if code else []
+    if names and names[0] == "self":
+        names = names[1:]
+    plain = [x for x in names if x.isascii() and x not in ("return", "inf", "_")]
+    return [plain[i] if i < len(plain) and len(plain) == len(names) else f"x{i}" for i in range(n)]
+
+
+def trace(function: Callable, specs: Sequence[Spec]) -> Graph:
+    """The program that a function computes on tensors of these shapes and dtypes: it is called once with tensors of Mica."""
+    name = getattr(function, "__name__", type(function).__name__)
+    g = Graph(name if name.isidentifier() and name.isascii() else "program")
+    names = _names(function, len(specs))
+    result = function(*[g.input(s.name or n, s.shape, s.dtype) for s, n in zip(specs, names)])
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    for r in results:
+        if not isinstance(r, Tensor):
+            raise _mica.UsageError(f"the function {name} gave a {type(r).__name__}; it has to give a tensor of Mica, or a tuple of them")
+    g.output(*results)
+    return g

@@ -1,0 +1,202 @@
+"""mica.optimize: a function, a graph, a text or a file in; a Program that runs out. mica.load: what Program.save wrote."""
+from __future__ import annotations
+
+import os
+import warnings
+
+from . import _mica
+from .graph import Graph, trace
+from .progress import progress_open
+from .spec import Spec, spec_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+class Stopped(UserWarning):
+    """An optimization was interrupted, and the best found until then is what runs."""
+
+
+class Program(_mica.Module):
+    """A program that was optimized, ready to run: call it with arrays of numpy, torch, cupy or jax, or anything with __dlpack__,
+    __array_interface__ or a buffer. Results are arrays of the first input's library, on its device; out= takes arrays for them."""
+    __slots__ = ("_report", "_folder", "_dict", "__weakref__")
+
+    _report: _mica.Report | None
+    _folder: str | None
+
+    @property
+    def inputs(self) -> tuple[Spec, ...]:
+        return tuple(Spec(shape, dtype, name) for name, dtype, shape in self._inputs)
+
+    @property
+    def outputs(self) -> tuple[Spec, ...]:
+        return tuple(Spec(shape, dtype, name) for name, dtype, shape in self._outputs)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What was found, how it was proven, measured times: docs/report.md lists the keys. {} where a folder has none."""
+        if self._dict is None:
+            import json
+            text = self._report.json if self._report else _read(self._folder, "report.json")
+            self._dict = json.loads(text) if text else {}
+        return self._dict
+
+    @property
+    def report_text(self) -> str:
+        """The same for people."""
+        return self._report.text if self._report else _read(self._folder, "report.txt")
+
+    @property
+    def report_html(self) -> str:
+        """The same as one page that needs no other file: graphs at three levels, candidates, roofline. "" for a loaded program."""
+        return self._report.html if self._report else ""
+
+    @property
+    def recalled(self) -> bool:
+        """It came from the database of earlier results (or from a folder): nothing was searched."""
+        return self._report.recalled if self._report else True
+
+    @property
+    def speedup(self) -> float | None:
+        """Times faster than the program one operator at a time; None where that was not measured."""
+        return self.report.get("speedup")
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a folder that mica.load reads: kernels, their sources, the graph as text and JSON, the report."""
+        path = os.fspath(path)
+        if self._report:
+            self._report.save(path)
+        elif os.path.realpath(path) != os.path.realpath(self._folder):
+            import shutil
+            shutil.copytree(self._folder, path, dirs_exist_ok=True)
+
+    def __repr__(self) -> str:
+        speedup = self.report.get("speedup")
+        faster = f", {speedup:.2f} times faster than op by op" if speedup else ""
+        return f"<mica.Program {self.name} for {self.target}: {list(self.inputs)} -> {list(self.outputs)}{faster}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page, in a frame of its own; the text where there is no page."""
+        import html
+        page = self.report_html
+        if page:
+            return f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: 40em; border: 0" title="Report of Mica"></iframe>'
+        return f"<pre>{html.escape(self.report_text or repr(self))}</pre>"
+
+
+def _read(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _program(make, report, folder) -> Program:
+    program = make()
+    program._report, program._folder, program._dict = report, folder, None
+    return program
+
+
+# ---- what is to be optimized ----
+
+def _settings(params: Mapping[str, int] | None) -> tuple[str, ...]:
+    return tuple(f"{k}={int(v)}" for k, v in (params or {}).items())
+
+
+def _is_text(what: str) -> bool:
+    return "{" in what or "\n" in what
+
+
+def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None) -> _mica.Source:
+    if isinstance(what, Graph):
+        return what.source()
+    if isinstance(what, (str, os.PathLike)):
+        text = os.fspath(what)
+        context = _mica.Context()
+        return context.load_text(text, "program", _settings(params)) if _is_text(text) else context.load(text, _settings(params))
+    if callable(what):
+        if not examples:
+            raise _mica.UsageError("a function needs example inputs: arrays, or mica.Spec(shape, dtype)")
+        return trace(what, examples).source()
+    raise _mica.UsageError(f"a {type(what).__name__} is no program: a function, a mica.Graph, .mica text or a path is")
+
+
+def _check_examples(source: _mica.Source, examples: tuple[Spec, ...], dtype: str | None) -> None:
+    want = [Spec(shape, dtype or d, name) for name, d, shape in source.inputs]
+    if len(want) != len(examples):
+        raise _mica.UsageError(f"{len(examples)} example inputs, and the program {source.name} has {len(want)} inputs")
+    for i, (w, e) in enumerate(zip(want, examples)):
+        if w != e:
+            hint = f"; dtype=\"{e.dtype}\" makes all inputs that" if w.shape == e.shape else ""
+            raise _mica.UsageError(f"example input {i} is {e}, and the program's is {w}{hint}")
+
+
+def _target_of(examples) -> str:
+    """That of the first example input that is on a GPU; without one the CPU."""
+    for x in examples:
+        if getattr(x, "is_cuda", False):  # torch
+            import torch
+            major, minor = torch.cuda.get_device_capability(x.device)
+            return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+        if hasattr(x, "__cuda_array_interface__"):  # cupy
+            capability = x.device.compute_capability
+            return f"sm_{capability}" + ("a" if capability == "90" else "")
+    return "cpu"
+
+
+# ---- the interface ----
+
+def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target: str | None = None, params: Mapping[str, int] | None = None,
+             progress: bool | Callable[[dict], None] | None = None, **options) -> Program:
+    """Searches for a faster equivalent of a program, proves, compiles and measures it, and gives what runs it.
+
+    what            a function of tensors of Mica, which is called once with them; a Graph; .mica text; the path of a .mica or .json file
+    example_inputs  arrays, or Specs: they say shapes and dtypes, and are not computed with
+    target          "cpu", "sm_90a", ... (`mica targets`); None: that of the example inputs
+    params          values of a text's parameters: {"b": 8}
+    progress        None: a line on terminals and in notebooks; False: nothing; a function: called with a dictionary
+    options         those of the C interface (mica.h) and of the command: time=60, threads=2, fresh=True, dtype="f32", ...
+
+    Ctrl-C ends the search and keeps the best that was proven (with a warning, mica.Stopped); without one it is raised.
+    """
+    examples = tuple(spec_of(x) for x in example_inputs)
+    source = source_of(what, examples, params)
+    if examples:
+        _check_examples(source, examples, options.get("dtype"))
+    options["target"] = target or _target_of(example_inputs)
+    if isinstance(options.get("off"), (list, tuple)):
+        options["off"] = ",".join(options["off"])
+    if options.get("db") is not None:
+        options["db"] = os.fspath(options["db"])
+    shown = progress_open(progress, source.name)
+    try:
+        report, interrupted = _mica.optimize(source, options, shown.callback)
+    finally:
+        shown.close()
+    if report is None:
+        raise interrupted
+    if interrupted is not None and not isinstance(interrupted, KeyboardInterrupt):
+        raise interrupted  # of the progress function
+    program = _program(lambda: _mica.module_of(Program, report), report, None)
+    if interrupted is not None:
+        warnings.warn("the optimization was interrupted; the best until then is kept", Stopped, stacklevel=2)
+    return program
+
+
+def load(path: str | os.PathLike) -> Program:
+    """What Program.save wrote. Nothing is searched. A folder holds code that will run: load only those that you trust."""
+    path = os.fspath(path)
+    return _program(lambda: _mica.module_load(Program, _mica.Context(), path), None, path)
+
+
+def verify(a, b, *, params: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, Any]:
+    """Are two programs or graphs equal? The certificate (docs/theory.md) with "equal" in it. Each is a Graph, a text or a path."""
+    import json
+    first = source_of(a, (), params)
+    second = first.context.load_text(source_of(b, (), params).text, "second", ())
+    equal, certificate = first.context.verify(first, second, seed)
+    return {**(json.loads(certificate) if certificate else {}), "equal": equal}

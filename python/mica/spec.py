@@ -1,0 +1,47 @@
+"""What is known of an array without its values: Spec, and how the arrays of others say it."""
+from __future__ import annotations
+
+from . import _mica
+
+# names of dtypes elsewhere, after "torch." and the like
+NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16", "float32": "f32", "float": "f32",
+         "<f2": "f16", "<f4": "f32", "e": "f16", "f": "f32"}
+
+
+def dtype_of(x) -> str:
+    """f16, bf16 or f32 from a name, or from a dtype of numpy, torch, jax or cupy."""
+    name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None) or str(x)
+    found = NAMES.get(name.rsplit(".", 1)[-1])
+    if not found:
+        raise _mica.UsageError(f"there is no dtype {name}; f16, bf16 and f32 are")
+    return found
+
+
+class Spec:
+    """Shape, dtype and name of a tensor: an input or output of a program, or an example input that need not be made."""
+    __slots__ = ("shape", "dtype", "name")
+
+    def __init__(self, shape, dtype="f32", name: str = ""):
+        self.shape, self.dtype, self.name = tuple(int(n) for n in shape), dtype_of(dtype), name
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Spec) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"{self.name + ': ' if self.name else ''}{self.dtype}{list(self.shape)}"
+
+
+def spec_of(x) -> Spec:
+    """Of an example input: an array, or a Spec."""
+    if isinstance(x, Spec):
+        return x
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return Spec(x.shape, x.dtype)
+    try:
+        view = memoryview(x)
+    except TypeError:
+        raise _mica.UsageError(f"an example input is a {type(x).__name__}, which is no array; mica.Spec(shape, dtype) stands for one") from None
+    return Spec(view.shape, view.format)

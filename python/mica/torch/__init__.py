@@ -1,0 +1,44 @@
+"""torch.compile(model, backend="mica"): the parts of a model that Mica can express become programs that it optimizes.
+
+    compiled = torch.compile(model, backend="mica", options={"time": 30})
+    print(mica.torch.explain(model, x))      # which nodes are taken, which are left, and why
+
+docs/torch.md has the options and what is done when. Importing this module imports torch; `import mica` does not.
+"""
+from __future__ import annotations
+
+import json
+
+import torch
+
+from . import library
+from .compiler import _listeners, backend
+from .engine import EngineError
+from .options import Options
+from .report import Explanation, Report
+
+__all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain"]
+
+
+@torch.compiler.assume_constant_result
+def _as_text(options):
+    return json.dumps(options, sort_keys=True)
+
+
+def call(program, *tensors, options=None):
+    """The results (a list) of a program in Mica's language, as one operator that torch.export and torch.compile work around."""
+    return torch.ops.mica.call(list(tensors), program, _as_text(options) if options else "")
+
+
+def explain(model, *inputs, options=None, **kwargs):
+    """Compiles model for these inputs and says of every node what became of it. The model itself stays as it is."""
+    graphs = []
+    _listeners.lists = [*getattr(_listeners, "lists", []), graphs]
+    try:
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend=backend, options=options)
+        with torch.no_grad():
+            compiled(*inputs, **kwargs)
+    finally:
+        _listeners.lists = _listeners.lists[:-1]
+    return Explanation(graphs)

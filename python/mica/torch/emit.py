@@ -1,0 +1,296 @@
+"""Text of a program, statement by statement, and what is known of its values.
+
+Glossary. A *value* is a tensor of the program: its name, its extents there (`shape`), the extents that torch sees (`want`),
+and its dtype in Mica. `shape` may have 1 where `want` has more: an expanded tensor stays small until somebody needs its
+elements (`Emitter.full`), because sums, products and matmul broadcast by themselves.
+
+The *batch dimension* of a value (`batch`) is the one whose extent is a multiple of the one symbol that a dynamic graph may
+have. Every primitive says where it goes, or refuses (`Cannot`) where elements of different batches would meet: sums along it,
+splits of it, and reshapes that do not keep it outermost within its dimension. What passes may be padded at its end.
+Everything that a row of `ops.py` does is made of the primitives here, so this is the only place with that rule.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+WIDTH = {"f16": 2, "bf16": 2, "f32": 4}
+
+
+class Cannot(Exception):
+    """A node that no program of Mica expresses; the text is the reason that the report gives."""
+
+
+@dataclass(frozen=True)
+class Value:
+    name: str
+    shape: tuple
+    dtype: str  # f16, bf16, f32; "bool" where only a mask can be made of it
+    want: tuple = None
+    batch: int | None = None
+    source: object = None  # of a mask: the node that it is
+
+    def __post_init__(self):
+        if self.want is None:
+            object.__setattr__(self, "want", self.shape)
+
+    @property
+    def ndim(self):
+        return len(self.want)
+
+
+def number(x):
+    """A number as the language writes it."""
+    x = float(x)
+    if math.isnan(x):
+        raise Cannot("a number that is NaN")
+    if math.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    return str(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
+
+
+def join_dtypes(a, b):
+    return a if a == b else "f32"
+
+
+def broadcast(a, b):
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
+    if any(x != y and 1 not in (x, y) for x, y in zip(a, b)):
+        raise Cannot(f"shapes {list(a)} and {list(b)} do not broadcast")
+    return tuple(y if x == 1 else x for x, y in zip(a, b))
+
+
+def axis(dim, ndim):
+    return dim + ndim if dim < 0 else dim
+
+
+@dataclass
+class Emitter:
+    lines: list = field(default_factory=list)  # (name, expression, names used, extents)
+    added: dict = field(default_factory=dict)  # inputs that no node of the graph is: name -> (kind, what)
+    said: dict = field(default_factory=dict)   # expression -> name
+    views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
+    work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
+    count: int = 0
+
+    # ---- statements ----
+    def say(self, text, args, shape, dtype, want=None, batch=None):
+        """name = text, where {0}, {1}, ... are the names of args."""
+        if any(a.dtype == "bool" for a in args):
+            raise Cannot("a tensor of booleans, other than as a mask")
+        text = text.format(*(a.name for a in args))
+        want = tuple(shape if want is None else want)
+        if text in self.said:  # the same once more
+            return Value(self.said[text], tuple(shape), dtype, want, batch)
+        name = f"t{self.count}"
+        self.count += 1
+        self.said[text] = name
+        self.lines.append((name, text, tuple(a.name for a in args), tuple(shape)))
+        self.work += math.prod(shape)
+        return Value(name, tuple(shape), dtype, want, batch)
+
+    def add_input(self, kind, what, shape, dtype, batch=None):
+        name = f"m{len(self.added)}"
+        self.added[name] = (kind, what)
+        return Value(name, tuple(shape), dtype, None, batch)
+
+    def full(self, v):
+        """v with every extent that torch sees. [a, 1] becomes [a, n] as [a] repeated to [a n]: heads that share keys are most
+        often joined with them right after, and then that is all there is to it."""
+        for d, (have, want) in enumerate(zip(v.shape, v.want)):
+            if have != want:
+                shape = v.shape[:d] + (want,) + v.shape[d + 1:]
+                outer = v.want
+                v = Value(v.name, v.shape, v.dtype, None, v.batch)
+                if d:
+                    v = self.reshape(v, v.shape[:d] + v.shape[d + 1:])
+                v = self.reshape(self.repeat(v, max(d - 1, 0), want), shape)
+                v = Value(v.name, v.shape, v.dtype, outer, v.batch)
+        return v
+
+    # ---- elementwise ----
+    def unary(self, text, v):
+        return self.say(text, [v], v.shape, v.dtype, v.want, v.batch)
+
+    def binary(self, text, a, b):
+        want = broadcast(a.want, b.want)
+        shape = broadcast(a.shape, b.shape)
+        return self.say(text, [a, b], shape, join_dtypes(a.dtype, b.dtype), want,
+                        self._together(a, b, len(want)))
+
+    @staticmethod
+    def _together(a, b, n):
+        """Batch dimension of what has the dimensions of both, aligned at the last."""
+        at = {n - v.ndim + v.batch for v in (a, b) if v.batch is not None}
+        if len(at) > 1:
+            raise Cannot("the dynamic extent stands in two dimensions")
+        return at.pop() if at else None
+
+    # ---- along dimensions ----
+    def reduce(self, op, v, dims, keep):
+        v = self.full(v)
+        dims = sorted(axis(d, v.ndim) for d in dims)
+        for d in dims:
+            if d == v.batch:
+                raise Cannot(f"{op} along the dynamic extent")
+            shape = v.shape[:d] + (1,) + v.shape[d + 1:]
+            self.work += math.prod(v.shape)
+            v = self.say(f"{op}({{0}}, dim={d})", [v], shape, v.dtype, None, v.batch)
+        if keep:
+            return v
+        return self.reshape(v, [s for d, s in enumerate(v.shape) if d not in dims])
+
+    def along(self, op, v, dim):
+        """An operator that keeps the shape and mixes elements along dim."""
+        v = self.full(v)
+        d = axis(dim, v.ndim)
+        if d == v.batch:
+            raise Cannot(f"{op} along the dynamic extent")
+        self.work += 4 * math.prod(v.shape)
+        return self.say(f"{op}({{0}}, dim={d})", [v], v.shape, v.dtype, None, v.batch)
+
+    def norm(self, op, v, others, eps):
+        v = self.full(v)
+        if v.batch == v.ndim - 1:
+            raise Cannot(f"{op} along the dynamic extent")
+        if any(o.batch is not None for o in others):
+            raise Cannot(f"{op} with weights of dynamic extent")
+        names = "".join(f", {{{i + 1}}}" for i in range(len(others)))
+        dtype = v.dtype
+        for o in others:
+            dtype = join_dtypes(dtype, o.dtype)
+        self.work += 4 * math.prod(v.shape)
+        return self.say(f"{op}({{0}}{names}, eps={number(eps)})", [v, *others], v.shape, dtype, None, v.batch)
+
+    def matmul(self, a, b):
+        if a.ndim < 2 or b.ndim < 2:
+            raise Cannot("a product of vectors")
+        before = self._before_views(a, b)
+        if before:
+            return self.reshape(self.matmul(*before), a.want[:-1] + b.want[-1:])
+        # Broadcast by itself are leading dimensions only.
+        a, b = self._full_matrix(a), self._full_matrix(b)
+        if a.want[-1] != b.want[-2]:
+            raise Cannot(f"a product of {list(a.want)} and {list(b.want)}")
+        if a.batch == a.ndim - 1 or b.batch == b.ndim - 2:
+            raise Cannot("a product that sums along the dynamic extent")
+        want = broadcast(a.want[:-2], b.want[:-2]) + (a.want[-2], b.want[-1])
+        shape = broadcast(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1])
+        self.work += 2 * math.prod(shape) * a.want[-1]
+        return self.say("matmul({0}, {1})", [a, b], shape, join_dtypes(a.dtype, b.dtype), want,
+                        self._together(a, b, len(want)))
+
+    def _before_views(self, a, b):
+        """The operands before views that only join leading dimensions, as torch makes them for its batched product of three: a
+        program without these views is shorter, and attention stays attention."""
+        x, y = self.views.get(a.name), self.views.get(b.name)
+        if not x or not y or a.ndim < 3 or not x.ndim == y.ndim > a.ndim == b.ndim or x.shape[:-2] != y.shape[:-2]:
+            return None
+        if a.want != a.shape or b.want != b.shape or a.shape[:-2] != b.shape[:-2]:
+            return None
+        return (x, y) if x.shape[-2:] == a.shape[-2:] and y.shape[-2:] == b.shape[-2:] else None
+
+    def _full_matrix(self, v):
+        if v.shape[-2:] == v.want[-2:]:
+            return v
+        outer, keep = v.want[:-2], v.shape[:-2]
+        v = self.full(Value(v.name, v.shape, v.dtype, keep + v.want[-2:], v.batch))
+        return Value(v.name, v.shape, v.dtype, outer + v.want[-2:], v.batch)
+
+    # ---- shapes ----
+    def reshape(self, v, shape):
+        shape = list(shape)
+        if -1 in shape:
+            rest = math.prod(s for s in shape if s != -1)
+            shape[shape.index(-1)] = math.prod(v.want) // max(rest, 1)
+        if math.prod(shape) != math.prod(v.want):
+            raise Cannot(f"a view of {list(v.want)} as {shape}")
+        if tuple(shape) == v.want:
+            return v
+        v = self.full(v)
+        batch = None if v.batch is None else self._batch_after(v, shape)
+        v = self.views.get(v.name, v)
+        if tuple(shape) == v.shape:
+            return v
+        made = self.say(f"reshape({{0}}, {list(shape)})", [v], shape, v.dtype, None, batch)
+        self.views[made.name] = v
+        return made
+
+    @staticmethod
+    def _batch_after(v, shape):
+        """The dimension of shape where v's batch dimension is outermost again, which is where as many elements lie before it.
+        The symbol is a large prime while a graph is looked at, so its multiples are no accident."""
+        before = math.prod(v.shape[:v.batch])
+        symbol = max((p for p in SYMBOLS if v.shape[v.batch] % p == 0), default=0)
+        for d, s in enumerate(shape):
+            if symbol and s % symbol == 0 and math.prod(shape[:d]) == before:
+                return d
+            if not symbol and s != 1 and math.prod(shape[:d]) == before:
+                return d
+        raise Cannot("a view that splits the dynamic extent")
+
+    def permute(self, v, perm):
+        perm = [axis(p, v.ndim) for p in perm]
+        if perm == list(range(v.ndim)):
+            return v
+        batch = None if v.batch is None else perm.index(v.batch)
+        last_two = list(range(v.ndim - 2)) + [v.ndim - 1, v.ndim - 2]
+        text = "transpose({0})" if perm == last_two else f"transpose({{0}}, perm={perm})"
+        return self.say(text, [v], [v.shape[p] for p in perm], v.dtype, [v.want[p] for p in perm], batch)
+
+    def expand(self, v, want):
+        want = list(want)
+        lead = len(want) - v.ndim
+        want = [v.want[d - lead] if s == -1 else s for d, s in enumerate(want)]
+        if lead < 0 or any(h not in (1, w) for h, w in zip(v.want, want[lead:])):
+            raise Cannot(f"expand of {list(v.want)} to {want}")
+        if lead:
+            batch = None if v.batch is None else v.batch + lead
+            v = self.say(f"reshape({{0}}, {[1] * lead + list(v.shape)})", [v], (1,) * lead + v.shape, v.dtype,
+                         (1,) * lead + v.want, batch)
+        return Value(v.name, v.shape, v.dtype, tuple(want), v.batch, v.source)
+
+    def repeat(self, v, dim, times):
+        v = self.full(v)
+        d = axis(dim, v.ndim)
+        if times == 1:
+            return v
+        shape = v.shape[:d] + (v.shape[d] * times,) + v.shape[d + 1:]
+        return self.say(f"repeat({{0}}, dim={d}, times={times})", [v], shape, v.dtype, None, v.batch)
+
+    def concat(self, vs, dim):
+        vs = [self.full(v) for v in vs]
+        d = axis(dim, vs[0].ndim)
+        batches = {v.batch for v in vs}
+        if len(batches) > 1 or d in batches:
+            raise Cannot("a concatenation along the dynamic extent")
+        if len({v.dtype for v in vs}) > 1:
+            raise Cannot("a concatenation of several dtypes")
+        if len(vs) == 1:
+            return vs[0]
+        shape = list(vs[0].shape)
+        shape[d] = sum(v.shape[d] for v in vs)
+        names = ", ".join(f"{{{i}}}" for i in range(len(vs)))
+        return self.say(f"concat({names}, dim={d})", vs, shape, vs[0].dtype, None, vs[0].batch)
+
+    def part(self, v, dim, start, length):
+        """Elements start to start + length along dim: one of equal parts."""
+        d = axis(dim, v.ndim)
+        extent = v.want[d]
+        if d == v.batch:
+            raise Cannot("a part of the dynamic extent")
+        if (start, length) == (0, extent):
+            return v
+        if length <= 0 or extent % length or start % length:
+            raise Cannot(f"elements {start} to {start + length} of {extent} are not one of equal parts")
+        if v.shape[d] == 1:  # all parts are alike
+            return Value(v.name, v.shape, v.dtype, v.want[:d] + (length,) + v.want[d + 1:], v.batch)
+        shape, want = list(v.shape), list(v.want)
+        shape[d] = want[d] = length
+        return self.say(f"chunk({{0}}, dim={d}, parts={extent // length}, index={start // length})", [v], shape, v.dtype,
+                        want, v.batch)
+
+
+# What stands for the symbol while a graph is looked at: primes that are no extent of any model.
+SYMBOLS = (10007, 10009)

@@ -1,0 +1,119 @@
+"""Programs that run: text in, a function of torch tensors out. The only module here that knows how Mica is reached.
+
+A compiled program lies in a folder of the cache, named by everything that made it: the text, the target, the options and the
+build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock).
+The database of `mica.optimize` is used beside it, so a search that ran out of time goes on in the next process.
+"""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+
+import torch
+
+import mica
+from mica import _mica
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+PROGRESS = False
+
+
+class EngineError(RuntimeError):
+    """Mica did not make a program; the text is its message."""
+
+
+class Compiled:
+    """A program that was optimized. Inputs and outputs in the order of the text; several threads may call it, on a GPU in
+    several streams too (the module below keeps a workspace a stream)."""
+
+    def __init__(self, folder, recalled):
+        try:
+            self._program = mica.load(folder)
+        except mica.Error as error:
+            raise EngineError(str(error)) from None
+        self.folder, self.recalled = folder, recalled
+        self.inputs, self.outputs = signature_of(self._program)
+        # A stream that is met for the first time gets memory between kernels, which cannot be had while it is captured.
+        self._workspace = (self.report.get("gpu") or {}).get("workspace") or 0
+        self._streams = set()
+
+    @property
+    def report(self):
+        return self._program.report
+
+    def ready(self, device):
+        """Whether a call can be made now: on a GPU, not in a stream that a CUDA graph captures before this program ran in it."""
+        if device.type != "cuda" or not self._workspace:
+            return True
+        stream = torch.cuda.current_stream(device).cuda_stream
+        if stream not in self._streams:
+            if torch.cuda.is_current_stream_capturing():
+                return False
+            self._streams.add(stream)
+        return True
+
+    def __call__(self, inputs):
+        """inputs: contiguous tensors on one device. The results are new ones; on a GPU in the current stream."""
+        results = self._program(*inputs)
+        return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def signature_of(program):
+    """(dtype, shape) of every input, and of every output."""
+    return tuple([(DTYPES[s.dtype], tuple(s.shape)) for s in specs] for specs in (program.inputs, program.outputs))
+
+
+@functools.lru_cache(maxsize=256)
+def signature(text):
+    """The same of a program that is not compiled."""
+    source = _mica.Context().load_text(text, "program", ())
+    return tuple([(DTYPES[dtype], tuple(shape)) for _, dtype, shape in specs] for specs in (source.inputs, source.outputs))
+
+
+def target_of(device):
+    if device.type == "cpu":
+        return "cpu"
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+
+
+def compile(text, target, options):
+    """A program of the language, optimized: a Compiled. Raises EngineError."""
+    settings = {"threads": options.threads or torch.get_num_threads(), **options.search}
+    what = json.dumps([text, target, sorted(settings.items()), _mica.version()])
+    folder = os.path.join(options.folder(), hashlib.sha256(what.encode()).hexdigest()[:24])
+    with _locked(folder):
+        recalled = os.path.exists(os.path.join(folder, "report.json"))
+        if not recalled:
+            _make(text, target, settings, options.time, folder)
+        return Compiled(folder, recalled)
+
+
+@contextlib.contextmanager
+def _locked(folder):
+    """One process at a time makes a folder."""
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with open(folder + ".lock", "w", encoding="utf-8") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise EngineError(f"the cache of compiled programs: {error}") from None
+
+
+def _make(text, target, settings, seconds, folder):
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
+        out = os.path.join(made, "out")
+        try:
+            mica.optimize(text, target=target, time=float(seconds), progress=PROGRESS, **settings).save(out)
+        except (mica.Error, TypeError) as error:
+            raise EngineError(str(error).split("\n")[0]) from None
+        if os.path.isdir(folder):
+            shutil.rmtree(folder)
+        os.rename(out, folder)

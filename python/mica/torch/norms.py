@@ -1,0 +1,57 @@
+"""Written-out norms, found again: x * rsqrt(mean(x * x) + eps) becomes rms_norm(x, eps=eps).
+
+The same in exact arithmetic, so the search could do without. But a norm that is one operator keeps its mean of squares in 32
+bits, as the model meant where it widened x before (ops.to_copy drops that cast), and it is shorter for the search.
+Lines are those of the emitter: (name, expression, names used, extents). What nobody uses any more is dropped by `live`.
+"""
+from __future__ import annotations
+
+import re
+
+NAME = r"(\w+)"
+PRODUCT = re.compile(rf"{NAME} \* {NAME}")
+QUOTIENT = re.compile(rf"{NAME} / {NAME}")
+ROOTS = {"*": re.compile(rf"rsqrt\({NAME}\)"), "/": re.compile(rf"sqrt\({NAME}\)")}
+PLUS = re.compile(rf"{NAME} \+ \(([0-9.e+-]+)\)")
+MEAN = re.compile(rf"mean\({NAME}, dim=(\d+)\)")
+SQUARES = (re.compile(rf"pow\({NAME}, 2\)"), re.compile(rf"square\({NAME}\)"), re.compile(rf"{NAME} \* {NAME}"))
+
+
+def fold(lines):
+    by_name = {line[0]: line for line in lines}
+    out = []
+    for name, text, args, shape in lines:
+        found = None
+        for sign, whole in (("*", PRODUCT), ("/", QUOTIENT)):
+            m = whole.fullmatch(text)
+            if m:
+                pairs = [m.groups()] if sign == "/" else [m.groups(), m.groups()[::-1]]
+                found = found or next(filter(None, (_norm(by_name, x, root, sign, shape) for x, root in pairs)), None)
+        out.append((name, found[0], found[1], shape) if found else (name, text, args, shape))
+    return out
+
+
+def _match(by_name, name, pattern):
+    return pattern.fullmatch(by_name[name][1]) if name in by_name else None
+
+
+def _norm(by_name, x, root, sign, shape):
+    m = _match(by_name, root, ROOTS[sign])
+    plus = m and _match(by_name, m.group(1), PLUS)
+    mean = plus and _match(by_name, plus.group(1), MEAN)
+    if not mean or int(mean.group(2)) != len(shape) - 1:
+        return None
+    square = next(filter(None, (_match(by_name, mean.group(1), p) for p in SQUARES)), None)
+    if not square or set(square.groups()) != {x} or float(plus.group(2)) < 0:
+        return None
+    return f"rms_norm({x}, eps={plus.group(2)})", (x,)
+
+
+def live(lines, wanted):
+    """The lines that the wanted names need, in order."""
+    need, kept = set(wanted), []
+    for line in reversed(lines):
+        if line[0] in need:
+            need.update(line[2])
+            kept.append(line)
+    return kept[::-1], need

@@ -1,0 +1,439 @@
+"""Operators of ATen as programs of Mica: one row an operator.
+
+A row is a function of the emitter and of the operator's arguments as torch's schema orders them, tensors as values. It
+returns a value (or a list of them), or raises Cannot with the reason. Whether a node can be taken is asked of the same row:
+it is tried on inputs of the node's shapes (`partition.py`), so there is no second list of what is supported.
+
+Operators that are views move no element (VIEWS): programs of views alone are not worth a kernel. IDENTITY returns its
+argument. MASKS take tensors of booleans, which are no dtype of Mica: the mask becomes an input that is added, 0 or so low
+that its exponential is 0.
+"""
+from __future__ import annotations
+
+import math
+import operator
+
+from .emit import Cannot, Value, axis, number
+
+ROWS = {}
+VIEWS = set()
+
+
+def row(*names, view=False):
+    def put(f):
+        for name in names:
+            ROWS[name] = f
+            if view:
+                VIEWS.add(name)
+        return f
+    return put
+
+
+def name_of(target):
+    """aten.mm.default, as in ROWS; None where it is no operator."""
+    if target is operator.getitem:
+        return "getitem"
+    return str(target) if hasattr(target, "_schema") else None
+
+
+# ---- elementwise ----
+UNARY = {
+    "exp": "exp({0})", "log": "log({0})", "sqrt": "sqrt({0})", "rsqrt": "rsqrt({0})", "neg": "neg({0})",
+    "abs": "abs({0})", "silu": "silu({0})", "sigmoid": "sigmoid({0})", "relu": "relu({0})", "tanh": "tanh({0})",
+    "square": "square({0})", "reciprocal": "1 / {0}", "exp2": f"exp({{0}} * {number(math.log(2))})",
+}
+for _name, _text in UNARY.items():
+    ROWS[f"aten.{_name}.default"] = (lambda text: lambda e, x: e.unary(text, x))(_text)
+
+
+@row("aten.gelu.default")
+def gelu(e, x, approximate="none"):
+    if approximate == "none":
+        return e.unary("gelu({0})", x)
+    inner = e.unary(f"({{0}} + square({{0}}) * {{0}} * 0.044715) * {number(math.sqrt(2 / math.pi))}", x)
+    return e.binary("{0} * 0.5 * (tanh({1}) + 1)", x, inner)
+
+
+def binary(op):
+    def f(e, a, b):
+        if not isinstance(a, Value):
+            return e.unary(f"({number(a)}) {op} {{0}}", b)
+        if not isinstance(b, Value):
+            return e.unary(f"{{0}} {op} ({number(b)})", a)
+        return e.binary(f"{{0}} {op} {{1}}", a, b)
+    return f
+
+
+def scaled(e, x, by):
+    if by == 1:
+        return x
+    return e.unary(f"{{0}} * ({number(by)})", x) if isinstance(x, Value) else x * by
+
+
+@row("aten.add.Tensor", "aten.add.Scalar")
+def add(e, a, b, alpha=1):
+    return binary("+")(e, a, scaled(e, b, alpha))
+
+
+@row("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(e, a, b, alpha=1):
+    return binary("-")(e, a, scaled(e, b, alpha))
+
+
+@row("aten.rsub.Scalar", "aten.rsub.Tensor")
+def rsub(e, a, b, alpha=1):
+    return binary("-")(e, b, scaled(e, a, alpha))
+
+
+ROWS["aten.mul.Tensor"] = ROWS["aten.mul.Scalar"] = binary("*")
+ROWS["aten.div.Tensor"] = ROWS["aten.div.Scalar"] = binary("/")
+for _name in ("minimum", "maximum"):
+    ROWS[f"aten.{_name}.default"] = (lambda op: lambda e, a, b: e.binary(f"{op}({{0}}, {{1}})", a, b))(_name)
+
+
+@row("aten.pow.Tensor_Scalar")
+def power(e, x, p):
+    if p == 1:
+        return x
+    if p == 3:
+        return e.unary("square({0}) * {0}", x)
+    if p == -1:
+        return e.unary("1 / {0}", x)
+    if p not in (2, 0.5, -0.5):
+        raise Cannot(f"the power {p} of what may be negative")
+    return e.unary(f"pow({{0}}, {number(p)})", x)
+
+
+@row("aten.clamp.default", "aten.hardtanh.default")
+def clamp(e, x, lo=None, hi=None):
+    lo, hi = (-math.inf if lo is None else lo), (math.inf if hi is None else hi)
+    return e.unary(f"clamp({{0}}, {number(lo)}, {number(hi)})", x)
+
+
+@row("aten.clamp_min.default")
+def clamp_min(e, x, lo):
+    return clamp(e, x, lo, None)
+
+
+@row("aten.addcmul.default")
+def addcmul(e, x, a, b, value=1):
+    return add(e, x, e.binary("{0} * {1}", a, b), value)
+
+
+@row("aten.glu.default")
+def glu(e, x, dim=-1):
+    half = x.want[axis(dim, x.ndim)] // 2
+    return e.binary("{0} * sigmoid({1})", e.part(x, dim, 0, half), e.part(x, dim, half, half))
+
+
+# ---- along dimensions ----
+def reduction(op):
+    def f(e, x, dims=None, keepdim=False, dtype=None):
+        dims = list(range(x.ndim)) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+        return e.reduce(op, x, dims, keepdim)
+    return f
+
+
+ROWS["aten.sum.dim_IntList"] = reduction("sum")
+ROWS["aten.mean.dim"] = reduction("mean")
+ROWS["aten.amax.default"] = reduction("max")
+
+
+@row("aten.var.correction")
+def var(e, x, dims=None, correction=1, keepdim=False):
+    dims = list(range(x.ndim)) if not dims else dims
+    n = math.prod(x.want[axis(d, x.ndim)] for d in dims)
+    correction = 1 if correction is None else correction
+    off = e.binary("square({0} - {1})", x, e.reduce("mean", x, dims, True))
+    return scaled(e, e.reduce("sum", off, dims, keepdim), 1 / (n - correction))
+
+
+@row("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int")
+def softmax(e, x, dim, half_to_float=False, dtype=None):
+    return e.along("softmax", x, dim)
+
+
+@row("aten.native_layer_norm.default", "aten.layer_norm.default")
+def layer_norm(e, x, shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    if len(shape) != 1:
+        raise Cannot("a norm over several dimensions")
+    if bias is not None and weight is None:
+        return [e.binary("{0} + {1}", e.norm("layer_norm", x, [], eps), bias)]
+    return [e.norm("layer_norm", x, [w for w in (weight, bias) if w is not None], eps)]
+
+
+ROWS["aten.layer_norm.default"] = lambda e, *a: layer_norm(e, *a)[0]
+
+
+@row("aten._fused_rms_norm.default")
+def fused_rms_norm(e, x, shape, weight=None, eps=None):
+    if len(shape) != 1:
+        raise Cannot("a norm over several dimensions")
+    eps = {"f32": 2.0 ** -23, "f16": 2.0 ** -10, "bf16": 2.0 ** -7}[x.dtype] if eps is None else eps
+    return [e.norm("rms_norm", x, [] if weight is None else [weight], eps)]
+
+
+ROWS["aten.rms_norm.default"] = lambda e, *a: fused_rms_norm(e, *a)[0]
+
+
+# ---- products ----
+@row("aten.mm.default", "aten.bmm.default", "aten.matmul.default")
+def matmul(e, a, b):
+    return e.matmul(a, b)
+
+
+@row("aten.addmm.default", "aten.baddbmm.default")
+def addmm(e, bias, a, b, beta=1, alpha=1):
+    product = scaled(e, e.matmul(a, b), alpha)
+    return product if beta == 0 else e.binary("{0} + {1}", product, scaled(e, bias, beta))
+
+
+@row("aten.linear.default")
+def linear(e, x, w, bias=None):
+    y = e.matmul(x, e.permute(w, [1, 0]))
+    return y if bias is None else e.binary("{0} + {1}", y, bias)
+
+
+# ---- masks and attention ----
+LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score is 0, and twice it is finite
+
+
+def added(e, mask, dtype, hides):
+    """A boolean tensor as what is added: LOW where it is `hides`, 0 elsewhere. What is added already may be -inf, and a tile of
+    nothing else would make NaN of a running maximum: it is LOW too."""
+    if mask.dtype != "bool" and mask.source is None:
+        return e.unary(f"clamp({{0}}, {number(LOW[mask.dtype])}, inf)", mask)
+    if mask.dtype != "bool":
+        return e.add_input("floor", (mask.source, LOW[mask.dtype], mask.dtype), mask.shape, mask.dtype, mask.batch)
+    return e.add_input("mask", (mask.source, hides, LOW[dtype], dtype), mask.shape, dtype, mask.batch)
+
+
+@row("aten.masked_fill.Scalar")
+def masked_fill(e, x, mask, value, node=None):
+    if value > -1e4:
+        raise Cannot(f"masked elements become {value}; only what a softmax makes 0 can be added")
+    if not only_softmax(node):
+        raise Cannot("masked elements go elsewhere than into a softmax")
+    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True))
+
+
+masked_fill.wants_node = True
+
+
+@row("aten.where.ScalarOther")
+def where_scalar(e, mask, x, value, node=None):
+    if value > -1e4 or not only_softmax(node):
+        raise Cannot("where, other than before a softmax to hide elements")
+    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False))
+
+
+where_scalar.wants_node = True
+
+
+@row("aten.where.self")
+def where(e, mask, x, y, node=None):
+    """Of two constants, the mask that torch makes of booleans for attention; of one, elements hidden before a softmax."""
+    constants = [a.args[0] if name_of(a.target) == "aten.scalar_tensor.default" else
+                 a.args[1] if name_of(a.target) == "aten.full.default" else None for a in node.args[1:]]
+    low = [c is not None and c <= -1e4 for c in constants]
+    if sum(low) != 1 or not only_softmax(node):
+        raise Cannot("where, other than before a softmax to hide elements")
+    hides, other = low[0], constants[1] if low[0] else constants[0]
+    kept = y if hides else x
+    if other == 0:
+        return e.expand(added(e, mask, kept.dtype, hides), node.meta["val"].shape)
+    return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
+
+
+where.wants_node = True
+
+
+# What hands on a hidden element as a hidden element, and what makes it 0.
+THROUGH = {"aten._to_copy.default", "aten.view.default", "aten.unsqueeze.default", "aten.expand.default", "aten.add.Tensor",
+           "aten.slice.Tensor", "aten.clone.default", "aten.constant_pad_nd.default"}
+SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.scaled_dot_product_attention.default",
+           "aten._scaled_dot_product_flash_attention_for_cpu.default", "aten._scaled_dot_product_efficient_attention.default",
+           "aten._scaled_dot_product_cudnn_attention.default", "aten._scaled_dot_product_fused_attention_overrideable.default"}
+
+
+def only_softmax(node):
+    """All users of the node are softmax, or hand it on to one."""
+    return node is not None and bool(node.users) and all(
+        name_of(u.target) in SOFTMAX or (name_of(u.target) in THROUGH and only_softmax(u)) for u in node.users)
+
+
+def attention(e, q, k, v, mask, dropout, causal, scale):
+    if dropout:
+        raise Cannot("attention with dropout")
+    if q.ndim < 3 or k.ndim != q.ndim:
+        raise Cannot("attention of fewer than three dimensions")
+    heads, groups = q.want[-3], k.want[-3]
+    if heads != groups:
+        if not groups or heads % groups:
+            raise Cannot(f"{heads} heads on {groups} of keys")
+        k, v = (e.repeat(x, -3, heads // groups) for x in (k, v))
+    scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
+    turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])
+    scores = scaled(e, e.matmul(q, turned), scale)
+    if mask is not None:
+        scores = e.binary("{0} + {1}", scores, added(e, mask, scores.dtype, False))
+    if causal:
+        t, s = scores.want[-2:]
+        if scores.batch is not None and scores.batch >= scores.ndim - 2:
+            raise Cannot("a causal mask over a dynamic extent")
+        scores = e.binary("{0} + {1}", scores, e.add_input("causal", (t, s, LOW[scores.dtype], scores.dtype), (t, s),
+                                                            scores.dtype))
+    return e.matmul(e.along("softmax", scores, -1), v)
+
+
+@row("aten.scaled_dot_product_attention.default")
+def sdpa(e, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
+    return attention(e, q, k, v, mask, dropout, causal, scale)
+
+
+@row("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def sdpa_cpu(e, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=None):
+    return [attention(e, q, k, v, attn_mask, dropout, causal, scale)]
+
+
+@row("aten._scaled_dot_product_flash_attention.default")
+def sdpa_flash(e, q, k, v, dropout=0.0, causal=False, debug=False, scale=None):
+    return [attention(e, q, k, v, None, dropout, causal, scale)]
+
+
+@row("aten._scaled_dot_product_efficient_attention.default")
+def sdpa_efficient(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, scale=None):
+    return [attention(e, q, k, v, bias, dropout, causal, scale)]
+
+
+@row("aten._scaled_dot_product_cudnn_attention.default")
+def sdpa_cudnn(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, debug=False, scale=None):
+    return [attention(e, q, k, v, bias, dropout, causal, scale)]
+
+
+@row("aten._scaled_dot_product_fused_attention_overrideable.default")
+def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, scale=None, lse=False):
+    return [attention(e, q, k, v, bias, dropout, causal, scale)]
+
+
+# ---- views and copies ----
+@row("aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.detach.default", view=True)
+def identity(e, x, memory_format=None):
+    return x
+
+
+@row("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", view=True)
+def view(e, x, shape):
+    return e.reshape(x, shape)
+
+
+@row("aten.flatten.using_ints", view=True)
+def flatten(e, x, start=0, end=-1):
+    start, end = axis(start, x.ndim), axis(end, x.ndim)
+    return e.reshape(x, x.want[:start] + (math.prod(x.want[start:end + 1]),) + x.want[end + 1:])
+
+
+@row("aten.unsqueeze.default", view=True)
+def unsqueeze(e, x, dim):
+    d = axis(dim, x.ndim + 1)
+    v = e.reshape(Value(x.name, x.shape, x.dtype, None, x.batch), x.shape[:d] + (1,) + x.shape[d:])
+    return Value(v.name, v.shape, v.dtype, x.want[:d] + (1,) + x.want[d:], v.batch)
+
+
+@row("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default", view=True)
+def squeeze(e, x, dims=None):
+    dims = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
+    drop = {axis(d, x.ndim) for d in dims if x.want[axis(d, x.ndim)] == 1}
+    return e.reshape(x, [s for d, s in enumerate(x.want) if d not in drop])
+
+
+@row("aten.permute.default", view=True)
+def permute(e, x, perm):
+    return e.permute(x, perm)
+
+
+@row("aten.transpose.int", view=True)
+def transpose(e, x, a, b):
+    perm = list(range(x.ndim))
+    perm[a], perm[b] = perm[b], perm[a]
+    return e.permute(x, perm)
+
+
+@row("aten.t.default", view=True)
+def t(e, x):
+    return e.permute(x, list(range(x.ndim))[::-1])
+
+
+@row("aten.expand.default", view=True)
+def expand(e, x, shape, implicit=False):
+    return e.expand(x, shape)
+
+
+@row("aten.slice.Tensor", view=True)
+def slice_(e, x, dim=0, start=None, end=None, step=1):
+    if step != 1:
+        raise Cannot("a slice with a step")
+    extent = x.want[axis(dim, x.ndim)]
+    start, end = (0 if start is None else start), (extent if end is None else end)
+    start, end = (max(0, min(extent, p + extent if p < 0 else p)) for p in (start, end))
+    return e.part(x, dim, start, end - start)
+
+
+@row("aten.select.int", view=True)
+def select(e, x, dim, index):
+    d = axis(dim, x.ndim)
+    v = e.part(x, d, axis(index, x.want[d]), 1)
+    return e.reshape(v, v.want[:d] + v.want[d + 1:])
+
+
+def parts(e, x, dim, sizes):
+    at = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [e.part(x, dim, a, s) for a, s in zip(at, sizes)]
+
+
+@row("aten.split.Tensor", view=True)
+def split(e, x, size, dim=0):
+    extent = x.want[axis(dim, x.ndim)]
+    return parts(e, x, dim, [min(size, extent - a) for a in range(0, extent, size)])
+
+
+@row("aten.split_with_sizes.default", view=True)
+def split_with_sizes(e, x, sizes, dim=0):
+    return parts(e, x, dim, list(sizes))
+
+
+@row("aten.unbind.int", view=True)
+def unbind(e, x, dim=0):
+    return [select(e, x, dim, i) for i in range(x.want[axis(dim, x.ndim)])]
+
+
+@row("aten.cat.default")
+def cat(e, xs, dim=0):
+    return e.concat(xs, dim)
+
+
+@row("aten.stack.default")
+def stack(e, xs, dim=0):
+    return e.concat([unsqueeze(e, x, dim) for x in xs], axis(dim, xs[0].ndim + 1))
+
+
+@row("aten.repeat_interleave.self_int")
+def repeat_interleave(e, x, times, dim=None, output_size=None):
+    if dim is None:
+        raise Cannot("repeat_interleave without a dimension")
+    return e.repeat(x, dim, times)
+
+
+DTYPES = {"torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32"}
+
+
+@row("aten._to_copy.default", "aten.to.dtype", view=True)
+def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    """Mica has no casts: what is widened stays what it is (products and sums are accumulated in 32 bits anyway), and
+    what then is narrowed again is narrow already."""
+    to = DTYPES.get(str(dtype), None) if dtype is not None else x.dtype
+    if device is not None or to is None or x.dtype == "bool":
+        raise Cannot(f"a copy to {device or dtype}")
+    if to == x.dtype or to == "f32":
+        return x
+    raise Cannot(f"a cast from {x.dtype} to {to}")

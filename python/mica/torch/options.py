@@ -1,0 +1,51 @@
+"""Options of the backend: torch.compile(model, backend="mica", options={...}). A table, so that a wrong name or value is an error
+with the names that there are."""
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the backend may do; docs/torch.md has the same table with reasons."""
+    target: str = ""            # "cpu", "sm_90a"; empty: of the device that the tensors are on
+    time: float = 60.0          # seconds for one program: search, compiling and measuring
+    rest: str = "inductor"      # who runs what Mica does not take: "inductor" or "eager"
+    take: str = "faster"        # "faster": a program must be measured faster than the rest's compiler; "all": no such test
+    min_ops: int = 2            # operators of a program, views not counted
+    min_work: float = 1e5       # operations of a program, a product of m, n, k counted as 2 m n k
+    max_ops: int = 256          # nodes of a program; a larger graph becomes several
+    weights: str = "copy"       # "copy": views and casts of weights are made once a version; "live": in every call
+    buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
+    tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
+    search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
+    threads: int = 0            # of kernels; 0: torch.get_num_threads()
+    cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
+
+    def folder(self):
+        return self.cache or os.environ.get("MICA_TORCH_CACHE") or os.path.join(
+            os.path.expanduser("~"), ".cache", "mica", "torch")
+
+
+CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live")}
+
+
+def options_of(given):
+    given = dict(given or {})
+    names = [f.name for f in dataclasses.fields(Options)]
+    for name in given:
+        if name not in names:
+            raise ValueError(f"backend mica has no option {name!r}; there are {', '.join(names)}")
+    for name, choices in CHOICES.items():
+        if name in given and given[name] not in choices:
+            raise ValueError(f"option {name} of backend mica is one of {', '.join(choices)}, not {given[name]!r}")
+    for f in dataclasses.fields(Options):
+        if f.name in given and isinstance(f.default, (int, float)) and not isinstance(given[f.name], (int, float)):
+            raise ValueError(f"option {f.name} of backend mica is a number, not {given[f.name]!r}")
+    if "buckets" in given:
+        given["buckets"] = tuple(sorted({int(b) for b in given["buckets"]}))
+        if any(b < 1 for b in given["buckets"]):
+            raise ValueError("option buckets of backend mica: sizes are at least 1")
+    return Options(**given)

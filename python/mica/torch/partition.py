@@ -1,0 +1,263 @@
+"""Which nodes of a graph of ATen operators become programs.
+
+1. Every node is tried alone: the row of `ops.py` emits it for inputs of its shapes. What that refuses is left, with the reason.
+2. Nodes that pass are joined along edges into groups as large as can be, such that the graph of groups has no cycle (a group
+   that a value leaves and enters again could not be one call).
+3. Views at a group's end go back to torch, where they cost nothing. A group of too few operators or too little work is left.
+4. Each group is emitted as a whole. A node that fails then (its dtype is narrower inside than torch has it outside) is left,
+   and all begins again without it.
+
+Weights are inputs that torch marks as static. Views and casts of a weight alone are no part of a group: they are prepared once
+(`weights.py`), and a group that needs one gets a copy of these nodes for the case that its kernels cannot run.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from .emit import Cannot
+from .ops import VIEWS, name_of
+from .program import Builder, Shapes, build, symbols_of
+
+STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view_as_real.default"}
+
+
+@dataclass
+class Group:
+    nodes: list           # in topological order
+    outputs: list
+    program: object = None
+    why: str = ""         # why it was left; empty: taken
+
+
+@dataclass
+class Parts:
+    groups: list = field(default_factory=list)   # taken
+    left: list = field(default_factory=list)     # groups that were not worth it
+    reasons: dict = field(default_factory=dict)  # node -> why it is in no group
+
+
+def prepared_of(graph, static):
+    """node -> weight, for views and casts of weights."""
+    made = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or name_of(node.target) not in VIEWS:
+            continue
+        val = node.meta.get("val")
+        sources = node.all_input_nodes
+        if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val):
+            weight = made.get(sources[0], sources[0] if sources[0] in static else None)
+            if weight is not None:
+                made[node] = weight
+    return made
+
+
+def try_alone(node, prepared, shapes, narrow):
+    """(why this node cannot be taken, or None; its values). narrow: dtypes in Mica of values that were tried before."""
+    b = Builder(prepared, shapes, narrow=narrow)
+    try:
+        symbols = set()
+        for n in (node, *node.all_input_nodes):
+            if isinstance(n.meta.get("val"), torch.Tensor):
+                symbols |= symbols_of(n.meta["val"])
+        if len(symbols) > 1:
+            return "two dynamic extents", None
+        result = b.emit(node)
+    except Cannot as c:
+        return str(c), None
+    return None, result
+
+
+def device_reason(node, kind):
+    for n in (node, *node.all_input_nodes):
+        val = n.meta.get("val")
+        for t in val if isinstance(val, (list, tuple)) else [val]:
+            if isinstance(t, torch.Tensor) and t.device.type != kind:
+                return f"on {t.device.type}, not on {kind}"
+    return None
+
+
+def strided_users(node):
+    """Somebody asks for this tensor's strides, which torch chose and Mica does not know."""
+    val = node.meta.get("val")
+    return isinstance(val, torch.Tensor) and not val.is_contiguous() and any(
+        name_of(u.target) in STRIDED for u in node.users)
+
+
+def examine(graph, prepared, kind, banned):
+    """reasons: node -> why not; alone: nodes that can be taken."""
+    reasons, alone, narrow = {}, set(), {}
+    shapes = Shapes()
+    for node in graph.nodes:
+        if node.op != "call_function" or node in prepared:
+            continue
+        if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, int, float)):
+            continue  # arithmetic on extents
+        why = banned.get(node) or device_reason(node, kind)
+        if not why and name_of(node.target) == "getitem":
+            of = narrow.get(node.args[0])
+            if node.args[0] not in alone:
+                why = "a result of a node that is left"
+            elif node.args[1] >= len(of):
+                why = f"result {node.args[1]}, which no program makes"
+            else:
+                narrow[node] = of[node.args[1]]
+        elif not why and strided_users(node):
+            why = "its strides are asked for"
+        elif not why:
+            why, result = try_alone(node, prepared, shapes, narrow)
+            if not why:
+                narrow[node] = [v.dtype for v in result] if isinstance(result, list) else result.dtype
+        if why:
+            reasons[node] = why
+        else:
+            alone.add(node)
+    return reasons, _whole(alone, reasons)
+
+
+def _whole(alone, reasons):
+    """A node of several results is taken with all uses of them, or not at all."""
+    for node in [n for n in alone if isinstance(n.meta.get("val"), (list, tuple))]:
+        if any(u not in alone for u in node.users):
+            alone.discard(node)
+            reasons[node] = "a result of it is used that no program makes"
+            for u in node.users:
+                if u in alone:
+                    alone.discard(u)
+                    reasons[u] = "a result of a node that is left"
+    return alone
+
+
+class Groups:
+    """Groups of nodes, and whether two may become one."""
+
+    def __init__(self, graph, alone, limit):
+        self.order = {n: i for i, n in enumerate(graph.nodes)}
+        self.of = {}
+        self.members = {}
+        self.limit = limit
+        for n in graph.nodes:
+            self.of[n] = n
+            self.members[n] = [n]
+        self.symbols = {n: symbols_of(n.meta["val"]) if isinstance(n.meta.get("val"), torch.Tensor) else set()
+                        for n in graph.nodes}
+        self.first, self.last = dict(self.order), dict(self.order)  # of a group: the places of its first and last node
+
+    def find(self, n):
+        while self.of[n] is not n:
+            n = self.of[n]
+        return n
+
+    def join(self, a, b, force=False):
+        """Groups of the nodes a -> b become one, where that makes no cycle."""
+        a, b = self.find(a), self.find(b)
+        if a is b:
+            return
+        if not force and (len(self.members[a]) + len(self.members[b]) > self.limit or self._another_way(a, b)
+                          or len(self.symbols[a] | self.symbols[b]) > 1):
+            return
+        self.of[b] = a
+        self.members[a] += self.members.pop(b)
+        self.symbols[a] = self.symbols[a] | self.symbols[b]
+        self.first[a] = min(self.first[a], self.first[b])
+        self.last[a] = max(self.last[a], self.last[b])
+
+    def _next(self, g):
+        return {self.find(u) for n in self.members[g] for u in n.users} - {g}
+
+    def _another_way(self, a, b):
+        """A path from a to b through a third group."""
+        seen, todo = set(), [g for g in self._next(a) if g is not b]
+        while todo:
+            g = todo.pop()
+            if g is b:
+                return True
+            if g in seen:
+                continue
+            seen.add(g)
+            todo += [h for h in self._next(g) if h not in seen and h is not a and self.first[h] <= self.last[b]]
+        return False
+
+
+def split_off_views(nodes):
+    """Nodes without the views at the end, whose users are all outside."""
+    inside = set(nodes)
+    for n in reversed(nodes):
+        if name_of(n.target) in VIEWS and not any(u in inside for u in n.users) and not isinstance(
+                n.all_input_nodes[0].meta.get("val"), (list, tuple)):
+            inside.discard(n)
+    return [n for n in nodes if n in inside]
+
+
+def outputs_of(nodes):
+    inside = set(nodes)
+    return [n for n in nodes if any(u not in inside for u in n.users) and isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def widened(nodes, output):
+    """The casts of a group that widen, and from which this output is computed."""
+    inside, todo, seen = set(nodes), [output], set()
+    while todo:
+        n = todo.pop()
+        if n in inside and n not in seen:
+            seen.add(n)
+            todo += n.all_input_nodes
+    return [n for n in nodes if n in seen and name_of(n.target) in ("aten._to_copy.default", "aten.to.dtype")
+            and n.meta["val"].dtype is torch.float32]
+
+
+def partition(graph, static, kind, min_ops, min_work, max_ops):
+    banned = {}
+    prepared = prepared_of(graph, static)
+    while True:
+        parts = _once(graph, prepared, kind, min_ops, min_work, max_ops, banned)
+        if parts is not None:
+            return parts, prepared
+
+
+def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
+    reasons, alone = examine(graph, prepared, kind, banned)
+    groups = Groups(graph, alone, max_ops)
+    for node in graph.nodes:
+        if node in alone and isinstance(node.meta.get("val"), (list, tuple)):
+            for u in node.users:
+                groups.join(node, u, force=True)
+    for node in graph.nodes:
+        for user in node.users:
+            if node in alone and user in alone:
+                groups.join(node, user)
+    parts, again = Parts(reasons=reasons), False
+    for head, members in groups.members.items():
+        if head not in alone:
+            continue
+        nodes = sorted(members, key=groups.order.get)
+        kept = split_off_views(nodes)
+        for n in nodes:
+            if n not in kept:
+                reasons[n] = "a view at the end of a program"
+        if not kept:
+            continue
+        group = Group(kept, outputs_of(kept))
+        if not group.outputs:
+            continue
+        try:
+            group.program = build(kept, group.outputs, prepared, Shapes(), "p")
+        except Cannot as c:
+            casts = widened(kept, c.node) if c.node in group.outputs and "result of dtype" in str(c) else []
+            for n in casts or [c.node]:
+                banned[n] = f"{c}, as part of a larger program"
+            again = True
+            continue
+        group.why = _not_worth(group.program, min_ops, min_work)
+        (parts.left if group.why else parts.groups).append(group)
+    return None if again else parts
+
+
+def _not_worth(program, min_ops, min_work):
+    if program.operators < min_ops:
+        return f"{program.operators} operator{'s' * (program.operators != 1)}, fewer than {min_ops}"
+    if program.work < min_work:
+        return f"about {program.work:.3g} operations, fewer than {min_work:.3g}"
+    return ""

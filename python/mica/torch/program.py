@@ -1,0 +1,217 @@
+"""A set of nodes of a graph as the text of a program, with what must be known to run it.
+
+An input of the program is one of
+  raw       a tensor as torch has it, made contiguous
+  prepared  a view or cast of a weight (a transposed one, say), which is made once a version of the weight (`weights.py`)
+  mask      a boolean tensor as what is added to scores
+  floor     what is added to scores, finite
+  causal    the mask of causal attention: a constant
+Shapes are numbers: of a graph with a symbol, those for one value of it (`Shapes`).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from . import norms
+from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
+from .ops import DTYPES, ROWS, VIEWS, name_of
+
+
+class Shapes:
+    """Extents as numbers: env gives the symbols values; without env every symbol is a prime that stands for it."""
+
+    def __init__(self, env=None):
+        self.env = env
+        self.primes = {}
+
+    def value(self, s):
+        if not isinstance(s, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return s
+        expr = s.node.expr
+        for symbol in expr.free_symbols:
+            if self.env is not None and symbol in self.env:
+                expr = expr.subs(symbol, self.env[symbol])
+            elif str(symbol).startswith("u"):
+                raise Cannot("an extent that depends on data")
+            else:
+                if symbol not in self.primes:
+                    if len(self.primes) == len(SYMBOLS):
+                        raise Cannot("more than two dynamic extents")
+                    self.primes[symbol] = SYMBOLS[len(self.primes)]
+                expr = expr.subs(symbol, self.primes[symbol])
+        return float(expr) if isinstance(s, torch.SymFloat) else int(expr)
+
+    def shape(self, t):
+        return tuple(self.value(s) for s in t.shape)
+
+
+def symbols_of(t):
+    return {f for s in t.shape if isinstance(s, torch.SymInt) for f in s.node.expr.free_symbols}
+
+
+def batch_of(t):
+    """(dimension, factor, symbol) of the one dynamic extent of a tensor, None without."""
+    at = [d for d, s in enumerate(t.shape) if isinstance(s, torch.SymInt) and s.node.expr.free_symbols]
+    if not at:
+        return None
+    symbols = symbols_of(t)
+    if len(at) > 1 or len(symbols) > 1:
+        raise Cannot("two dynamic extents in one tensor")
+    symbol = symbols.pop()
+    factor = (t.shape[at[0]].node.expr / symbol).simplify()
+    if not factor.is_Integer:
+        raise Cannot(f"the extent {t.shape[at[0]]}, which is no multiple of {symbol}")
+    return at[0], int(factor), symbol
+
+
+@dataclass
+class Input:
+    kind: str
+    node: fx.Node | None  # what it is made of
+    value: Value
+    chain: tuple = ()     # of prepared: the nodes from the weight to it
+    extra: tuple = ()     # of mask, causal
+
+
+@dataclass
+class Output:
+    node: fx.Node
+    value: Value
+    dtype: torch.dtype
+
+
+@dataclass
+class Program:
+    text: str
+    inputs: list
+    outputs: list
+    work: float
+    operators: int
+
+
+@dataclass
+class Builder:
+    """Emits nodes one after the other; inputs are found as they are met."""
+    prepared: dict                       # node -> the weight it is made of, as `partition.prepared_of` finds
+    shapes: Shapes = field(default_factory=Shapes)
+    emitter: Emitter = field(default_factory=Emitter)
+    values: dict = field(default_factory=dict)   # node -> Value or list
+    inputs: list = field(default_factory=list)
+    narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, where the node is tried alone
+
+    def input_of(self, node):
+        t = node.meta.get("val")
+        if not isinstance(t, torch.Tensor):
+            raise Cannot("an argument that is no tensor")
+        dtype = "bool" if t.dtype is torch.bool else DTYPES.get(str(t.dtype))
+        if dtype is None:
+            raise Cannot(f"dtype {str(t.dtype).removeprefix('torch.')}")
+        batch = batch_of(t)
+        value = Value(f"x{len(self.inputs)}", self.shapes.shape(t), self.narrow.get(node, dtype), None,
+                      batch and batch[0], node)
+        if len(value.shape) > 8:
+            raise Cannot("more than 8 dimensions")
+        chain, at = [], node
+        while at in self.prepared:
+            chain.append(at)
+            at = at.all_input_nodes[0]
+        self.inputs.append(Input("prepared" if chain else "raw", at, value, tuple(reversed(chain))))
+        return value
+
+    def argument(self, node):
+        val = node.meta.get("val")
+        if isinstance(val, (torch.SymInt, torch.SymFloat)):
+            return self.shapes.value(val)
+        if node not in self.values:
+            self.values[node] = self.input_of(node)
+        return self.values[node]
+
+    def emit(self, node):
+        """The values of one node, checked against the shapes that torch found."""
+        name = name_of(node.target)
+        if name == "getitem":
+            got = self.argument(node.args[0])
+            if not isinstance(got, list) or node.args[1] >= len(got):
+                raise Cannot(f"result {node.args[1]} of {node.args[0].name}")
+            result = got[node.args[1]]
+        else:
+            f = ROWS.get(name)
+            if f is None:
+                raise Cannot("no row for this operator")
+            args = fx.map_arg(node.args, self.argument)
+            kwargs = dict(fx.map_arg(node.kwargs, self.argument))
+            if getattr(f, "wants_node", False):
+                kwargs["node"] = node
+            args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
+            if any(isinstance(a, (torch.SymInt, torch.SymFloat)) for a in args):
+                raise Cannot("a symbolic argument")
+            try:
+                result = f(self.emitter, *args, **kwargs)
+            except (TypeError, AttributeError, IndexError) as error:
+                raise Cannot(f"arguments that its row does not take ({error})") from None
+        self._check(node, result)
+        self.values[node] = result
+        return result
+
+    def _check(self, node, result):
+        val = node.meta.get("val")
+        vals = list(val) if isinstance(val, (list, tuple)) else [val]
+        results = result if isinstance(result, list) else [result]
+        for v, t in zip(results, vals):
+            if not isinstance(v, Value):
+                raise Cannot("no tensor results")
+            if v.want != self.shapes.shape(t):
+                raise Cannot(f"its row makes {list(v.want)} of what torch makes {list(self.shapes.shape(t))}")
+            batch = batch_of(t)
+            if (batch and batch[0]) != v.batch:
+                raise Cannot("the dynamic extent is not followed")
+
+
+def build(nodes, outputs, prepared, shapes, name):
+    """nodes in topological order; Cannot carries the node that was the reason as `.node`."""
+    b = Builder(prepared, shapes)
+    for node in nodes:
+        try:
+            b.emit(node)
+        except Cannot as c:
+            c.node = node
+            raise
+    outs = []
+    for node in outputs:
+        t = node.meta["val"]
+        v = b.emitter.full(b.values[node])
+        if v.name[0] != "t":  # an input that goes out again, as a copy
+            v = b.emitter.unary("{0} * 1", v)
+        if t.dtype is not torch.float32 and v.dtype != DTYPES[str(t.dtype)] and WIDTH[v.dtype] < 4:
+            c = Cannot(f"a result of dtype {v.dtype}")
+            c.node = node
+            raise c
+        outs.append(Output(node, v, t.dtype))
+    return finish(b, outs, name)
+
+
+def finish(b, outs, name):
+    lines, need = norms.live(norms.fold(b.emitter.lines), [o.value.name for o in outs])
+    inputs = [i for i in b.inputs if i.value.name in need]
+    masks = {}
+    for i in b.inputs:
+        masks[i.value.source] = i
+    for added, (kind, what) in b.emitter.added.items():
+        if added not in need:
+            continue
+        if kind == "causal":
+            t, s, low, dtype = what
+            inputs.append(Input("causal", None, Value(added, (t, s), dtype), (), (low,)))
+            continue
+        source, *extra, dtype = what
+        of = masks[source]
+        inputs.append(Input(kind, of.node, Value(added, of.value.shape, dtype, None, of.value.batch), of.chain, tuple(extra)))
+    text = [f"program {name} {{"]
+    text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]" for i in inputs]
+    text += [f"  {n} = {e}" for n, e, _, _ in lines]
+    text += [f"  return {', '.join(o.value.name for o in outs)}", "}", ""]
+    operators = sum(1 for n in b.values if name_of(n.target) not in VIEWS | {"getitem"} and n.op == "call_function")
+    return Program("\n".join(text), inputs, outs, b.emitter.work, operators)

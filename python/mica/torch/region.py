@@ -1,0 +1,247 @@
+"""A group of nodes at run time: its program, or the nodes themselves where the program cannot or should not run.
+
+A region of a graph without symbols has one program, made when the graph is compiled. One with a symbol has a program for each
+bucket: a call with n rows takes the smallest bucket of at least n, pads the inputs with zeros at the end of their dynamic
+dimension, and cuts the results. Rows do not meet (`emit.py`), so what the added ones hold is of no matter. A bucket's program
+is made when the first call asks for it; other threads run the nodes meanwhile. More rows than the largest bucket run the nodes.
+"""
+from __future__ import annotations
+
+import bisect
+import contextlib
+import hashlib
+import threading
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import engine, measure
+from .emit import Cannot
+from .program import Shapes, batch_of, build, symbols_of
+from .report import Taken
+from .weights import Prepared
+
+
+@contextlib.contextmanager
+def real_tensors():
+    """Outside of what traces: here tensors have elements."""
+    with _disable_current_modes(), unset_fake_temporarily(), torch._guards.tracing(None), torch.no_grad():
+        yield
+
+
+def chain_module(chain, weight):
+    """weight -> the last node of the chain, as a function."""
+    graph, env = fx.Graph(), {}
+    env[weight] = graph.placeholder("weight")
+    for node in chain:
+        env[node] = graph.node_copy(node, lambda n: env[n])
+    graph.output(env[chain[-1]])
+    return fx.GraphModule({}, graph)
+
+
+class Region:
+    """nodes: a GraphModule of the group, which is also what runs where the program does not."""
+
+    def __init__(self, name, module, static, target, options):
+        self.name, self.module, self.target, self.options = name, module, target, options
+        self.placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.nodes = [n for n in module.graph.nodes if n.op == "call_function"]
+        self.outputs = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
+        self.static = {p for p, s in zip(self.placeholders, static) if s}
+        self.prepared = {}
+        self.fallback = module  # may become what a compiler made of it
+        self.lock = threading.Lock()
+        symbols = set()
+        for n in (*self.placeholders, *self.nodes):
+            if isinstance(n.meta.get("val"), torch.Tensor):
+                symbols |= symbols_of(n.meta["val"])
+        self.symbol = symbols.pop() if symbols else None
+        self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
+        self.taken = None        # of the report
+        self.device = self.outputs[0].meta["val"].device
+        self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
+        if self.symbol is not None:
+            self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
+                                if isinstance(p.meta.get("val"), torch.Tensor) and batch_of(p.meta["val"]))
+
+    def key(self):
+        """What this region computes, as a short name: equal in every process, for caches of generated code hold it."""
+        what = [self.module.code, self.target, repr(self.options), str(self.symbol)]
+        what += [repr([(n.name, n.meta.get("val")) for n in self.placeholders])]
+        return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+    def build(self, bucket=0):
+        from .partition import prepared_of
+        static = self.static if self.options.weights == "copy" else ()
+        prepared = prepared_of(self.module.graph, static)
+        shapes = Shapes({self.symbol: bucket} if bucket else None)
+        nodes = [n for n in self.nodes if n not in prepared and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
+        return build(nodes, self.outputs, prepared, shapes, "region")
+
+    # ---- compiling ----
+    def compile(self, bucket, examples, taken):
+        """The program of a bucket, or None; `taken` gets what became of it. examples: tensors of the real shapes."""
+        try:
+            program = self.build(bucket)
+            taken.text, taken.operators = program.text, program.operators
+            compiled = engine.compile(program.text, self.target, self.options)
+        except (engine.EngineError, Cannot) as error:
+            taken.why = str(error)
+            return None
+        taken.recalled = compiled.recalled
+        made = _Program(self, program, compiled, bucket)
+        self._judge(made, examples, taken)
+        return made if taken.taken else None
+
+    def _judge(self, made, examples, taken):
+        want = self.module(*examples)
+        got = made(examples)
+        taken.error = measure.difference(got, want)
+        limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, 2e-4) for w in want)
+        if not taken.error <= limit:
+            taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
+            return
+        if self.options.take == "faster":
+            device = want[0].device
+            taken.us, taken.rest_us = measure.race(lambda: made(examples), lambda: self.fallback(*examples), device)
+            if taken.us >= taken.rest_us:
+                taken.why = "not faster than the rest's compiler"
+                return
+        taken.taken = True
+
+    def examples(self, bucket, real):
+        """Tensors for every placeholder; real: those that are there already (weights)."""
+        generator = torch.Generator().manual_seed(1)
+        shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
+        for p in self.placeholders:
+            val = p.meta.get("val")
+            if p in real:
+                out.append(real[p])
+            elif isinstance(val, torch.Tensor):
+                out.append(measure.example(val, shapes.shape(val), generator))
+            else:
+                out.append(shapes.value(val))
+        return out
+
+    # ---- running ----
+    def joined(self, tensors, sizes):
+        """Arguments in order of what mica::run gets as tensors and sizes, apart."""
+        tensors, sizes = iter(tensors), iter(sizes)
+        return [next(tensors if t else sizes) for t in self.is_tensor]
+
+    def __call__(self, *args):
+        bucket = 0
+        if self.symbol is not None:
+            index, dim, factor = self.rows_of
+            rows = args[index].shape[dim] // factor
+            at = bisect.bisect_left(self.options.buckets, rows)
+            if at == len(self.options.buckets):
+                return self.fallback(*args)
+            bucket = self.options.buckets[at]
+            if bucket not in self.programs:
+                self._meet(bucket, args)
+        program = self.programs.get(bucket)
+        if program is None or not program.compiled.ready(self.device):
+            return self.fallback(*args)
+        return program(args)
+
+    def _meet(self, bucket, args):
+        """The first call of a bucket makes its program; who comes meanwhile does not wait."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            if bucket not in self.programs:
+                real = {p: a for p, a in zip(self.placeholders, args) if p in self.static}
+                taken = Taken(f"{self.name}[{bucket}]", 0, "")
+                with real_tensors():
+                    self.programs[bucket] = self.compile(bucket, self.examples(bucket, real), taken)
+                if self.taken is not None:
+                    self.taken.sizes[bucket] = taken
+        finally:
+            self.lock.release()
+
+
+class _Program:
+    """A compiled program with the making of its inputs."""
+
+    def __init__(self, region, program, compiled, bucket):
+        self.compiled, self.bucket = compiled, bucket
+        place = {p: i for i, p in enumerate(region.placeholders)}
+        self.makers = [self._maker(i, place, region) for i in program.inputs]
+        self.casts = [None if engine.DTYPES[o.value.dtype] is o.dtype else o.dtype for o in program.outputs]
+        self.cuts = [batch_of(o.node.meta["val"]) if bucket else None for o in program.outputs]
+        self.rows_of = region.rows_of if bucket else None
+
+    def _maker(self, i, place, region):
+        """args -> the tensor of one input, before it is made contiguous and padded."""
+        pad = (i.value.batch, i.value.shape[i.value.batch]) if i.value.batch is not None and self.bucket else None
+        if i.kind == "causal":
+            return None, _causal(i.value, i.extra[0]), pad
+        at = place[i.node]
+        make = chain_module(i.chain, i.node) if i.chain else None
+        if make is not None:
+            key = tuple(str((n.target, n.args[1:], n.kwargs)) for n in i.chain)
+            make = region.prepared.setdefault((at, key), Prepared(make))
+        if i.kind == "mask":
+            hides, low = i.extra
+            return at, _mask(make, hides, low, engine.DTYPES[i.value.dtype]), pad
+        if i.kind == "floor":
+            return at, _floor(make, i.extra[0]), pad
+        return at, make, pad
+
+    def __call__(self, args):
+        rows = None
+        if self.rows_of:
+            index, dim, factor = self.rows_of
+            rows = args[index].shape[dim] // factor
+        inputs = []
+        for at, make, pad in self.makers:
+            if at is None:
+                x = make(args[0])
+            else:
+                x = args[at] if make is None else make(args[at])
+            if pad is not None and x.shape[pad[0]] != pad[1]:
+                x = _padded(x, *pad)
+            if not x.is_contiguous():
+                x = x.contiguous()
+            inputs.append(x if x.data_ptr() % 16 == 0 else x.clone())
+        outputs = self.compiled(inputs)
+        for k, (cast, cut) in enumerate(zip(self.casts, self.cuts)):
+            if cut is not None and rows != self.bucket:
+                outputs[k] = outputs[k].narrow(cut[0], 0, rows * cut[1]).contiguous()
+            if cast is not None:
+                outputs[k] = outputs[k].to(cast)
+        return outputs
+
+
+def _padded(x, dim, extent):
+    shape = list(x.shape)
+    shape[dim] = extent
+    y = x.new_zeros(shape)
+    y.narrow(dim, 0, x.shape[dim]).copy_(x)
+    return y
+
+
+def _mask(prepared, hides, low, dtype):
+    def make(mask):
+        mask = mask if prepared is None else prepared(mask)
+        hidden = mask if hides else ~mask
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, low)
+    return make
+
+
+def _floor(prepared, low):
+    return lambda mask: (mask if prepared is None else prepared(mask)).clamp(min=low)
+
+
+def _causal(value, low):
+    made = {}
+
+    def make(like):
+        if like.device not in made:
+            full = torch.full(value.shape, low, dtype=engine.DTYPES[value.dtype])
+            made[like.device] = torch.triu(full, diagonal=1).to(like.device)
+        return made[like.device]
+    return make

@@ -1,0 +1,53 @@
+// Programs for the CPU in a saved folder: kernel.c, the shared object that was compiled of it, and program.json, which says for which
+// processor. Another compiler would make other code of the source, but what is there still runs, so the object fits where the
+// processor has the same instructions and neither file was changed.
+#include "core/package.h"
+#include "core/core.h"
+#include "core/manifest.h"
+
+#include <string.h>
+
+static json_t *hash_json(const void *p, size_t n)
+{
+  char text[24];
+  snprintf(text, sizeof text, "%016llx", (unsigned long long)hash_bytes(p, n, 0));
+  return json_string(text);
+}
+
+void package_cpu_json(const struct package_cpu *c, struct str *out)
+{
+  char processor[64];
+  target_processor(processor);
+  json_t *kernel = json_pack("{s:s, s:s, s:o, s:s?}", "source", "kernel.c", "function", c->function, "source_hash",
+                             hash_json(c->source, strlen(c->source)), "object", c->so ? "kernel.so" : NULL);
+  if (c->so) json_object_update_new(kernel, json_pack("{s:s, s:o}", "processor", processor, "object_hash", hash_json(c->so, c->bytes)));
+  json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(), "inputs",
+                           manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
+  json_text(root, out);
+  json_decref(root);
+}
+
+static const char *key_of(struct arena *mem, const char *source)
+{
+  char processor[64];
+  size_t n = strlen(source);
+  target_processor(processor);
+  return arena_printf(mem, "kernel %016llx%016llx\nprocessor %s\ncompiler %s %s", (unsigned long long)hash_bytes(source, n, 0),
+                      (unsigned long long)hash_bytes(source, n, 1), processor, compiler_version(), gen_flags());
+}
+
+int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+{
+  struct module *m;
+  struct err none = {0}; // a database only saves time here
+  const char *key = db ? key_of(mem, source) : "";
+  char *json;
+  void *kept;
+  if (db && db_get(db, key, mem, &json, &kept, bytes, &none) == OK && kept && *bytes) return *so = kept, OK;
+  TRY(module_build(source, function, &m, e));
+  const void *made = module_bytes(m, bytes);
+  *so = arena_copy(mem, made, *bytes);
+  module_close(m);
+  if (db) db_put(db, key, "{}", *so, *bytes, &none);
+  return OK;
+}

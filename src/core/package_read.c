@@ -1,0 +1,143 @@
+// program.json: what all targets have, and what the CPU's has.
+#include "core/package.h"
+#include "core/core.h"
+#include "core/manifest.h"
+
+#include <string.h>
+
+enum { MOST_TENSORS = 4096 };
+static const int64_t LARGEST = (int64_t)1 << 40;
+
+int package_file(struct arena *mem, const struct package_files *files, const char *name, const void **bytes, size_t *n, struct err *e)
+{
+  char *text;
+  if (files->folder) {
+    int status = file_read(mem, arena_printf(mem, "%s/%s", files->folder, name), &text, n, e);
+    return *bytes = status == OK ? text : NULL, status;
+  }
+  for (int i = 0; i < files->n; i++)
+    if (!strcmp(files->file[i].file, name)) return *n = files->file[i].n, *bytes = arena_copy(mem, files->file[i].bytes, *n), OK;
+  return err_set(e, ERR_FILE, NOWHERE, "there is no %.80s", name);
+}
+
+int64_t package_tensor_bytes(const struct mica_tensor *t)
+{
+  int64_t n = dtype_bytes((enum dtype)t->dtype);
+  for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
+  return n;
+}
+
+// ---- tensors ----
+
+static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t)
+{
+  const json_t *list = json_object_get(o, "shape");
+  size_t n;
+  int64_t size = 1;
+  TRY(reading_list(r, o, "shape", MAX_DIMS, &n));
+  t->ndim = (int)n;
+  for (size_t i = 0; i < n; i++) {
+    const json_t *d = json_array_get(list, i);
+    t->shape[i] = json_integer_value(d);
+    if (!json_is_integer(d) || t->shape[i] < 1 || t->shape[i] > LARGEST / size)
+      return reading_bad(r, "shape", "a list of extents, with fewer than 2^40 elements in all");
+    size *= t->shape[i];
+  }
+  return OK;
+}
+
+static int tensor(struct arena *mem, const struct reading *r, const json_t *o, struct mica_tensor *t)
+{
+  const char *dtype, *name = json_string_value(json_object_get(o, "name"));
+  enum dtype d;
+  TRY(reading_text(r, o, "dtype", &dtype));
+  if (!dtype_parse(dtype, &d)) return reading_bad(r, "dtype", "f16, bf16 or f32");
+  t->dtype = (enum mica_dtype)d, t->name = arena_strdup(mem, name ? name : "");
+  return shape(r, o, t);
+}
+
+static int tensors(struct arena *mem, const json_t *root, const char *key, int *n, struct mica_tensor **out, struct err *e)
+{
+  size_t count;
+  TRY(reading_list(&(struct reading){"the program", e}, root, key, MOST_TENSORS, &count));
+  *out = NEWS(mem, struct mica_tensor, count + 1), *n = (int)count;
+  for (size_t i = 0; i < count; i++) {
+    const struct reading r = {arena_printf(mem, "entry %zu of `%s`", i + 1, key), e};
+    TRY(tensor(mem, &r, json_array_get(json_object_get(root, key), i), &(*out)[i]));
+  }
+  return OK;
+}
+
+// ---- the CPU's ----
+
+static int hash_of(const struct reading *r, const json_t *o, const char *key, uint64_t *out)
+{
+  const char *text;
+  unsigned long long x;
+  int end = 0;
+  TRY(reading_text(r, o, key, &text));
+  if (sscanf(text, "%16llx%n", &x, &end) != 1 || text[end]) return reading_bad(r, key, "a hash");
+  return *out = x, OK;
+}
+
+static bool is_identifier(const char *s)
+{
+  char same[64];
+  gen_identifier(same, s);
+  return !strcmp(s, same);
+}
+
+static int object(struct arena *mem, const json_t *root, struct package_object *x, struct err *e)
+{
+  const struct reading r = {"`kernel`", e};
+  const json_t *o = json_object_get(root, "kernel");
+  TRY(reading_file(&r, o, "source", &x->source));
+  TRY(reading_text(&r, o, "function", &x->function));
+  TRY(hash_of(&r, o, "source_hash", &x->source_hash));
+  if (!is_identifier(x->function)) return reading_bad(&r, "function", "an identifier of C");
+  x->source = arena_strdup(mem, x->source), x->function = arena_strdup(mem, x->function);
+  if (json_is_null(json_object_get(o, "object"))) return OK;
+  TRY(reading_file(&r, o, "object", &x->file));
+  TRY(reading_text(&r, o, "processor", &x->processor));
+  TRY(hash_of(&r, o, "object_hash", &x->hash));
+  x->file = arena_strdup(mem, x->file), x->processor = arena_strdup(mem, x->processor);
+  return OK;
+}
+
+// ---- the whole ----
+
+static int gpu(struct arena *mem, const struct package_files *files, const json_t *root, struct package *out, struct err *e)
+{
+  const char *missing = json_string_value(json_object_get(root, "missing"));
+  TRY(cuda_arch_find(out->target, &out->arch, e));
+  if (missing) {
+    err_set(e, ERR_COMPILER, NOWHERE, "the program has no machine code: %.500s", missing);
+    return err_hint(e, "save it again on a machine with NVRTC, or compile its kernel.cu with nvcc"), e->status;
+  }
+  return package_code(mem, files, root, out, e);
+}
+
+static int whole(struct arena *mem, const struct package_files *files, const json_t *root, struct package *out, struct err *e)
+{
+  const struct reading r = {"the program", e};
+  TRY(reading_text(&r, root, "program", &out->name));
+  TRY(reading_text(&r, root, "arch", &out->target));
+  out->name = arena_strdup(mem, out->name), out->target = arena_strdup(mem, out->target);
+  TRY(tensors(mem, root, "inputs", &out->nin, &out->in, e));
+  TRY(tensors(mem, root, "outputs", &out->nout, &out->out, e));
+  out->gpu = strcmp(out->target, "cpu") != 0;
+  return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
+}
+
+int package_read(struct arena *mem, const struct package_files *files, struct package *out, struct err *e)
+{
+  const void *text;
+  size_t n;
+  json_error_t why;
+  *out = (struct package){0};
+  TRY(package_file(mem, files, "program.json", &text, &n, e));
+  json_t *root = json_loadb(text, n, 0, &why);
+  if (!root) return err_set(e, ERR_JSON, (struct loc){"program.json", why.line, why.column}, "%s", why.text);
+  int status = whole(mem, files, root, out, e);
+  return json_decref(root), status;
+}

@@ -1,0 +1,22 @@
+// Calls that are not in a text: those who build a graph call by call take the parser's way, so that operators, their attributes and what
+// is said of mistakes are the same. The attributes alone are text.
+#include "front/parse.h"
+
+#include <string.h>
+
+int front_call(struct arena *mem, struct graph *g, const struct front_call *x, int *first, int *count, struct err *e)
+{
+  const char *attributes = x->attributes ? x->attributes : "";
+  struct scope scope = {.g = g};
+  struct parser p = {.mem = mem, .e = e, .scope = &scope, .tensors = g->ntensors, .blocks = true};
+  const struct token id = {.kind = TOK_NAME, .p = x->op, .n = (int)strnlen(x->op, LONGEST_NAME)};
+  const int nodes = g->nnodes, tensors = g->ntensors;
+  struct value v = {0};
+  lex_open(&p.lex, mem, attributes, strnlen(attributes, FRONT_BYTES), "attributes");
+  p.lex.inside = 1; // the text stands between parentheses
+  p.ahead = lex_next(&p.lex), parse_next(&p);
+  int s = call_outside(&p, &id, x->n, x->tensors, &v);
+  if (s) g->nnodes = nodes, g->ntensors = tensors; // constants of the attributes may have been added
+  *first = v.first, *count = v.count;
+  return s;
+}

@@ -1,0 +1,182 @@
+// A program that stays on a device for whoever calls it: in the context that is current and the stream that the caller names, so
+// that it takes its place among the caller's own kernels. Everything that a call needs is made before, but tensor maps, which are made
+// again where an address is another than in the call before. A call takes no memory and waits for nothing.
+#include "gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct prepared { // a launch
+  struct gpu_kernel *kernel;
+  struct blas_plan *plan; // of a product, or NULL
+  struct blas_algorithm how;
+  gpu_address *address, *mapped; // by argument; of which its tensor map was made
+  struct gpu_map *map;
+  void **args;
+};
+struct gpu_resident {
+  const struct code *c;
+  struct gpu *g;
+  struct blas *blas;
+  struct arena mem;
+  struct gpu_module **module; // by kernel
+  struct prepared *launch;
+  gpu_address own; // workspace
+};
+
+static const gpu_address NO_ADDRESS = ~(gpu_address)0;
+
+static bool has_products(const struct code *c)
+{
+  for (int i = 0; i < c->nlaunch; i++)
+    if (c->launch[i].kernel < 0) return true;
+  return false;
+}
+
+static int64_t ahead(const struct code *c) { return (c->workspace + 255) / 256 * 256; } // of the library's workspace
+
+int64_t gpu_code_workspace(const struct code *c) { return has_products(c) ? ahead(c) + PRODUCT_WORKSPACE : c->workspace; }
+
+// ---- making it ready ----
+
+// Machine code runs on the architecture that it was made for; without an "a" in its name also on later ones of the same generation.
+static int check_device(const struct gpu *g, int arch, struct err *e)
+{
+  const struct gpu_facts *f = gpu_facts(g);
+  const char *name = cuda_arch_name(arch);
+  const bool only = !name || name[strlen(name) - 1] == 'a';
+  if (f->arch == arch || (!only && f->arch / 10 == arch / 10 && f->arch > arch)) return OK;
+  err_set(e, ERR_TARGET, NOWHERE, "the program has machine code for %s, which %.100s, of compute capability %d.%d, does not run",
+          name ? name : "an unknown target", f->name, f->arch / 10, f->arch % 10);
+  return err_hint(e, "optimize it for the target of this GPU: `mica targets` lists them"), e->status;
+}
+
+static int load_kernels(struct gpu_resident *r, struct err *e)
+{
+  const struct code *c = r->c;
+  struct gpu_kernel **kernel = NEWS(&r->mem, struct gpu_kernel *, c->nkernel + 1);
+  for (int i = 0; i < c->nkernel; i++) {
+    const struct code_kernel *k = &c->kernel[i];
+    const struct cubin cubin = {.bytes = k->cubin, .n = (size_t)k->bytes, .ptx = "", .log = ""};
+    if (gpu_load(r->g, &cubin, &r->module[i], e)) return e->status;
+    if (gpu_find(r->module[i], k->name, k->shared, k->cluster, &kernel[i], e)) return e->status;
+  }
+  for (int i = 0; i < c->nlaunch; i++)
+    if (c->launch[i].kernel >= 0) r->launch[i].kernel = kernel[c->launch[i].kernel];
+  return OK;
+}
+
+static int plan_product(struct gpu_resident *r, const struct code_launch *c, struct prepared *p, struct err *e)
+{
+  struct blas_algorithm a[PRODUCT_PROPOSED];
+  int n;
+  if (!r->blas && blas_open(r->g, &r->blas, e)) return e->status;
+  if (blas_plan(r->blas, &c->mul, &p->plan, e)) return e->status;
+  if (blas_algorithms(p->plan, PRODUCT_WORKSPACE, PRODUCT_PROPOSED, a, &n, e)) return e->status;
+  p->how = a[c->algorithm >= 0 && c->algorithm < n ? c->algorithm : 0];
+  return OK;
+}
+
+static void arguments(struct gpu_resident *r, const struct code_launch *c, struct prepared *p)
+{
+  const size_t n = (size_t)c->narg + 1, align = _Alignof(struct gpu_map);
+  p->address = NEWS(&r->mem, gpu_address, n), p->mapped = NEWS(&r->mem, gpu_address, n), p->args = NEWS(&r->mem, void *, n);
+  const uintptr_t raw = (uintptr_t)arena_alloc(&r->mem, sizeof(struct gpu_map) * n + align);
+  p->map = (struct gpu_map *)((raw + align - 1) / align * align);
+  for (int i = 0; i < c->narg; i++) {
+    p->mapped[i] = NO_ADDRESS;
+    p->args[i] = c->arg[i].is_map ? (void *)&p->map[i] : (void *)&p->address[i];
+  }
+}
+
+static int make(struct gpu_resident *r, int arch, struct err *e)
+{
+  int status = gpu_borrow(&r->g, e);
+  if (status == OK) status = check_device(r->g, arch, e);
+  if (status == OK) status = load_kernels(r, e);
+  for (int i = 0; i < r->c->nlaunch && status == OK; i++) {
+    arguments(r, &r->c->launch[i], &r->launch[i]);
+    if (r->c->launch[i].kernel < 0) status = plan_product(r, &r->c->launch[i], &r->launch[i], e);
+  }
+  return status;
+}
+
+int gpu_resident_open(const struct code *c, int arch, struct gpu_resident **out, struct err *e)
+{
+  struct gpu_resident *r = calloc(1, sizeof *r);
+  CHECK(r);
+  *out = NULL;
+  r->c = c;
+  r->module = NEWS(&r->mem, struct gpu_module *, c->nkernel + 1), r->launch = NEWS(&r->mem, struct prepared, c->nlaunch + 1);
+  int status = make(r, arch, e);
+  if (status != OK)
+    gpu_resident_close(r);
+  else
+    *out = r;
+  return status;
+}
+
+void gpu_resident_close(struct gpu_resident *r)
+{
+  void *before;
+  if (!r) return;
+  if (r->g && gpu_enter(r->g, &before)) {
+    for (int i = 0; i < r->c->nlaunch; i++) blas_plan_close(r->launch[i].plan);
+    blas_close(r->blas);
+    for (int i = 0; i < r->c->nkernel; i++) gpu_unload(r->module[i]);
+    gpu_free(r->g, r->own);
+    gpu_leave(r->g, before);
+  }
+  gpu_return(r->g);
+  arena_close(&r->mem);
+  free(r);
+}
+
+bool gpu_resident_here(const struct gpu_resident *r) { return gpu_is_current(r->g); }
+
+// ---- calls ----
+
+int gpu_resident_prepare(struct gpu_resident *r, void *workspace, void *stream, struct err *e)
+{
+  gpu_address at = (uintptr_t)workspace;
+  gpu_follow(r->g, stream);
+  if (!at && !r->own && gpu_code_workspace(r->c) && gpu_alloc(r->g, (size_t)gpu_code_workspace(r->c), &r->own, e)) return e->status;
+  return gpu_fill(r->g, at ? at : r->own, 0, (size_t)r->c->zeroed, e);
+}
+
+struct calling {
+  struct gpu_resident *r;
+  const void *const *in;
+  void *const *out;
+  gpu_address workspace;
+};
+
+static gpu_address find(const struct calling *x, const struct place *at)
+{
+  const void *tensor = at->kind == PLACE_INPUT ? x->in[at->index] : at->kind == PLACE_OUTPUT ? x->out[at->index] : NULL;
+  return (at->kind == PLACE_WORK ? x->workspace : (uintptr_t)tensor) + (gpu_address)at->offset;
+}
+
+static int launch(const struct calling *x, const struct code_launch *c, struct prepared *p, struct err *e)
+{
+  struct gpu_resident *r = x->r;
+  for (int i = 0; i < c->narg; i++) {
+    const gpu_address a = p->address[i] = find(x, &c->arg[i].at);
+    if (!c->arg[i].is_map || p->mapped[i] == a) continue;
+    if (gpu_map(r->g, a, &c->arg[i].map, &p->map[i], e)) return e->status;
+    p->mapped[i] = a;
+  }
+  if (p->plan) return blas_run(p->plan, &p->how, p->address, x->workspace + (gpu_address)ahead(r->c), e);
+  return gpu_launch(r->g, &(struct gpu_launch){p->kernel, c->blocks, c->threads, c->dependent, p->args}, e);
+}
+
+int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const *out, void *workspace, void *stream, struct err *e)
+{
+  struct calling x = {r, in, out, (uintptr_t)workspace};
+  gpu_follow(r->g, stream);
+  if (!workspace && !r->own && gpu_code_workspace(r->c) && gpu_resident_prepare(r, NULL, stream, e)) return e->status;
+  if (!workspace) x.workspace = r->own;
+  for (int i = 0; i < r->c->nlaunch; i++)
+    if (launch(&x, &r->c->launch[i], &r->launch[i], e)) return e->status;
+  return OK;
+}

@@ -1,0 +1,38 @@
+// Which node of the block graph each line of a tile program is about: what schemes have noted as they wrote (text_about), line by line
+// and for the block graph as the kernel graph has it.
+#include "lower/emit.h"
+
+#include <string.h>
+
+// The node of `to` that is what this one is of `from`, which a scheme has cut anew or whose nodes have changed places: the k-th with the
+// operator, where both have as many. -1: it is none.
+static int same_node(const struct graph *from, const struct graph *to, int node)
+{
+  if (from == to || node < 0 || node >= from->nnodes) return from == to ? node : -1;
+  enum op op = from->nodes[node].op;
+  int before = 0, balance = 0, found = -1;
+  for (int i = 0; i < from->nnodes; i++) balance += from->nodes[i].op == op, before += i < node && from->nodes[i].op == op;
+  for (int i = 0; i < to->nnodes; i++) {
+    if (to->nodes[i].op != op) continue;
+    balance--;
+    if (before-- == 0) found = i;
+  }
+  return balance ? -1 : found;
+}
+
+void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l)
+{
+  const struct graph *head = kernels->nodes[l->first].sub, *tail = kernels->nodes[l->last].sub;
+  struct line_about *about;
+  int at = 0;
+  size_t end = 0;
+  for (const char *p = l->text; *p; p++) l->nabout += *p == '\n';
+  l->about = about = NEWS(mem, struct line_about, l->nabout + 1);
+  for (int i = 0; i < l->nabout; i++) {
+    end += strcspn(l->text + end, "\n") + 1;
+    while (at < m->n && m->mark[at].at < end) at++; // of several at one place the last holds
+    const struct text_mark *x = at ? &m->mark[at - 1] : NULL;
+    int node = !x || x->node < 0 ? -1 : x->tail ? same_node(tail, tail, x->node) : same_node(m->block ? m->block : head, head, x->node);
+    about[i] = (struct line_about){x && x->tail ? l->last : l->first, node};
+  }
+}

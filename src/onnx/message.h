@@ -1,0 +1,28 @@
+// Messages of protobuf by tables of their fields (model.c, tensor.c).
+#ifndef MICA_ONNX_MESSAGE_H
+#define MICA_ONNX_MESSAGE_H
+
+#include "onnx/onnx.h"
+
+struct onnx_parse {
+  struct onnx_model *m;
+  struct err *e;
+  struct onnx_node *node; // whose attributes are being read
+  int depth;              // of graphs in attributes
+  bool graph;             // the model's graph was read
+};
+struct onnx_field {
+  uint32_t number;
+  enum wire_kind kind;
+  int (*read)(struct onnx_parse *r, const struct wire_field *f, void *into);
+  size_t offset;          // of what `into` points to, in the message's struct
+};
+// Reads a message: each field of the table by its function; others are skipped.
+int onnx_message(struct onnx_parse *r, struct onnx_bytes b, const struct onnx_field *fields, int n, const char *what, void *into);
+long long onnx_place(const struct onnx_parse *r, const uint8_t *p); // in the file
+int onnx_read_text(struct onnx_parse *r, const struct wire_field *f, void *into);  // const char *
+int onnx_read_int64(struct onnx_parse *r, const struct wire_field *f, void *into);
+int onnx_read_int(struct onnx_parse *r, const struct wire_field *f, void *into);
+int onnx_read_ints(struct onnx_parse *r, const struct wire_field *f, void *into);  // struct onnx_ints
+
+#endif

@@ -1,0 +1,425 @@
+// ModelProto -> structs, by tables of fields (onnx.proto of the ONNX project has their numbers). Fields that Mica does
+// not use are skipped; one whose kind is not that of the format is an error with its place in the file.
+#include "onnx/onnx.h"
+#include "onnx/message.h"
+
+#include <string.h>
+
+enum { DEEPEST = 16 }; // graphs in attributes of nodes of graphs in attributes ...
+
+int onnx_bad(const struct onnx_model *m, struct err *e, const char *fmt, ...)
+{
+  char text[600];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  return err_set(e, ERR_ONNX, (struct loc){m->path, 0, 0}, "%s", text);
+}
+
+int onnx_message(struct onnx_parse *r, struct onnx_bytes b, const struct onnx_field *fields, int n, const char *what, void *into)
+{
+  if (!b.n) return OK;
+  struct wire w = {.p = b.p, .end = b.p + b.n};
+  struct wire_field f;
+  int s = OK;
+  while (s == OK && wire_next(&w, &f)) {
+    int i = 0;
+    while (i < n && fields[i].number != f.number) i++;
+    if (i == n) continue;
+    if (fields[i].kind != WIRE_ANY && fields[i].kind != f.kind)
+      return onnx_bad(r->m, r->e, "byte %lld: field %u of a %s has the wrong kind", onnx_place(r, w.p), f.number, what);
+    s = fields[i].read(r, &f, (char *)into + fields[i].offset);
+  }
+  if (w.bad) return onnx_bad(r->m, r->e, "byte %lld: %s (%s)", onnx_place(r, w.p), w.bad, what);
+  return s;
+}
+
+long long onnx_place(const struct onnx_parse *r, const uint8_t *p) { return (long long)(p - r->m->files[0].p); }
+
+// ---- fields of plain kinds ----
+
+const char *onnx_text(struct onnx_model *m, struct onnx_bytes b, struct err *e)
+{
+  for (size_t i = 0; i < b.n; i++)
+    if (b.p[i] < ' ' || b.p[i] == 127) return onnx_bad(m, e, "byte %lld: a name holds the byte 0x%02x", (long long)(b.p + i - m->files[0].p), b.p[i]), NULL;
+  char *s = arena_alloc(m->mem, b.n + 1);
+  memcpy(s, b.p ? b.p : (const uint8_t *)"", b.n);
+  json_t *utf8 = json_stringn(s, b.n); // jansson takes well-formed UTF-8 only
+  if (!utf8) return onnx_bad(m, e, "byte %lld: a name is not UTF-8", (long long)(b.p - m->files[0].p)), NULL;
+  json_decref(utf8);
+  return s;
+}
+
+int onnx_read_text(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  const char *s = onnx_text(r->m, f->bytes, r->e);
+  *(const char **)into = s ? s : "";
+  return s ? OK : USER;
+}
+
+int onnx_read_int64(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  (void)r;
+  *(int64_t *)into = (int64_t)f->value;
+  return OK;
+}
+
+int onnx_read_int(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  (void)r;
+  *(int *)into = (int)(int64_t)f->value;
+  return OK;
+}
+
+static double float_of(uint32_t bits)
+{
+  float x;
+  memcpy(&x, &bits, 4);
+  return (double)x;
+}
+
+static int read_float(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  (void)r;
+  *(double *)into = float_of((uint32_t)f->value);
+  return OK;
+}
+
+// Repeated integers: one by one, or packed into bytes.
+int onnx_read_ints(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_ints *x = into;
+  uint64_t one = f->value;
+  if (f->kind == WIRE_VARINT) return PUSH(r->m->mem, x->v, x->n, x->cap) = (int64_t)one, OK;
+  if (f->kind != WIRE_BYTES) return onnx_bad(r->m, r->e, "a list of integers has the wrong kind");
+  struct wire w = {.p = f->bytes.p, .end = f->bytes.p + f->bytes.n};
+  while (w.p < w.end && wire_varint(&w, &one)) PUSH(r->m->mem, x->v, x->n, x->cap) = (int64_t)one;
+  return w.bad ? onnx_bad(r->m, r->e, "byte %lld: %s (a list of integers)", onnx_place(r, w.p), w.bad) : OK;
+}
+
+// ---- attributes ----
+
+static int read_floats(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_attr *a = into;
+  if (f->kind == WIRE_32) return PUSH(r->m->mem, a->floats, a->nfloats, a->floats_cap) = float_of((uint32_t)f->value), OK;
+  if (f->kind != WIRE_BYTES || f->bytes.n % 4) return onnx_bad(r->m, r->e, "a list of floats has the wrong kind or length");
+  for (size_t i = 0; i < f->bytes.n; i += 4) {
+    uint32_t bits;
+    memcpy(&bits, f->bytes.p + i, 4);
+    PUSH(r->m->mem, a->floats, a->nfloats, a->floats_cap) = float_of(bits);
+  }
+  return OK;
+}
+
+static int read_attr_text(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  // strings of attributes are bytes; those that Mica looks at are words
+  bool word = f->bytes.n < 4096;
+  for (size_t i = 0; i < f->bytes.n && word; i++) word = f->bytes.p[i] >= ' ' && f->bytes.p[i] < 127;
+  struct onnx_bytes b = word ? f->bytes : (struct onnx_bytes){(const uint8_t *)"?", 1};
+  const char *s = onnx_text(r->m, b, r->e);
+  return *(const char **)into = s, s ? OK : USER;
+}
+
+static int read_attr_tensor(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_attr *a = into;
+  a->t = NEW(r->m->mem, struct onnx_tensor);
+  return onnx_read_tensor(r->m, f->bytes, a->t, r->e);
+}
+
+static int read_attr_graph(struct onnx_parse *r, const struct wire_field *f, void *into);
+
+static const struct onnx_field attr_fields[] = {
+    {1, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_attr, name)},
+    {2, WIRE_32, read_float, offsetof(struct onnx_attr, f)},
+    {3, WIRE_VARINT, onnx_read_int64, offsetof(struct onnx_attr, i)},
+    {4, WIRE_BYTES, read_attr_text, offsetof(struct onnx_attr, s)},
+    {5, WIRE_BYTES, read_attr_tensor, 0},
+    {6, WIRE_BYTES, read_attr_graph, 0},
+    {7, WIRE_ANY, read_floats, 0},
+    {8, WIRE_ANY, onnx_read_ints, offsetof(struct onnx_attr, ints)},
+    {11, WIRE_BYTES, read_attr_graph, 0},
+    {21, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_attr, ref)},
+};
+
+// ---- nodes ----
+
+static int read_name_to(struct onnx_parse *r, const struct wire_field *f, const char ***list, int *n, int *cap)
+{
+  const char *s = onnx_text(r->m, f->bytes, r->e);
+  if (!s) return USER;
+  PUSH(r->m->mem, *list, *n, *cap) = s;
+  return OK;
+}
+
+static int read_node_in(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_node *n = into;
+  return read_name_to(r, f, &n->in_name, &n->nin, &n->in_cap);
+}
+
+static int read_node_out(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_node *n = into;
+  return read_name_to(r, f, &n->out_name, &n->nout, &n->out_cap);
+}
+
+static int read_node_attr(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_node *n = into, *above = r->node;
+  struct onnx_attr *a = &PUSH(r->m->mem, n->attrs, n->nattrs, n->attrs_cap);
+  *a = (struct onnx_attr){.name = "", .ref = ""};
+  r->node = n;
+  int s = onnx_message(r, f->bytes, attr_fields, COUNT(attr_fields), "AttributeProto", a);
+  r->node = above;
+  return s;
+}
+
+static const struct onnx_field node_fields[] = {
+    {1, WIRE_BYTES, read_node_in, 0},
+    {2, WIRE_BYTES, read_node_out, 0},
+    {3, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_node, name)},
+    {4, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_node, type)},
+    {5, WIRE_BYTES, read_node_attr, 0},
+    {7, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_node, domain)},
+};
+
+static struct onnx_node empty_node(void)
+{
+  return (struct onnx_node){.name = "", .type = "", .domain = "", .into = -1, .group = -1};
+}
+
+static int read_node(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_model *m = into;
+  struct onnx_node n = empty_node();
+  if (m->nnodes == ONNX_NODES) return onnx_bad(m, r->e, "the graph has more than %d nodes", ONNX_NODES);
+  int s = onnx_message(r, f->bytes, node_fields, COUNT(node_fields), "NodeProto", &n);
+  if (s == OK) PUSH(m->mem, m->nodes, m->nnodes, m->nodes_cap) = n;
+  return s;
+}
+
+// Of a graph in an attribute only the names that its nodes read matter: values of the graph around are among them.
+static int read_inner_node(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_node *around = r->node, n = empty_node();
+  (void)into;
+  int s = onnx_message(r, f->bytes, node_fields, COUNT(node_fields), "NodeProto", &n);
+  for (int i = 0; s == OK && i < n.nin; i++) PUSH(r->m->mem, around->captured, around->ncaptured, around->captured_cap) = n.in_name[i];
+  for (int i = 0; s == OK && i < n.ncaptured; i++) PUSH(r->m->mem, around->captured, around->ncaptured, around->captured_cap) = n.captured[i];
+  return s;
+}
+
+static const struct onnx_field inner_fields[] = {{1, WIRE_BYTES, read_inner_node, 0}};
+
+static int read_attr_graph(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_attr *a = into;
+  a->graph = true;
+  if (++r->depth > DEEPEST) return onnx_bad(r->m, r->e, "graphs are nested more than %d deep", DEEPEST);
+  int s = onnx_message(r, f->bytes, inner_fields, COUNT(inner_fields), "GraphProto", a);
+  r->depth--;
+  return s;
+}
+
+// ---- inputs, outputs, types ----
+
+struct info {
+  const char *name;
+  int type;
+  bool tensor, shape;
+  struct onnx_ints dims;                // -1: not a number
+  const char *symbol[MAX_DIMS];
+};
+struct dim {
+  int64_t value;
+  const char *symbol;
+};
+
+static const struct onnx_field dim_fields[] = {
+    {1, WIRE_VARINT, onnx_read_int64, offsetof(struct dim, value)},
+    {2, WIRE_BYTES, onnx_read_text, offsetof(struct dim, symbol)},
+};
+
+static int read_dim(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct info *i = into;
+  struct dim d = {.value = -1, .symbol = ""};
+  int s = onnx_message(r, f->bytes, dim_fields, COUNT(dim_fields), "Dimension", &d);
+  if (s == OK && i->dims.n < MAX_DIMS) i->symbol[i->dims.n] = d.symbol;
+  if (s == OK && d.value < -1) return onnx_bad(r->m, r->e, "byte %lld: an extent is negative", onnx_place(r, f->bytes.p));
+  if (s == OK) PUSH(r->m->mem, i->dims.v, i->dims.n, i->dims.cap) = d.value;
+  return s;
+}
+
+static const struct onnx_field shape_fields[] = {{1, WIRE_BYTES, read_dim, 0}};
+
+static int read_shape(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct info *i = into;
+  i->shape = true;
+  return onnx_message(r, f->bytes, shape_fields, COUNT(shape_fields), "TensorShapeProto", i);
+}
+
+static const struct onnx_field tensor_type_fields[] = {
+    {1, WIRE_VARINT, onnx_read_int, offsetof(struct info, type)},
+    {2, WIRE_BYTES, read_shape, 0},
+};
+
+static int read_tensor_type(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct info *i = into;
+  i->tensor = true;
+  return onnx_message(r, f->bytes, tensor_type_fields, COUNT(tensor_type_fields), "TypeProto", i);
+}
+
+static const struct onnx_field type_fields[] = {{1, WIRE_BYTES, read_tensor_type, 0}};
+
+static int read_type(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  return onnx_message(r, f->bytes, type_fields, COUNT(type_fields), "TypeProto", into);
+}
+
+static const struct onnx_field info_fields[] = {
+    {1, WIRE_BYTES, onnx_read_text, offsetof(struct info, name)},
+    {2, WIRE_BYTES, read_type, 0},
+};
+
+// What `--set` says of a symbolic extent; -1: nothing. `note`: it is an input's, and must be said.
+static int64_t symbol_value(struct onnx_model *m, const char *symbol, bool note)
+{
+  int64_t is = -1;
+  for (int k = 0; k < m->nset; k++)
+    if (!strcmp(m->set[k].name, symbol)) is = m->set[k].value;
+  for (int k = 0; k < m->ndims && note; k++)
+    if (!strcmp(m->dims[k].name, symbol)) return is;
+  if (note) PUSH(m->mem, m->dims, m->ndims, m->dims_cap) = (struct onnx_dim){symbol, is};
+  return is;
+}
+
+static int learn(struct onnx_parse *r, struct info *i, bool input, int value)
+{
+  struct onnx_model *m = r->m;
+  struct onnx_value *v = &m->values[value];
+  if (!i->tensor) return OK; // a sequence, a map: the type stays unknown
+  bool known = i->shape && i->dims.n <= MAX_DIMS;
+  struct shape s = {.n = i->dims.n};
+  for (int k = 0; known && k < s.n; k++) {
+    const char *symbol = i->symbol[k];
+    s.d[k] = i->dims.v[k];
+    if (s.d[k] < 0 && !*symbol && input) symbol = arena_printf(m->mem, "%s.%d", v->name, k);
+    if (s.d[k] < 0 && *symbol) s.d[k] = symbol_value(m, symbol, input);
+    known = s.d[k] >= 0 && s.d[k] < (int64_t)1 << 40;
+    if (!known && input && s.d[k] < 0) known = true, s.d[k] = -1; // told of together, after all inputs
+  }
+  v->type = i->type, v->shaped = known;
+  if (v->shaped) v->shape = s;
+  return OK;
+}
+
+static int read_info(struct onnx_parse *r, const struct wire_field *f, bool input, int *value)
+{
+  struct info i = {.name = ""};
+  int s = onnx_message(r, f->bytes, info_fields, COUNT(info_fields), "ValueInfoProto", &i);
+  if (s != OK) return s;
+  if (!*i.name) return onnx_bad(r->m, r->e, "byte %lld: a value without a name", onnx_place(r, f->bytes.p));
+  if (r->m->nvalues >= ONNX_VALUES) return onnx_bad(r->m, r->e, "the graph has more than %d values", ONNX_VALUES);
+  *value = onnx_value_of(r->m, i.name);
+  return learn(r, &i, input, *value);
+}
+
+static int read_input(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_model *m = into;
+  int v, s = read_info(r, f, true, &v);
+  if (s != OK) return s;
+  if (m->values[v].input) return onnx_bad(m, r->e, "there are two inputs `%.200s`", m->values[v].name);
+  m->values[v].input = true;
+  PUSH(m->mem, m->inputs, m->ninputs, m->inputs_cap) = v;
+  return OK;
+}
+
+static int read_output(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_model *m = into;
+  int v, s = read_info(r, f, false, &v);
+  if (s != OK) return s;
+  if (m->values[v].output) return onnx_bad(m, r->e, "there are two outputs `%.200s`", m->values[v].name);
+  m->values[v].output = true;
+  PUSH(m->mem, m->outputs, m->noutputs, m->outputs_cap) = v;
+  return OK;
+}
+
+static int read_other_info(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  (void)into;
+  return read_info(r, f, false, &(int){0});
+}
+
+static int read_initializer(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_model *m = into;
+  struct onnx_tensor *t = NEW(m->mem, struct onnx_tensor);
+  int s = onnx_read_tensor(m, f->bytes, t, r->e);
+  if (s == OK) PUSH(m->mem, m->inits, m->ninits, m->inits_cap) = t;
+  return s;
+}
+
+static int read_sparse(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  (void)into;
+  return onnx_bad(r->m, r->e, "byte %lld: sparse initializers are not read", onnx_place(r, f->bytes.p));
+}
+
+static const struct onnx_field graph_fields[] = {
+    {1, WIRE_BYTES, read_node, 0},
+    {2, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_model, name)},
+    {5, WIRE_BYTES, read_initializer, 0},
+    {11, WIRE_BYTES, read_input, 0},
+    {12, WIRE_BYTES, read_output, 0},
+    {13, WIRE_BYTES, read_other_info, 0},
+    {15, WIRE_BYTES, read_sparse, 0},
+};
+
+// ---- the model ----
+
+struct opset {
+  const char *domain;
+  int64_t version;
+};
+static const struct onnx_field opset_fields[] = {
+    {1, WIRE_BYTES, onnx_read_text, offsetof(struct opset, domain)},
+    {2, WIRE_VARINT, onnx_read_int64, offsetof(struct opset, version)},
+};
+
+static int read_opset(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct opset o = {.domain = ""};
+  int s = onnx_message(r, f->bytes, opset_fields, COUNT(opset_fields), "OperatorSetIdProto", &o);
+  if (s == OK && (!*o.domain || !strcmp(o.domain, "ai.onnx"))) ((struct onnx_model *)into)->opset = o.version;
+  return s;
+}
+
+static int read_graph(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  if (r->graph) return onnx_bad(r->m, r->e, "byte %lld: a second graph", onnx_place(r, f->bytes.p));
+  r->graph = true;
+  return onnx_message(r, f->bytes, graph_fields, COUNT(graph_fields), "GraphProto", into);
+}
+
+static const struct onnx_field model_fields[] = {
+    {2, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_model, producer)},
+    {7, WIRE_BYTES, read_graph, 0},
+    {8, WIRE_BYTES, read_opset, 0},
+};
+
+int onnx_read_model(struct onnx_model *m, struct onnx_bytes b, struct err *e)
+{
+  struct onnx_parse r = {.m = m, .e = e};
+  int s = onnx_message(&r, b, model_fields, COUNT(model_fields), "ModelProto", m);
+  if (s == OK && !r.graph) s = onnx_bad(m, e, "it holds no graph: this is no ONNX model");
+  return s;
+}

@@ -1,0 +1,175 @@
+// The fate of every node, in the order of the model: folded where all it reads is known, else taken where it can be
+// lowered, else left where a simple function can run it, else unsupported. Lowering is tried on the node alone, in a graph
+// of its own, which also gives the shapes of what it makes.
+#include "onnx/lower.h"
+
+#include <string.h>
+
+static const int64_t MOST_KNOWN = (int64_t)1 << 24; // cells of all values together
+
+struct planner {
+  struct onnx_model *m;
+  struct arena scratch;
+  int *tensor; // of lowering, by value
+};
+
+const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int node)
+{
+  const struct onnx_node *n = &m->nodes[node];
+  const char *type = *n->domain ? arena_printf(mem, "%.60s.%.60s", n->domain, n->type) : n->type;
+  if (*n->name) return arena_printf(mem, "\"%.100s\" (%.120s)", n->name, type);
+  return arena_printf(mem, "number %d (%.120s)", node, type);
+}
+
+static const char *impossible(struct planner *p, struct onnx_node *n)
+{
+  struct arena *mem = p->m->mem;
+  if (*n->domain && strcmp(n->domain, "ai.onnx")) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
+  for (int k = 0; k < n->nattrs; k++) {
+    if (n->attrs[k].graph) return "it holds a graph of its own";
+    if (*n->attrs[k].ref) return "it belongs to a function";
+  }
+  if (!n->row) n->row = onnx_row_find(n->type);
+  if (!n->row) return "there is no operator of this name that Mica knows";
+  if (!n->as && p->m->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)p->m->opset, n->type);
+  if (n->nin < n->row->least || n->nin > n->row->most) return arena_printf(mem, "it has %d inputs", n->nin);
+  for (int k = 0; k < n->nin; k++)
+    if (k < n->row->least && n->in[k] < 0) return arena_printf(mem, "input %d is missing", k);
+  return NULL;
+}
+
+static bool is_known(const struct planner *p, const struct onnx_node *n)
+{
+  for (int k = 0; k < n->nin; k++)
+    if (n->in[k] >= 0 && !onnx_known(p->m, n->in[k])) return false;
+  return true;
+}
+
+// Runs n on what is known of its inputs; `elements`: all of it is.
+static bool simple(struct planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
+{
+  *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .opset = p->m->opset, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, MOST_KNOWN - p->m->known_cells)};
+  h->in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h->out = NEWS(mem, struct onnx_cells *, n->nout + 1);
+  if (!n->row->host) host_fail(h, "%s", *n->row->without ? n->row->without : "it has no simple function");
+  for (int k = 0; k < n->nin; k++) {
+    if (n->in[k] < 0) continue;
+    const struct onnx_value *v = &p->m->values[n->in[k]];
+    const struct onnx_cells *known = onnx_known(p->m, n->in[k]);
+    struct onnx_cells *shaped = NEW(mem, struct onnx_cells);
+    *shaped = (struct onnx_cells){.type = v->type, .shape = v->shape};
+    if (!v->shaped) host_fail(h, "the shape of `%.100s` is not known", v->name);
+    h->in[k] = known ? known : shaped;
+  }
+  if (h->failed || !onnx_host_run(h)) return false;
+  for (int k = 0; k < n->nout && elements; k++)
+    if (n->out[k] >= 0 && !h->out[k]->p) return false;
+  return true;
+}
+
+static void learn(struct planner *p, int value, int type, const struct shape *s)
+{
+  struct onnx_value *v = &p->m->values[value];
+  v->type = type, v->shape = *s, v->shaped = true;
+}
+
+static bool fold(struct planner *p, struct onnx_node *n)
+{
+  struct onnx_host h;
+  bool shape = !strcmp(n->row->type, "Shape") || !strcmp(n->row->type, "Size");
+  if (!n->row->host || (!shape && !is_known(p, n)) || !simple(p, n, p->m->mem, true, &h)) return false;
+  for (int k = 0; k < n->nout; k++) {
+    if (n->out[k] < 0) continue;
+    learn(p, n->out[k], h.out[k]->type, &h.out[k]->shape);
+    p->m->values[n->out[k]].known = h.out[k];
+    p->m->known_cells += onnx_elements(&h.out[k]->shape);
+  }
+  return true;
+}
+
+static int type_of(enum dtype t) { return t == F16 ? ONNX_FLOAT16 : t == BF16 ? ONNX_BFLOAT16 : ONNX_FLOAT; }
+
+// How many of the graph's operators compute.
+static int work_of(const struct graph *g)
+{
+  int n = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    enum rule r = op_rows[g->nodes[i].op].rule;
+    n += r == RULE_MAP || r == RULE_CONTRACT || r == RULE_REDUCE || r == RULE_COMPOSITE;
+  }
+  return n;
+}
+
+static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
+{
+  struct onnx_lower l = {.m = p->m, .g = graph_new(&p->scratch, KERNEL, NULL), .tensor = p->tensor};
+  bool good = onnx_lower_node(&l, n);
+  for (int k = 0; k < n->nout && good; k++) {
+    if (n->out[k] < 0 || p->tensor[n->out[k]] < 0) continue;
+    const struct tensor *t = &l.g->tensors[p->tensor[n->out[k]]];
+    learn(p, n->out[k], type_of(t->dtype), &t->shape);
+  }
+  n->tensors = l.g->ntensors, n->work = work_of(l.g);
+  for (int k = 0; k < l.nin; k++) p->tensor[l.in[k]] = -1;
+  for (int k = 0; k < n->nout; k++)
+    if (n->out[k] >= 0) p->tensor[n->out[k]] = -1;
+  if (!good) *why = arena_strdup(p->m->mem, l.why);
+  return good;
+}
+
+static bool left(struct planner *p, struct onnx_node *n, const char **why)
+{
+  struct onnx_host h;
+  bool good = simple(p, n, &p->scratch, false, &h);
+  for (int k = 0; k < n->nout && good; k++)
+    if (n->out[k] >= 0) learn(p, n->out[k], h.out[k]->type, &h.out[k]->shape);
+  if (!good && (!n->row->lower || n->row->host)) *why = arena_strdup(p->m->mem, h.why);
+  return good;
+}
+
+static void decide(struct planner *p, struct onnx_node *n)
+{
+  const char *why = NULL;
+  n->fate = ONNX_TAKEN;
+  if (n->into >= 0) return;
+  n->fate = ONNX_UNSUPPORTED, n->why = impossible(p, n);
+  if (n->why) return;
+  struct arena_mark mark = arena_mark(&p->scratch);
+  if (fold(p, n)) n->fate = ONNX_FOLDED;
+  else if (lowered(p, n, &n->why)) n->fate = ONNX_TAKEN;
+  else if (left(p, n, &why)) n->fate = ONNX_LEFT;
+  else if (why) n->why = why;
+  arena_reset(&p->scratch, mark);
+}
+
+static bool is_constant(const struct onnx_node *n) { return !*n->domain && !strcmp(n->type, "Constant"); }
+
+// Nodes whose results are read, directly or not, where a run needs them.
+static void mark_used(struct onnx_model *m)
+{
+  bool *wanted = NEWS(m->mem, bool, m->nvalues + 1);
+  for (int i = 0; i < m->noutputs; i++) wanted[m->outputs[i]] = true;
+  for (int i = m->nnodes - 1; i >= 0; i--) {
+    struct onnx_node *n = &m->nodes[i];
+    for (int k = 0; k < n->nout; k++) n->used |= n->out[k] >= 0 && wanted[n->out[k]];
+    if (!n->used || n->fate == ONNX_FOLDED || n->into >= 0) continue;
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0 && !m->values[n->in[k]].known) wanted[n->in[k]] = true;
+    for (int k = 0; k < n->ncaptured; k++)
+      if (onnx_find(m, n->captured[k]) >= 0) wanted[onnx_find(m, n->captured[k])] = true;
+  }
+}
+
+int onnx_plan(struct onnx_model *m, struct err *e)
+{
+  struct planner p = {.m = m, .tensor = NEWS(m->mem, int, m->nvalues + 1)};
+  for (int v = 0; v < m->nvalues; v++) p.tensor[v] = -1;
+  for (int i = 0; i < m->nnodes; i++) // first, so that the numbers of a gelu are known
+    if (is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
+  onnx_fuse(m);
+  for (int i = 0; i < m->nnodes; i++)
+    if (!is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
+  arena_close(&p.scratch);
+  mark_used(m);
+  onnx_group(m);
+  return onnx_build(m, e);
+}

@@ -1,0 +1,46 @@
+// The rows of node.def, and attributes of nodes by name.
+#include "onnx/lower.h"
+
+#include <string.h>
+
+#define onnx_as_NONE NULL
+#define host_NONE NULL
+const struct onnx_row onnx_rows[] = {
+#define ONNX(type, since, least, most, lower, op, host, fn, without)                                                   \
+  {#type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without},
+#include "onnx/node.def"
+#undef ONNX
+};
+const int onnx_row_count = COUNT(onnx_rows);
+
+const struct onnx_row *onnx_row_find(const char *type)
+{
+  for (int i = 0; i < onnx_row_count; i++)
+    if (!strcmp(onnx_rows[i].type, type)) return &onnx_rows[i];
+  return NULL;
+}
+
+const struct onnx_attr *onnx_attr(const struct onnx_node *n, const char *name)
+{
+  for (int i = 0; i < n->nattrs; i++)
+    if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];
+  return NULL;
+}
+
+int64_t onnx_attr_int(const struct onnx_node *n, const char *name, int64_t otherwise)
+{
+  const struct onnx_attr *a = onnx_attr(n, name);
+  return a ? a->i : otherwise;
+}
+
+double onnx_attr_real(const struct onnx_node *n, const char *name, double otherwise)
+{
+  const struct onnx_attr *a = onnx_attr(n, name);
+  return a ? a->f : otherwise;
+}
+
+const char *onnx_attr_text(const struct onnx_node *n, const char *name, const char *otherwise)
+{
+  const struct onnx_attr *a = onnx_attr(n, name);
+  return a && a->s ? a->s : otherwise;
+}

@@ -1,0 +1,51 @@
+// Saved folders that tests of modules read, change and write, in the test's own folder.
+#ifndef TESTS_CORE_SAVED_H
+#define TESTS_CORE_SAVED_H
+
+#include "core/context.h"
+#include "core/package.h"
+#include "folder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static inline const char *in_folder(const char *name)
+{
+  static char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
+}
+
+static inline void read_as(struct arena *mem, const char *name, char **text, size_t *n)
+{
+  struct err e = {0};
+  assert_int_equal(file_read(mem, in_folder(name), text, n, &e), OK);
+}
+
+static inline void write_as(const char *name, const void *text, size_t n)
+{
+  struct err e = {0};
+  assert_int_equal(file_write(in_folder(name), text, n, &e), OK);
+}
+
+// The file with the first `was` in it replaced.
+static inline void replaced(const char *name, const char *was, const char *now)
+{
+  struct arena mem = {0};
+  struct str s = {0};
+  size_t n;
+  char *text = NULL;
+  read_as(&mem, name, &text, &n);
+  const char *at = strstr(text, was);
+  if (!at) fail_msg("no %s in %s", was, text);
+  str_raw(&s, text, (size_t)(at - text));
+  str_add(&s, "%s%s", now, at + strlen(was));
+  write_as(name, s.p, s.n);
+  str_free(&s);
+  arena_close(&mem);
+}
+
+#endif

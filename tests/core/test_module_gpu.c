@@ -1,0 +1,219 @@
+// Programs of a saved folder on a GPU: what program.json may say of launches and must not, and the launches in the caller's stream, on a
+// driver that has no GPU behind it (tests/cuda/fake.h): a launch copies its first buffer to its second.
+#include "saved.h"
+
+#include <dlfcn.h>
+#include <math.h>
+
+static const char device[] =
+    "{\"program\": \"twice\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
+    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [32]}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [32]}],\n"
+    " \"workspace\": 256, \"zeroed\": 16, \"launches\": [\n"
+    "  {\"name\": \"a\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"a\", \"grid\": 2, \"block\": 64, \"shared\": 1024, \"cluster\": 2, \"dependent\": false,\n"
+    "   \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"workspace\", \"index\": 0, \"offset\": 128}],\n"
+    "   \"maps\": [{\"arg\": 0, \"type\": \"fp32\", \"size\": [32], \"stride\": [0], \"box\": [32], \"swizzle\": 0}]},\n"
+    "  {\"name\": \"b\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"b\", \"grid\": 1, \"block\": 64, \"shared\": 0, \"cluster\": 1, \"dependent\": true,\n"
+    "   \"args\": [{\"place\": \"workspace\", \"index\": 0, \"offset\": 128}, {\"place\": \"output\", \"index\": 0, \"offset\": 0}], \"maps\": []}]}\n";
+
+static const struct {
+  const char *was, *now, *says;
+} wrong_launches[] = {
+    {"\"workspace\": 256", "\"workspace\": -1", "`workspace`"},
+    {"\"zeroed\": 16", "\"zeroed\": 257", "`zeroed`"},
+    {"\"launches\": [", "\"launches\": 3, \"x\": [", "`launches`"},
+    {"\"grid\": 2", "\"grid\": 0", "`grid` of launch 1"},
+    {"\"grid\": 2", "\"grid\": 3", "a multiple of `cluster`"},
+    {"\"block\": 64", "\"block\": 2048", "`block`"},
+    {"\"shared\": 1024", "\"shared\": 10000000", "`shared`"},
+    {"\"cluster\": 2", "\"cluster\": 64", "`cluster`"},
+    {"\"place\": \"input\"", "\"place\": \"inputs\"", "`place`"},
+    {"\"place\": \"input\", \"index\": 0", "\"place\": \"input\", \"index\": 1", "`index`"},
+    {"\"offset\": 128", "\"offset\": 256", "`offset`"},
+    {"\"offset\": 128", "\"offset\": -8", "`offset`"},
+    {"\"arg\": 0", "\"arg\": 2", "`arg`"},
+    {"\"type\": \"fp32\"", "\"type\": \"fp8\"", "`type`"},
+    {"\"size\": [32]", "\"size\": []", "`size`"},
+    {"\"size\": [32]", "\"size\": [32, 32, 32, 32, 32, 32]", "`size`"},
+    {"\"stride\": [0]", "\"stride\": [0, 0]", "`stride`"},
+    {"\"box\": [32]", "\"box\": [257]", "`box`"},
+    {"\"cubin\": \"a.cubin\"", "\"cubin\": \"../a.cubin\"", "`cubin`"},
+    {"\"cubin\": \"a.cubin\"", "\"cubin\": null", "`cubin`"},
+    {"\"missing\": null", "\"missing\": \"no NVRTC\"", "no NVRTC"},
+    {"{\"name\": \"a\"", "{\"product\": 3, \"name\": \"a\"", "`batch`"},
+};
+
+static void device_folder(void)
+{
+  struct err e = {0};
+  assert_int_equal(file_mkdirs(in_folder("gpu"), &e), OK);
+  write_as("gpu/program.json", device, sizeof device - 1);
+  write_as("gpu/a.cubin", "code", 4);
+}
+
+static void wrong_launches_are_told(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  device_folder();
+  for (size_t i = 0; i < COUNT(wrong_launches); i++) {
+    replaced("gpu/program.json", wrong_launches[i].was, wrong_launches[i].now);
+    int status = mica_module_load(m, in_folder("gpu"), &x);
+    if (status == MICA_OK || !strstr(mica_error(m), wrong_launches[i].says)) fail_msg("%s: %d, %s", wrong_launches[i].now, status, mica_error(m));
+    write_as("gpu/program.json", device, sizeof device - 1);
+  }
+  assert_int_equal(mica_module_load(m, in_folder("gpu"), &x), MICA_OK);
+  assert_string_equal(mica_module_target(x), "sm_90a");
+  assert_int_equal(mica_module_workspace(x), 256);
+  mica_close(m);
+}
+
+// Bytes of it changed anywhere: taken or refused, and nothing else.
+static void any_bytes(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  struct rng r = {7};
+  static const char bytes[] = "0123456789-,:{}[]\"x.e \x80";
+  char text[sizeof device];
+  int taken = 0, refused = 0;
+  for (int i = 0; i < 2000; i++) {
+    memcpy(text, device, sizeof device);
+    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = bytes[rng_below(&r, sizeof bytes - 1)];
+    write_as("gpu/program.json", text, sizeof device - 1);
+    int status = mica_module_load(m, in_folder("gpu"), &x);
+    if (status == MICA_OK) taken++, mica_module_close(x);
+    else refused++, assert_true(*mica_error(m) && !x);
+  }
+  assert_true(taken > 10 && refused > 500);
+  write_as("gpu/program.json", device, sizeof device - 1);
+  mica_close(m);
+}
+
+// A library is found by its name, because it is loaded already.
+static void *fake(const char *source, const char *soname)
+{
+  struct str s = {0};
+  const char *cc = getenv("CC");
+  str_add(&s, "%s -std=gnu17 -shared -fPIC -Wl,-soname,%s -Isrc -Iinclude -Itests/cuda %s -o '%s'", cc ? cc : "cc", soname, source, in_folder(soname));
+  assert_int_equal(system(s.p), 0);
+  str_free(&s);
+  void *so = dlopen(in_folder(soname), RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(so);
+  return so;
+}
+
+struct launches { // as struct fake begins
+  int allocated, released, launches;
+};
+
+static void in_the_callers_stream(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  _Alignas(256) static char in[128], out[128], work[256];
+  void *so = fake("tests/cuda/fake.c", "libcuda.so.1");
+  const struct launches *seen = dlsym(so, "fake");
+  assert_non_null(seen);
+  setenv("FAKE_BYTES", "128", 1);
+  if (mica_module_load(m, in_folder("gpu"), &x)) fail_msg("%s", mica_error(m));
+  memset(in, 'i', sizeof in), memset(out, 0, sizeof out), memset(work, 'w', sizeof work);
+  if (mica_module_prepare(x, work, NULL)) fail_msg("%s", mica_error(m));
+  assert_true(work[0] == 0 && work[15] == 0 && work[16] == 'w'); // as much as `zeroed` says
+  if (mica_module_call(x, (const void *[]){in}, (void *[]){out}, work, NULL)) fail_msg("%s", mica_error(m));
+  assert_int_equal(seen->launches, 2);
+  assert_memory_equal(out, in, sizeof in); // by way of the workspace
+  assert_memory_equal(work + 128, in, sizeof in);
+  assert_int_equal(seen->allocated, 0); // none but the caller's memory
+  in[0] = 'j', work[130] = 0;
+  if (mica_module_call(x, (const void *[]){in}, (void *[]){out}, NULL, NULL)) fail_msg("%s", mica_error(m));
+  assert_true(out[0] == 'j' && work[130] == 0 && seen->allocated == 1); // a workspace of the module's own
+  assert_int_equal(mica_module_call(x, (const void *[]){in + 8}, (void *[]){out}, NULL, NULL), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "no multiple of 16"));
+  mica_module_close(x);
+  assert_int_equal(seen->released, 1);
+  setenv("FAKE_ARCH", "100", 1);
+  assert_int_equal(mica_module_load(m, in_folder("gpu"), &x), MICA_OK);
+  assert_int_equal(mica_module_call(x, (const void *[]){in}, (void *[]){out}, NULL, NULL), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "machine code for sm_90a, which a fake, of compute capability 10.0, does not run"));
+  mica_close(m);
+  unsetenv("FAKE_ARCH"), unsetenv("FAKE_BYTES");
+}
+
+// A product of the vendor's library with what it does at its end: Y = relu(X W + c), by rows.
+static const char product[] =
+    "{\"program\": \"linear\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
+    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [2, 4]}, {\"name\": \"W\", \"dtype\": \"f32\", \"shape\": [4, 3]},"
+    " {\"name\": \"c\", \"dtype\": \"f32\", \"shape\": [3]}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [2, 3]}],\n"
+    " \"workspace\": 100, \"zeroed\": 0, \"launches\": [{\"name\": \"p\", \"how\": \"cublaslt\", \"product\": {\"batch\": 1, \"m\": 2, \"n\": 3, \"k\": 4,\n"
+    "  \"stride\": [[0, 4, 1], [0, 3, 1], [0, 3, 1], [0, 0, 1]], \"type\": [\"fp32\", \"fp32\", \"fp32\", \"fp32\"], \"epilogue\": \"relu_bias\", \"alpha\": 1.0,"
+    " \"beta\": 0.0, \"algorithm\": 2},\n"
+    "  \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 1, \"offset\": 0},"
+    " {\"place\": \"output\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 2, \"offset\": 0}]}]}\n";
+
+static const struct {
+  const char *was, *now, *says;
+} wrong_products[] = {
+    {"\"m\": 2", "\"m\": 0", "`m` of launch 1"},
+    {"\"m\": 2", "\"m\": 1e9", "`m` of launch 1"},
+    {"[0, 0, 1]]", "[0, 1]]", "`stride`"},
+    {", [0, 0, 1]]", "]", "`stride`"},
+    {"[0, 4, 1]", "[0, 4, -1]", "`stride`"},
+    {"[0, 4, 1]", "[0, 4, 3]", "`product`"},
+    {"[\"fp32\", ", "[\"fp31\", ", "`type`"},
+    {"[\"fp32\", ", "[\"fp16\", ", "`product`"},
+    {"relu_bias", "gelu", "`epilogue`"},
+    {"relu_bias", "relu", "an entry for each operand"},
+    {"\"alpha\": 1.0", "\"alpha\": \"1\"", "`alpha`"},
+    {"\"beta\": 0.0", "\"beta\": 1.0", "an entry for each operand"},
+    {"\"algorithm\": 2", "\"algorithm\": -2", "`algorithm`"},
+    {"\"index\": 2", "\"index\": 3", "`index`"},
+};
+
+static void products_of_the_library(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  struct err e = {0};
+  _Alignas(256) static float in[8], w[12], c[4] = {1, -100, 2}, out[6];
+  fake("tests/cuda/fake.c", "libcuda.so.1");
+  const void *so = fake("tests/cuda/fake_blas.c", "libcublasLt.so.13");
+  const int *last = dlsym((void *)so, "fake_blas_last"), *left = dlsym((void *)so, "fake_blas_open");
+  assert_int_equal(file_mkdirs(in_folder("blas"), &e), OK);
+  write_as("blas/program.json", product, sizeof product - 1);
+  if (mica_module_load(m, in_folder("blas"), &x)) fail_msg("%s", mica_error(m));
+  assert_int_equal(mica_module_workspace(x), 256 + PRODUCT_WORKSPACE);
+  for (int i = 0; i < 12; i++) w[i] = (float)(i - 3);
+  for (int i = 0; i < 8; i++) in[i] = (float)(i + 1);
+  for (int turn = 0; turn < 2; turn++, c[0] = -30) { // in the second call a vector is another
+    if (mica_module_call(x, (const void *[]){in, w, c}, (void *[]){out}, NULL, NULL)) fail_msg("%s", mica_error(m));
+    for (int i = 0; i < 2; i++)
+      for (int j = 0; j < 3; j++) {
+        float want = c[j];
+        for (int k = 0; k < 4; k++) want += in[4 * i + k] * w[3 * k + j];
+        assert_true(fabsf(out[3 * i + j] - fmaxf(want, 0)) < 1e-4f);
+      }
+    assert_true(out[1] == 0 && out[2] > 0);
+  }
+  assert_int_equal(*last, 2); // the algorithm that was saved
+  assert_true(*left > 0);
+  mica_module_close(x);
+  assert_int_equal(*left, 0);
+  for (size_t i = 0; i < COUNT(wrong_products); i++) {
+    replaced("blas/program.json", wrong_products[i].was, wrong_products[i].now);
+    int status = mica_module_load(m, in_folder("blas"), &x);
+    if (status != MICA_USER || !strstr(mica_error(m), wrong_products[i].says)) fail_msg("%s: %d, %s", wrong_products[i].now, status, mica_error(m));
+    write_as("blas/program.json", product, sizeof product - 1);
+  }
+  mica_close(m);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes), cmocka_unit_test(in_the_callers_stream),
+                                     cmocka_unit_test(products_of_the_library)};
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
+}

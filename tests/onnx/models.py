@@ -1,0 +1,324 @@
+"""Models in the format of ONNX for tests: small ones, saved beside their expected outputs, and larger ones for comparisons.
+
+    models.py FOLDER    writes every model of `all_models` with inputs and what onnxruntime makes of them
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+class Graph:
+    """A graph being written: tensors are names."""
+
+    def __init__(self, name, opset=17, seed=0):
+        self.name, self.opset = name, opset
+        self.nodes, self.inits, self.ins, self.outs = [], [], [], []
+        self.random, self.count, self.feeds = np.random.default_rng(seed), 0, {}
+
+    def input(self, name, *shape, dtype=np.float32, high=None, dims=None):
+        kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16}[dtype]
+        self.ins.append(helper.make_tensor_value_info(name, kind, dims or shape))
+        if dtype in (np.float32, np.float16):
+            self.feeds[name] = self.random.standard_normal(shape).astype(dtype)
+        else:
+            self.feeds[name] = self.random.integers(0, high or 2, shape).astype(dtype)
+        return name
+
+    def const(self, array, name=None):
+        name = name or f"c{len(self.inits)}"
+        self.inits.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def weight(self, *shape, name=None, dtype=np.float32):
+        scale = 1 / np.sqrt(shape[0]) if len(shape) > 1 else 1
+        return self.const((self.random.standard_normal(shape) * scale).astype(dtype), name)
+
+    def ints(self, *values):
+        return self.const(np.array(values, np.int64))
+
+    def op(self, kind, *inputs, outputs=1, name=None, domain="", **attributes):
+        self.count += 1
+        outs = [f"{kind.lower()}_{self.count}_{i}" if outputs > 1 else f"{kind.lower()}_{self.count}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, inputs, outs, name=name or f"/{self.name}/{kind}_{self.count}", domain=domain, **attributes))
+        return outs if outputs > 1 else outs[0]
+
+    def output(self, tensor, name, *shape, kind=F):
+        self.nodes.append(helper.make_node("Identity", [tensor], [name], name=f"/{self.name}/{name}"))
+        self.outs.append(helper.make_tensor_value_info(name, kind, shape or None))
+
+    def model(self):
+        graph = helper.make_graph(self.nodes, self.name, self.ins, self.outs, self.inits)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], producer_name="models.py")
+        model.ir_version = 8
+        return model
+
+
+def linear(g, x, n, m, bias=True):
+    y = g.op("MatMul", x, g.weight(n, m))
+    return g.op("Add", g.weight(m), y) if bias else y
+
+
+def erf_gelu(g, x):
+    """As exporters write it before operator set 20."""
+    e = g.op("Add", g.op("Erf", g.op("Div", x, g.const(np.float32(np.sqrt(2))))), g.const(np.float32(1)))
+    return g.op("Mul", g.op("Mul", x, e), g.const(np.float32(0.5)))
+
+
+def layer_norm(g, x, n, whole=True):
+    if whole:
+        return g.op("LayerNormalization", x, g.weight(n), g.weight(n), epsilon=1e-5)
+    centred = g.op("Sub", x, g.op("ReduceMean", x, axes=[-1], keepdims=1))
+    variance = g.op("ReduceMean", g.op("Pow", centred, g.const(np.float32(2))), axes=[-1], keepdims=1)
+    normal = g.op("Div", centred, g.op("Sqrt", g.op("Add", variance, g.const(np.float32(1e-5)))))
+    return g.op("Add", g.op("Mul", normal, g.weight(n)), g.weight(n))
+
+
+def attention(g, x, batch, tokens, width, heads, mask=None):
+    """With the reshapes that torch exports: shapes are computed from Shape, Gather and Concat."""
+    each = width // heads
+
+    def split(t, perm):
+        shape = g.op("Shape", t)
+        parts = [g.op("Unsqueeze", g.op("Gather", shape, g.const(np.int64(i)), axis=0), g.ints(0)) for i in (0, 1)]
+        to = g.op("Concat", *parts, g.ints(heads), g.ints(each), axis=0)
+        return g.op("Transpose", g.op("Reshape", t, to), perm=perm)
+
+    q = split(linear(g, x, width, width), [0, 2, 1, 3])
+    k = split(linear(g, x, width, width), [0, 2, 3, 1])
+    v = split(linear(g, x, width, width), [0, 2, 1, 3])
+    s = g.op("Div", g.op("MatMul", q, k), g.const(np.float32(np.sqrt(each))))
+    if mask:
+        s = g.op("Add", s, mask)
+    o = g.op("Transpose", g.op("MatMul", g.op("Softmax", s, axis=-1), v), perm=[0, 2, 1, 3])
+    return linear(g, g.op("Reshape", o, g.ints(batch, tokens, width)), width, width)
+
+
+def norm(rows=32, n=64, whole=True, opset=17, name="norm"):
+    g = Graph(name, opset)
+    g.output(layer_norm(g, g.input("x", rows, n), n, whole), "y", rows, n)
+    return g
+
+
+def gated_mlp(rows=8, n=32, wide=64, name="gated_mlp"):
+    g = Graph(name, 13)
+    x = g.input("x", rows, n, dims=["batch", n])
+    gate = g.op("Gemm", x, g.weight(wide, n), transB=1)
+    up = g.op("Gemm", x, g.weight(wide, n), transB=1)
+    h = g.op("Mul", g.op("Mul", gate, g.op("Sigmoid", gate)), up)
+    g.output(g.op("Gemm", h, g.weight(n, wide), transB=1), "y", "batch", n)
+    return g
+
+
+def attention_block(batch=2, tokens=16, width=32, heads=4, name="attention"):
+    g = Graph(name, 17)
+    g.output(attention(g, g.input("x", batch, tokens, width), batch, tokens, width, heads), "y", batch, tokens, width)
+    return g
+
+
+def bert(batch=2, tokens=16, width=32, heads=4, words=50, layers=1, name="bert"):
+    """Embeddings are gathered, the mask is cast: those nodes stay, and the layer between is one program."""
+    g = Graph(name, 17)
+    ids = g.input("input_ids", batch, tokens, dtype=np.int64, high=words)
+    seen = g.input("attention_mask", batch, tokens, dtype=np.int64)
+    g.feeds[seen][:, 0] = 1
+    places = g.op("Slice", g.const(np.arange(64, dtype=np.int64)[None]), g.ints(0), g.op("Unsqueeze", g.op("Gather", g.op("Shape", ids), g.const(np.int64(1))), g.ints(0)), g.ints(1))
+    x = g.op("Add", g.op("Gather", g.weight(words, width), ids), g.op("Gather", g.weight(64, width), places))
+    x = layer_norm(g, x, width)
+    mask = g.op("Cast", g.op("Unsqueeze", seen, g.ints(1, 2)), to=F)
+    mask = g.op("Mul", g.op("Sub", g.const(np.float32(1)), mask), g.const(np.float32(-10000)))
+    for _ in range(layers):
+        x = layer_norm(g, g.op("Add", attention(g, x, batch, tokens, width, heads, mask), x), width)
+        h = linear(g, erf_gelu(g, linear(g, x, width, 4 * width)), 4 * width, width)
+        x = layer_norm(g, g.op("Add", h, x), width)
+    g.output(x, "last_hidden_state", batch, tokens, width)
+    return g
+
+
+def conv_net(name="conv_net"):
+    """A 3x3 convolution and pooling, which are left, before layers that are taken."""
+    g = Graph(name, 13)
+    x = g.input("image", 1, 3, 8, 8)
+    x = g.op("Conv", x, g.weight(8, 3, 3, 3), g.weight(8), pads=[1, 1, 1, 1], name="conv1")
+    x = g.op("MaxPool", g.op("Relu", x), kernel_shape=[2, 2], strides=[2, 2], name="pool")
+    x = g.op("Conv", x, g.weight(4, 8, 1, 1), g.weight(4), name="pointwise")
+    x = g.op("GlobalAveragePool", g.op("Relu", x))
+    g.output(g.op("Gemm", g.op("Flatten", x), g.weight(4, 10), g.weight(10)), "logits", 1, 10)
+    return g
+
+
+def windows(name="windows"):
+    """Convolutions of groups, with steps, gaps and padding of every kind, and average pooling."""
+    g = Graph(name, 13)
+    x = g.input("x", 1, 4, 6, 5)
+    g.output(g.op("Conv", x, g.weight(6, 2, 3, 2), g.weight(6), group=2, strides=[2, 1], pads=[1, 0, 2, 1]), "grouped")
+    g.output(g.op("Conv", x, g.weight(4, 1, 3, 3), group=4, dilations=[2, 2], pads=[2, 2, 2, 2]), "depthwise")
+    g.output(g.op("Conv", x, g.weight(3, 4, 4, 4), strides=[2, 3], auto_pad="SAME_LOWER"), "lower")
+    g.output(g.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]), "average")
+    g.output(g.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), "all")
+    return g
+
+
+def unsupported(name="unsupported"):
+    """A recurrent cell, which nothing here computes, and an operator of another domain, between layers that are taken."""
+    g = Graph(name, 14)
+    x = g.op("Relu", g.op("MatMul", g.input("x", 3, 1, 4), g.weight(4, 4)))
+    y = g.op("GRU", x, g.weight(1, 6, 4), g.weight(1, 6, 2), outputs=2, hidden_size=2, name="cell")[1]
+    z = g.op("FusedThing", g.op("Tanh", x), domain="com.example", name="thing")
+    g.output(y, "state", 1, 1, 2)
+    g.output(z, "z", 3, 1, 4)
+    return g
+
+
+def patches(name="patches"):
+    """A convolution of patches and one of single pixels: products, both."""
+    g = Graph(name, 13)
+    x = g.op("Conv", g.input("image", 2, 3, 8, 8), g.weight(16, 3, 4, 4), g.weight(16), strides=[4, 4], name="patch")
+    x = g.op("Conv", g.op("BatchNormalization", x, g.weight(16), g.weight(16), g.weight(16), g.const(np.abs(g.random.standard_normal(16)).astype(np.float32))), g.weight(8, 16, 1, 1), name="pixel")
+    x = g.op("Transpose", g.op("Reshape", x, g.ints(2, 8, -1)), perm=[0, 2, 1])
+    g.output(x, "tokens", 2, 4, 8)
+    return g
+
+
+def grouped(name="grouped", batch=2, tokens=8, heads=4, shared=2, each=8):
+    """Grouped-query attention with one product for queries, keys and values, split unequally, and a causal mask."""
+    width = heads * each
+    g = Graph(name, 18)
+    x = g.input("x", batch, tokens, width)
+    qkv = g.op("MatMul", x, g.weight(width, width + 2 * shared * each))
+    q, k, v = g.op("Split", qkv, g.ints(width, shared * each, shared * each), outputs=3, axis=-1)
+    q = g.op("Transpose", g.op("Reshape", q, g.ints(0, 0, heads, each)), perm=[0, 2, 1, 3])
+
+    def spread(t, perm):
+        t = g.op("Transpose", g.op("Reshape", t, g.ints(0, 0, shared, each)), perm=perm)
+        t = g.op("Expand", g.op("Unsqueeze", t, g.ints(2)), g.ints(1, 1, heads // shared, 1, 1))
+        return g.op("Reshape", t, g.ints(batch, heads, -1, each) if perm[2] == 1 else g.ints(batch, heads, each, -1))
+
+    k, v = spread(k, [0, 2, 3, 1]), spread(v, [0, 2, 1, 3])
+    ones = g.op("ConstantOfShape", g.ints(tokens, tokens), value=numpy_helper.from_array(np.array([1], np.bool_)))
+    ones = g.op("Cast", ones, to=F)
+    causal = g.op("Cast", g.op("Trilu", ones, upper=0), to=B)
+    mask = g.op("Where", causal, g.const(np.float32(0)), g.const(np.float32(-1e9)))
+    s = g.op("Softmax", g.op("Add", g.op("Mul", g.op("MatMul", q, k), g.const(np.float32(each ** -0.5))), mask))
+    o = g.op("Reshape", g.op("Transpose", g.op("MatMul", s, v), perm=[0, 2, 1, 3]), g.ints(batch, tokens, -1))
+    g.output(o, "y", batch, tokens, width)
+    return g
+
+
+def activations(name="activations"):
+    g = Graph(name, 20)
+    x = g.input("x", 4, 6)
+    for i, (kind, extra) in enumerate([("Relu", {}), ("LeakyRelu", {"alpha": 0.1}), ("Elu", {}), ("Selu", {}), ("Softplus", {}), ("Softsign", {}),
+                                       ("HardSigmoid", {}), ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Tanh", {}), ("Sigmoid", {}),
+                                       ("LogSoftmax", {"axis": 0}), ("Abs", {}), ("Neg", {}), ("Exp", {})]):
+        g.output(g.op(kind, x, **extra), f"y{i}", 4, 6)
+    g.output(g.op("PRelu", x, g.weight(6)), "prelu", 4, 6)
+    g.output(g.op("Clip", x, g.const(np.float32(-0.5)), g.const(np.float32(0.25))), "clip", 4, 6)
+    g.output(g.op("Reciprocal", g.op("Add", g.op("Pow", x, g.const(np.float32(2))), g.const(np.float32(1)))), "reciprocal", 4, 6)
+    g.output(g.op("Sub", g.const(np.float32(1)), x), "left", 4, 6)
+    g.output(g.op("Pow", g.op("Abs", x), g.const(np.float32(1.5))), "power", 4, 6)
+    g.output(g.op("Max", x, g.const(np.float32(0.1)), g.op("Neg", x)), "largest", 4, 6)
+    g.output(g.op("Mean", x, g.op("Abs", x), g.const(np.float32(3))), "average", 4, 6)
+    return g
+
+
+def reductions(name="reductions"):
+    g = Graph(name, 18)
+    x = g.input("x", 2, 3, 4)
+    for i, (kind, axes, keep) in enumerate([("ReduceSum", [1], 1), ("ReduceSum", [0, 2], 0), ("ReduceMean", [-1], 0), ("ReduceMax", [1, 2], 1), ("ReduceMin", [0], 0),
+                                            ("ReduceSumSquare", [2], 1), ("ReduceL1", [1], 0), ("ReduceL2", [1], 1)]):
+        g.output(g.op(kind, x, g.ints(*axes), keepdims=keep), f"y{i}")
+    g.output(g.op("ReduceMean", x, keepdims=0), "all")
+    g.output(g.op("GlobalAveragePool", g.op("Reshape", x, g.ints(1, 2, 3, 4))), "pool", 1, 2, 1, 1)
+    g.output(g.op("InstanceNormalization", x, g.weight(3), g.weight(3)), "instance", 2, 3, 4)
+    return g
+
+
+def movement(name="movement"):
+    """Views that Mica has, slices of unequal parts, and what is left: gathers, padding, negative steps."""
+    g = Graph(name, 18)
+    x = g.input("x", 4, 6)
+    i = g.input("i", 3, dtype=np.int64, high=4)
+    y = g.op("Exp", x)
+    g.output(g.op("Slice", y, g.ints(1), g.ints(3), g.ints(1)), "slice", 4, 2)
+    g.output(g.op("Slice", y, g.ints(-1), g.ints(-100), g.ints(0), g.ints(-1)), "backwards", 4, 6)
+    g.output(g.op("Gather", y, g.const(np.int64(2)), axis=0), "row", 6)
+    g.output(g.op("Gather", y, g.ints(0, 1, 5), axis=1), "columns", 4, 3)
+    g.output(g.op("Gather", y, i, axis=0), "rows", 3, 6)
+    g.output(g.op("Concat", y, g.op("Neg", y), axis=1), "both", 4, 12)
+    g.output(g.op("Tile", y, g.ints(2, 1)), "tiled", 8, 6)
+    g.output(g.op("Expand", g.op("Unsqueeze", y, g.ints(0)), g.ints(3, 1, 1)), "spread", 3, 4, 6)
+    g.output(g.op("Pad", y, g.ints(0, 1, 0, 2)), "padded", 4, 9)
+    a, b, c = g.op("Split", y, outputs=3, axis=1, num_outputs=3)
+    g.output(g.op("Add", a, g.op("Mul", b, c)), "parts", 4, 2)
+    g.output(g.op("MatMul", g.op("Squeeze", g.op("Gather", y, g.ints(1), axis=0), g.ints(0)), g.op("Transpose", y)), "vector", 4)
+    g.output(g.op("CumSum", g.op("Cast", i, to=F), g.const(np.int64(0))), "running", 3)
+    g.output(g.op("Flatten", g.op("Reshape", y, g.ints(2, 0, -1, 2)) if False else g.op("Reshape", y, g.ints(2, 2, -1))), "flat", 2, 12)
+    return g
+
+
+def old_softmax(name="old_softmax"):
+    """Before operator set 13 the softmax is of all dimensions from its axis on."""
+    g = Graph(name, 11)
+    x = g.input("x", 2, 3, 4)
+    g.output(g.op("Softmax", x, axis=1), "y", 2, 3, 4)
+    g.output(g.op("Squeeze", g.op("ReduceSum", g.op("Unsqueeze", x, axes=[0]), axes=[2], keepdims=1), axes=[0, 2]), "z", 2, 4)
+    g.output(g.op("Slice", g.op("Clip", x, g.const(np.float32(-1)), g.const(np.float32(1))), g.ints(0), g.ints(2), g.ints(2)), "s", 2, 3, 2)
+    return g
+
+
+def two_programs(name="two_programs"):
+    """A node that nobody can express in the middle: two programs, with a path around it that must not join them."""
+    g = Graph(name, 17)
+    x = g.input("x", 4, 8)
+    a = g.op("Relu", g.op("MatMul", x, g.weight(8, 8)))
+    b = g.op("Sin", a)
+    g.output(g.op("Add", g.op("MatMul", b, g.weight(8, 8)), a), "y", 4, 8)
+    return g
+
+
+def constants(name="constants"):
+    """Numbers as nodes of their own, as torch writes them: the gelu is found all the same."""
+    g = Graph(name, 13)
+    x = g.op("MatMul", g.input("x", 4, 8), g.weight(8, 8))
+
+    def number(c):
+        return g.op("Constant", value=numpy_helper.from_array(np.array(c, np.float32)))
+
+    e = g.op("Add", g.op("Erf", g.op("Div", x, number(np.sqrt(2)))), number(1))
+    g.output(g.op("Mul", g.op("Mul", x, number(0.5)), e), "y", 4, 8)
+    return g
+
+
+SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
+         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
+LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
+         lambda: gated_mlp(8, 256, 512, "gated_large")]
+
+
+def save(g, folder, answers=True):
+    import onnxruntime
+
+    model = g.model()
+    path = os.path.join(folder, g.name + ".onnx")
+    onnx.save(model, path)
+    if not answers:
+        return path, None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return path, dict(zip([o.name for o in session.get_outputs()], session.run(None, g.feeds)))
+
+
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for make in SMALL:
+        g = make()
+        path, answers = save(g, sys.argv[1])
+        np.savez(os.path.join(sys.argv[1], g.name + ".npz"), **{"in_" + k: v for k, v in g.feeds.items()}, **{"out_" + k: v for k, v in answers.items()})
+        print(path, os.path.getsize(path))
+    save(unsupported(), sys.argv[1], answers=False)

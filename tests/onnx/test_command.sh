@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# `mica import`, `run` and `optimize` of models; against onnxruntime where python3 has it (PYTHON names another).
+# test: timeout 300
+set -u
+. tests/shell.sh
+export MICA_DB=$work/mica.db
+models=tests/onnx/models
+
+# ---- import says what was taken, and names what was not ----
+expect 0 '21 nodes taken in 1 program, 18 folded, 0 left as they are, 0 unsupported' "$MICA" import $models/attention.onnx
+expect 0 '"cell" \(GRU\): there is no operator of this name' "$MICA" import $models/unsupported.onnx
+expect 0 '"conv1" \(Conv\): windows of 3 with a step of 1 and padding' "$MICA" import onnx $models/conv_net.onnx
+expect 2 'no value: `batch`' "$MICA" import $models/gated_mlp.onnx
+expect 2 'set batch=1' "$MICA" import $models/gated_mlp.onnx
+expect 2 'no extent `rows`' "$MICA" import $models/gated_mlp.onnx --set batch=2 --set rows=3
+expect 2 'dtype' "$MICA" import $models/norm.onnx --dtype f16
+expect 3 'cannot open' "$MICA" import "$work/absent.onnx"
+expect 2 'not held against a program' "$MICA" import $models/norm.onnx examples/softmax.mica
+expect 2 'no format' "$MICA" import tflite $models/norm.onnx examples/softmax.mica
+printf 'nothing' >"$work/bad.onnx"
+expect 2 'bad-onnx' "$MICA" import "$work/bad.onnx"
+: >"$work/empty.onnx"
+expect 2 'holds no graph' "$MICA" import "$work/empty.onnx"
+expect 0 '1 kernel' "$MICA" import tests/fuzz/seeds/mirage/norm.json # a list is Mirage's
+
+# ---- the folder ----
+expect 0 'manifest.json' "$MICA" import $models/two_programs.onnx --out "$work/two"
+expect 0 'relu' "$MICA" show "$work/two/two_programs_1.mica" --text
+expect 0 '"from": "two_programs_1"' cat "$work/two/manifest.json"
+expect 0 '"why": "Mica has no sine"' cat "$work/two/manifest.json"
+expect 0 '"value": "where_' "$MICA" import $models/grouped.onnx --out "$work/grouped" --json - # the mask that was folded
+[ -s "$work/grouped/constant_1.npy" ] || complain 'no constant_1.npy'
+
+# ---- run: the interpreter, compiled, the folder; the same numbers ----
+mean() { sed -n 's/^y *mean \([-0-9.e]*\).*/\1/p' "$work/out"; }
+expect 0 '^y  mean' "$MICA" run $models/two_programs.onnx
+first=$(mean)
+expect 0 '^y  mean' "$MICA" run $models/two_programs.onnx --engine cpu
+[ "$(mean)" = "$first" ] || complain "compiled: $(mean), not $first"
+expect 0 '^y  mean' "$MICA" run "$work/two" --engine f32
+[ "$(mean)" = "$first" ] || complain "folder: $(mean), not $first"
+expect 2 'node "cell" \(GRU\) cannot be run' "$MICA" run $models/unsupported.onnx
+expect 2 'gives no input' "$MICA" run $models/norm.onnx z=z.npy
+expect 2 'engine' "$MICA" run $models/norm.onnx --engine field
+expect 2 'has its settings' "$MICA" run "$work/two" --set n=1
+expect 0 '' "$MICA" run $models/movement.onnx --out "$work/moved" --quiet
+[ -s "$work/moved/backwards.npy" ] || complain 'no backwards.npy'
+expect 2 'i is int64, and .* holds float64|input i is int64' "$MICA" run $models/movement.onnx "i=$work/moved/backwards.npy"
+
+# ---- optimize, and run what was found ----
+expect 0 'program norm' "$MICA" optimize $models/norm.onnx --out "$work/norm" --measure 1 --threads 2
+[ -s "$work/norm/norm/graph.mica" ] || complain 'no graph.mica'
+expect 0 '^y  mean' "$MICA" run "$work/norm"
+first=$(mean)
+expect 0 '^y  mean' "$MICA" run $models/norm.onnx
+[ "$(mean)" = "$first" ] || complain "optimized: $first, not $(mean)"
+
+# ---- onnxruntime ----
+python=${PYTHON:-python3}
+if "$python" -c 'import onnx, onnxruntime, numpy' 2>/dev/null; then
+  expect 0 'agrees  two_programs' "$python" tests/onnx/compare.py "$MICA" "$work/compare"
+  expect 0 'agrees  bert_large' "$python" tests/onnx/compare.py "$MICA" "$work/compare" --large --engine cpu
+else
+  echo "skipped: onnx and onnxruntime are not there, so models are held against their saved answers only"
+fi
+finish

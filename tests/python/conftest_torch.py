@@ -1,0 +1,28 @@
+"""What the tests of mica.torch share: torch or a skip, a cache of their own, options that make a search short."""
+import os
+import sys
+import tempfile
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; `pip install torch` runs these tests")
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python"))  # torch_models
+
+# One cache for all tests of a run: models that two tests use are searched once. $MICA_TORCH_CACHE keeps it between runs.
+os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_"))
+
+SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2}
+ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 300, "search": SHORT}
+
+
+def compiled(model, **options):
+    from mica.torch import backend
+    torch._dynamo.reset()
+    return torch.compile(model, backend=backend, options={**ALL, **options})
+
+
+def close(got, want, tolerance=1e-4):
+    error = (got.double() - want.double()).norm() / want.double().norm()
+    assert got.dtype == want.dtype and got.shape == want.shape
+    assert error < tolerance, f"relative norm of the difference {error:.2g}"

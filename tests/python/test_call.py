@@ -1,0 +1,204 @@
+"""Calls: arrays of each library in and out without copies, wrong arguments, bound calls, threads."""
+import array
+import gc
+import sys
+import threading
+
+import pytest
+
+import mica
+
+
+def flat(values):
+    """An array without a library."""
+    return memoryview(array.array("f", values)).cast("B").cast("f", (4, 6))
+
+
+def near(a, b):
+    import numpy as np
+    return np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
+
+
+def test_what_it_says_of_itself(pair):
+    assert [s.name for s in pair.inputs] == ["X", "Y"] and pair.inputs[0] == mica.Spec((4, 6))
+    assert [s.shape for s in pair.outputs] == [(4, 6), (4, 1)] and pair.target == "cpu" and pair.name == "pair"
+    assert "pair" in repr(pair) and "pair" in pair._repr_html_()
+
+
+def test_without_a_library(pair):
+    total, sums = pair(flat(range(24)), flat([1] * 24))
+    assert type(total) is type(sums) is mica.Array and sums.shape == (4, 1) and sums.dtype == "f32"
+    assert total.tolist()[1] == [8, 9, 10, 11, 12, 13] and sums.tolist() == [[15], [51], [87], [123]]
+    again = pair(total, mica.Array((4, 6)))[0]
+    assert again.tolist() == total.tolist() and memoryview(again).shape == (4, 6)
+
+
+def test_numpy(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, total, sums = arrays
+    a, b = pair(x, y)
+    assert type(a) is np.ndarray and near(a, total) and near(b, sums)
+    a, b = pair(Y=y, X=x)
+    assert near(a, total)
+    x.flags.writeable = False
+    assert near(pair(x, y)[0], total)
+    assert near(pair(x[:, :], y)[0], total)
+
+
+def test_out(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, total, sums = arrays
+    out = np.empty((4, 6), "f4"), np.empty((4, 1), "f4")
+    assert pair(x, y, out=out) is out and near(out[0], total) and near(out[1], sums)
+    with pytest.raises(mica.ArgumentError, match="output 0 shares memory with input 0"):
+        pair(x, y, out=(x, out[1]))
+    with pytest.raises(mica.ArgumentError, match="output 1 shares memory with output 0"):
+        pair(x, y, out=(out[0], out[0].reshape(-1)[:4].reshape(4, 1)))
+    with pytest.raises(mica.ArgumentError, match="2 outputs"):
+        pair(x, y, out=(out[0],))
+    out[0].flags.writeable = False
+    with pytest.raises(mica.ArgumentError, match="output 0: it is read-only"):
+        pair(x, y, out=out)
+
+
+def test_wrong_arguments(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, *_ = arrays
+    wrong = [((x.astype("f8"), y), "input 0 .X.: its dtype is float64, and the program's is f32"),
+             ((x, y.astype("f2")), "input 1 .Y.: its dtype is f16"), ((x.astype(">f4"), y), ">f4"),
+             ((x.astype("i4"), y), "int32"), ((x[:2], y), "its shape is .2, 6., and the program's is .4, 6."),
+             ((np.asfortranarray(x), y), "contiguous"), ((np.ones((4, 12), "f4")[:, ::2], y), "contiguous"),
+             ((np.ones((1,) * 9, "f4"), y), "its shape is"), ((3, y), "int is no array"), (([1.0], y), "list is no array"),
+             ((x,), "input 1 .Y. is missing"), ((x, y, x), "3 inputs are given")]
+    for arguments, words in wrong:
+        with pytest.raises(mica.ArgumentError, match=words):
+            pair(*arguments)
+    for keywords, words in [(dict(Z=x), "no input `Z`"), (dict(X=x), "given twice")]:
+        with pytest.raises(mica.ArgumentError, match=words):
+            pair(x, y, **keywords)
+    with pytest.raises(mica.ArgumentError, match="stream="):
+        pair(x, y, stream="fast")
+    assert issubclass(mica.ArgumentError, TypeError)
+
+
+class OnGpu:
+    """What an array of CUDA says of itself."""
+    shape, dtype = (4, 6), "float32"
+    __cuda_array_interface__ = {"data": (1 << 40, False), "shape": (4, 6), "typestr": "<f4", "version": 3, "stream": 1}
+
+
+class Liar:
+    def __init__(self, interface):
+        self.__array_interface__ = interface
+
+
+def test_other_devices_and_broken_interfaces(pair, arrays):
+    x, y, *_ = arrays
+    with pytest.raises(mica.ArgumentError, match="it is on cuda:0, and the program runs on the CPU"):
+        pair(OnGpu(), y)
+    for interface in ({}, {"data": None}, {"data": (0, False), "shape": (4, 6), "typestr": "<f4"},
+                      {"data": (64, False), "shape": "ab", "typestr": "<f4"}, {"data": (64, False), "shape": (4, 6), "typestr": 3}):
+        with pytest.raises((mica.ArgumentError, TypeError)):
+            pair(Liar(interface), y)
+    ours = Liar(mica.Array((4, 6)).__array_interface__)
+    with pytest.raises(mica.ArgumentError, match="has no memory|its shape"):
+        pair(Liar({**ours.__array_interface__, "data": (0, False)}), y)
+
+
+def test_bound(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, total, sums = arrays
+    x = x.copy()
+    f = pair.bind(x, y)
+    first = f()
+    assert first is f.result and f() is first and near(first[0], total)
+    x += 1
+    assert near(f()[0], total + 1) and f.time(10) > 0
+    with pytest.raises(TypeError):
+        f(1)
+    out = np.empty((4, 6), "f4"), np.empty((4, 1), "f4")
+    assert pair.bind(x, y, out=out)() is out
+    with pytest.raises(mica.ArgumentError):
+        pair.bind(x, y[:2])
+
+
+def test_nothing_is_kept(pair, arrays):
+    x, y, *_ = arrays
+    pair(x, y)
+    before = sys.getrefcount(x), sys.getrefcount(y), len(gc.get_objects())
+    for _ in range(1000):
+        pair(x, y)
+        pair.bind(x, y)()
+        with pytest.raises(mica.ArgumentError):
+            pair(x, y[:2])
+    gc.collect()
+    after = sys.getrefcount(x), sys.getrefcount(y), len(gc.get_objects())
+    assert before[:2] == after[:2] and after[2] - before[2] < 500
+
+
+def test_threads(pair, arrays):
+    x, y, total, _ = arrays
+    wrong = []
+
+    def work(k):
+        for _ in range(200):
+            if not near(pair(x + k, y)[0], total + k):
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_array():
+    a = mica.Array((2, 3), "bf16", [1, 2, 3, 4, 5, 1e6])
+    assert a.tolist()[0] == [1, 2, 3] and a.dtype == "bf16" and a.shape == (2, 3)
+    assert mica.Array((), "f16", [0.5]).tolist() == 0.5 and mica.Array((2,)).tolist() == [0, 0]
+    assert mica.Array((2,), "f16", [1, 65536]).tolist() == [1, float("inf")]
+    for arguments in (((2,), "f32", [1]), ((0,),), ((2,), "f64"), ((1 << 40, 1 << 40),)):
+        with pytest.raises((mica.ArgumentError, MemoryError)):
+            mica.Array(*arguments)
+    with pytest.raises(TypeError):
+        mica.Array(("a",))
+    view = memoryview(a)
+    assert view.format == "H" and view.shape == (2, 3)
+
+
+def test_array_is_shared(arrays):
+    np = pytest.importorskip("numpy")
+    a = mica.Array((2, 3), "f32", range(6))
+    shared = np.from_dlpack(a), np.asarray(a), np.asarray(memoryview(a))
+    shared[1][0, 0] = 7
+    assert a.tolist()[0][0] == 7 and all(s[0, 0] == 7 for s in shared)
+    del a
+    gc.collect()
+    assert [s[1, 2] for s in shared] == [5, 5, 5]
+
+
+def test_torch(pair, arrays):
+    torch = pytest.importorskip("torch")
+    x, y, total, sums = arrays
+    s, t = torch.from_numpy(x), torch.from_numpy(y)
+    a, b = pair(s, t)
+    assert type(a) is torch.Tensor and near(a, total) and near(b, sums)
+    out = torch.empty(4, 6), torch.empty(4, 1)
+    assert pair(s, t, out=out) is out and near(out[0], total)
+    for wrong, words in [((s.double(), t), "torch.float64"), ((s.T.contiguous().T, t), "contiguous"), ((s[:2], t), "shape"),
+                         ((s.bfloat16(), t), "bf16")]:
+        with pytest.raises(mica.ArgumentError, match=words):
+            pair(*wrong)
+    p = torch.nn.Parameter(s)
+    with pytest.raises(mica.ArgumentError, match="no_grad"):
+        pair(p, t)
+    with torch.no_grad():
+        assert near(pair(p, t)[0], total)
+
+
+def test_jax(pair, arrays):
+    jax = pytest.importorskip("jax")
+    x, y, total, sums = arrays
+    a, b = pair(jax.numpy.asarray(x), jax.numpy.asarray(y))
+    assert isinstance(a, jax.Array) and near(a, total) and near(b, sums)
+    assert type(pair.bind(jax.numpy.asarray(x), jax.numpy.asarray(y))()[0]) is mica.Array

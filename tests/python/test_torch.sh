@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# mica.torch with real torch, by pytest; MICA_PYTHON names an interpreter that has it. Searches take minutes. test: check-all
+# test: timeout 1500
+set -euo pipefail
+. tests/python/environment.sh
+"$python" -c 'import torch' 2>/dev/null || { echo "skipped: torch is not installed ($python)"; exit 0; }
+[ -z "${MICA_SANITIZED:-}" ] || { echo "skipped: torch does not run under the sanitizers"; exit 0; }
+exec "$python" -m pytest -q -p no:cacheprovider tests/python/test_torch_rows.py tests/python/test_torch_backend.py

@@ -1,0 +1,147 @@
+"""Every row of mica.torch's table against eager: one graph of all of them becomes one program, which the interpreter runs."""
+import subprocess
+import sys
+
+import pytest
+
+from conftest_torch import close, torch
+
+np = pytest.importorskip("numpy")
+F = torch.nn.functional
+aten = torch.ops.aten
+
+# What is computed of x [2, 4, 6], y [4, 6], w [6], m [6, 8], positive p [2, 4, 6], boolean mask b [4, 4].
+CASES = {
+    "unary": lambda x, y, w, m, p, b: [f(x) for f in (
+        torch.exp, torch.neg, torch.abs, F.silu, torch.sigmoid, torch.relu, torch.tanh, torch.square, torch.exp2, F.gelu)],
+    "of positive": lambda x, y, w, m, p, b: [f(p) for f in (torch.log, torch.sqrt, torch.rsqrt, torch.reciprocal)],
+    "gelu tanh": lambda x, y, w, m, p, b: [F.gelu(x, approximate="tanh")],
+    "binary": lambda x, y, w, m, p, b: [x + y, x - y, x * w, x / p, torch.minimum(x, y), torch.maximum(x, y)],
+    "numbers": lambda x, y, w, m, p, b: [x + 2, 2 - x, x * -0.5, x / 3, 1 / p, torch.add(x, y, alpha=-2), torch.sub(x, 1.5)],
+    "powers": lambda x, y, w, m, p, b: [x ** 2, x ** 3, p ** 0.5, p ** -0.5, p ** -1],
+    "clamp": lambda x, y, w, m, p, b: [x.clamp(-0.5, 0.5), x.clamp(min=0.1), x.clamp(max=0.2), F.hardtanh(x), aten.clamp_min(x, 0.3)],
+    "reduce": lambda x, y, w, m, p, b: [x.sum(1), x.sum((0, 2), True), x.mean(-1, keepdim=True), x.mean((1, 2)), x.amax(1),
+                                        x.var(-1), x.var((0, 1), correction=0, keepdim=True)],
+    "softmax": lambda x, y, w, m, p, b: [x.softmax(-1), x.softmax(1)],
+    "norms": lambda x, y, w, m, p, b: [F.layer_norm(x, (6,)), F.layer_norm(x, (6,), w, w), F.rms_norm(x, (6,), w, 1e-5),
+                                       aten._fused_rms_norm(x, [6], w, 1e-6)[0], F.layer_norm(x, (6,), None, w)],
+    "written norms": lambda x, y, w, m, p, b: [x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w,
+                                               x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5)],
+    "products": lambda x, y, w, m, p, b: [y @ m, x @ m, torch.bmm(x, x.transpose(1, 2)), F.linear(y, m.t(), m[0]),
+                                          torch.addmm(m[1], y, m, beta=2, alpha=0.5), aten.linear(x, m.t().contiguous())],
+    "views": lambda x, y, w, m, p, b: [x.view(8, 6) * 1.5, x.permute(2, 0, 1) + 1, x.transpose(0, 1) * 2, y.t() + 3, x[:, None] * y,
+                                       x.flatten(1) + 1, x.unsqueeze(-1).squeeze(-1) + 4, x.reshape(2, 24) * w.repeat_interleave(4, 0)],
+    "expand": lambda x, y, w, m, p, b: [y.expand(2, 4, 6) * x, y[:, None].expand(4, 3, 6).reshape(12, 6) + 1,
+                                        x[:, :, None].expand(2, 4, 2, 6).reshape(2, 8, 6) * 3],
+    "parts": lambda x, y, w, m, p, b: [x[..., :3] * 2, x[:, 2:] * 2, x[:, -1] + 1, x.select(1, 2) * 5, *(c + 1 for c in x.chunk(2, -1)),
+                                       *(c + 1 for c in x.split(3, 2)), *(c * 2 for c in x.unbind(0)), F.glu(x),
+                                       *(c - 1 for c in x.split([2, 2, 2], -1))],
+    "joined": lambda x, y, w, m, p, b: [torch.cat((x, p), 1), torch.cat((-x[..., 3:], x[..., :3]), -1), torch.stack((x, p), 1)],
+    "attention": lambda x, y, w, m, p, b: [F.scaled_dot_product_attention(x[None], x[None], p[None]),
+                                           F.scaled_dot_product_attention(x[None], x[None], p[None], is_causal=True),
+                                           F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=b, scale=0.3),
+                                           F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=y @ y.mT)],
+    "grouped attention": lambda x, y, w, m, p, b: [aten.scaled_dot_product_attention(
+        torch.cat((x, p), 0)[None], x[None], p[None], enable_gqa=True)],
+    "masked": lambda x, y, w, m, p, b: [(x @ x.mT).masked_fill(b, -torch.inf).softmax(-1)],
+    "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
+}
+
+
+def inputs():
+    g = torch.Generator().manual_seed(0)
+    x, y, w, m, p = (torch.randn(s, generator=g) for s in ((2, 4, 6), (4, 6), (6,), (6, 8), (2, 4, 6)))
+    b = torch.rand(4, 4, generator=g) < 0.5
+    b[:, 0], b[:, 1] = True, False
+    return x, y, w, m, p.abs() + 0.5, b
+
+
+def graph_of(f, args):
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch._dispatch.python import enable_python_dispatcher
+    with enable_python_dispatcher(), torch.no_grad():
+        # AOTAutograd has no changes in place either
+        gm = make_fx(f, tracing_mode="fake", decomposition_table={aten.add_.Scalar: aten.add.Scalar})(*args)
+    gm.graph.eliminate_dead_code()
+    return gm
+
+
+def program_of(gm):
+    """All computed nodes of a graph as one program; a Cannot is a failure."""
+    from mica.torch.program import Shapes, build
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+    masks = [n for n in nodes if n.meta["val"].__class__ is not list and getattr(n.meta["val"], "dtype", None) is torch.bool]
+    outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
+    constants = [n for n in nodes if not n.all_input_nodes]
+    return build([n for n in nodes if n not in masks + constants], list(outputs), {}, Shapes(), "rows")
+
+
+def interpreted(program, tensors, folder):
+    """The outputs, by the interpreter in float64."""
+    (folder / "rows.mica").write_text(program.text)
+    args = []
+    for i in program.inputs:
+        if i.kind == "causal":
+            t = torch.triu(torch.full(i.value.shape, i.extra[0]), 1)
+        else:
+            t = tensors[i.node.name]
+            if i.kind == "mask":
+                t = torch.zeros(t.shape).masked_fill(t if i.extra[0] else ~t, i.extra[1])
+            if i.kind == "floor":
+                t = t.clamp(min=i.extra[0])
+        np.save(folder / f"{i.value.name}.npy", t.contiguous().numpy())
+        args.append(f"{i.value.name}={folder / i.value.name}.npy")
+    subprocess.run([sys.executable, "-m", "mica", "run", str(folder / "rows.mica"), *args, "--out", str(folder / "out"), "--quiet"],
+                   check=True, timeout=120)
+    return [torch.from_numpy(np.load(folder / "out" / f"{o.value.name}.npy")) for o in program.outputs]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_row_is_eager(case, tmp_path):
+    args = inputs()
+    gm = graph_of(lambda *a: CASES[case](*a), args)
+    program = program_of(gm)
+    placeholders = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
+    got = interpreted(program, dict(zip(placeholders, args)), tmp_path)
+    want = CASES[case](*args)
+    assert len(got) == len(want) > 0
+    for g, w in zip(got, want):
+        close(g.to(w.dtype), w, 2e-5)
+
+
+@pytest.mark.parametrize("f, why", [
+    (lambda x: x.cumsum(0), "no row"),
+    (lambda x: x ** 2.5, "power"),
+    (lambda x: x[1:4], "equal parts"),
+    (lambda x: x[::2], "step"),
+    (lambda x: x.masked_fill(x > 0, 1.0), "no row|becomes? 1|masked elements"),
+    (lambda x: x.masked_fill(x > 0, -torch.inf), "elsewhere"),
+    (lambda x: x.double(), "cast|copy"),
+    (lambda x: x.to(torch.bfloat16) * 2, "cast"),
+    (lambda x: torch.mv(x, x[0]), "no row"),
+])
+def test_what_has_no_row_is_refused_with_a_reason(f, why):
+    from mica.torch.emit import Cannot
+    from mica.torch.program import Shapes, build
+    gm = graph_of(lambda x: [f(x)], (torch.randn(8, 8),))
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function" and n.meta["val"].dtype is not torch.bool]
+    with pytest.raises(Cannot, match=why):
+        build(nodes, nodes[-1:], {}, Shapes(), "p")
+
+
+def test_a_written_norm_is_one_operator():
+    x, y, w, m, p, b = inputs()
+    program = program_of(graph_of(lambda x, w: [x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w], (x, w)))
+    assert "rms_norm(x0, eps=1e-05)" in program.text and "mean" not in program.text
+
+
+def test_shared_heads_are_one_repeat():
+    k = torch.randn(2, 2, 5, 4)
+    program = program_of(graph_of(lambda k: [k[:, :, None].expand(2, 2, 3, 5, 4).reshape(2, 6, 5, 4) * 1.5], (k,)))
+    assert "repeat(x0, dim=1, times=3)" in program.text and "reshape" not in program.text
+
+
+def test_views_around_a_batched_product_go():
+    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 4, 7)
+    program = program_of(graph_of(lambda q, k: [(q @ k) * 2], (q, k)))
+    assert "matmul(x0, x1)" in program.text and "reshape" not in program.text
