@@ -5,19 +5,19 @@
     build/peers/bin/python bench/cpu_peers.py --csv bench/cpu_peers.csv
     build/peers/bin/python bench/cpu_peers.py --only softmax --rounds 5
 
-What runs.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its header and
-called through ctypes; the program's inputs and its output are numpy arrays. onnxruntime: models made by onnx.helper,
-every graph optimization, two threads, inputs and output bound once (no copy, no allocation in a call). jax: jit, inputs
-on the device, the result waited for. A peer may bring several forms of a workload (operators of its own that fuse more);
-each is a row, and the best of a peer is what counts. All see the same numbers; every result is held against float64
-first, and what is wrong is not timed.
+What runs.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its
+header and called through ctypes; the program's inputs and its output are numpy arrays. onnxruntime: models made by
+onnx.helper, every graph optimization, two threads, inputs and output bound once (no copy, no allocation in a call).
+jax: jit, inputs on the device, the result waited for. A peer may bring several forms of a workload (operators of its
+own that fuse more); each is a row, and the best of a peer is what counts. All see the same numbers; every result is
+held against float64 first, and what is wrong is not timed.
 
 How it times.  In a round every engine has a turn, in an order that rotates: a pause in which the threads of others fall
 asleep, two calls unmeasured, then calls of which each is timed, for at least 30 ms; the turn's median is its figure.
 A turn in which other processes took over 4 % of the machine, or in which this one's threads waited for a processor for
-over 2 % of it, is run again, and counted
-where patience ends. The table has the median over rounds,
-the quartiles and the least. The floor is a copy of as many bytes as the program has to move, timed as another engine.
+over 2 % of it, is run again, and counted where patience ends (loud_turns). With --realtime the turns go before all
+other processes, for a machine in use: then only their traffic in caches and memory is left. The table has the median
+over rounds, the quartiles and the least. The floor is a copy of as many bytes as the program has to move, timed as another engine.
 """
 import argparse
 import csv
@@ -66,8 +66,7 @@ def mica_engine(work, arrays, shape, options):
                "--threads", str(THREADS), "--measure", "16", "--out", out]
     for key, value in work.params.items():
         command += ["--set", "%s=%d" % (key, value)]
-    first = (lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))) if options.realtime else None
-    subprocess.run(command, check=True, preexec_fn=first)
+    subprocess.run((["chrt", "-r", "1"] if options.realtime else []) + command, check=True)
     with open(os.path.join(out, "kernel.h")) as f:
         line = next(x for x in f if x.startswith("//   cc ")).split()[2:]
     so = os.path.join(out, "kernel.so")

@@ -15,7 +15,7 @@
 //   nest.c     building and simplifying a nest;  nest_print.c prints it
 //   space.c    offsets of buffers whose lifetimes overlap
 //   kernel.c   a BLOCK node as a function
-//   stages.c   its statements: before, inside and after the for-loop; views and savers;  order.c their order
+//   stages.c   its statements: before, inside and after the for-loop; views and savers
 //   tile.c     places of tensors, tiles, copies
 //   group.c    operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
 //   matmul.c   products of tiles
@@ -165,9 +165,6 @@ struct block {
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
 int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth,
                 struct str *s, int64_t *scratch, struct err *e);
-
-// ---- order.c -----------------------------------------------------------------------------------------------
-const struct graph *order_factors(struct arena *mem, const struct graph *g); // a block's nodes as they are printed
 
 // ---- tile.c: where tensors of a block are ------------------------------------------------------------------
 enum stage stage_of(const struct block *b, int tensor);

@@ -1,4 +1,4 @@
-// The statements of one block. Nodes are printed in order (order.c) into three texts: before the for-loop (whatever does not
+// The statements of one block. Nodes are printed in order into three texts: before the for-loop (whatever does not
 // change with it: the loads and operators of phase FIXED), inside it, and after it. Views cost nothing; a saver
 // that nobody could store for directly becomes a copy. Scratch offsets are known when everything is printed, so
 // the declarations of tiles come last and stand first.
@@ -154,7 +154,6 @@ static void assemble(struct block *b, struct str *s)
 int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth,
                 struct str *s, int64_t *scratch, struct err *e)
 {
-  g = order_factors(mem, g);
   struct block b = {.mem = mem, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);
   b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes),
