@@ -274,17 +274,19 @@ static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
   struct place p = {.g = *out = graph_new(r->mem, KERNEL, "mirage")};
   r->kernel = 0, r->block = -1;
   if (!json_is_array(ops) || json_array_size(ops) > MOST_OPS) return bad(r, ERR_JSON, "a graph should be an array of up to %d operators", MOST_OPS);
-  for (size_t i = 0; i < json_array_size(ops); i++) {
-    const json_t *o = json_array_get(ops, i);
-    const char *type = json_string_value(json_object_get(o, "op_type"));
-    r->kernel = (int)i;
-    int s = !type                                ? bad(r, ERR_JSON, "`op_type` should be a string")
-            : !strcmp(type, "kn_input_op")      ? read_input(r, &p, o)
-            : !strcmp(type, "kn_output_op")     ? read_output(r, &p, o)
-            : !strcmp(type, "kn_customized_op") ? read_block(r, &p, o)
-                                                : read_plain(r, &p, o, type);
-    if (s != OK) return s;
-  }
+  for (int outputs = 0; outputs < 2; outputs++) // they are last in a graph, wherever the file has them
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+      const json_t *o = json_array_get(ops, i);
+      const char *type = json_string_value(json_object_get(o, "op_type"));
+      if ((type && !strcmp(type, "kn_output_op")) != outputs) continue;
+      r->kernel = (int)i;
+      int s = !type                                ? bad(r, ERR_JSON, "`op_type` should be a string")
+              : outputs                           ? read_output(r, &p, o)
+              : !strcmp(type, "kn_input_op")      ? read_input(r, &p, o)
+              : !strcmp(type, "kn_customized_op") ? read_block(r, &p, o)
+                                                  : read_plain(r, &p, o, type);
+      if (s != OK) return s;
+    }
   return located(r, graph_check(p.g, r->e));
 }
 
