@@ -12,7 +12,7 @@ static const char *schedule(const struct kernel *k)
   for (int i = 0; i < k->n->nin; i++) bytes += shape_size(&k->in[i].v.shape) * dtype_bytes(k->in[i].v.dtype);
   for (int i = 0; i < k->n->nout; i++) bytes += shape_size(&k->out[i].shape) * dtype_bytes(k->out[i].dtype);
   if (bytes < SHORT && graph_iterations(g) == 1) return "static";
-  return arena_printf(k->mem, "dynamic, %lld", (long long)MAX(1, graph_blocks(g) / (k->threads * PIECES)));
+  return arena_printf(k->mem, "dynamic, %lld", (long long)MAX(1, graph_blocks(g) / ((int64_t)k->threads * PIECES)));
 }
 
 // Loops over the grid axes that have more than one block.
