@@ -6,7 +6,7 @@ get_target_property(MICA_SHARED_VERSION mica_shared VERSION)
 set(MICA_SHARED_FILE libmica.so.${MICA_SHARED_VERSION})
 set(MICA_SONAME libmica.so.${MICA_ABI_VERSION})
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/mica)
-file(RELATIVE_PATH MICA_PC_PREFIX /root/${CMAKE_INSTALL_LIBDIR}/pkgconfig /root) # whatever the prefix
+file(RELATIVE_PATH MICA_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix) # whatever the prefix
 string(REGEX REPLACE "/$" "" MICA_PC_PREFIX "${MICA_PC_PREFIX}")
 
 configure_file(cmake/mica.pc.in mica.pc @ONLY)

@@ -11,8 +11,8 @@ export MICA_DB=$work/mica.db
 unset DESTDIR
 
 expect 0 'mica.pc' cmake --install "$build" --prefix "$work/first"
-DESTDIR=$work/root expect 0 'mica.h' cmake --install "$build" --prefix /opt/mica
-[ -x "$work/root/opt/mica/bin/mica" ] || complain "DESTDIR is not respected"
+DESTDIR=$work/staged expect 0 'mica.h' cmake --install "$build" --prefix /opt/mica
+[ -x "$work/staged/opt/mica/bin/mica" ] || complain "DESTDIR is not respected"
 mv "$work/first" "$work/prefix"
 lib=$(dirname "$(find "$work/prefix" -name libmica.a)")
 export PKG_CONFIG_PATH=$lib/pkgconfig
