@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 5000, LAYOUT = 2 };
+enum { PATIENCE_MS = 5000, LAYOUT = 2, TRIES = 20, PAUSE_US = 50000 };
 enum { GET, PUT, UNIT_GET, UNIT_PUT, UNIT_DROP, UNIT_OLD, STATEMENTS };
 
 static const char *const statements[STATEMENTS] = {
@@ -94,6 +94,27 @@ static int prepare(struct db *db, struct err *e)
   return OK;
 }
 
+static void shut(struct db *db)
+{
+  for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(db->s[i]), db->s[i] = NULL;
+  sqlite3_close(db->sql);
+  db->sql = NULL;
+}
+
+// Others may be making the same file, or be the last to close it: what SQLite then says of its log passes.
+static int prepare_with_patience(struct db *db, struct err *e)
+{
+  for (int tries = 1;; tries++) {
+    if (prepare(db, e) == OK) return OK;
+    int code = sqlite3_errcode(db->sql) & 0xff;
+    bool passes = code == SQLITE_IOERR || code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_PROTOCOL;
+    if (!passes || tries == TRIES) return (int)e->status;
+    *e = (struct err){0};
+    shut(db);
+    usleep(PAUSE_US);
+  }
+}
+
 // A file that was made and could not be filled: on a full disk nothing is better than an empty database.
 static void remove_empty(const char *path)
 {
@@ -111,7 +132,7 @@ int db_open(const char *path, struct db **out, struct err *e)
   db->path = where.p;
   *out = NULL;
   bool there = !access(db->path, F_OK);
-  if (make_folder(db->path, e) != OK || prepare(db, e) != OK) {
+  if (make_folder(db->path, e) != OK || prepare_with_patience(db, e) != OK) {
     if (!there) remove_empty(db->path);
     db_close(db);
     return (int)e->status;
@@ -123,8 +144,7 @@ int db_open(const char *path, struct db **out, struct err *e)
 void db_close(struct db *db)
 {
   if (!db) return;
-  for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(db->s[i]);
-  sqlite3_close(db->sql);
+  shut(db);
   free(db->path);
   free(db);
 }
