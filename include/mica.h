@@ -17,8 +17,10 @@
 // are closed. Strings and arrays that are given are copied.
 //
 // Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call of its CPU modules, which any
-// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers; only
-// where there is no memory left for something small the process ends.
+// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers.
+//
+// Where memory runs out a call returns MICA_ENVIRONMENT. What it had made so far is gone; all that was there before it is as it was,
+// and may be used on and closed.
 //
 // Units: extents count elements, sizes are bytes; dimensions and tensors are numbered from 0. Tensors are dense, row by
 // row (the last dimension is the fastest).
@@ -148,12 +150,15 @@ MICA_API int mica_graph_program(struct mica_graph *g, struct mica_program **p);
 // `loop`: iterations along i, j, k, l, the outermost first. mica_graph_op (accum, accum_sum, matmul, ...), mica_graph_tensor and
 // mica_graph_name work on block graphs too.
 MICA_API int mica_graph_block(struct mica_graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **block);
+// Thread graphs: the same once more, over the threads of a block, for what stays in registers. `grid`: threads along x, y, z. The functions
+// for blocks below are for thread graphs too, where "the graph around" is the block.
+MICA_API int mica_graph_thread(struct mica_graph *block, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **thread);
 // Loads tiles of tensor t of the graph around: *bt is a tile, a tensor of the block. imap[a], fmap[a]: the dimension that grid axis (loop axis) a
 // cuts into parts, MICA_REPLICA: none; ngrid and nloop of them, NULL: none at all.
 MICA_API int mica_block_input(struct mica_graph *block, int t, const int *imap, const int *fmap, int *bt);
 // Saves tiles: omap[a]: the dimension along which the tiles of grid axis a are joined. NULL where there is no axis.
 MICA_API int mica_block_output(struct mica_graph *block, int bt, const int *omap);
-// The block becomes an operator of the graph around and cannot be built on. Its results are *t and those after it, *count of
+// The block (thread graph) becomes an operator of the graph around and cannot be built on. Its results are *t and those after it, *count of
 // them, in the order of mica_block_output.
 MICA_API int mica_block_end(struct mica_graph *block, int *t, int *count);
 
@@ -192,7 +197,7 @@ MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *
 // code by NVRTC; MICA_ENVIRONMENT where that is missing.
 MICA_API int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out);
 // What mica_report_save wrote: nothing is searched or measured. CPU: compiled again where the compiled kernel in the folder is of another
-// processor or library version. GPU: program.json with its machine code; what is missing there is MICA_USER. A folder holds code that this
+// processor, and kept in the default database ($MICA_DB, else ~/.cache/mica/mica.db), so that the next load compiles nothing. GPU: program.json with its machine code; what is missing there is MICA_USER. A folder holds code that this
 // process will run: load only folders that you trust.
 MICA_API int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out);
 // Not while it is being called. Kernels that a GPU has yet to finish are the caller's to wait for.

@@ -1,9 +1,8 @@
-// Bump allocation. Blocks double up to 16 MiB, so a long job makes few calls to malloc; reset frees whole blocks back to the
+// Bump allocation. Blocks double up to 16 MiB, so a long job makes few calls to the system; reset frees whole blocks back to the
 // mark but for the largest, which the next block is made of: what marks and resets in a loop at the end of a block would
 // else ask the system for 16 MiB each time. The address sanitizer is told what was reset, and finds who still reads it.
-#include "base/base.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -19,29 +18,22 @@ struct arena_block {
   _Alignas(16) char data[];
 };
 
-_Noreturn static void out_of_memory(size_t bytes)
-{
-  fprintf(stderr, "mica: out of memory (%zu bytes)\n", bytes);
-  abort();
-}
+static void add_block(struct arena *a, struct arena_block *b) { b->below = a->head, a->head = b; }
 
-static void add_block(struct arena *a, size_t bytes)
+static struct arena_block *more(struct arena *a, size_t bytes, void *(*take)(size_t))
 {
   struct arena_block *b = a->spare;
-  if (b && b->cap >= bytes) a->spare = NULL;
-  else {
-    size_t cap = MAX(a->head ? MIN(2 * a->head->cap, (size_t)16 << 20) : (size_t)16 << 10, bytes);
-    b = calloc(1, sizeof *b + cap);
-    if (!b) out_of_memory(bytes);
-    b->cap = cap;
-  }
-  b->below = a->head, a->head = b;
+  if (b && b->cap >= bytes) return a->spare = NULL, b;
+  size_t cap = MAX(a->head ? MIN(2 * a->head->cap, (size_t)16 << 20) : (size_t)16 << 10, bytes);
+  if ((b = take(sizeof *b + cap))) b->cap = cap;
+  return b;
 }
 
-void *arena_alloc(struct arena *a, size_t bytes)
+static size_t rounded(size_t bytes) { return (MIN(bytes, SIZE_MAX / 4) + 15) & ~(size_t)15; }
+static bool has_room(const struct arena *a, size_t bytes) { return a->head && a->head->cap - a->head->fill >= bytes; }
+
+static void *give(struct arena *a, size_t bytes)
 {
-  bytes = (bytes + 15) & ~(size_t)15;
-  if (!a->head || a->head->cap - a->head->fill < bytes) add_block(a, bytes);
   struct arena_block *b = a->head;
   void *p = b->data + b->fill;
   ASAN_UNPOISON_MEMORY_REGION(p, bytes);
@@ -49,17 +41,33 @@ void *arena_alloc(struct arena *a, size_t bytes)
   return p;
 }
 
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+  bytes = rounded(bytes);
+  if (!has_room(a, bytes)) add_block(a, more(a, bytes, a->lasting ? mem_lasting : mem_take));
+  return give(a, bytes);
+}
+
+void *arena_try(struct arena *a, size_t bytes)
+{
+  bytes = rounded(bytes);
+  struct arena_block *b = has_room(a, bytes) ? NULL : more(a, bytes, mem_try);
+  if (b && a->lasting) mem_keep(b);
+  if (b) add_block(a, b);
+  return has_room(a, bytes) ? give(a, bytes) : NULL;
+}
+
 static void free_block(struct arena_block *b)
 {
   if (b) ASAN_UNPOISON_MEMORY_REGION(b->data, b->cap);
-  free(b);
+  mem_free(b);
 }
 
 void arena_close(struct arena *a)
 {
   for (struct arena_block *b = a->head, *below; b; b = below) below = b->below, free_block(b);
   free_block(a->spare);
-  *a = (struct arena){0};
+  *a = (struct arena){.lasting = a->lasting};
 }
 
 // What a block has from here on is zero again.

@@ -2,6 +2,8 @@
 // whoever can report it, and the rest is small: growable arrays, strings, hashing, random numbers.
 //
 //   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument
+//   memory.c  what arenas and texts are made of, and the way out where there is no memory (memory.h)
+//   doc.c     JSON documents that are not lost on that way (doc.h)
 //   err.c     one error: status, place, message, hint (rows in err.def)
 //   str.c     growable text, used by every printer
 //   file.c    whole files in, whole files out (written aside, then renamed)
@@ -36,6 +38,7 @@ struct arena {
   struct arena_block *head;  // newest block; older ones behind it
   struct arena_block *spare; // an empty one, kept for the next; or NULL
   size_t used;               // bytes handed out since open, for reports
+  bool lasting;              // outlives a call of the library that fails (memory.h)
 };
 struct arena_mark {
   struct arena_block *head;
@@ -44,6 +47,7 @@ struct arena_mark {
 
 void arena_close(struct arena *a);                          // frees all; a zeroed arena is open and empty
 void *arena_alloc(struct arena *a, size_t bytes);           // zeroed, 16-byte aligned, never NULL
+void *arena_try(struct arena *a, size_t bytes);             // the same for what may be large: NULL where there is no memory
 struct arena_mark arena_mark(struct arena *a);
 void arena_reset(struct arena *a, struct arena_mark m);     // frees what came after the mark
 char *arena_strdup(struct arena *a, const char *s);
@@ -91,13 +95,15 @@ struct err {
 int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...) PRINTF(4, 5);
 void err_hint(struct err *e, const char *fmt, ...) PRINTF(2, 3); // replaces the row's general hint
 const char *err_name(enum errid id);                             // stable name, "shape-mismatch"
-void err_print(FILE *f, const struct err *e);                    // "file:line:col: error: ...", hint on a line of its own
+enum { ERR_TEXT = 6000 };                                        // bytes of the longest message, of a path of 4096
+void err_text(char *out, size_t n, const struct err *e);         // "file:line:col: error: ...", hint on a line of its own
+void err_print(FILE *f, const struct err *e);
 static const struct loc NOWHERE = {0};
 
 // ---- str.c: growable text ------------------------------------------------------------------------
 
 struct str {
-  char *p; // NUL-terminated once anything was added; malloc'd
+  char *p; // NUL-terminated once anything was added; of mem_more
   size_t n, cap;
 };
 void str_add(struct str *s, const char *fmt, ...) PRINTF(2, 3);

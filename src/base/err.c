@@ -38,13 +38,20 @@ const char *err_name(enum errid id)
   return rows[id].name;
 }
 
+void err_text(char *out, size_t n, const struct err *e)
+{
+  char line[16] = "", col[16] = "";
+  if (e->at.line) snprintf(line, sizeof line, "%d:", e->at.line);
+  if (e->at.line && e->at.col) snprintf(col, sizeof col, "%d:", e->at.col);
+  snprintf(out, n, "%s%s%s%s%serror: %s [%s]\n%s%s%s", e->at.file ? e->at.file : "", e->at.file ? ":" : "", line, col,
+           e->at.file || e->at.line ? " " : "mica: ", e->text, err_name(e->id), *e->hint ? "  hint: " : "", e->hint, *e->hint ? "\n" : "");
+}
+
 void err_print(FILE *f, const struct err *e)
 {
-  if (e->at.file) fprintf(f, "%s:", e->at.file);
-  if (e->at.line) fprintf(f, "%d:", e->at.line);
-  if (e->at.line && e->at.col) fprintf(f, "%d:", e->at.col);
-  fprintf(f, "%serror: %s [%s]\n", e->at.file || e->at.line ? " " : "mica: ", e->text, err_name(e->id));
-  if (*e->hint) fprintf(f, "  hint: %s\n", e->hint);
+  char text[ERR_TEXT];
+  err_text(text, sizeof text, e);
+  fputs(text, f);
 }
 
 void base_bug(const char *file, int line, const char *what)

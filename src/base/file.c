@@ -1,8 +1,7 @@
 // Whole files. Writing goes to a temporary name beside the file, is flushed, and is then renamed.
-#include "base/base.h"
+#include "base/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@ enum { LARGEST = 64 << 20 };
 
 static int failed(struct err *e, const char *what, const char *path)
 {
-  return err_set(e, ERR_FILE, NOWHERE, "cannot %s %s: %s", what, path, strerror(errno));
+  return err_set(e, errno == ENOMEM ? ERR_MEMORY : ERR_FILE, NOWHERE, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
 static int slurp(FILE *f, struct arena *a, const char *path, char **text, size_t *n, struct err *e)
@@ -31,11 +30,16 @@ static int slurp(FILE *f, struct arena *a, const char *path, char **text, size_t
   return OK;
 }
 
+static void drop(void *f) { fclose(f); }
+
 int file_read(struct arena *a, const char *path, char **text, size_t *n, struct err *e)
 {
   FILE *f = fopen(path, "rb");
   if (!f) return failed(e, "open", path);
+  struct undo undo;
+  undo_push(&undo, drop, f);
   int status = slurp(f, a, path, text, n, e);
+  undo_pop(&undo);
   fclose(f);
   return status;
 }

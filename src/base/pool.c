@@ -1,44 +1,55 @@
 // A pool for one loop: workers take the next index until none is left. Jobs write only into their own
 // slot, so results do not depend on who ran what.
-#include "base/base.h"
+#include "base/memory.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 struct loop {
   atomic_int next;
   int n;
   void (*job)(void *, int, int);
   void *arg;
+  struct guard *guard;  // of who began it
+  atomic_bool failed;   // a worker found no memory
+  struct shortage lack; // the first one's
 };
 struct worker {
   struct loop *loop;
   int id;
 };
 
+static void share(void *p)
+{
+  const struct worker *w = p;
+  for (int i; (i = atomic_fetch_add(&w->loop->next, 1)) < w->loop->n;) w->loop->job(w->loop->arg, i, w->id);
+}
+
+// Where one finds no memory the others end after the index that they have.
 static void *work(void *p)
 {
-  struct worker *w = p;
-  for (int i; (i = atomic_fetch_add(&w->loop->next, 1)) < w->loop->n;) w->loop->job(w->loop->arg, i, w->id);
+  const struct worker *w = p;
+  struct shortage lack;
+  if (guard_run(w->loop->guard, share, p, &lack)) return NULL;
+  atomic_store(&w->loop->next, w->loop->n);
+  if (!atomic_exchange(&w->loop->failed, true)) w->loop->lack = lack;
   return NULL;
 }
 
 void pool_run(int threads, int n, void (*job)(void *, int, int), void *arg)
 {
-  struct loop loop = {0, n, job, arg};
+  struct loop loop = {.n = n, .job = job, .arg = arg, .guard = guard_here()};
   threads = MAX(1, MIN(threads, n));
-  struct worker *w = calloc((size_t)threads, sizeof *w);
-  pthread_t *t = calloc((size_t)threads, sizeof *t);
-  CHECK(w && t);
+  struct worker *w = MEM_NEWS(struct worker, threads);
+  pthread_t *t = MEM_NEWS(pthread_t, threads);
   int started = 0;
   for (int i = 0; i < threads; i++) w[i] = (struct worker){&loop, i};
   while (started + 1 < threads && !pthread_create(&t[started], NULL, work, &w[started + 1])) started++;
   work(&w[0]);
   for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
-  free(w);
-  free(t);
+  mem_free(w), mem_free(t);
+  if (loop.failed) mem_short(&loop.lack);
 }
 
 int pool_cores(void)

@@ -1,5 +1,5 @@
 // Growable text.
-#include "base/base.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,8 @@
 static void room(struct str *s, size_t more)
 {
   if (s->n + more + 1 <= s->cap) return;
-  s->cap = MAX(2 * s->cap, s->n + more + 64);
-  s->p = realloc(s->p, s->cap);
-  CHECK(s->p);
+  size_t cap = MAX(2 * s->cap, s->n + more + 64);
+  s->p = mem_more(s->p, s->cap, cap), s->cap = cap;
 }
 
 void str_raw(struct str *s, const char *p, size_t n)
@@ -36,7 +35,7 @@ void str_add(struct str *s, const char *fmt, ...)
 
 void str_free(struct str *s)
 {
-  free(s->p);
+  mem_free(s->p);
   *s = (struct str){0};
 }
 

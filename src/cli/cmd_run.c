@@ -83,7 +83,7 @@ static int run_module(struct run *r, struct module *m, struct buffers *b)
     return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
   for (int i = 0; i < r->nout; i++) {
     const struct tensor *t = tensor(r, r->out[i]);
-    r->outputs[i] = NEWS(&r->c->mem, double, shape_size(&t->shape));
+    r->outputs[i] = tensor_room(&r->c->mem, t, sizeof(double));
     cli_decode(t->dtype, b->out[i], r->outputs[i], shape_size(&t->shape));
   }
   return OK;
@@ -168,7 +168,7 @@ static int save_output(struct run *r, int i)
   int64_t n = shape_size(&t->shape);
   if (r->domain == DOM_FIELD) return err_set(&c->err, ERR_OPTION, NOWHERE, "field elements are not saved; use another engine");
   if (r->domain == DOM_F32) {
-    x = NEWS(&c->mem, double, n);
+    x = tensor_room(&c->mem, t, sizeof(double));
     for (int64_t k = 0; k < n; k++) x[k] = (double)((float *)r->outputs[i])[k];
   }
   const char *name = t->name ? t->name : arena_printf(&c->mem, "out%d", i);

@@ -1,10 +1,9 @@
 // mica lower --json: the whole plan of a program for a GPU, every pass of every kernel.
 #include "cli/cli.h"
+#include "base/doc.h"
 #include "core/core.h"
 #include "plan/layout.h"
 #include "plan/passes.h"
-
-#include <jansson.h>
 
 static json_t *integer(int64_t x) { return json_integer((json_int_t)x); }
 static const char *op_name(const struct norm *n, int node) { return op_rows[n->block->nodes[node].op].name; }

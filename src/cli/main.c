@@ -1,4 +1,5 @@
 // mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
+#include "base/memory.h"
 #include "cli/cli.h"
 #include "front/parse.h"
 #include "gpu/gpu.h"
@@ -72,11 +73,21 @@ static int dispatch(struct cli *c, int argc, char **argv)
   return c->cmd->run(c);
 }
 
+static int guarded(struct cli *c, int argc, char **argv)
+{
+  struct guard g;
+  int status;
+  guard_open(&g);
+  if (!setjmp(g.back)) status = dispatch(c, argc, argv), guard_leave(&g);
+  else guard_fail(&g), status = mem_error(&g.lack, &c->err);
+  return status;
+}
+
 int main(int argc, char **argv)
 {
-  struct cli c = {0};
+  struct cli c = {.mem.lasting = true};
   catch_signals();
-  int status = dispatch(&c, argc, argv);
+  int status = guarded(&c, argc, argv);
   if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
   if (c.err.id != ERR_NONE) err_print(stderr, &c.err);
   arena_close(&c.mem);

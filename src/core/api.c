@@ -7,13 +7,17 @@
 
 int context_finish(struct mica_context *m, int status)
 {
-  FILE *f = fmemopen(m->message, sizeof m->message, "w");
   *m->message = 0;
   __atomic_store_n(&m->said, NULL, __ATOMIC_RELEASE);
-  if (!f) return status;
-  if (status != OK && m->err.id != ERR_NONE) err_print(f, &m->err);
-  fclose(f);
+  if (status != OK && m->err.id != ERR_NONE) err_text(m->message, sizeof m->message, &m->err);
   return status;
+}
+
+int context_left(struct mica_context *m, struct guard *g, struct arena_mark before)
+{
+  guard_fail(g);
+  arena_reset(&m->mem, before);
+  return context_finish(m, mem_error(&g->lack, &m->err));
 }
 
 static const char *keep(struct mica_context *m, struct str *s)
@@ -29,6 +33,7 @@ int mica_abi_version(void) { return MICA_ABI_VERSION; }
 struct mica_context *mica_open(void)
 {
   struct mica_context *m = calloc(1, sizeof *m);
+  if (m) m->mem.lasting = m->layouts.lasting = true;
   return m;
 }
 
@@ -37,7 +42,7 @@ void mica_close(struct mica_context *m)
   if (!m) return;
   modules_close(m);
   for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json), gpu_forge_close(r->forge);
-  arena_close(&m->mem);
+  arena_close(&m->mem), arena_close(&m->layouts);
   free(m);
 }
 
@@ -47,42 +52,52 @@ const char *mica_error(const struct mica_context *m)
   return said ? said : m->message;
 }
 
-static int loaded(struct mica_context *m, int status, struct graph *g, struct mica_program **out)
+static int made(struct mica_context *m, struct graph *g, struct mica_program **out)
 {
-  if (status == OK) *out = NEW(&m->mem, struct mica_program), (*out)->g = g;
-  return context_finish(m, status);
+  struct mica_program *p = NEW(&m->mem, struct mica_program);
+  p->g = g;
+  return *out = p, OK;
+}
+
+static int read_file(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out)
+{
+  struct graph *g;
+  TRY(load_file(&m->mem, path, nset, set, &g, &m->err));
+  return made(m, g, out);
 }
 
 int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out)
 {
-  struct graph *g = NULL;
-  m->err = (struct err){0};
-  int status = load_file(&m->mem, path, nset, set, &g, &m->err);
-  return loaded(m, status, g, out);
+  int status;
+  CALL(m, status, read_file(m, path, nset, set, out));
+  return status;
+}
+
+static int read_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out)
+{
+  struct graph *g;
+  TRY(load_text(&m->mem, text, name, nset, set, &g, &m->err));
+  return made(m, g, out);
 }
 
 int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
                    struct mica_program **out)
 {
-  struct graph *g = NULL;
-  m->err = (struct err){0};
-  int status = load_text(&m->mem, text, name, nset, set, &g, &m->err);
-  return loaded(m, status, g, out);
+  int status;
+  CALL(m, status, read_text(m, text, name, nset, set, out));
+  return status;
 }
 
-int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
-                  struct mica_report **out)
+static int optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out)
 {
   struct mica_options options;
   json_t *json = NULL;
   bool recalled = false;
-  m->err = (struct err){0};
-  *out = NULL;
   const struct mica_options *o = &options;
-  if (options_take(opts, &options, &m->err) != OK) return context_finish(m, m->err.status);
+  TRY(options_take(opts, &options, &m->err));
   struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
   int status = pipe_optimize_by(&m->mem, p->g, o, forge, &json, &recalled, &m->err);
-  if (!json) return gpu_forge_close(forge), context_finish(m, status);
+  if (!json) return gpu_forge_close(forge), status;
   struct mica_report *r = NEW(&m->mem, struct mica_report);
   struct str text = {0}, json_str = {0};
   report_text(&m->mem, json, NULL, &text);
@@ -91,48 +106,72 @@ int mica_optimize(struct mica_context *m, const struct mica_program *p, const st
   r->db = o->db ? arena_strdup(&m->mem, o->db) : NULL;
   r->text = keep(m, &text), r->json_text = keep(m, &json_str);
   *out = m->reports = r;
-  return context_finish(m, status);
+  return status;
+}
+
+int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
+                  struct mica_report **out)
+{
+  int status;
+  *out = NULL;
+  CALL(m, status, optimize(m, p, opts, out));
+  return status;
 }
 
 const char *mica_report_text(const struct mica_report *r) { return r->text; }
 const char *mica_report_json(const struct mica_report *r) { return r->json_text; }
 bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 
-int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html)
+static int page(struct mica_context *m, const struct mica_report *r, const char **html)
 {
   struct str text = {0};
   struct arena mem = {0};
-  m->err = (struct err){0};
   report_html(&mem, r->json, &text);
   arena_close(&mem);
-  *html = keep(m, &text);
-  return context_finish(m, OK);
+  return *html = keep(m, &text), OK;
+}
+
+int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html)
+{
+  int status;
+  CALL(m, status, page(m, r, html));
+  return status;
+}
+
+static int save(struct mica_context *m, const struct mica_report *r, const char *folder)
+{
+  struct db *db = NULL;
+  struct err none = {0}; // a database only saves time here
+  if (r->has_db) db_open(r->db, &db, &none);
+  int status = report_save_by(&m->mem, r->json, folder, r->forge, db, &m->err);
+  db_close(db);
+  return status;
 }
 
 int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
-  struct db *db = NULL;
-  struct err none = {0}; // a database only saves time here
-  m->err = (struct err){0};
-  if (r->has_db) db_open(r->db, &db, &none);
-  int status = report_save_by(&m->mem, r->json, folder, r->forge, db, &m->err);
-  db_close(db);
-  return context_finish(m, status);
+  int status;
+  CALL(m, status, save(m, r, folder));
+  return status;
 }
 
-int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,
-                const char **json)
+static int verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json)
 {
   struct verify_opts o = {.seed = seed, .threads = pool_cores()};
   struct certificate c = {0};
-  m->err = (struct err){0};
-  int status = verify_equal(a->g, b->g, &o, &c, &m->err);
-  if (status != OK) return context_finish(m, status);
+  TRY(verify_equal(a->g, b->g, &o, &c, &m->err));
   json_t *v = certificate_json(&c);
   struct str text = {0};
   json_text(v, &text);
   json_decref(v);
   *json = keep(m, &text);
-  context_finish(m, OK);
   return c.equal ? OK : NO;
+}
+
+int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,
+                const char **json)
+{
+  int status;
+  CALL(m, status, verify(m, a, b, seed, json));
+  return status;
 }

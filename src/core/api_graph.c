@@ -8,15 +8,37 @@
 
 static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
 
-// Every call begins with this and ends in finish.
-static struct err *begin(const struct mica_graph *g) { return g->m->err = (struct err){0}, &g->m->err; }
-static int finish(const struct mica_graph *g, int status) { return context_finish(g->m, status); }
+// What a call may change, as it was before, for one that finds no memory. Arrays only grow, so what they have is still there.
+struct was {
+  struct mica_graph x;
+  struct graph g, above;
+};
+
+static struct was was(const struct mica_graph *g) { return (struct was){*g, *g->g, g->above ? *g->above->g : *g->g}; }
+
+static void restore(struct mica_graph *g, const struct was *w)
+{
+  *g = w->x, *g->g = w->g;
+  if (g->above) *g->above->g = w->above;
+}
+
+// Every call is this. Its work comes last.
+#define GRAPH_CALL(graph, work)                                 \
+  do {                                                          \
+    int status_;                                                \
+    const struct was was_ = was(graph);                         \
+    CALL((graph)->m, status_, work);                            \
+    if (is_left((graph)->m, status_)) restore((graph), &was_);  \
+    return status_;                                             \
+  } while (0)
+static bool is_left(const struct mica_context *m, int status) { return status == ENV && m->err.id == ERR_MEMORY; }
+static struct err *err_of(const struct mica_graph *g) { return &g->m->err; }
 
 static int check_open(const struct mica_graph *g, struct err *e)
 {
   if (g->ended) {
-    err_set(e, ERR_GRAPH, NOWHERE, "the block has ended, and nothing can be added to it");
-    return err_hint(e, "mica_block_end is the last call for a block"), e->status;
+    err_set(e, ERR_GRAPH, NOWHERE, "the %s has ended, and nothing can be added to it", level_name(g->g->level));
+    return err_hint(e, "mica_block_end is the last call for a block or thread graph"), e->status;
   }
   if (g->g->ntensors < FRONT_TENSORS) return OK;
   return err_set(e, ERR_LIMIT, NOWHERE, "the graph has more than %d tensors", FRONT_TENSORS);
@@ -33,6 +55,11 @@ static int check_level(const struct mica_graph *g, enum level level, const char 
   if (g->g->level == level) return OK;
   err_set(e, ERR_LEVEL, NOWHERE, "%s of a %s graph", what, level_name(g->g->level));
   return err_hint(e, "%s", hint), e->status;
+}
+
+static int check_nested(const struct mica_graph *g, const char *what, const char *hint, struct err *e)
+{
+  return g->g->level != KERNEL ? OK : check_level(g, BLOCK, what, hint, e);
 }
 
 static int check_name(const char *name, struct err *e)
@@ -60,12 +87,17 @@ static struct mica_graph *graph_make(struct mica_context *m, struct graph *g, st
   return x;
 }
 
+static int open_graph(struct mica_context *m, const char *name, struct mica_graph **g)
+{
+  if (name) TRY(check_name(name, &m->err));
+  return *g = graph_make(m, graph_new(&m->mem, KERNEL, name ? name : "program"), NULL), OK;
+}
+
 int mica_graph_open(struct mica_context *m, const char *name, struct mica_graph **g)
 {
-  m->err = (struct err){0};
-  if (name && check_name(name, &m->err) != OK) return context_finish(m, m->err.status);
-  *g = graph_make(m, graph_new(&m->mem, KERNEL, name ? name : "program"), NULL);
-  return context_finish(m, OK);
+  int status;
+  CALL(m, status, open_graph(m, name, g));
+  return status;
 }
 
 static int add_input(struct mica_graph *g, const char *name, enum mica_dtype dtype, int ndim, const int64_t *extents, int *t, struct err *e)
@@ -82,8 +114,7 @@ static int add_input(struct mica_graph *g, const char *name, enum mica_dtype dty
 
 int mica_graph_input(struct mica_graph *g, const char *name, enum mica_dtype dtype, int ndim, const int64_t *shape, int *t)
 {
-  struct err *e = begin(g);
-  return finish(g, add_input(g, name, dtype, ndim, shape, t, e));
+  GRAPH_CALL(g, add_input(g, name, dtype, ndim, shape, t, err_of(g)));
 }
 
 static int add_call(struct mica_graph *g, const struct front_call *x, int *t, int *count, struct err *e)
@@ -103,25 +134,26 @@ static int add_call(struct mica_graph *g, const struct front_call *x, int *t, in
 
 int mica_graph_op(struct mica_graph *g, const char *op, int nargs, const int *args, const char *attributes, int *t, int *count)
 {
-  struct err *e = begin(g);
-  return finish(g, add_call(g, &(struct front_call){op, attributes, nargs, args}, t, count, e));
+  GRAPH_CALL(g, add_call(g, &(struct front_call){op, attributes, nargs, args}, t, count, err_of(g)));
 }
 
 int mica_graph_tensor(const struct mica_graph *g, int t, struct mica_tensor *info)
 {
-  int status = check_tensor(g, t, begin(g));
+  struct err *e = err_of(g);
+  *e = (struct err){0};
+  int status = check_tensor(g, t, e);
   if (status == OK) *info = tensor_tell(&g->g->tensors[t]);
-  return finish(g, status);
+  return context_finish(g->m, status);
 }
 
-int mica_graph_name(struct mica_graph *g, int t, const char *name)
+static int give_name(struct mica_graph *g, int t, const char *name, struct err *e)
 {
-  struct err *e = begin(g);
-  int status = check_tensor(g, t, e);
-  if (status == OK) status = check_free(g, t, name, e);
-  if (status == OK) status = graph_name(g->g, t, name, NOWHERE, e);
-  return finish(g, status);
+  TRY(check_tensor(g, t, e));
+  TRY(check_free(g, t, name, e));
+  return graph_name(g->g, t, name, NOWHERE, e);
 }
+
+int mica_graph_name(struct mica_graph *g, int t, const char *name) { GRAPH_CALL(g, give_name(g, t, name, err_of(g))); }
 
 static int add_output(struct mica_graph *g, int t, struct err *e)
 {
@@ -134,8 +166,7 @@ static int add_output(struct mica_graph *g, int t, struct err *e)
 
 int mica_graph_output(struct mica_graph *g, int t)
 {
-  struct err *e = begin(g);
-  return finish(g, add_output(g, t, e));
+  GRAPH_CALL(g, add_output(g, t, err_of(g)));
 }
 
 static int make_program(struct mica_graph *g, struct mica_program **p, struct err *e)
@@ -149,16 +180,15 @@ static int make_program(struct mica_graph *g, struct mica_program **p, struct er
 
 int mica_graph_program(struct mica_graph *g, struct mica_program **p)
 {
-  struct err *e = begin(g);
-  return finish(g, make_program(g, p, e));
+  GRAPH_CALL(g, make_program(g, p, err_of(g)));
 }
 
-// ---- blocks ----
+// ---- blocks and threads ----
 
 static int check_axes(int n, int most, const char *what, const int64_t *extents, struct err *e)
 {
   int64_t all = 1;
-  if (n < 0 || n > most) return err_set(e, ERR_LIMIT, NOWHERE, "%d %s axes: a block graph has 0 to %d", n, what, most);
+  if (n < 0 || n > most) return err_set(e, ERR_LIMIT, NOWHERE, "%d %s axes: a block or thread graph has 0 to %d", n, what, most);
   for (int i = 0; i < n; i++) {
     if (extents[i] < 1 || extents[i] > LARGEST)
       return err_set(e, ERR_EXTENT, NOWHERE, "the extent of %s axis %d is %lld: it must be from 1 to 2^40 - 1", what, i, (long long)extents[i]);
@@ -167,20 +197,43 @@ static int check_axes(int n, int most, const char *what, const int64_t *extents,
   return OK;
 }
 
-static int make_block(struct mica_graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **block, struct err *e)
+struct nesting {
+  int ngrid;
+  const int64_t *grid;
+  int nloop;
+  const int64_t *loop;
+};
+
+static int nest(struct mica_graph *g, const struct nesting *a, struct mica_graph **nested, struct err *e)
+{
+  TRY(check_open(g, e));
+  TRY(check_axes(a->ngrid, MAX_GRID, "grid", a->grid, e));
+  TRY(check_axes(a->nloop, MAX_LOOPS, "loop", a->loop, e));
+  struct graph *sub = graph_new(&g->m->mem, (enum level)(g->g->level + 1), NULL);
+  graph_axes(sub, a->ngrid, a->grid, a->nloop, a->loop);
+  return *nested = graph_make(g->m, sub, g), OK;
+}
+
+static int make_block(struct mica_graph *g, const struct nesting *a, struct mica_graph **block, struct err *e)
 {
   TRY(check_level(g, KERNEL, "a block", "blocks stand in the graph that mica_graph_open made", e));
-  TRY(check_axes(ngrid, MAX_GRID, "grid", grid, e));
-  TRY(check_axes(nloop, MAX_LOOPS, "loop", loop, e));
-  struct graph *sub = graph_new(&g->m->mem, BLOCK, NULL);
-  graph_axes(sub, ngrid, grid, nloop, loop);
-  return *block = graph_make(g->m, sub, g), OK;
+  return nest(g, a, block, e);
+}
+
+static int make_thread(struct mica_graph *g, const struct nesting *a, struct mica_graph **thread, struct err *e)
+{
+  TRY(check_level(g, BLOCK, "a thread graph", "thread graphs stand in blocks: mica_graph_block", e));
+  return nest(g, a, thread, e);
 }
 
 int mica_graph_block(struct mica_graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **block)
 {
-  struct err *e = begin(g);
-  return finish(g, make_block(g, ngrid, grid, nloop, loop, block, e));
+  GRAPH_CALL(g, make_block(g, &(struct nesting){ngrid, grid, nloop, loop}, block, err_of(g)));
+}
+
+int mica_graph_thread(struct mica_graph *block, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **thread)
+{
+  GRAPH_CALL(block, make_thread(block, &(struct nesting){ngrid, grid, nloop, loop}, thread, err_of(block)));
 }
 
 static int take_map(const char *what, int n, const int *map, int8_t *out, struct err *e)
@@ -198,7 +251,7 @@ static int load(struct mica_graph *b, int t, const int *imap, const int *fmap, i
 {
   struct attrs a = attrs_default(OP_ITER);
   TRY(check_open(b, e));
-  TRY(check_level(b, BLOCK, "a tile", "tiles are loaded by blocks: mica_graph_block", e));
+  TRY(check_nested(b, "a tile", "tiles are loaded by blocks: mica_graph_block", e));
   TRY(check_tensor(b->above, t, e));
   TRY(take_map("imap", b->g->ngrid, imap, a.imap, e));
   TRY(take_map("fmap", b->g->nloop, fmap, a.fmap, e));
@@ -208,8 +261,7 @@ static int load(struct mica_graph *b, int t, const int *imap, const int *fmap, i
 
 int mica_block_input(struct mica_graph *block, int t, const int *imap, const int *fmap, int *bt)
 {
-  struct err *e = begin(block);
-  return finish(block, load(block, t, imap, fmap, bt, e));
+  GRAPH_CALL(block, load(block, t, imap, fmap, bt, err_of(block)));
 }
 
 static int save(struct mica_graph *b, int bt, const int *omap, struct err *e)
@@ -217,7 +269,7 @@ static int save(struct mica_graph *b, int bt, const int *omap, struct err *e)
   struct attrs a = attrs_default(OP_SAVE);
   int none;
   TRY(check_open(b, e));
-  TRY(check_level(b, BLOCK, "a saved tile", "outputs of a program: mica_graph_output", e));
+  TRY(check_nested(b, "a saved tile", "outputs of a program: mica_graph_output", e));
   TRY(check_tensor(b, bt, e));
   TRY(take_map("omap", b->g->ngrid, omap, a.omap, e));
   return graph_add(b->g, OP_SAVE, 1, &bt, &a, NOWHERE, &none, e);
@@ -225,20 +277,19 @@ static int save(struct mica_graph *b, int bt, const int *omap, struct err *e)
 
 int mica_block_output(struct mica_graph *block, int bt, const int *omap)
 {
-  struct err *e = begin(block);
-  return finish(block, save(block, bt, omap, e));
+  GRAPH_CALL(block, save(block, bt, omap, err_of(block)));
 }
 
 static int end(struct mica_graph *b, int *t, int *count, struct err *e)
 {
   TRY(check_open(b, e));
-  TRY(check_level(b, BLOCK, "the end", "mica_block_end ends what mica_graph_block made", e));
+  TRY(check_nested(b, "the end", "mica_block_end ends what mica_graph_block and mica_graph_thread made", e));
   const int saves = graph_outputs(b->g, NULL);
   if (!b->nfrom || !saves) {
-    err_set(e, ERR_GRAPH, NOWHERE, "this block %s nothing", saves ? "loads" : "saves");
+    err_set(e, ERR_GRAPH, NOWHERE, "this %s %s nothing", level_name(b->g->level), saves ? "loads" : "saves");
     return err_hint(e, "it needs at least one mica_block_input and one mica_block_output"), e->status;
   }
-  if (!count && saves != 1) return err_set(e, ERR_ARITY, NOWHERE, "the block has %d results, and there is no place for their number", saves);
+  if (!count && saves != 1) return err_set(e, ERR_ARITY, NOWHERE, "the %s has %d results, and there is no place for their number", level_name(b->g->level), saves);
   TRY(check_open(b->above, e));
   TRY(graph_nest(b->above->g, b->g, b->nfrom, b->from, NOWHERE, t, e));
   if (count) *count = saves;
@@ -247,6 +298,5 @@ static int end(struct mica_graph *b, int *t, int *count, struct err *e)
 
 int mica_block_end(struct mica_graph *block, int *t, int *count)
 {
-  struct err *e = begin(block);
-  return finish(block, end(block, t, count, e));
+  GRAPH_CALL(block, end(block, t, count, err_of(block)));
 }

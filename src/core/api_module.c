@@ -34,7 +34,23 @@ struct mica_module {
 
 // ---- the CPU's ----
 
-// The object of the folder where it fits, else the source compiled now.
+// On a processor that the folder has no object for the source is compiled, once: the database that is the default has it from then on.
+static int load_source(struct mica_module *x, const char *source, struct err *e)
+{
+  struct arena mem = {0};
+  struct db *db = NULL;
+  struct err none = {0}; // a database only saves time here
+  const void *so;
+  size_t n;
+  db_open(NULL, &db, &none);
+  int status = package_recompile(&mem, source, x->p.object.function, db, &so, &n, e);
+  if (status == OK) status = module_load(so, n, x->p.object.function, &x->cpu, e);
+  db_close(db);
+  arena_close(&mem);
+  return status;
+}
+
+// The object of the folder where it fits, else of its source.
 static int load_object(struct mica_module *x, const struct package_files *files, struct err *e)
 {
   const struct package_object *o = &x->p.object;
@@ -48,7 +64,7 @@ static int load_object(struct mica_module *x, const struct package_files *files,
     return OK;
   TRY(package_file(&x->mem, files, o->source, &bytes, &n, e));
   if (memchr(bytes, 0, n)) return err_set(e, ERR_FILE, NOWHERE, "%.80s is not text", o->source);
-  return module_build(arena_printf(&x->mem, "%.*s", (int)n, (const char *)bytes), o->function, &x->cpu, e);
+  return load_source(x, arena_printf(&x->mem, "%.*s", (int)n, (const char *)bytes), e);
 }
 
 // ---- opening, closing ----
@@ -72,18 +88,21 @@ void mica_module_close(struct mica_module *x)
   }
   pthread_mutex_destroy(&x->lock);
   arena_close(&x->mem);
-  free(x);
+  mem_free(x);
 }
+
+static void drop(void *x) { mica_module_close(x); }
+static const struct mem_kind kind = {.close = drop};
 
 static int open_files(struct mica_context *m, const struct package_files *files, struct mica_module **out)
 {
-  struct mica_module *x = calloc(1, sizeof *x);
-  if (!x) return err_set(&m->err, ERR_MEMORY, NOWHERE, "no memory for a module");
-  x->m = m;
+  struct mica_module *x = mem_handle(sizeof *x, &kind);
+  x->m = m, x->mem.lasting = true;
   pthread_mutex_init(&x->lock, NULL);
   int status = package_read(&x->mem, files, &x->p, &m->err);
   if (status == OK && !x->p.gpu) status = load_object(x, files, &m->err);
   if (status != OK) return mica_module_close(x), status;
+  if (x->cpu) mem_keep(x->cpu); // the module closes it
   x->next = m->modules, x->link = &m->modules;
   if (x->next) x->next->link = &x->next;
   *out = m->modules = x;
@@ -95,26 +114,35 @@ void modules_close(struct mica_context *m)
   while (m->modules) mica_module_close(m->modules);
 }
 
-int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out)
+static int open_report(struct mica_context *m, const struct mica_report *r, struct mica_module **out)
 {
   struct db *db = NULL;
   struct err none = {0}; // a database only saves time here
   struct package_files files;
   struct arena_mark before = arena_mark(&m->mem);
-  m->err = (struct err){0}, *out = NULL;
   if (r->has_db) db_open(r->db, &db, &none);
   int status = report_package(&m->mem, r->json, r->forge, db, &files, &m->err);
   gpu_forge_rest(r->forge);
   db_close(db);
   if (status == OK) status = open_files(m, &files, out);
   arena_reset(&m->mem, before);
-  return context_finish(m, status);
+  return status;
+}
+
+int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out)
+{
+  int status;
+  *out = NULL;
+  CALL(m, status, open_report(m, r, out));
+  return status;
 }
 
 int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out)
 {
-  m->err = (struct err){0}, *out = NULL;
-  return context_finish(m, open_files(m, &(struct package_files){.folder = folder}, out));
+  int status;
+  *out = NULL;
+  CALL(m, status, open_files(m, &(struct package_files){.folder = folder}, out));
+  return status;
 }
 
 // ---- what it is ----
@@ -135,8 +163,7 @@ int64_t mica_module_workspace(const struct mica_module *x) { return x->p.gpu ? g
 static const char *say(struct mica_module *x, const struct err *e)
 {
   char text[sizeof x->said->text] = "";
-  FILE *f = fmemopen(text, sizeof text, "w");
-  if (f) err_print(f, e), fclose(f);
+  err_text(text, sizeof text, e);
   pthread_mutex_lock(&x->lock);
   struct said *s = x->said;
   while (s && strcmp(s->text, text)) s = s->next;
@@ -186,16 +213,27 @@ static int here(struct mica_module *x, struct gpu_resident **out, struct err *e)
 {
   for (struct on_device *d = x->devices; d; d = d->next)
     if (gpu_resident_here(d->r)) return *out = d->r, OK;
-  TRY(gpu_resident_open(&x->p.code, x->p.arch, out, e));
   struct on_device *d = NEW(&x->mem, struct on_device);
+  TRY(gpu_resident_open(&x->p.code, x->p.arch, out, e));
   d->r = *out, d->next = x->devices, x->devices = d;
   return OK;
+}
+
+// What comes after takes no memory.
+static int guarded_here(struct mica_module *x, struct gpu_resident **out, struct err *e)
+{
+  struct guard g;
+  int status;
+  guard_open(&g);
+  if (!setjmp(g.back)) status = here(x, out, e), guard_leave(&g);
+  else guard_fail(&g), status = mem_error(&g.lack, e);
+  return status;
 }
 
 static int call_gpu(struct mica_module *x, const void *const *in, void *const *out, void *workspace, void *stream, struct err *e)
 {
   struct gpu_resident *r;
-  TRY(here(x, &r, e));
+  TRY(guarded_here(x, &r, e));
   return gpu_resident_run(r, in, out, workspace, stream, e);
 }
 
@@ -204,7 +242,7 @@ int mica_module_prepare(struct mica_module *x, void *workspace, void *stream)
   struct err e = {0};
   struct gpu_resident *r;
   if (!x->p.gpu) return OK;
-  int status = here(x, &r, &e);
+  int status = guarded_here(x, &r, &e);
   if (status == OK) status = gpu_resident_prepare(r, workspace, stream, &e);
   return status == OK ? OK : failed(x, &e);
 }

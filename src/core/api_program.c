@@ -30,12 +30,18 @@ int mica_program_outputs(const struct mica_program *p) { return graph_outputs(p-
 struct mica_tensor mica_program_input(const struct mica_program *p, int i) { return find(p->g, OP_INPUT, i); }
 struct mica_tensor mica_program_output(const struct mica_program *p, int i) { return find(p->g, OP_OUTPUT, i); }
 
-int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text)
+static int print(struct mica_context *m, const struct mica_program *p, const char **text)
 {
   struct str s = {0};
-  m->err = (struct err){0};
   graph_print(p->g, &s);
   *text = arena_strdup(&m->mem, str_text(&s));
   str_free(&s);
-  return context_finish(m, OK);
+  return OK;
+}
+
+int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text)
+{
+  int status;
+  CALL(m, status, print(m, p, text));
+  return status;
 }

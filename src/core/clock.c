@@ -5,10 +5,10 @@
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
 #include "core/core.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { SLICE = 20000 };           // microseconds
@@ -47,32 +47,36 @@ static void *watch(void *arg)
   return NULL;
 }
 
+static void stop(void *p)
+{
+  struct clock *c = p;
+  __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
+  pthread_join(c->thread, NULL);
+  pthread_mutex_destroy(&c->lock);
+  mem_free(c);
+}
+static const struct mem_kind kind = {.close = stop};
+
 void clock_open(struct job *j)
 {
   bool gpu = j->target.kind == TARGET_GPU;
   double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
   if (isinf(most)) return; // the user's flag is all there is
-  struct clock *c = calloc(1, sizeof *c);
-  CHECK(c);
+  struct clock *c = mem_handle(sizeof *c, &kind);
   c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
   c->until = c->part = c->start + most, c->search = c->start + SEARCH * most;
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
   if (pthread_create(&c->thread, NULL, watch, c)) {
     pthread_mutex_destroy(&c->lock);
-    free(c);
+    mem_free(c);
     j->clock = NULL;
   }
 }
 
 void clock_close(struct job *j)
 {
-  struct clock *c = j->clock;
-  if (!c) return;
-  __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
-  pthread_join(c->thread, NULL);
-  pthread_mutex_destroy(&c->lock);
-  free(c);
+  if (j->clock) stop(j->clock);
   j->clock = NULL;
 }
 

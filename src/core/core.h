@@ -42,14 +42,13 @@
 #ifndef MICA_CORE_H
 #define MICA_CORE_H
 
+#include "base/doc.h"
 #include "core/device_proof.h"
 #include "lax/lax.h"
 #include "mica.h"
 #include "rt/rt.h"
 #include "search/search.h"
 #include "verify/verify.h"
-
-#include <jansson.h>
 
 extern const char build_fingerprint[]; // of all sources, made by the build
 

@@ -1,16 +1,15 @@
 // JSON documents as text: indented, short lists on one line, numbers in the shortest form that reads back the same
 // (jansson alone would print 0.1 with 17 digits).
+#include "base/memory.h"
 #include "core/core.h"
-
-#include <stdlib.h>
 
 enum { LINE = 100 };
 
 static void quoted(const json_t *v, struct str *out)
 {
   char *text = json_dumps(v, JSON_ENCODE_ANY);
-  str_add(out, "%s", text ? text : "\"\"");
-  free(text);
+  str_add(out, "%s", text);
+  mem_free(text);
 }
 
 static void number(double x, struct str *out)
@@ -41,7 +40,7 @@ static void members(const json_t *v, int indent, bool flat, struct str *out)
     quoted(k, out);
     str_add(out, ": ");
     value(child, indent + 2, flat, out);
-    json_decref(k);
+    doc_done(k);
     first = false;
   }
   if (!first) separator(false, true, indent, flat, out);

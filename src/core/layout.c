@@ -39,7 +39,8 @@ const int layout_op_count = COUNT(layout_ops);
 
 void layout_name(struct mica_context *m, const char *name, ex value)
 {
-  PUSH(&m->mem, m->symbol, m->symbols, m->symbol_cap) = (struct symbol){arena_strdup(&m->mem, name), value};
+  const char *kept = arena_strdup(&m->layouts, name);
+  PUSH(&m->layouts, m->symbol, m->symbols, m->symbol_cap) = (struct symbol){kept, value};
 }
 
 static ex named(void *arg, const char *name)
@@ -55,8 +56,8 @@ static ex named(void *arg, const char *name)
 static struct lay_ctx *begin(struct mica_context *m)
 {
   m->err = (struct err){0};
-  m->lay.mem = &m->mem;
-  if (!m->lay.ex) m->lay.ex = ex_open(&m->mem);
+  m->lay.mem = &m->layouts;
+  if (!m->lay.ex) m->lay.ex = ex_open(&m->layouts);
   ex_forgive_overflow(m->lay.ex);
   return &m->lay;
 }
@@ -68,10 +69,10 @@ static int refused(struct mica_context *m) { return err_set(&m->err, ERR_REFUSED
 static int new_layout(struct mica_context *m, struct lay l, struct mica_layout **out)
 {
   struct str s = {0};
-  struct mica_layout *made = NEW(&m->mem, struct mica_layout);
+  struct mica_layout *made = NEW(&m->layouts, struct mica_layout);
   lay_text(&m->lay, l, &s);
   *made = (struct mica_layout){
-      m, l, arena_strdup(&m->mem, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
+      m, l, arena_strdup(&m->layouts, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
   str_free(&s);
   for (int i = 0; i < l.n; i++)
     made->constant = made->constant && ex_is_const(l.node[i].shape) && ex_is_const(l.node[i].stride);
@@ -137,7 +138,9 @@ const struct layout_op *layout_op_find(const char *name)
 
 int mica_layout_parse(struct mica_context *m, const char *text, bool row_major, struct mica_layout **out)
 {
-  return context_finish(m, layout_read(m, text, row_major, out));
+  int status;
+  CALL(m, status, layout_read(m, text, row_major, out));
+  return status;
 }
 
 const char *mica_layout_text(const struct mica_layout *l) { return l->text; }
@@ -153,7 +156,9 @@ int64_t mica_layout_at(const struct mica_layout *l, int64_t index)
 static int by_name(struct mica_context *m, const char *name, const struct mica_layout *a, const struct mica_layout *b,
                    struct mica_layout **out)
 {
-  return context_finish(m, layout_run(m, layout_op_find(name), (const struct mica_layout *[]){a, b}, out));
+  int status;
+  CALL(m, status, layout_run(m, layout_op_find(name), (const struct mica_layout *[]){a, b}, out));
+  return status;
 }
 
 #define UNARY(function, name)                                                                                          \
@@ -176,18 +181,25 @@ BINARY(zipped_divide, "zipped-divide")
 BINARY(product, "product")
 BINARY(reshape, "reshape")
 
-int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size, struct mica_layout **out)
+static int complement_in(struct mica_context *m, const struct mica_layout *a, int64_t size, struct mica_layout **out)
 {
   bool fits = size > 0 && size < (int64_t)1 << 61;
-  m->err = (struct err){0};
-  if (!fits)
-    return context_finish(m, err_set(&m->err, ERR_LAYOUT, NOWHERE, "a complement in size %lld", (long long)size));
+  if (!fits) return err_set(&m->err, ERR_LAYOUT, NOWHERE, "a complement in size %lld", (long long)size);
   struct mica_layout of = {.m = m, .l = lay_int(begin(m), EX_C(size), EX_C(1))};
-  return by_name(m, "complement", a, &of, out);
+  return layout_run(m, layout_op_find("complement"), (const struct mica_layout *[]){a, &of}, out);
+}
+
+int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size, struct mica_layout **out)
+{
+  int status;
+  CALL(m, status, complement_in(m, a, size, out));
+  return status;
 }
 
 int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
                      struct mica_layout **outer, struct mica_layout **inner, bool *partial)
 {
-  return context_finish(m, layout_tile(m, a, tiler, outer, inner, partial));
+  int status;
+  CALL(m, status, layout_tile(m, a, tiler, outer, inner, partial));
+  return status;
 }

@@ -3,9 +3,8 @@
 #ifndef MICA_CORE_MANIFEST_H
 #define MICA_CORE_MANIFEST_H
 
+#include "base/doc.h"
 #include "gpu/gpu.h"
-
-#include <jansson.h>
 
 struct manifest_cubin {
   const char *file;

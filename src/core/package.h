@@ -57,7 +57,8 @@ struct package_cpu {
 void package_cpu_json(const struct package_cpu *c, struct str *out);
 // The source compiled; db: NULL, or where it is looked for and kept. *so lives in mem.
 int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e);
-
+// The same for a source that comes from elsewhere: what any compiler made of it for this processor will do.
+int package_recompile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e);
 
 // ---- save.c ----
 // The files that run the best of a report, in memory; db: NULL, or where machine code is looked for and kept.

@@ -27,20 +27,21 @@ void package_cpu_json(const struct package_cpu *c, struct str *out)
   json_decref(root);
 }
 
-static const char *key_of(struct arena *mem, const char *source)
+// compiler: its name and flags, or "" where the object of any will do.
+static const char *key_of(struct arena *mem, const char *source, const char *compiler)
 {
   char processor[64];
   size_t n = strlen(source);
   target_processor(processor);
-  return arena_printf(mem, "kernel %016llx%016llx\nprocessor %s\ncompiler %s %s", (unsigned long long)hash_bytes(source, n, 0),
-                      (unsigned long long)hash_bytes(source, n, 1), processor, compiler_version(), gen_flags());
+  return arena_printf(mem, "kernel %016llx%016llx\nprocessor %s\ncompiler %s", (unsigned long long)hash_bytes(source, n, 0),
+                      (unsigned long long)hash_bytes(source, n, 1), processor, compiler);
 }
 
-int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+static int compile(struct arena *mem, const char *key, const char *source, const char *function, struct db *db, const void **so, size_t *bytes,
+                   struct err *e)
 {
   struct module *m;
   struct err none = {0}; // a database only saves time here
-  const char *key = db ? key_of(mem, source) : "";
   char *json;
   void *kept;
   if (db && db_get(db, key, mem, &json, &kept, bytes, &none) == OK && kept && *bytes) return *so = kept, OK;
@@ -50,4 +51,15 @@ int package_compile(struct arena *mem, const char *source, const char *function,
   module_close(m);
   if (db) db_put(db, key, "{}", *so, *bytes, &none);
   return OK;
+}
+
+int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+{
+  const char *by = db ? arena_printf(mem, "%s %s", compiler_version(), gen_flags()) : "";
+  return compile(mem, key_of(mem, source, by), source, function, db, so, bytes, e);
+}
+
+int package_recompile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+{
+  return compile(mem, key_of(mem, source, ""), source, function, db, so, bytes, e);
 }

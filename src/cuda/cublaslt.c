@@ -3,10 +3,10 @@
 // Inputs of 16 bits and of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is
 // rounded to fewer bits.
 #include "cuda/blas.h"
+#include "base/memory.h"
 #include "cuda/library.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -56,8 +56,7 @@ static int find(struct blas *b, struct err *e)
 
 int blas_open(struct gpu *g, struct blas **out, struct err *e)
 {
-  struct blas *b = calloc(1, sizeof *b);
-  CHECK(b);
+  struct blas *b = mem_lasting(sizeof *b);
   *out = NULL;
   b->g = g;
   int status = find(b, e);
@@ -74,7 +73,7 @@ void blas_close(struct blas *b)
   if (!b) return;
   if (b->handle) b->destroy(b->handle);
   if (b->so) dlclose(b->so);
-  free(b);
+  mem_free(b);
 }
 
 int blas_version(const struct blas *b) { return (int)b->version(); }
@@ -142,8 +141,7 @@ int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **o
   struct blas_arranged x;
   *out = NULL;
   if (!blas_arrange(p, &x)) return refuse(p, e);
-  struct blas_plan *plan = calloc(1, sizeof *plan);
-  CHECK(plan);
+  struct blas_plan *plan = mem_lasting(sizeof *plan);
   plan->b = b, plan->mul = *p, plan->swapped = x.swapped;
   int status = describe(plan, x.x, e);
   if (status != OK)
@@ -160,15 +158,14 @@ void blas_plan_close(struct blas_plan *p)
   for (int i = 0; i < 4; i++)
     if (p->layout[i]) p->b->layout_destroy(p->layout[i]);
   if (p->desc) p->b->desc_destroy(p->desc);
-  free(p);
+  mem_free(p);
 }
 
 int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n,
                     struct err *e)
 {
   struct blas *b = p->b;
-  struct blas_heuristic *r = calloc((size_t)most + 1, sizeof *r);
-  CHECK(r);
+  struct blas_heuristic *r = MEM_NEWS(struct blas_heuristic, most + 1);
   int got = 0;
   *n = 0;
   uint64_t bytes = workspace;
@@ -184,7 +181,7 @@ int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struc
     memcpy(out[*n].words, r[i].algorithm, sizeof r[i].algorithm);
     out[(*n)++].workspace = r[i].workspace;
   }
-  free(r);
+  mem_free(r);
   if (status == OK && !*n) status = err_set(e, ERR_TARGET, NOWHERE, "cuBLASLt has no algorithm for the product");
   return status;
 }

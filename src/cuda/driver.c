@@ -1,9 +1,9 @@
 // The driver by dlopen: one device, its primary context, one stream. Errors of kernels come late, with whatever call
 // waits for them; they are environment errors too, as the device is unusable afterwards.
 #include "cuda/driver.h"
+#include "base/memory.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -90,8 +90,7 @@ static int take_device(struct gpu *g, int device, struct err *e)
 
 int gpu_open(int device, struct gpu **out, struct err *e)
 {
-  struct gpu *g = calloc(1, sizeof *g);
-  CHECK(g);
+  struct gpu *g = mem_lasting(sizeof *g);
   *out = NULL;
   int status = find(g, e);
   if (status == OK) status = take_device(g, device, e);
@@ -117,8 +116,7 @@ static int take_current(struct gpu *g, struct err *e)
 
 int gpu_borrow(struct gpu **out, struct err *e)
 {
-  struct gpu *g = calloc(1, sizeof *g);
-  CHECK(g);
+  struct gpu *g = mem_lasting(sizeof *g);
   *out = NULL;
   int status = find(g, e);
   if (status == OK) status = take_current(g, e);
@@ -167,13 +165,12 @@ void gpu_close(struct gpu *g)
   if (g->stream) g->stream_destroy(g->stream);
   if (g->retained) g->context_release(g->device);
   if (g->so) dlclose(g->so);
-  free(g);
+  mem_free(g);
 }
 
 int gpu_look(int device, struct gpu_facts *out, struct err *e)
 {
-  struct gpu *g = calloc(1, sizeof *g);
-  CHECK(g);
+  struct gpu *g = mem_lasting(sizeof *g);
   int status = find(g, e);
   if (status == OK) status = choose_device(g, device, e);
   if (status == OK) status = read_facts(g, e);

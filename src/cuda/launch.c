@@ -1,8 +1,7 @@
 // Modules, launches and graphs. A cluster and programmatic dependence are launch attributes; a graph keeps both.
 // Tensor maps are made by the driver, which checks them; what it refuses is told with the numbers it got.
 #include "cuda/driver.h"
-
-#include <stdlib.h>
+#include "base/memory.h"
 
 enum { PORTABLE_CLUSTER = 8, CAPTURE_THREAD_LOCAL = 1, MOST_BLOCKS = 0x7fffffff };
 
@@ -28,9 +27,8 @@ int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, stru
 {
   cu_module m;
   *out = NULL;
-  if (gpu_check(g, g->module_load(&m, c->bytes), e, "loading %zu bytes of machine code", c->n)) return e->status;
-  struct gpu_module *r = calloc(1, sizeof *r);
-  CHECK(r);
+  struct gpu_module *r = mem_lasting(sizeof *r);
+  if (gpu_check(g, g->module_load(&m, c->bytes), e, "loading %zu bytes of machine code", c->n)) return mem_free(r), e->status;
   r->g = g, r->m = m;
   *out = r;
   return OK;
@@ -39,9 +37,9 @@ int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, stru
 void gpu_unload(struct gpu_module *m)
 {
   if (!m) return;
-  for (struct gpu_kernel *k = m->kernels, *next; k; k = next) next = k->next, free(k);
+  for (struct gpu_kernel *k = m->kernels, *next; k; k = next) next = k->next, mem_free(k);
   m->g->module_unload(m->m);
-  free(m);
+  mem_free(m);
 }
 
 static int read_use(struct gpu *g, struct gpu_kernel *k, struct err *e)
@@ -65,8 +63,7 @@ int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster
   if (shared < 0 || shared > g->facts.shared)
     return err_set(e, ERR_GPU, NOWHERE, "%s wants %lld bytes of shared memory a block; %s has %lld", name,
                    (long long)shared, g->facts.name, (long long)g->facts.shared);
-  struct gpu_kernel *k = calloc(1, sizeof *k);
-  CHECK(k);
+  struct gpu_kernel *k = mem_lasting(sizeof *k);
   k->next = m->kernels, m->kernels = k;
   k->shared = shared, k->cluster = cluster;
   if (gpu_check(g, g->module_function(&k->f, m->m, name), e, "finding the kernel %s", name)) return e->status;
@@ -117,8 +114,7 @@ int gpu_record(struct gpu *g, struct err *e)
 int gpu_record_end(struct gpu *g, struct gpu_graph **out, struct err *e)
 {
   *out = NULL;
-  struct gpu_graph *r = calloc(1, sizeof *r);
-  CHECK(r);
+  struct gpu_graph *r = mem_lasting(sizeof *r);
   r->g = g;
   int status = gpu_check(g, g->capture_end(g->stream, &r->graph), e, "recording a graph");
   if (status == OK) status = gpu_check(g, g->graph_make(&r->exec, r->graph, 0), e, "making a graph");
@@ -135,7 +131,7 @@ void gpu_graph_close(struct gpu_graph *r)
   if (!r) return;
   if (r->exec) r->g->exec_destroy(r->exec);
   if (r->graph) r->g->graph_destroy(r->graph);
-  free(r);
+  mem_free(r);
 }
 
 int gpu_replay(struct gpu *g, const struct gpu_graph *r, struct err *e)
@@ -173,8 +169,7 @@ static int queue_replays(struct gpu *g, int n, struct gpu_graph *const *r, gpu_a
 int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds,
               struct err *e)
 {
-  cu_event *at = calloc(2 * (size_t)n + 1, sizeof *at);
-  CHECK(at);
+  cu_event *at = MEM_NEWS(cu_event, 2 * n + 1);
   int status = queue_replays(g, n, r, flush, bytes, at, e);
   for (int i = 0; i < n && status == OK; i++) {
     float ms = 0;
@@ -183,7 +178,7 @@ int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flus
   }
   for (int i = 0; i < 2 * n; i++)
     if (at[i]) g->event_destroy(at[i]);
-  free(at);
+  mem_free(at);
   return status;
 }
 

@@ -2,6 +2,7 @@
 // folders; its prototypes are written out here, so that building Mica needs no CUDA. PTX is kept beside the machine
 // code, for people and for tests that count instructions.
 #include "cuda/cuda.h"
+#include "base/memory.h"
 #include "cuda/library.h"
 
 #include <dlfcn.h>
@@ -84,8 +85,7 @@ int nvrtc_open(struct nvrtc **out, struct err *e)
     err_hint(e, "install the CUDA toolkit's nvrtc package, or set LD_LIBRARY_PATH to the folder of libnvrtc.so");
     return ENV;
   }
-  struct nvrtc *r = calloc(1, sizeof *r);
-  CHECK(r);
+  struct nvrtc *r = mem_lasting(sizeof *r);
   r->so = so;
   for (size_t i = 0; i < COUNT(symbols); i++) {
     void *f = dlsym(so, symbols[i].name);
@@ -103,7 +103,7 @@ void nvrtc_close(struct nvrtc *r)
 {
   if (!r) return;
   dlclose(r->so);
-  free(r);
+  mem_free(r);
 }
 
 void nvrtc_version(const struct nvrtc *r, int *major, int *minor)

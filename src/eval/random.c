@@ -46,7 +46,7 @@ void eval_random(struct arena *mem, const struct graph *g, enum domain d, const 
     const struct tensor *t = &g->tensors[g->nodes[i].out];
     int64_t n = shape_size(&t->shape);
     struct rng r = {hash_mix(seed, (uint64_t)k + 1)};
-    inputs[k] = arena_alloc(mem, domain_bytes(d) * (size_t)n);
+    inputs[k] = tensor_room(mem, t, domain_bytes(d));
     fill(d, F, t->dtype, &r, n, inputs[k++]);
   }
 }

@@ -45,7 +45,7 @@ struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
   for (int i = 0; i < g->ntensors; i++) {
     f->v[i].s = g->tensors[i].shape;
     bool given = g->level == KERNEL && g->nodes[g->tensors[i].node].op == OP_INPUT;
-    if (!given) f->v[i].p = arena_alloc(r->mem, r->dom->bytes * (size_t)shape_size(&f->v[i].s));
+    if (!given) f->v[i].p = tensor_room(r->mem, &g->tensors[i], r->dom->bytes);
   }
   return f;
 }
@@ -128,7 +128,8 @@ static void take_outputs(struct run *r, struct arena *mem, const struct frame *f
     const struct node *n = &f->g->nodes[i];
     if (n->op != OP_OUTPUT) continue;
     struct value x = frame_arg(f, n, 0);
-    outputs[k++] = arena_copy(mem, x.p, r->dom->bytes * (size_t)shape_size(&x.s));
+    outputs[k] = tensor_room(mem, &f->g->tensors[n->in[0]], r->dom->bytes);
+    memcpy(outputs[k++], x.p, r->dom->bytes * (size_t)shape_size(&x.s));
   }
 }
 

@@ -3,8 +3,8 @@
 // through graph_add, and the shapes that the file claims must be those that follow. What the format does not keep
 // (constants of mul_scalar, limits of clamp) cannot be read back and is an error that says so.
 #include "front/front.h"
+#include "base/doc.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { MOST_GRAPHS = 4096, MOST_OPS = 1 << 12, MOST_ARGS = 8 };

@@ -9,9 +9,9 @@
 //
 // Times are those of a graph of many launches, by the device's clock; candidates take turns, replay by replay.
 #include "gpu/stage.h"
+#include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
@@ -213,14 +213,13 @@ int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e
 {
   struct timing_job t = {0};
   int status = read_times(s, in, &t, e);
-  double *seconds = calloc((size_t)(t.n * t.replays) + 1, sizeof *seconds);
-  CHECK(seconds);
+  double *seconds = MEM_NEWS(double, t.n * t.replays + 1);
   for (int i = 0; i < t.n && status == OK; i++)
     status = stage_record(s, t.l[i], 0, t.l[i]->code.nlaunch, t.launches[i], t.hot, &t.graph[i], e);
   if (status == OK) status = warm_up(s, &t, e);
   if (status == OK) status = replay_all(s, &t, seconds, e);
   for (int i = 0; i < t.n; i++) gpu_graph_close(t.graph[i]);
   for (int i = 0; i < t.n * t.replays && status == OK; i++) wire_put_real(out, seconds[i]);
-  free(seconds);
+  mem_free(seconds);
   return status;
 }

@@ -3,14 +3,18 @@
 // is asked before and told after, by the caller: a quick race is remembered by program, so that one that was stopped loses little, and
 // an exact one as a whole, because its figures are compared.
 #include "gpu/rank.h"
+#include "base/memory.h"
 #include "gpu/session.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct job_thread {
   pthread_t id;
+  struct guard *guard; // of who waits for it
+  struct compilation *work;
+  bool good;           // there was memory
+  struct shortage lack;
 };
 
 // ---- code ----
@@ -53,9 +57,12 @@ static int look_up(struct gpu_batch *b, struct err *e)
 
 // ---- compiling ----
 
+static void compile(void *work) { compile_work(work); }
+
 static void *work(void *arg)
 {
-  compile_work(arg);
+  struct job_thread *t = arg;
+  t->good = guard_run(t->guard, compile, t->work, &t->lack);
   return NULL;
 }
 
@@ -68,7 +75,8 @@ static int start(struct gpu_batch *b, struct err *e)
   struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
   const struct compile_with how = {&f->by, f->processes, db, &f->compiled, {b->o.stop, &b->dropped, b->o.compile_until}};
   if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;
-  b->running = pthread_create(&b->thread->id, NULL, work, b->work) == 0;
+  *b->thread = (struct job_thread){.guard = guard_here(), .work = b->work, .good = true};
+  b->running = pthread_create(&b->thread->id, NULL, work, b->thread) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
 }
@@ -78,16 +86,19 @@ void batch_wait(struct gpu_batch *b)
   if (b->running) pthread_join(b->thread->id, NULL);
   b->running = false;
   if (!b->work) return;
+  if (!b->thread->good && !stop_set(&b->dropped)) mem_short(&b->thread->lack);
   compile_end(&b->mem, b->work, b->good, b->results, &b->stats);
   b->work = NULL;
   for (int i = 0; i < b->ngood; i++) b->codes[b->which[i]] = b->good[i];
 }
 
+static void drop(void *b) { gpu_batch_drop(b); }
+static const struct mem_kind kind = {.close = drop};
+
 int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
                     const struct device_program *const *programs, struct gpu_batch **out, struct err *e)
 {
-  struct gpu_batch *b = *out = calloc(1, sizeof *b);
-  CHECK(b);
+  struct gpu_batch *b = *out = mem_handle(sizeof *b, &kind);
   size_t room = (size_t)n + 1;
   b->s = s, b->o = *o, b->n = n;
   b->programs = arena_copy(&b->mem, programs, sizeof(*programs) * (size_t)n);
@@ -114,7 +125,7 @@ void gpu_batch_drop(struct gpu_batch *b)
   if (!b) return;
   __atomic_store_n(&b->dropped, 1, __ATOMIC_RELAXED);
   batch_wait(b);
-  for (int i = 0; i < b->n; i++) arena_close(&b->each[i]);
+  for (int i = 0; i < b->n && b->each; i++) arena_close(&b->each[i]);
   arena_close(&b->mem);
-  free(b);
+  mem_free(b);
 }

@@ -2,9 +2,9 @@
 // by itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the
 // norm, relative to itself and to the root mean square of all.
 #include "gpu/gpu.h"
+#include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { PIECE = 1 << 15, ELEMENT = 8 };
 
@@ -59,8 +59,7 @@ static struct sums compare(struct comparison *c)
 {
   int pieces = (int)((c->n + PIECE - 1) / PIECE);
   struct sums all = {.bad = -1, .at = -1};
-  c->piece = calloc((size_t)pieces + 1, sizeof *c->piece);
-  CHECK(c->piece);
+  c->piece = mem_take(((size_t)pieces + 1) * sizeof *c->piece);
   pool_run(pool_cores(), pieces, norm_piece, c);
   for (int i = 0; i < pieces; i++) all.norm += c->piece[i].norm;
   c->typical = sqrt(all.norm / (double)MAX(c->n, 1));
@@ -71,7 +70,7 @@ static struct sums compare(struct comparison *c)
     if (all.bad < 0) all.bad = s->bad;
     if (s->worst > all.worst) all.worst = s->worst, all.at = s->at;
   }
-  free(c->piece);
+  mem_free(c->piece);
   return all;
 }
 

@@ -2,8 +2,8 @@
 // machine code is remembered in the database under its source, the architecture and the compiler's version. The
 // database is asked and told by one thread.
 #include "gpu/session.h"
+#include "base/doc.h"
 
-#include <jansson.h>
 #include <string.h>
 
 struct unit { // a source

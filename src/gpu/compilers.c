@@ -2,10 +2,10 @@
 // after a stop or when the time of a batch is over. Each compiles one source at a time, and as many run as sources are asked for at
 // the same time. Where no process is a worker of this build the caller compiles in its own.
 #include "gpu/session.h"
+#include "base/memory.h"
 #include "gpu/wire.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,10 +27,9 @@ struct compilers {
 
 struct compilers *compilers_open(const char *path)
 {
-  struct compilers *p = calloc(1, sizeof *p);
-  char why[200];
-  CHECK(p);
-  p->env = process_environment(NULL);
+  char why[200], **env = process_environment(NULL);
+  struct compilers *p = mem_lasting(sizeof *p);
+  mem_keep(p->env = env);
   pthread_mutex_init(&p->lock, NULL);
   p->unfit = !worker_find(path, p->path, why);
   return p;
@@ -52,8 +51,8 @@ void compilers_close(struct compilers *p)
   if (!p) return;
   compilers_rest(p);
   pthread_mutex_destroy(&p->lock);
-  free(p->env);
-  free(p);
+  mem_free(p->env);
+  mem_free(p);
 }
 
 // ---- one of them ----

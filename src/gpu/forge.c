@@ -1,14 +1,15 @@
 // Machine code of a whole run. Races, proofs and what is saved in the end ask for the same kernels again and again; here each source
 // is compiled once. All that costs time is made when it is first needed: a run that is remembered opens no compiler.
 #include "gpu/session.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
+static void drop(void *f) { gpu_forge_close(f); }
+static const struct mem_kind kind = {.close = drop};
 
 struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o)
 {
-  struct gpu_forge *f = calloc(1, sizeof *f);
-  CHECK(f);
-  f->o = *o;
+  struct gpu_forge *f = mem_handle(sizeof *f, &kind);
+  f->o = *o, f->compiled.mem.lasting = true;
   if (o->by) f->by = *o->by;
   return f;
 }
@@ -19,7 +20,7 @@ void gpu_forge_close(struct gpu_forge *f)
   compilers_close(f->processes);
   nvrtc_close(f->nvrtc);
   arena_close(&f->compiled.mem);
-  free(f);
+  mem_free(f);
 }
 
 void gpu_forge_rest(struct gpu_forge *f)

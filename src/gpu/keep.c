@@ -1,11 +1,11 @@
 // Races in the database. The key has all that a result depends on: programs, reference, GPU and driver, Mica's sources.
 // Figures are kept as they were measured; a recalled race says so.
 #include "gpu/rank.h"
+#include "base/doc.h"
+#include "base/memory.h"
 #include "gpu/session.h"
 #include "gpu/wire.h"
 
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const verdicts[] = {
@@ -54,9 +54,8 @@ void keep_race(struct db *db, const char *key, int n, const struct device_progra
       json_pack("{s:i, s:b, s:s, s:f, s:f, s:i, s:o}", "best", r->best, "sure", r->sure, "machine", r->machine,
                 "reference", r->reference_seconds, "seconds", r->seconds, "sets", r->sets, "results", results);
   char *text = json_dumps(root, JSON_REAL_PRECISION(17));
-  if (!text || db_put(db, key, text, NULL, 0, &e) != OK)
-    snprintf(warning, 256, "%.250s", text ? e.text : "the results cannot be remembered");
-  free(text);
+  if (db_put(db, key, text, NULL, 0, &e) != OK) snprintf(warning, 256, "%.250s", e.text);
+  mem_free(text);
   json_decref(root);
 }
 

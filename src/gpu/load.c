@@ -1,8 +1,7 @@
 // A candidate on the device: modules and kernels of its machine code, plans of its products. Addresses and tensor maps
 // are made when it is launched, because each launch of a graph has other ones.
 #include "gpu/stage.h"
-
-#include <stdlib.h>
+#include "base/memory.h"
 
 struct loaded *stage_find(struct stage *s, int64_t id)
 {
@@ -127,10 +126,10 @@ int stage_load(struct stage *s, struct wire *in, struct wire *out, struct err *e
   int64_t id = wire_get(in);
   if (!s->shared || in->bad || id < 0 || id > MOST) return err_set(e, ERR_GPU, NOWHERE, "a candidate cannot be read");
   while (s->np <= id) {
-    int cap = s->cap;
-    struct loaded *grown = s->np < cap ? s->p : realloc(s->p, sizeof *s->p * (size_t)(s->cap = cap ? 2 * cap : 16));
-    CHECK(grown);
-    s->p = grown;
+    if (s->np == s->cap) {
+      int cap = s->cap ? 2 * s->cap : 16;
+      s->p = mem_more(s->p, sizeof *s->p * (size_t)s->np, sizeof *s->p * (size_t)cap), s->cap = cap;
+    }
     s->p[s->np++] = (struct loaded){0};
   }
   stage_drop(s, (int)id);

@@ -1,5 +1,6 @@
 // What candidates are held against: random inputs, and the program on them in float64.
 #include "gpu/gpu.h"
+#include "base/memory.h"
 
 int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e)
 {
@@ -11,8 +12,13 @@ int problem_open(struct problem *p, struct arena *mem, const struct graph *g, ui
   graph_outputs(stable, outs);
   p->outs = outs;
   double start = now_seconds();
-  int status = buffers_open(stable, seed, &p->b, e);
-  if (status == OK) status = numeric_reference(stable, p->b, &p->r, e);
+  struct buffers *b;
+  struct reference64 r = {0};
+  int status = buffers_open(stable, seed, &b, e);
+  if (status != OK) return status;
+  mem_keep(p->b = b); // who has the problem closes both
+  status = numeric_reference(stable, b, &r, e);
+  mem_keep(r.room), p->r = r;
   p->seconds = now_seconds() - start;
   return status;
 }

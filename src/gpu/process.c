@@ -1,12 +1,12 @@
 // A worker process: started with one end of a socket, without a shell and without copying this process, which may have
 // many threads; ended whatever it is doing.
 #include "gpu/wire.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,8 +20,7 @@ char **process_environment(const char *const *more)
   int n = 0, m = 0, k = 0;
   while (environ[n]) n++;
   while (more && more[m]) m++;
-  char **all = calloc((size_t)(n + m) + 1, sizeof *all);
-  CHECK(all);
+  char **all = MEM_NEWS(char *, n + m + 1);
   for (int i = 0; i < m; i++) all[k++] = (char *)(uintptr_t)more[i];
   for (int i = 0; i < n; i++) {
     bool replaced = false;

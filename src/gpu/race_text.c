@@ -1,7 +1,7 @@
 // A race for people: the machine, then a line a candidate, the fastest first.
 #include "gpu/rank.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void how(const struct device_program *p, const struct gpu_result *r, struct str *out)
@@ -41,8 +41,7 @@ static bool before(const struct gpu_result *a, const struct gpu_result *b)
 
 void gpu_race_text(const struct gpu_race *r, int n, const struct device_program *const *programs, struct str *out)
 {
-  int *order = calloc((size_t)n + 1, sizeof *order);
-  CHECK(order);
+  int *order = MEM_NEWS(int, n + 1);
   for (int i = 0; i < n; i++) {
     int k = i;
     for (; k > 0 && before(&r->result[i], &r->result[order[k - 1]]); k--) order[k] = order[k - 1];
@@ -62,5 +61,5 @@ void gpu_race_text(const struct gpu_race *r, int n, const struct device_program 
     str_add(out, "no candidate is right\n");
   else if (!r->sure)
     str_add(out, "the order of the first ones is not sure\n");
-  free(order);
+  mem_free(order);
 }

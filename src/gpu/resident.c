@@ -2,8 +2,8 @@
 // that it takes its place among the caller's own kernels. Everything that a call needs is made before, but tensor maps, which are made
 // again where an address is another than in the call before. A call takes no memory and waits for nothing.
 #include "gpu/gpu.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct prepared { // a launch
@@ -101,12 +101,14 @@ static int make(struct gpu_resident *r, int arch, struct err *e)
   return status;
 }
 
+static void drop(void *r) { gpu_resident_close(r); }
+static const struct mem_kind kind = {.close = drop};
+
 int gpu_resident_open(const struct code *c, int arch, struct gpu_resident **out, struct err *e)
 {
-  struct gpu_resident *r = calloc(1, sizeof *r);
-  CHECK(r);
+  struct gpu_resident *r = mem_handle(sizeof *r, &kind);
   *out = NULL;
-  r->c = c;
+  r->c = c, r->mem.lasting = true;
   r->module = NEWS(&r->mem, struct gpu_module *, c->nkernel + 1), r->launch = NEWS(&r->mem, struct prepared, c->nlaunch + 1);
   int status = make(r, arch, e);
   if (status != OK)
@@ -129,7 +131,7 @@ void gpu_resident_close(struct gpu_resident *r)
   }
   gpu_return(r->g);
   arena_close(&r->mem);
-  free(r);
+  mem_free(r);
 }
 
 bool gpu_resident_here(const struct gpu_resident *r) { return gpu_is_current(r->g); }

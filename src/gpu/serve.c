@@ -4,18 +4,16 @@
 // An answer says first whether the device is lost: after an error it is asked to wait, and where it cannot, nothing
 // will work in this process any more.
 #include "gpu/stage.h"
+#include "base/memory.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct stage *stage_new(void)
 {
-  struct stage *s = calloc(1, sizeof *s);
-  CHECK(s);
-  return s;
+  return mem_lasting(sizeof(struct stage));
 }
 
 void stage_free(struct stage *s)
@@ -28,8 +26,8 @@ void stage_free(struct stage *s)
     gpu_close(s->g);
   }
   nvrtc_close(s->nvrtc);
-  free(s->p);
-  free(s);
+  mem_free(s->p);
+  mem_free(s);
 }
 
 // ---- requests ----

@@ -1,13 +1,14 @@
 // What races of one program share: the worker, what is compiled, inputs and the reference. All are made when they are first
 // needed, so that a race that is remembered starts no driver.
 #include "gpu/session.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
+static void drop(void *s) { gpu_session_close(s); }
+static const struct mem_kind kind = {.close = drop};
 
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
 {
-  struct gpu_session *s = *out = calloc(1, sizeof *s);
-  CHECK(s);
+  struct gpu_session *s = *out = mem_handle(sizeof *s, &kind);
   s->g = reference, s->o = *o, s->staged = -1;
   return OK;
 }
@@ -23,7 +24,7 @@ void gpu_session_close(struct gpu_session *s)
     gpu_worker_close(s->w);
   gpu_forge_close(s->own);
   arena_close(&s->mem);
-  free(s);
+  mem_free(s);
 }
 
 int session_worker(struct gpu_session *s, struct err *e)
@@ -31,14 +32,19 @@ int session_worker(struct gpu_session *s, struct err *e)
   const struct gpu_worker_opts o = {.device = s->o.device, .path = s->o.worker, .stop = s->o.stop};
   if (s->w) return OK;
   if (s->o.with) return s->w = s->o.with, gpu_worker_heed(s->w, s->o.stop), OK;
-  return gpu_worker_open(&o, &s->w, e);
+  int status = gpu_worker_open(&o, &s->w, e);
+  if (s->w) mem_keep(s->w); // the session closes it
+  return status;
 }
 
 struct gpu_forge *session_forge(struct gpu_session *s)
 {
   const char *worker = s->o.with ? gpu_worker_path(s->o.with) : s->o.worker;
-  if (!s->forge) s->forge = s->o.forge ? s->o.forge : (s->own = gpu_forge_open(&(struct gpu_forge_opts){.by = s->o.compiler, .worker = worker}));
-  return s->forge;
+  if (s->forge) return s->forge;
+  if (s->o.forge) return s->forge = s->o.forge;
+  s->own = gpu_forge_open(&(struct gpu_forge_opts){.by = s->o.compiler, .worker = worker});
+  mem_keep(s->own); // the session closes it
+  return s->forge = s->own;
 }
 
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e)

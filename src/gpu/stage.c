@@ -8,8 +8,8 @@
 // The part of a workspace that is zero before a program and after it is kept apart from the rest, because programs that
 // take turns leave their other values there.
 #include "gpu/stage.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -47,7 +47,7 @@ void stage_end(struct stage *s)
   gpu_address *const all[] = {&s->in, &s->out, &s->zero, &s->work, &s->flush};
   for (size_t i = 0; i < COUNT(all); i++) take_back(s, all[i]);
   if (s->shared) munmap(s->shared, (size_t)s->map.bytes);
-  free(s->back);
+  mem_free(s->back);
   s->shared = NULL, s->back = NULL, s->zero_bytes = s->work_bytes = 0, s->nknown = 0;
   arena_close(&s->mem);
   s->mem = (struct arena){0};
@@ -126,7 +126,7 @@ int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *ou
   s->shared = p;
   s->in_at = NEWS(&s->mem, int64_t, nin + 1), s->out_at = NEWS(&s->mem, int64_t, nout + 1);
   s->in_bytes = guarded_layout(nin, in_bytes, s->in_at), s->out_bytes = guarded_layout(nout, out_bytes, s->out_at);
-  s->back = malloc((size_t)s->out_bytes);
+  s->back = mem_try((size_t)s->out_bytes);
   if (!s->back) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %lld bytes of outputs", (long long)s->out_bytes);
   int status = count_sets(s, asked, e);
   if (status == OK) status = fill_sets(s, e);

@@ -3,10 +3,10 @@
 // again. Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks
 // the device then is everybody's; that is told.
 #include "gpu/wire.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -224,10 +224,12 @@ static int need(struct gpu_worker *w, int id, struct err *e)
 
 // ---- what callers do ----
 
+static void drop(void *w) { gpu_worker_close(w); }
+static const struct mem_kind kind = {.close = drop};
+
 int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, struct err *e)
 {
-  struct gpu_worker *w = calloc(1, sizeof *w);
-  CHECK(w);
+  struct gpu_worker *w = mem_handle(sizeof *w, &kind);
   (void)e;
   w->stop = o->stop;
   w->device = o->device, w->fd = w->shared_fd = -1;
@@ -266,8 +268,8 @@ void gpu_worker_close(struct gpu_worker *w)
   end_process(w);
   gpu_worker_end(w);
   stage_free(w->stage);
-  free(w->c), free(w->env);
-  free(w);
+  mem_free(w->c), mem_free(w->env);
+  mem_free(w);
 }
 
 void gpu_worker_heed(struct gpu_worker *w, stop_flag stop) { w->stop = stop; }
@@ -314,9 +316,8 @@ int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, 
 int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e)
 {
   if (w->n == w->cap) {
-    w->cap = w->cap ? 2 * w->cap : 16;
-    w->c = realloc(w->c, sizeof *w->c * (size_t)w->cap);
-    CHECK(w->c);
+    int cap = w->cap ? 2 * w->cap : 16;
+    w->c = mem_more(w->c, sizeof *w->c * (size_t)w->n, sizeof *w->c * (size_t)cap), w->cap = cap;
   }
   *id = w->n++;
   w->c[*id] = (struct candidate_there){.code = c, .nuse = c->nkernel, .nlaunch = c->nlaunch};
@@ -333,8 +334,7 @@ void gpu_worker_drop(struct gpu_worker *w, int id)
   struct wire in = {0}, out = {0};
   struct err e = {0};
   bool there = c->code && c->start == w->starts && (w->inside || w->pid);
-  wire_put(&in, id);
-  if (there) exchange(w, ASK_DROP, &in, -1, LOAD, &out, &e);
+  if (there) wire_put(&in, id), exchange(w, ASK_DROP, &in, -1, LOAD, &out, &e);
   c->code = NULL;
   wire_free(&in), wire_free(&out);
 }

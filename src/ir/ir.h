@@ -178,6 +178,10 @@ struct graph {
   int64_t loop[MAX_LOOPS];    // iterations along i, j, k, l
 };
 
+void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
+// Room for t's elements, of so many bytes each, zeroed. Where there is no memory the error names t.
+void *tensor_room(struct arena *mem, const struct tensor *t, size_t each);
+
 struct graph *graph_new(struct arena *mem, enum level level, const char *name);
 // Sets grid and loop extents of an empty block or thread graph.
 void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop);

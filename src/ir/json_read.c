@@ -2,8 +2,8 @@
 // every node is built through graph_add, so that its shapes are inferred here, and graph_check ends it. Messages
 // say where by a path, "nodes[2].graph.nodes[5] (matmul)", since jansson keeps lines for syntax errors only.
 #include "ir/json.h"
+#include "base/doc.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 

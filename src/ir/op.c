@@ -1,5 +1,6 @@
 // Access to the operator, attribute and dtype tables.
 #include "ir/ir.h"
+#include "base/memory.h"
 
 #include <string.h>
 
@@ -81,6 +82,23 @@ void shape_text(char out[128], const struct shape *s)
   int n = snprintf(out, 128, "[");
   for (int i = 0; i < s->n && n < 110; i++) n += snprintf(out + n, (size_t)(128 - n), "%s%lld", i ? ", " : "", (long long)s->d[i]);
   snprintf(out + n, (size_t)(128 - n), "]");
+}
+
+void tensor_words(char out[256], const struct tensor *t)
+{
+  char shape[128];
+  shape_text(shape, &t->shape);
+  snprintf(out, 256, "%s%.100s%s%s%s", t->name ? "`" : "a tensor, ", t->name ? t->name : "", t->name ? "`, " : "", dtype_name(t->dtype), shape);
+}
+
+void *tensor_room(struct arena *mem, const struct tensor *t, size_t each)
+{
+  const size_t bytes = each * (size_t)shape_size(&t->shape);
+  void *p = arena_try(mem, bytes);
+  char text[256];
+  if (p) return p;
+  tensor_words(text, t);
+  mem_none_for(bytes, "%s", text);
 }
 
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out)

@@ -1,8 +1,8 @@
 // Lines of a tile program.
 #include "lower/emit.h"
+#include "base/memory.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void put(struct text *t, const char *fmt, va_list ap)
@@ -11,10 +11,10 @@ static void put(struct text *t, const char *fmt, va_list ap)
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, again);
   va_end(again);
-  char *line = malloc((size_t)n + 1);
-  if (line) vsnprintf(line, (size_t)n + 1, fmt, ap);
-  str_add(t->out, "%*s%s", 2 * t->indent, "", line ? line : "");
-  free(line);
+  char *line = mem_take((size_t)n + 1);
+  vsnprintf(line, (size_t)n + 1, fmt, ap);
+  str_add(t->out, "%*s%s", 2 * t->indent, "", line);
+  mem_free(line);
 }
 
 int text_about(struct text *t, int node)

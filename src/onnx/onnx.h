@@ -29,9 +29,8 @@
 #ifndef MICA_ONNX_H
 #define MICA_ONNX_H
 
+#include "base/doc.h"
 #include "front/front.h"
-
-#include <jansson.h>
 
 enum onnx_type {
 #define TYPE(id, number, name, bytes, kind, dtype) ONNX_##id = number,

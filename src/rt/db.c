@@ -5,6 +5,7 @@
 // A file that is not a database, or one that cannot be written, is reported and left as it is: what is in it may be
 // another program's, or worth saving.
 #include "rt/rt.h"
+#include "base/memory.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static const char schema[] = "CREATE TABLE IF NOT EXISTS best (key TEXT PRIMARY 
 
 static int failed(struct db *db, const char *what, struct err *e)
 {
-  err_set(e, ERR_DATABASE, NOWHERE, "cannot %s the database %s: %s", what, db->path, sqlite3_errmsg(db->sql));
+  const bool memory = sqlite3_errcode(db->sql) == SQLITE_NOMEM;
+  err_set(e, memory ? ERR_MEMORY : ERR_DATABASE, NOWHERE, "cannot %s the database %s: %s", what, db->path, sqlite3_errmsg(db->sql));
   if (sqlite3_errcode(db->sql) == SQLITE_NOTADB || sqlite3_errcode(db->sql) == SQLITE_CORRUPT)
     err_hint(e, "the file is damaged or no database; move it away, or pass --no-db or --db FILE");
   return (int)e->status;
@@ -122,13 +124,15 @@ static void remove_empty(const char *path)
   if (!stat(path, &s) && S_ISREG(s.st_mode) && !s.st_size) unlink(path);
 }
 
+static void drop(void *db) { db_close(db); }
+static const struct mem_kind kind = {.close = drop};
+
 int db_open(const char *path, struct db **out, struct err *e)
 {
   struct str where = {0};
   if (path) str_add(&where, "%s", path);
   else default_path(&where);
-  struct db *db = calloc(1, sizeof *db);
-  CHECK(db);
+  struct db *db = mem_handle(sizeof *db, &kind);
   db->path = where.p;
   *out = NULL;
   bool there = !access(db->path, F_OK);
@@ -145,8 +149,8 @@ void db_close(struct db *db)
 {
   if (!db) return;
   shut(db);
-  free(db->path);
-  free(db);
+  mem_free(db->path);
+  mem_free(db);
 }
 
 // Ends a statement's run: `status`, or why it failed.

@@ -1,6 +1,7 @@
 // Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
 // down all of them; figures are quantiles over the rounds, after a warm-up that is not counted.
 #include "gen/mica_cpu.h"
+#include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
@@ -57,54 +58,54 @@ static void fill_piece(void *arg, int i, int worker)
 void buffers_close(struct buffers *b)
 {
   if (!b) return;
-  for (int i = 0; i < b->nin; i++) free(b->in[i]);
-  for (int i = 0; i < b->nout; i++) free(b->out[i]);
-  free(b->in), free(b->out), free(b->in_bytes), free(b->out_bytes);
-  free(b);
+  for (int i = 0; i < b->nin && b->in; i++) free(b->in[i]);
+  for (int i = 0; i < b->nout && b->out; i++) free(b->out[i]);
+  mem_free(b->in), mem_free(b->out), mem_free(b->in_bytes), mem_free(b->out_bytes);
+  mem_free(b);
 }
 
 static size_t bytes_of(const struct tensor *t) { return (size_t)shape_size(&t->shape) * (size_t)dtype_bytes(t->dtype); }
 
 static int *list_of(const struct graph *g, int (*which)(const struct graph *, int *), int *n)
 {
-  int *list = calloc((size_t)(*n = which(g, NULL)) + 1, sizeof *list);
-  CHECK(list);
+  int *list = MEM_NEWS(int, (*n = which(g, NULL)) + 1);
   which(g, list);
   return list;
 }
 
-// All or nothing: `side` gets n buffers for the listed tensors.
-static bool side_open(const struct graph *g, const int *list, int n, void ***side, size_t **bytes)
+// `side` gets n buffers for the listed tensors.
+static int side_open(const struct graph *g, const int *list, int n, void ***side, size_t **bytes, struct err *e)
 {
-  *side = calloc((size_t)n + 1, sizeof **side), *bytes = calloc((size_t)n + 1, sizeof **bytes);
-  CHECK(*side && *bytes);
+  char text[256];
+  *side = MEM_NEWS(void *, n + 1), *bytes = MEM_NEWS(size_t, n + 1);
   for (int i = 0; i < n; i++) {
     (*bytes)[i] = bytes_of(&g->tensors[list[i]]);
-    if (!((*side)[i] = pages((*bytes)[i]))) return false;
+    if (((*side)[i] = pages((*bytes)[i]))) continue;
+    tensor_words(text, &g->tensors[list[i]]);
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s: %zu bytes", text, (*bytes)[i]);
   }
-  return true;
+  return OK;
 }
+
+static void drop(void *b) { buffers_close(b); }
+static const struct mem_kind kind = {.close = drop};
 
 int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, struct err *e)
 {
-  struct buffers *b = calloc(1, sizeof *b);
-  CHECK(b);
+  struct buffers *b = mem_handle(sizeof *b, &kind);
   int *in = list_of(g, graph_inputs, &b->nin), *res = list_of(g, graph_outputs, &b->nout);
-  bool good = side_open(g, in, b->nin, &b->in, &b->in_bytes);
-  good = side_open(g, res, b->nout, &b->out, &b->out_bytes) && good;
-  for (int i = 0; i < b->nin && good; i++) {
+  int status = side_open(g, in, b->nin, &b->in, &b->in_bytes, e);
+  if (status == OK) status = side_open(g, res, b->nout, &b->out, &b->out_bytes, e);
+  for (int i = 0; i < b->nin && status == OK; i++) {
     const struct tensor *t = &g->tensors[in[i]];
     struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i])};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }
-  for (int i = 0; i < b->nout && good; i++) memset(b->out[i], 0, b->out_bytes[i]);
-  free(in), free(res);
-  if (good) {
-    *out = b;
-    return OK;
-  }
-  buffers_close(b);
-  return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the program's tensors");
+  for (int i = 0; i < b->nout && status == OK; i++) memset(b->out[i], 0, b->out_bytes[i]);
+  mem_free(in), mem_free(res);
+  if (status == OK) *out = b;
+  else buffers_close(b);
+  return status;
 }
 
 // ---- timing ----
@@ -138,8 +139,7 @@ static int least_rounds(double round, double seconds)
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
             struct err *e)
 {
-  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), warm_up = 0, start = 0;
-  CHECK(times);
+  double *times = MEM_NEWS(double, n * MOST_ROUNDS), warm_up = 0, start = 0;
   int s = OK, rounds = 0;
   for (int k = 0; k < n && !s; k++) {
     double one;
@@ -155,6 +155,6 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   }
   for (int k = 0; k < n; k++) module_rest(m[k]);
   for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
-  free(times);
+  mem_free(times);
   return s;
 }

@@ -3,6 +3,7 @@
 // the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
 // the same time.
 #include "rt/rt.h"
+#include "base/memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,8 +88,16 @@ static int run(char *const *argv, const char *said)
 // ---- the private folder ----
 
 struct folder {
+  struct undo undo;
   char dir[300], c[320], so[320], said[320];
 };
+
+static void folder_drop(void *p)
+{
+  const struct folder *f = p;
+  unlink(f->c), unlink(f->so), unlink(f->said);
+  rmdir(f->dir);
+}
 
 static int folder_open(struct folder *f, struct err *e)
 {
@@ -99,13 +108,14 @@ static int folder_open(struct folder *f, struct err *e)
   snprintf(f->c, sizeof f->c, "%s/kernel.c", f->dir);
   snprintf(f->so, sizeof f->so, "%s/kernel.so", f->dir);
   snprintf(f->said, sizeof f->said, "%s/said", f->dir);
+  undo_push(&f->undo, folder_drop, f);
   return OK;
 }
 
-static void folder_close(const struct folder *f)
+static void folder_close(struct folder *f)
 {
-  unlink(f->c), unlink(f->so), unlink(f->said);
-  rmdir(f->dir);
+  undo_pop(&f->undo);
+  folder_drop(f);
 }
 
 const char *compiler_version(void)
@@ -216,19 +226,21 @@ static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
   return r;
 }
 
+static void drop(void *m) { module_close(m); }
+static const struct mem_kind kind = {.close = drop};
+
 int module_load(const void *so, size_t n, const char *name, struct module **out, struct err *e)
 {
   char why[256] = "", symbol[96];
-  struct module *m = calloc(1, sizeof *m);
-  CHECK(m);
+  struct module *m = mem_handle(sizeof *m, &kind);
+  m->fd = -1;
   pthread_mutex_init(&m->lock, NULL);
   void *lib = m->so = load_bytes(so, n, &m->fd, why);
   if (!lib) {
     module_close(m);
     return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel cannot be loaded: %s", why);
   }
-  m->size = n, m->bytes = malloc(n + 1);
-  CHECK(m->bytes);
+  m->size = n, m->bytes = mem_take(n + 1);
   memcpy(m->bytes, so, n);
   snprintf(symbol, sizeof symbol, "mica_%.80s", name);
   *(void **)&m->call = dlsym(lib, symbol);
@@ -299,6 +311,6 @@ void module_close(struct module *m)
   if (m->fd >= 0) close(m->fd);
   module_rest(m);
   pthread_mutex_destroy(&m->lock);
-  free(m->bytes);
-  free(m);
+  mem_free(m->bytes);
+  mem_free(m);
 }

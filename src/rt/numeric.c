@@ -2,10 +2,10 @@
 // range of the dtype it is stored in (exp of a long dot product), the inputs are made smaller until none does, because
 // no arithmetic in that dtype could be right; what must be positive by less, for others are divided by it.
 #include "gen/mica_cpu.h"
+#include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { SHRINKS = 8 };
 static const float SMALLER = 0.25f, SMALLER_POSITIVE = 0.5f;
@@ -76,18 +76,16 @@ static int call_and_compare(struct module *m, const struct reference64 *r, struc
 {
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0xff, b->out_bytes[i]); // NaN in every dtype
   if (module_call(m, b->in, b->out)) return err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
-  int *outs = calloc((size_t)b->nout + 1, sizeof *outs), s = OK;
-  CHECK(outs);
+  int *outs = MEM_NEWS(int, b->nout + 1), s = OK;
   graph_outputs(r->g, outs);
   for (int i = 0; i < b->nout && !s; i++) s = compare(&r->g->tensors[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
-  free(outs);
+  mem_free(outs);
   return s;
 }
 
 int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
 {
-  int *ins = calloc((size_t)b->nin + 1, sizeof *ins), s = OK;
-  CHECK(ins);
+  int *ins = MEM_NEWS(int, b->nin + 1), s = OK;
   graph_inputs(g, ins);
   struct device_inputs inputs = {g, ins, b};
   struct reference64_from from = {read_inputs, &inputs, true};
@@ -98,7 +96,7 @@ int numeric_reference(const struct graph *g, struct buffers *b, struct reference
     if (!r->overflow) break;
   }
   r->from = NULL;
-  free(ins);
+  mem_free(ins);
   if (s || !r->overflow) return s;
   return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
 }

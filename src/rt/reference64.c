@@ -2,6 +2,7 @@
 // a blocked loop on all cores; everything else is the interpreter's, elementwise operators and reductions by rows on all
 // cores too.
 #include "eval/eval.h"
+#include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
@@ -182,12 +183,11 @@ static int interpret_rows(struct reference64 *r, const struct node *n, struct er
   int64_t all = r->g->tensors[n->out].shape.d[dim], size = shape_size(&r->g->tensors[n->in[0]].shape);
   struct parting p = {r, n, dim, MAX(1, PIECE * all / MAX(size, 1)), all, NULL};
   int parts = pieces(all, p.rows);
-  p.e = calloc((size_t)parts, sizeof *p.e);
-  CHECK(p.e);
+  p.e = MEM_NEWS(struct err, parts);
   pool_run(pool_cores(), parts, interpret_part, &p);
   for (int i = 0; i < parts && status == OK; i++)
     if (p.e[i].status != OK) *e = p.e[i], status = (int)e->status;
-  free(p.e);
+  mem_free(p.e);
   return status;
 }
 
@@ -241,6 +241,7 @@ static void drop_free(struct reference64 *r)
   for (int i = 0; i < r->nroom; i++)
     if (r->room[i].tensor < 0) free(r->room[i].at);
     else r->room[n++] = r->room[i];
+  for (int i = n; i < r->nroom; i++) r->room[i].at = NULL;
   r->nroom = n;
 }
 
@@ -248,7 +249,7 @@ static double *values_of(struct reference64 *r, int t, size_t bytes)
 {
   struct reference64_room *best = NULL;
   size_t free_bytes = 0;
-  if (bytes < LARGE_PAGE) return malloc(bytes);
+  if (bytes < LARGE_PAGE) return mem_try(bytes);
   for (struct reference64_room *x = r->room; x < r->room + r->nroom; x++) {
     if (x->tensor >= 0) continue;
     free_bytes += x->bytes;
@@ -264,7 +265,7 @@ static void give_back(struct reference64 *r, int t)
   int i = 0;
   while (i < r->nroom && r->room[i].tensor != t) i++;
   if (i < r->nroom) r->room[i].tensor = -1;
-  else free(r->value[t]);
+  else mem_free(r->value[t]);
   r->value[t] = NULL;
 }
 
@@ -273,7 +274,10 @@ static int hold(struct reference64 *r, int t, struct err *e)
   size_t bytes = (size_t)shape_size(&r->g->tensors[t].shape) * sizeof(double);
   r->value[t] = values_of(r, t, bytes);
   if (!r->value[t]) drop_free(r), r->value[t] = values_of(r, t, bytes);
-  return r->value[t] ? OK : err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference");
+  if (r->value[t]) return OK;
+  char text[256];
+  tensor_words(text, &r->g->tensors[t]);
+  return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the float64 reference of %s: %zu bytes", text, bytes);
 }
 
 struct fetching {
@@ -327,16 +331,24 @@ void reference64_close(struct reference64 *r)
   for (int t = 0; r->value && t < r->g->ntensors; t++)
     if (r->value[t]) give_back(r, t);
   drop_free(r);
-  free(r->value), free(r->readers), free(r->room);
+  mem_free(r->value), mem_free(r->readers), mem_free(r->room);
+  r->value = NULL, r->readers = NULL, r->room = NULL;
 }
+
+// The rooms, which an empty one ends.
+static void drop(void *rooms)
+{
+  for (const struct reference64_room *x = rooms; x->at; x++) free(x->at);
+  mem_free(rooms);
+}
+static const struct mem_kind kind = {.close = drop};
 
 // What was read for the last time is freed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e)
 {
-  *r = (struct reference64){g, from, calloc((size_t)g->ntensors + 1, sizeof(double *)),
-                            calloc((size_t)g->ntensors + 1, sizeof(int)),
-                            calloc((size_t)g->ntensors + 1, sizeof *r->room), 0, false};
-  CHECK(r->value && r->readers && r->room);
+  *r = (struct reference64){.g = g, .from = from};
+  r->value = MEM_NEWS(double *, g->ntensors + 1), r->readers = MEM_NEWS(int, g->ntensors + 1);
+  r->room = mem_handle(sizeof *r->room * (size_t)(g->ntensors + 1), &kind);
   int s = OK;
   for (int i = 0; i < g->nnodes; i++) {
     for (int k = 0; k < g->nodes[i].nin; k++)

@@ -6,6 +6,7 @@
 // number; then each tells all others what it has done, and the rest is dealt anew. The clock decides who does what and
 // where a unit is cut, never what comes out.
 #include "search/space.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,9 +45,10 @@ static void keep(struct units *w, const struct batch *b, int i)
   b->pack(b->arg, i, &bytes);
   uint64_t sum = hash_bytes(str_text(&bytes), bytes.n, unit_of(b, i));
   str_raw(&bytes, (const char *)&sum, sizeof sum);
-  pthread_mutex_lock(&w->lock);
+  struct undo undo;
+  guard_lock(&undo, &w->lock);
   w->o->store->put(w->o->store->arg, unit_of(b, i), bytes.p, bytes.n);
-  pthread_mutex_unlock(&w->lock);
+  guard_unlock(&undo, &w->lock);
   str_free(&bytes);
 }
 

@@ -1,6 +1,7 @@
 // The host as a target: capacities from the C library, sysfs and /proc; rates measured. A rate that was measured in
 // this process is used again, so that programs optimized one after the other are ranked by the same figures.
 #include "target/host.h"
+#include "base/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,10 +64,11 @@ static struct {
 
 static void rates(struct target *t)
 {
-  pthread_mutex_lock(&learnt.lock);
+  struct undo undo;
+  guard_lock(&undo, &learnt.lock);
   if (learnt.known.cores != t->cores) rates_measure(t), learnt.known = *t;
   *t = learnt.known;
-  pthread_mutex_unlock(&learnt.lock);
+  guard_unlock(&undo, &learnt.lock);
 }
 
 int cpu_open(int threads, bool quick, struct target *t, struct err *e)

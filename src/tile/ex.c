@@ -43,13 +43,14 @@ static void insert(struct ex_pool *p, uint32_t node)
 
 static ex append(struct ex_pool *p, const struct ex_full *f)
 {
+  struct ex_full *kept = arena_copy(p->mem, f, sizeof *f); // first: a pool outlives a call that finds no memory
   if (2 * p->n >= p->slots) {
-    p->slots = p->slots ? 2 * p->slots : 64;
-    p->slot = NEWS(p->mem, uint32_t, p->slots);
+    const uint32_t slots = p->slots ? 2 * p->slots : 64;
+    p->slot = NEWS(p->mem, uint32_t, slots), p->slots = slots;
     for (uint32_t i = 0; i < p->n; i++)
       if (p->node[i]->node.kind != EX_VAR) insert(p, i);
   }
-  PUSH(p->mem, p->node, p->n, p->cap) = arena_copy(p->mem, f, sizeof *f);
+  PUSH(p->mem, p->node, p->n, p->cap) = kept;
   if (f->node.kind != EX_VAR) insert(p, p->n - 1);
   return (ex)(p->n - 1) * 2 + 1;
 }

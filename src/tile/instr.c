@@ -1,6 +1,7 @@
 // The rows of instr.def as structures. They are constant text; they are parsed once a process, at the first question,
 // and never change after that, so every thread may read them.
 #include "tile/tile.h"
+#include "base/memory.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -218,12 +219,16 @@ static struct {
   struct arena mem;
   struct instr *rows;
   int n;
+  bool whole;
 } table;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the table until it is whole
 
+// Once. What a call that found no memory has begun is begun again.
 static void parse_all(void)
 {
   enum { STEPS = 32 }; // the most members of a family
+  arena_close(&table.mem);
+  table.mem.lasting = true, table.n = 0;
   struct reader r = {.lay = {&table.mem, ex_open(&table.mem), NULL}};
   table.rows = NEWS(&table.mem, struct instr, COUNT(raw_rows) * STEPS);
   for (size_t i = 0; i < COUNT(raw_rows); i++) {
@@ -236,7 +241,10 @@ static void parse_all(void)
 
 const struct instr *instr_rows(int *n)
 {
-  CHECK(!pthread_once(&once, parse_all));
+  struct undo undo;
+  guard_lock(&undo, &lock);
+  if (!table.whole) parse_all(), table.whole = true;
+  guard_unlock(&undo, &lock);
   *n = table.n;
   return table.rows;
 }

@@ -37,8 +37,9 @@ __cpu_features2 of the compiler's run time, set before main (src/target/cpu.c as
 __cpu_model the same
 completed.0 of the C run time's start-up code
 learnt rates of the host, measured once (src/target/cpu.c), under a lock
-once the table of instructions is made once (src/tile/instr.c), by pthread_once
+lock of the table of instructions, which is made once (src/tile/instr.c)
 table that table
+here the guard that each thread is in (src/base/memory.c)
 text.2 the compiler's version for its caller (src/rt/module.c), of each thread
 LIST
 readelf -SW "$so" | sed 's/\[ *\([0-9]*\)\]/\1/' | awk '$2 ~ /^\.(data|bss|tbss|tdata)$/ { print $1 }' >"$work/sections"
@@ -50,9 +51,9 @@ grep -vxF -f <(cut -d' ' -f1 "$work/allowed") "$work/data" | grep -vE '^(text|co
 # What a library should not do to its process: ending it, printing, signals, its environment and folder.
 cat >"$work/allowed" <<'LIST'
 _exit of worker processes (src/gpu/), which are the command's
-abort where memory for what is small is over (src/base/arena.c), and for bugs (src/base/err.c)
+abort of bugs (src/base/err.c)
 kill of worker processes that it has started
-stderr of these two ends
+stderr of that end
 LIST
 nm -D --undefined-only "$so" | awk '{ print $2 }' | sed 's/@.*//' | grep -xE \
   '_?exit|_Exit|quick_exit|abort|raise|kill|v?printf|__printf_chk|puts|putchar|perror|stderr|stdout|warnx?|errx?|error|syslog|signal|sigaction|sigprocmask|setlocale|chdir|umask|srand|rand|(set|put|clear)env|system|popen|v?fork|atexit' >"$work/uses"

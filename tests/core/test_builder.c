@@ -48,16 +48,18 @@ static int maps(const int8_t *x, int *out, int n)
   return MICA_OK;
 }
 
-static int block(const struct node *n, struct mica_graph *to, int *t, int *count)
+static int nested(const struct node *n, struct mica_graph *to, int *t, int *count)
 {
   struct mica_graph *b;
-  int grid[MAX_GRID], loop[MAX_LOOPS], bt, k = 0, s = mica_graph_block(to, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop, &b);
+  int grid[MAX_GRID], loop[MAX_LOOPS], bt, k = 0;
+  int s = (n->op == OP_BLOCK ? mica_graph_block : mica_graph_thread)(to, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop, &b);
   for (int i = 0; i < n->sub->nnodes && !s; i++) {
     const struct node *x = &n->sub->nodes[i];
     if (x->op != OP_ITER) continue;
     maps(x->a.imap, grid, MAX_GRID), maps(x->a.fmap, loop, MAX_LOOPS);
     assert_int_equal(x->out, k); // iterators are first in the examples
     if (!(s = mica_block_input(b, n->in[k], grid, loop, &bt))) assert_int_equal(bt, k++);
+    if (!s && n->sub->tensors[x->out].name) s = mica_graph_name(b, bt, n->sub->tensors[x->out].name);
   }
   if (!s) s = built(n->sub, b);
   return s ? s : mica_block_end(b, t, count);
@@ -73,7 +75,7 @@ static int node(const struct graph *g, const struct node *n, struct mica_graph *
     s = mica_graph_input(to, x->name, (enum mica_dtype)x->dtype, x->shape.n, x->shape.d, &t);
   } else if (n->op == OP_OUTPUT) return mica_graph_output(to, n->in[0]);
   else if (n->op == OP_SAVE) return maps(n->a.omap, omap, MAX_GRID), mica_block_output(to, n->in[0], omap);
-  else if (n->sub) s = block(n, to, &t, &count);
+  else if (n->sub) s = nested(n, to, &t, &count);
   else {
     for (int i = 0; i < ATTRS; i++)
       if (op_rows[n->op].attrs >> i & 1) attribute(&text, n, i);
@@ -99,36 +101,38 @@ static int built(const struct graph *g, struct mica_graph *to)
   return s;
 }
 
-static bool has_threads(const struct graph *g)
+// How many thread graphs there are in it.
+static int again(struct mica_context *m, const struct mica_program *p, const char *path)
 {
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->level == BLOCK ? !!g->nodes[i].sub : g->nodes[i].sub && has_threads(g->nodes[i].sub)) return true;
-  return false;
-}
-
-static int again(const char *path)
-{
-  struct mica_context *m = mica_open();
-  struct mica_program *p, *q;
+  struct mica_program *q;
   struct mica_graph *g;
   const char *one, *two;
-  if (mica_load(m, path, 0, NULL, &p)) fail_msg("%s: %s", path, mica_error(m));
-  if (has_threads(p->g)) return mica_close(m), 0;
+  int threads = 0;
   assert_int_equal(mica_graph_open(m, p->g->name, &g), MICA_OK);
   if (built(p->g, g) || mica_graph_program(g, &q)) fail_msg("%s: %s", path, mica_error(m));
   assert_true(graph_same(p->g, q->g));
   assert_int_equal(mica_program_text(m, p, &one), MICA_OK);
   assert_int_equal(mica_program_text(m, q, &two), MICA_OK);
   assert_string_equal(one, two);
-  mica_close(m);
-  return 1;
+  for (int i = 0; i < p->g->nnodes; i++)
+    for (int k = 0; p->g->nodes[i].sub && k < p->g->nodes[i].sub->nnodes; k++) threads += p->g->nodes[i].sub->nodes[k].op == OP_THREAD;
+  return threads;
+}
+
+static int file_again(const char *path)
+{
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  if (mica_load(m, path, 0, NULL, &p)) fail_msg("%s: %s", path, mica_error(m));
+  const int threads = again(m, p, path);
+  return mica_close(m), threads;
 }
 
 static void the_examples(void **state)
 {
   static const char *const folders[] = {"examples", "examples/graphs"};
   (void)state;
-  int n = 0;
+  int n = 0, threads = 0;
   for (size_t i = 0; i < COUNT(folders); i++) {
     DIR *d = opendir(folders[i]);
     assert_non_null(d);
@@ -137,11 +141,34 @@ static void the_examples(void **state)
       const size_t length = strlen(f->d_name);
       if (length < 5 || strcmp(f->d_name + length - 5, ".mica")) continue;
       snprintf(path, sizeof path, "%s/%s", folders[i], f->d_name);
-      n += again(path);
+      threads += file_again(path), n++;
     }
     closedir(d);
   }
-  if (n < 38) fail_msg("only %d examples were built", n);
+  if (n < 38 || !threads) fail_msg("only %d examples were built, with %d thread graphs", n, threads);
+}
+
+// With all that a thread graph can have: loops, accumulators with and without an fmap, several inputs and results.
+static void thread_graphs(void **state)
+{
+  static const char *const texts[] = {
+      "graph stable {\n  Q: f16[2, 256, 64]\n  K: f16[2, 64, 4096]\n  V: f16[2, 4096, 64]\n  O = block(x=2, y=16; i=8) {\n"
+      "    q = iter(Q, imap={x:0, y:1})\n    k = iter(K, imap={x:0}, fmap={i:2})\n    v = iter(V, imap={x:0}, fmap={i:1})\n"
+      "    s = matmul(q, k)\n    m, moved = accum_max(max(s, dim=2))\n    e = thread(x=1; i=16) {\n      s = iter(s, fmap={i:1})\n"
+      "      m = iter(m, fmap={i:1})\n      save(accum(exp(s - m), fmap={i:1}))\n    }\n    f = exp(moved)\n    n = accum_rescale(matmul(e, v), f)\n"
+      "    d = accum_sum_rescale(e, f, dim=2)\n    save(n / d, omap={x:0, y:1})\n  }\n  return O\n}\n",
+      "graph two {\n  X: f32[8, 64]\n  A, B = block(x=8) {\n    x = iter(X, imap={x:0})\n    a, b = thread(x=32; i=2) {\n"
+      "      t = iter(x, imap={x:1}, fmap={i:1})\n      save(accum(exp(t), fmap={i:1}), omap={x:1})\n      save(accum(sqrt(t), fmap={i:1}), omap={x:1})\n    }\n"
+      "    save(a, omap={x:0})\n    save(b, omap={x:0})\n  }\n  return A, B\n}\n",
+  };
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    if (mica_load_text(m, texts[i], "text", 0, NULL, &p)) fail_msg("%s", mica_error(m));
+    assert_int_equal(again(m, p, "text"), 1);
+  }
+  mica_close(m);
 }
 
 // ---- numbers and several results ----
@@ -312,7 +339,7 @@ static void blocks_are_refused(void **state)
 {
   (void)state;
   struct mica_context *m = mica_open();
-  struct mica_graph *g, *b, *c;
+  struct mica_graph *g, *b, *c, *d;
   struct mica_program *p;
   const int64_t shape[] = {4, 6}, two[] = {2, 2, 2, 2, 2}, none[] = {0}, much[] = {(int64_t)1 << 39, 4};
   const int first[] = {0, MICA_REPLICA}, third[] = {2, MICA_REPLICA}, far[] = {200, 0};
@@ -339,12 +366,23 @@ static void blocks_are_refused(void **state)
   refuse(m, mica_block_input(b, x, NULL, far, &t), "fmap[0] is 200");
   assert_int_equal(mica_block_input(b, x, first, (const int[]){1}, &t), MICA_OK);
   refuse(m, mica_block_output(b, t, first), "accumulator");
+  refuse(m, mica_graph_thread(g, 1, two, 0, NULL, &c), "stand in blocks");
+  refuse(m, mica_graph_thread(b, 4, two, 0, NULL, &c), "4 grid axes");
+  assert_int_equal(mica_graph_thread(b, 1, two, 0, NULL, &c), MICA_OK);
+  refuse(m, mica_graph_thread(c, 1, two, 0, NULL, &d), "of a thread graph");
+  refuse(m, mica_block_input(c, 3, first, NULL, &n), "this block graph has 1");
+  refuse(m, mica_block_end(c, &n, NULL), "this thread saves nothing");
+  assert_int_equal(mica_block_input(c, t, first, NULL, &n), MICA_OK);
+  refuse(m, mica_graph_op(c, "concat", 2, (const int[]){n, n}, "dim=0", &n, NULL), "thread");
+  assert_int_equal(mica_block_output(c, n, first), MICA_OK);
   refuse(m, mica_graph_op(b, "save", 1, &t, "omap={x:0}", &n, NULL), "mica_block_output");
   assert_int_equal(mica_graph_op(b, "accum", 1, &t, NULL, &t, NULL), MICA_OK);
   refuse(m, mica_block_output(b, t, third), "dim");
   assert_int_equal(mica_block_output(b, t, NULL), MICA_OK);
   assert_int_equal(mica_block_end(b, &t, NULL), MICA_OK);
   refuse(m, mica_block_end(b, &t, NULL), "has ended");
+  refuse(m, mica_block_end(c, &n, NULL), "the block has ended");
+  refuse(m, mica_graph_thread(b, 1, two, 0, NULL, &d), "has ended");
   refuse(m, mica_block_input(b, x, first, NULL, &t), "has ended");
   refuse(m, mica_graph_op(b, "exp", 1, (const int[]){0}, NULL, &t, NULL), "has ended");
   assert_int_equal(mica_graph_output(g, t), MICA_OK);
@@ -354,7 +392,7 @@ static void blocks_are_refused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),       cmocka_unit_test(calls),     cmocka_unit_test(is_refused),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),       cmocka_unit_test(thread_graphs), cmocka_unit_test(calls), cmocka_unit_test(is_refused),
                                      cmocka_unit_test(inputs_are_refused), cmocka_unit_test(any_calls), cmocka_unit_test(blocks_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,11 @@ static void compiled_where_it_has_to_be(void **state)
   if (mica_module_load(m, in_folder("soft"), &x)) fail_msg("%s", mica_error(m));
   softmax(x, 4);
   mica_module_close(x);
+  setenv("CC", "/nowhere/cc", 1); // it was kept
+  if (mica_module_load(m, in_folder("soft"), &x)) fail_msg("%s", mica_error(m));
+  softmax(x, 4);
+  mica_module_close(x);
+  unsetenv("CC");
   write_as("soft/program.json", json, length);
   write_as("soft/kernel.so", so, n / 2); // half of it
   if (mica_module_load(m, in_folder("soft"), &x)) fail_msg("%s", mica_error(m));
@@ -208,9 +213,15 @@ static void wrong_folders(void **state)
   mica_close(m);
 }
 
+// With a default database of the test's own.
+static int enter(void **state)
+{
+  return folder_enter(state) || setenv("MICA_DB", in_folder("default.db"), 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder), cmocka_unit_test(compiled_where_it_has_to_be),
                                      cmocka_unit_test(addresses_are_checked), cmocka_unit_test(many_threads), cmocka_unit_test(wrong_folders)};
-  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
+  return cmocka_run_group_tests(tests, enter, folder_leave);
 }

@@ -1,0 +1,36 @@
+// doc: JSON documents under a guard (memory.h). In place of <jansson.h> wherever documents are made: the library's functions that take memory
+// are called by way of these, so that none of its results has to be looked at, and no document is lost when a call is left.
+//
+// The guard has a reference of its own to each value that is made, until it is left; so documents stay until then, and json_decref only says
+// that the caller is done.
+#ifndef MICA_DOC_H
+#define MICA_DOC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+json_t *doc_held(json_t *v); // NULL: there was no memory
+json_t *doc_text(const char *s);
+json_t *doc_pack(const char *fmt, ...);
+json_t *doc_loads(const char *text, size_t flags, json_error_t *why);
+json_t *doc_loadb(const char *text, size_t n, size_t flags, json_error_t *why);
+int doc_set(json_t *o, const char *key, json_t *v);
+int doc_append(json_t *a, json_t *v);
+int doc_update(json_t *o, json_t *with);
+char *doc_dumps(const json_t *v, size_t flags); // to be freed by mem_free
+void doc_done(json_t *v);                        // json_decref of what was made last, and is of no more use
+
+#define json_object() doc_held(json_object())
+#define json_array() doc_held(json_array())
+#define json_integer(x) doc_held(json_integer(x))
+#define json_real(x) doc_held(json_real(x))
+#define json_string(s) doc_text(s)
+#define json_pack(...) doc_pack(__VA_ARGS__)
+#define json_loads(text, flags, why) doc_loads(text, flags, why)
+#define json_loadb(text, n, flags, why) doc_loadb(text, n, flags, why)
+#define json_object_set_new(o, key, v) doc_set(o, key, v)
+#define json_array_append_new(a, v) doc_append(a, v)
+#define json_object_update_new(o, with) doc_update(o, with)
+#define json_dumps(v, flags) doc_dumps(v, flags)
+
+#endif
