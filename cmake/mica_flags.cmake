@@ -20,6 +20,12 @@ if(MICA_NATIVE)
   endif()
 endif()
 
+# Rates are measured with the widest vectors of the processor at hand, whatever Mica itself is compiled for.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(src/target/rates_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+  set_source_files_properties(src/target/rates_avx512.c PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx2;-mfma;-mf16c")
+endif()
+
 if(MICA_SANITIZE)
   add_compile_options(-fsanitize=${MICA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MICA_SANITIZE})

@@ -1,26 +1,23 @@
 // Rates of the host, for the cost model: each is the best of a few short runs on all threads, because what disturbs
-// a measurement only makes it slower. The kernels are those of generated code (mica_cpu.h), contracted into fused
-// multiply-adds as that is and the rest of Mica is not.
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-#else
-#pragma GCC optimize("fp-contract=fast")
-#endif
-#include "gen/mica_cpu.h"
-#include "target/host.h"
+// a measurement only makes it slower. What is timed is in rates_work.inc.
+#include "target/rates.h"
+#include "base/memory.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { COPY = 48 << 20, ROUNDS = 3, FMA_STEPS = 400000, EXP_FLOATS = 4096, EXP_STEPS = 200, JOINS = 200 };
+enum { ROUNDS = 3, JOINS = 200 };
 
-struct lab {
-  const struct target *t;
-  float *memory; // two stretches of COPY bytes
-  double *sink;  // of results nobody reads, one a thread
-  void (*work)(struct lab *, int worker);
-};
+const struct rates_work *rates_work(void)
+{
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) return &rates_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &rates_avx2;
+#endif
+  return &rates_plain;
+}
 
 static void job(void *arg, int i, int worker)
 {
@@ -40,53 +37,6 @@ static double fastest(struct lab *lab, void (*work)(struct lab *, int))
     best = MIN(best, now_seconds() - start);
   }
   return MAX(best, 1e-9);
-}
-
-static void copy(struct lab *lab, int w)
-{
-  size_t n = COPY / 4, from = n * (size_t)w / (size_t)lab->t->cores, to = n * (size_t)(w + 1) / (size_t)lab->t->cores;
-  for (size_t i = from / 16 * 16; i + M_W <= to; i += M_W) m_store(lab->memory + n + i, m_load(lab->memory + i));
-}
-
-static size_t cached_floats(const struct lab *lab) { return (size_t)lab->t->l2 / 2 / 64 * 16; }
-
-static void read_cache(struct lab *lab, int w)
-{
-  size_t n = cached_floats(lab), all = 2 * (size_t)COPY / 4;
-  const float *p = lab->memory + (size_t)w * n % (all - n);
-  m_vec s[4] = {{0}, {0}, {0}, {0}};
-  for (int k = 0; k < 32; k++)
-    for (size_t i = 0; i + 4 * M_W <= n; i += 4 * M_W)
-      for (int u = 0; u < 4; u++) s[u] += m_load(p + i + (size_t)u * M_W);
-  lab->sink[w] = (double)m_hsum(s[0] + s[1] + s[2] + s[3]);
-}
-
-static void multiply_add(struct lab *lab, int w)
-{
-  enum { CHAINS = 12 };
-  m_vec s[CHAINS], a = m_splat(0.999f), b = m_splat(0.001f), all = {0};
-  for (int u = 0; u < CHAINS; u++) s[u] = m_splat((float)u);
-  for (int k = 0; k < FMA_STEPS; k++) M_UNROLL
-  for (int u = 0; u < CHAINS; u++) {
-#if M_W == 16
-    s[u] = (m_vec)_mm512_fmadd_ps((__m512)s[u], (__m512)a, (__m512)b);
-#elif M_W == 8 && defined(__FMA__)
-    s[u] = (m_vec)_mm256_fmadd_ps((__m256)s[u], (__m256)a, (__m256)b);
-#else
-    s[u] = s[u] * a + b;
-#endif
-  }
-  for (int u = 0; u < CHAINS; u++) all += s[u];
-  lab->sink[w] = (double)m_hsum(all);
-}
-
-static void exponential(struct lab *lab, int w)
-{
-  float *p = lab->memory + (size_t)w * EXP_FLOATS;
-  m_vec s = {0};
-  for (int k = 0; k < EXP_STEPS; k++)
-    for (int i = 0; i < EXP_FLOATS; i += M_W) s += m_exp(m_load(p + i));
-  lab->sink[w] = (double)m_hsum(s);
 }
 
 static void nothing(void *arg) { (void)arg; }
@@ -109,22 +59,25 @@ static double fork_join(const struct target *t)
 
 void rates_measure(struct target *t)
 {
-  struct lab lab = {
-      .t = t, .memory = aligned_alloc(4096, 2 * (size_t)COPY), .sink = calloc((size_t)t->cores, sizeof(double))};
-  if (!lab.memory || !lab.sink) {
-    free(lab.memory), free(lab.sink);
+  const struct rates_work *work = rates_work();
+  struct lab lab = {.t = t, .sink = MEM_NEWS(double, t->cores), .memory = aligned_alloc(4096, 2 * (size_t)COPY)};
+  if (!lab.memory) {
+    mem_free(lab.sink);
     rates_typical(t);
     return;
   }
+  struct undo undo;
+  undo_push(&undo, free, lab.memory);
   madvise(lab.memory, 2 * (size_t)COPY, MADV_HUGEPAGE);
   for (size_t i = 0; i < 2 * (size_t)COPY / 4; i++) lab.memory[i] = 0.5f;
   double cores = t->cores;
-  t->bandwidth = 2.0 * COPY / fastest(&lab, copy);
-  t->cache_bandwidth = cores * 32 * 4 * (double)cached_floats(&lab) / fastest(&lab, read_cache);
-  t->flops = cores * FMA_STEPS * 12 * 2 * M_W / fastest(&lab, multiply_add);
-  t->exp_rate = cores * (double)EXP_FLOATS * EXP_STEPS / fastest(&lab, exponential);
+  t->bandwidth = 2.0 * COPY / fastest(&lab, work->copy);
+  t->cache_bandwidth = cores * CACHE_ROUNDS * 4 * (double)cached_floats(&lab) / fastest(&lab, work->read_cache);
+  t->flops = cores * FMA_STEPS * FMA_CHAINS * 2 * work->lanes / fastest(&lab, work->multiply_add);
+  t->exp_rate = cores * (double)EXP_FLOATS * EXP_STEPS / fastest(&lab, work->exponential);
   t->launch = fork_join(t);
-  free(lab.memory), free(lab.sink);
+  undo_pop(&undo);
+  free(lab.memory), mem_free(lab.sink);
 }
 
 void rates_typical(struct target *t)

@@ -1,5 +1,5 @@
 // Targets: rows of GPUs are plausible and need no GPU; facts of a device replace a row's.
-#include "target/target.h"
+#include "target/rates.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +30,20 @@ static void test_list(void **state)
     gpus += t.kind == TARGET_GPU;
   }
   assert_int_equal(gpus, 4);
+}
+
+// Kernels are compiled for this processor, so its rates are those of its widest vectors, whatever Mica was compiled for.
+static void test_rates(void **state)
+{
+  (void)state;
+  struct target t, usual = open_target("cpu");
+  struct err e = {0};
+#if defined(__x86_64__)
+  if (usual.lanes != 8 || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) assert_int_equal(rates_work()->lanes, usual.lanes);
+#endif
+  assert_true(rates_work()->lanes >= rates_plain.lanes);
+  assert_int_equal(target_open("cpu", 1, false, &t, &e), OK);
+  assert_true(t.bandwidth > 0 && t.cache_bandwidth > 0 && t.flops > 0 && t.exp_rate > 0 && t.launch > 0 && t.flops < 1e15);
 }
 
 static void test_gpus(void **state)
@@ -136,7 +150,7 @@ static void test_unfit_device(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_gpus), cmocka_unit_test(test_unknown),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_rates), cmocka_unit_test(test_gpus), cmocka_unit_test(test_unknown),
                                      cmocka_unit_test(test_own), cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

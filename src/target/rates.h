@@ -1,0 +1,25 @@
+// What files of rates_*.c share.
+#ifndef MICA_RATES_H
+#define MICA_RATES_H
+
+#include "target/host.h"
+
+enum { COPY = 48 << 20, FMA_STEPS = 400000, EXP_FLOATS = 4096, EXP_STEPS = 200, FMA_CHAINS = 12, CACHE_ROUNDS = 32 };
+
+struct lab {
+  const struct target *t;
+  float *memory; // two stretches of COPY bytes
+  double *sink;  // of results nobody reads, one a thread
+  void (*work)(struct lab *, int worker);
+};
+struct rates_work { // a thread's share, with vectors of so many floats
+  int lanes;
+  void (*copy)(struct lab *, int worker), (*read_cache)(struct lab *, int worker), (*multiply_add)(struct lab *, int worker),
+      (*exponential)(struct lab *, int worker);
+};
+extern const struct rates_work rates_plain, rates_avx2, rates_avx512; // the latter two on x86-64 alone
+const struct rates_work *rates_work(void);                            // the widest that this processor has
+
+static inline size_t cached_floats(const struct lab *lab) { return (size_t)lab->t->l2 / 2 / 64 * 16; }
+
+#endif
