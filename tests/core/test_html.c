@@ -1,5 +1,6 @@
 // The report as a page: it is well-formed whatever the report says, shows no text of a report as markup, needs nothing but itself, and
 // is the same every time. What is checked of the markup: elements nest, attributes are quoted, ids are unique and links lead to one.
+#include "base/memory.h"
 #include "core/html.h"
 
 #include <ctype.h>
@@ -381,7 +382,7 @@ static json_t *with_names(const json_t *report, const char *with)
       json_t *renamed = json_loads(str_text(&out), 0, NULL);
       assert_non_null(renamed);
       json_object_set_new(graph, "nodes", renamed);
-      free(old_text), free(new_text);
+      mem_free(old_text), mem_free(new_text);
       json_decref(name), json_decref(old);
       str_free(&text), str_free(&quoted), str_free(&out);
       break;

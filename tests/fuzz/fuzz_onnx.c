@@ -1,5 +1,6 @@
 // Models in the format of ONNX: read, planned, divided into programs; what is left runs on small inputs by its simple
 // functions as a plan does, since whatever is known is folded.
+#include "base/memory.h"
 #include "fuzz.h"
 #include "onnx/onnx.h"
 
@@ -25,7 +26,7 @@ static bool told(const struct onnx_model *m)
   bool good = text.n && json;
   for (int i = 0; i < m->nnodes && good; i++)
     if (m->nodes[i].fate == ONNX_UNSUPPORTED || (m->nodes[i].fate == ONNX_LEFT && m->nodes[i].used)) good = m->nodes[i].why && *m->nodes[i].why;
-  free(json);
+  mem_free(json);
   json_decref(v);
   str_free(&text);
   return good || fuzz_broken("a node was not taken and nobody says why");

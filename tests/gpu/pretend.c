@@ -1,4 +1,5 @@
 #include "pretend.h"
+#include "base/memory.h"
 #include "columns.h"
 #include "sim/sim.h"
 
@@ -213,7 +214,7 @@ static int record_product(blas_object h, blas_object desc, const void *alpha, co
 
 void pretend_products(struct stage *s)
 {
-  s->blas = malloc(sizeof *s->blas);
+  s->blas = mem_lasting(sizeof *s->blas);
   *s->blas = library;
   s->blas->g = s->g, s->blas->matmul = record_product;
 }
@@ -265,7 +266,7 @@ static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base
 
 struct gpu *pretend_gpu(void)
 {
-  struct gpu *g = calloc(1, sizeof *g);
+  struct gpu *g = mem_lasting(sizeof *g);
   g->facts = (struct gpu_facts){
       .name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
 #define FUNCTION(field, symbol, parameters) g->field = p_##field;
