@@ -4,18 +4,20 @@
 
 #include <math.h>
 
-enum { TICKS = 5, STROKES = 3 };
+enum { TICKS = 5, STROKES = 3, MOST_STEPS = 200 };
 static const double WIDTH = 760, HEIGHT = 250, LEFT = 86, RIGHT = 24, TOP = 16, BOTTOM = 46, DISC = 10;
 
 struct plot {
   struct html *h;
   const json_t *steps;
+  int n;             // of these, at most MOST_STEPS
   double x1, y0, y1; // ways; microseconds
 };
 
 static double px(const struct plot *p, double ways) { return LEFT + DISC + (WIDTH - LEFT - RIGHT - 2 * DISC) * (p->x1 > 0 ? ways / p->x1 : 0); }
 static double py(const struct plot *p, double us) { return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (us - p->y0) / (p->y1 - p->y0); }
 
+static const json_t *step(const struct plot *p, int i) { return json_array_get(p->steps, (size_t)i); }
 static double time_of(const json_t *s) { return MAX(0, MIN(html_num(s, "us"), 1e12)); }
 static double ways_of(const json_t *s) { return MAX(0, MIN(html_num(s, "measured"), 1e9)); }
 
@@ -29,10 +31,8 @@ static double tick_of(double range)
 
 static void limits(struct plot *p)
 {
-  const json_t *s;
-  size_t i;
   double least = INFINITY, most = 0;
-  json_array_foreach(p->steps, i, s) least = MIN(least, time_of(s)), most = MAX(most, time_of(s)), p->x1 = MAX(p->x1, ways_of(s));
+  for (int i = 0; i < p->n; i++) least = MIN(least, time_of(step(p, i))), most = MAX(most, time_of(step(p, i))), p->x1 = MAX(p->x1, ways_of(step(p, i)));
   if (!(most > 0)) least = 0, most = 1;
   double margin = MAX(0.15 * (most - least), 0.02 * most), tick = tick_of(most - least + 2 * margin);
   p->y0 = MAX(0, floor((least - margin) / tick) * tick), p->y1 = ceil((most + margin) / tick) * tick;
@@ -55,10 +55,9 @@ static void axes(const struct plot *p)
 // Of one line: it stays where it is until a step takes it down.
 static void stroke(const struct plot *p, int line)
 {
-  const json_t *s;
-  size_t i;
   double y = NAN;
-  json_array_foreach(p->steps, i, s) {
+  for (int i = 0; i < p->n; i++) {
+    const json_t *s = step(p, i);
     if (html_int(s, "line") != line || html_yes(s, "exact")) continue;
     if (isnan(y)) html_add(p->h, "<path class=\"course s%d\" d=\"M%.1f %.1f", (line - 1) % STROKES, px(p, ways_of(s)), py(p, time_of(s)));
     else html_add(p->h, "H%.1fV%.1f", px(p, ways_of(s)), py(p, time_of(s)));
@@ -67,31 +66,29 @@ static void stroke(const struct plot *p, int line)
   if (!isnan(y)) html_add(p->h, "H%.1f\"/>\n", px(p, p->x1));
 }
 
-// Discs that would lie on one another stand aside.
+// Discs that would lie on one another stand aside, towards the middle.
 static void discs(const struct plot *p)
 {
   struct html *h = p->h;
-  const json_t *s;
-  size_t i;
-  double *x = NEWS(h->mem, double, json_array_size(p->steps) + 1), *y = NEWS(h->mem, double, json_array_size(p->steps) + 1);
-  json_array_foreach(p->steps, i, s) {
+  double *x = NEWS(h->mem, double, p->n + 1), *y = NEWS(h->mem, double, p->n + 1);
+  for (int i = 0; i < p->n; i++) {
+    const json_t *s = step(p, i);
     x[i] = px(p, ways_of(s)), y[i] = py(p, time_of(s));
-    for (size_t k = 0; k < i; k++)
-      if (fabs(x[k] - x[i]) < 2 * DISC + 1 && fabs(y[k] - y[i]) < 2 * DISC + 1) x[i] = x[k] + (x[k] < WIDTH - RIGHT - 4 * DISC ? 1 : -1) * (2 * DISC + 3), k = (size_t)-1;
+    double aside = (2 * DISC + 3) * (x[i] < WIDTH / 2 ? 1 : -1);
+    for (int k = 0; k < i; k++)
+      if (fabs(x[k] - x[i]) < 2 * DISC + 1 && fabs(y[k] - y[i]) < 2 * DISC + 1) x[i] = x[k] + aside, k = -1;
     html_add(h, "<g class=\"pt%s\"><title>%s: %s</title><circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.0f\"/><text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%d</text></g>\n", html_yes(s, "exact") ? " hollow" : "",
-             html_time(h, time_of(s)), html_txt(s, "change"), x[i], y[i], DISC, x[i], y[i] + 4, (int)i + 1);
+             html_time(h, time_of(s)), html_txt(s, "change"), x[i], y[i], DISC, x[i], y[i] + 4, i + 1);
   }
 }
 
 static void picture(const struct plot *p)
 {
   struct html *h = p->h;
-  const json_t *s;
-  size_t i;
   int lines = 0;
   html_add(h, "<figure class=\"plot\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"time over ways measured: the table has its points\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
   axes(p);
-  json_array_foreach(p->steps, i, s) lines = MIN(MAX(lines, html_int(s, "line")), (int)json_array_size(p->steps));
+  for (int i = 0; i < p->n; i++) lines = MIN(MAX(lines, html_int(step(p, i), "line")), p->n);
   for (int line = 1; line <= lines; line++) stroke(p, line);
   discs(p);
   html_raw(h, "</svg></figure>\n");
@@ -106,13 +103,12 @@ static const char *step_kind(const json_t *s)
 static void rows(const struct plot *p)
 {
   struct html *h = p->h;
-  const json_t *s;
-  size_t i;
   html_raw(h, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">Point</th><th scope=\"col\" class=\"num\">Line</th><th scope=\"col\"></th><th scope=\"col\">What was turned</th>"
               "<th scope=\"col\" class=\"num\">Before</th><th scope=\"col\" class=\"num\">After</th><th scope=\"col\" class=\"num\">Times as fast</th><th scope=\"col\" class=\"num\">Ways measured</th></tr></thead><tbody>\n");
-  json_array_foreach(p->steps, i, s) {
+  for (int i = 0; i < p->n; i++) {
+    const json_t *s = step(p, i);
     double before = html_num(s, "before_us"), after = time_of(s);
-    html_add(h, "<tr><td class=\"num\">%d</td><td class=\"num\">%s</td><td>%s</td><td><code>", (int)i + 1, html_int(s, "line") > 0 ? html_count(h, html_int(s, "line")) : "\xe2\x80\x93", step_kind(s));
+    html_add(h, "<tr><td class=\"num\">%d</td><td class=\"num\">%s</td><td>%s</td><td><code>", i + 1, html_int(s, "line") > 0 ? html_count(h, html_int(s, "line")) : "\xe2\x80\x93", step_kind(s));
     html_items(h, html_txt(s, "change"));
     html_add(h, "</code></td><td class=\"num\">%s</td><td class=\"num\">%s</td><td class=\"num\">%s</td><td class=\"num\">%s</td></tr>\n", html_time(h, before), html_time(h, after),
              before > 0 && after > 0 ? arena_printf(h->mem, "%.3f", before / after) : "\xe2\x80\x93", html_count(h, ways_of(s)));
@@ -122,13 +118,15 @@ static void rows(const struct plot *p)
 
 static void course(struct html *h, const json_t *steps, const char *of)
 {
-  struct plot p = {.h = h, .steps = steps};
+  int all = (int)MIN(json_array_size(steps), (size_t)1e9);
+  struct plot p = {.h = h, .steps = steps, .n = MIN(all, MOST_STEPS)};
   if (*of) html_add(h, "<h3>%s</h3>\n", of);
   limits(&p);
   html_raw(h, "<div class=\"plots\">");
   picture(&p);
   rows(&p);
   html_raw(h, "</div>\n");
+  if (p.n < all) html_add(h, "<p class=\"note\">%s more are in the report's data.</p>\n", html_plural(h, all - p.n, "step"));
 }
 
 static const char *why_none(const struct html *h)

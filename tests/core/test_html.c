@@ -494,6 +494,17 @@ static void courses(void **state)
   }
 }
 
+// A report with very many steps at one place.
+static void long_course(void **state)
+{
+  (void)state;
+  json_t *v = json_deep_copy(reports.cpu), *steps = json_array();
+  for (int i = 0; i < 5000; i++) json_array_append_new(steps, json_pack("{s:i, s:s, s:i, s:i}", "line", i, "change", "x", "us", 5, "measured", 7));
+  json_object_set_new(v, "climb", steps);
+  check_page(v);
+  json_decref(v);
+}
+
 // What the CPU's race wrote down, and times of each kernel by itself, which the page shows.
 static void own_figures(void **state)
 {
@@ -610,8 +621,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(well_formed),      cmocka_unit_test(all_sections),     cmocka_unit_test(counts_match),        cmocka_unit_test(same_every_time),
       cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(hostile_text),     cmocka_unit_test(hostile_names_shown), cmocka_unit_test(anything_missing),
-      cmocka_unit_test(anything_wrong),   cmocka_unit_test(courses),          cmocka_unit_test(own_figures),         cmocka_unit_test(escapes),
-      cmocka_unit_test(sheets),           cmocka_unit_test(sheet_of_diamond),
+      cmocka_unit_test(anything_wrong),   cmocka_unit_test(courses),          cmocka_unit_test(long_course),         cmocka_unit_test(own_figures),
+      cmocka_unit_test(escapes),          cmocka_unit_test(sheets),           cmocka_unit_test(sheet_of_diamond),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
