@@ -10,6 +10,7 @@ root_doc = "index"
 exclude_patterns = ["error-examples.md"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
+smartquotes = False  # "--no-db" is an option, not a dash
 myst_enable_extensions = ["colon_fence"]
 
 breathe_projects = {"mica": "../doxygen/xml"}

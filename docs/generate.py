@@ -201,12 +201,18 @@ def operators():
             if op["rule"] in ("MAP", "REDUCE", "ACCUM", "CONTRACT"):
                 facts += [("over floats", code(op["float"])), ("over a finite field", code(op["field"]))]
             facts += [("cost", f"{op['cost']} operations an element")] if op["cost"] != "0" else []
-            text += [f"### {op['name']}\n", op["doc"][0].upper() + op["doc"][1:] + ".\n", table(["", ""], [f for f in facts if f[1]]) + "\n",
+            text += [f"### {op['name']}\n", sentence(op["doc"]) + "\n", table(["", ""], [f for f in facts if f[1]]) + "\n",
                      f"```mica\n{shown}\n```\n", f"```console\n$ mica run {path} --threads 1\n{printed}\n```\n"]
     return "\n".join(text)
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------------
+
+def sentence(text):
+    """What a row says, as a sentence; a page that it begins with is linked."""
+    page = re.match(r"docs/(\S+\.md)", text)
+    return (f"[{page[0]}]({page[1]}){text[page.end():]}" if page else text[0].upper() + text[1:]) + "."
+
 
 def errors():
     """A row each, with the section of docs/error-examples.md that shows it."""
@@ -225,7 +231,7 @@ def errors():
             table(["error", "status", "what to do, unless the message knows better"],
                   [(f"[{r['name']}](#{r['name']})", str(status[r["status"]]), r["hint"]) for r in found]) + "\n"]
     for r in found:
-        text += [f"## {r['name']}\n", f"Exit status {status[r['status']]}. {r['hint'][0].upper() + r['hint'][1:]}.\n", shown[r["name"]] + "\n"]
+        text += [f"## {r['name']}\n", f"Exit status {status[r['status']]}. {sentence(r['hint'])}\n", shown[r["name"]] + "\n"]
     return "\n".join(text)
 
 
@@ -238,7 +244,7 @@ def options():
     for c in commands:
         printed = run("help", c["name"])
         own = [o for o in opts if re.search(rf"^  --{re.escape(o['name'])}\b", printed, re.M)]
-        text += [f"## mica {c['name']}\n", c["summary"][0].upper() + c["summary"][1:] + ".\n",
+        text += [f"## mica {c['name']}\n", sentence(c["summary"]) + "\n",
                  f"```text\n{usage(c)}\n```\n"]
         if own:
             text.append(table(["option", ""], [(code(f"--{o['name']} {o['argument']}".strip()), o["doc"]) for o in own]) + "\n")

@@ -53,6 +53,7 @@ struct cmd {
 extern const struct cmd cmds[];
 extern const int cmd_count;
 const struct cmd *cmd_find(const char *name);
+int cmd_unknown(struct cli *c, const char *name);
 
 extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
 

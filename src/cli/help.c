@@ -11,10 +11,24 @@ static const struct {
 #undef OPT
 };
 
+enum { COLUMNS = 100, OPTION_AT = 27, COMMAND_AT = 17 };
+
+// The words of a text from column `at` on, which the first line has reached.
+static void wrapped(FILE *f, const char *text, int at)
+{
+  int column = at;
+  for (size_t n; *text; text += n + strspn(text + n, " ")) {
+    n = strcspn(text, " ");
+    if (column > at && column + 1 + (int)n > COLUMNS) column = at, fprintf(f, "\n%*s", at, "");
+    column += fprintf(f, "%s%.*s", column > at ? " " : "", (int)n, text);
+  }
+  fprintf(f, "\n");
+}
+
 void help_overview(FILE *f)
 {
   fprintf(f, "mica %s, a superoptimizer for tensor programs\n\n", mica_version());
-  for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s %s\n", cmds[i].name, cmds[i].summary);
+  for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s ", cmds[i].name), wrapped(f, cmds[i].summary, COMMAND_AT);
   fprintf(f, "\n`mica help COMMAND` has the options and examples.\n"
              "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is.\n");
 }
@@ -31,12 +45,16 @@ static void example_lines(FILE *f, const char *text)
 
 void help_command(FILE *f, const struct cmd *cmd)
 {
-  fprintf(f, "mica %s%s%s [OPTIONS]\n\n  %s\n\noptions\n", cmd->name, *cmd->args ? " " : "", cmd->args, cmd->summary);
+  fprintf(f, "mica %s%s%s [OPTIONS]\n\n  ", cmd->name, *cmd->args ? " " : "", cmd->args);
+  wrapped(f, cmd->summary, 2);
+  fprintf(f, "\noptions\n");
   for (int i = 0; i < OPTS; i++) {
     if (!(cmd->options >> i & 1)) continue;
     char left[64];
     snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-    fprintf(f, "  %-24s %s\n", left, rows[i].doc);
+    if (strlen(left) < OPTION_AT - 2) fprintf(f, "  %-24s ", left);
+    else fprintf(f, "  %s\n%*s", left, OPTION_AT, "");
+    wrapped(f, rows[i].doc, OPTION_AT);
   }
   fprintf(f, "\nexamples\n");
   example_lines(f, cmd->examples);
@@ -45,7 +63,7 @@ void help_command(FILE *f, const struct cmd *cmd)
 int cmd_help(struct cli *c)
 {
   const struct cmd *cmd = c->nargs ? cmd_find(c->args[0]) : NULL;
-  if (c->nargs && !cmd) return option_unknown(c, "command", c->args[0], NULL, "`mica help` lists the commands");
+  if (c->nargs && !cmd) return cmd_unknown(c, c->args[0]);
   if (cmd) help_command(stdout, cmd);
   else help_overview(stdout);
   return OK;

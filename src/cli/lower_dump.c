@@ -1,6 +1,7 @@
 // mica lower --dump: what is decided before there are kernels. A row of the table for each dump; most are of one kernel at a time.
 #include "cli/cli.h"
 #include "cuda/cuda.h"
+#include "front/parse.h"
 #include "plan/layout.h"
 #include "plan/passes.h"
 
@@ -112,6 +113,14 @@ static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, si
   else dumps[which].kernel(p, &u->n, out);
 }
 
+static int no_dump(struct cli *c, const char *all)
+{
+  struct near near = near_start(c->dump);
+  for (size_t i = 0; i < COUNT(dumps); i++) near_try(&near, dumps[i].name);
+  near_try(&near, "schemes");
+  return option_unknown(c, "pass or list to dump:", c->dump, near.best, arena_printf(&c->mem, "there are %sand schemes", all));
+}
+
 int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choice *pick)
 {
   struct str text = {0}, all = {0};
@@ -123,7 +132,7 @@ int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choic
     for (int k = 0; k < p->nunits && !dumps[i].whole; k++)
       if (cli_lower_chosen(c, p, k)) dump_unit(p, &p->unit[k], i, &text);
   }
-  if (status == NO) status = err_set(&c->err, ERR_OPTION, NOWHERE, "--dump takes %sor schemes, not %.40s", str_text(&all), c->dump);
+  if (status == NO) status = no_dump(c, str_text(&all));
   else if (status == OK && output_wants_text(c)) fputs(str_text(&text), stdout);
   str_free(&text), str_free(&all);
   return status;

@@ -52,11 +52,14 @@ static void catch_signals(void)
   signal(SIGXFSZ, SIG_IGN);
 }
 
-static int unknown_command(struct cli *c, const char *name)
+int cmd_unknown(struct cli *c, const char *name)
 {
+  static const char *const dashed[] = {"--help", "--version"};
+  bool dash = *name == '-';
   struct near n = near_start(name);
-  for (int i = 0; i < cmd_count; i++) near_try(&n, cmds[i].name);
-  return option_unknown(c, "command", name, n.best, "`mica help` lists the commands");
+  for (int i = 0; i < cmd_count && !dash; i++) near_try(&n, cmds[i].name);
+  for (size_t i = 0; i < COUNT(dashed) && dash; i++) near_try(&n, dashed[i]);
+  return option_unknown(c, dash ? "command or option" : "command", name, n.best, "`mica help` lists the commands");
 }
 
 static int dispatch(struct cli *c, int argc, char **argv)
@@ -66,7 +69,7 @@ static int dispatch(struct cli *c, int argc, char **argv)
   if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
   if (argc == 3 && !strcmp(name, "gpu-worker")) return gpu_worker_main(atoi(argv[2])); // started by gpu/worker.c alone
   c->cmd = cmd_find(name);
-  if (!c->cmd) return unknown_command(c, name);
+  if (!c->cmd) return cmd_unknown(c, name);
   for (int i = 2; i < argc; i++)
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help_command(stdout, c->cmd), OK;
   TRY(options_parse(c, argc - 2, argv + 2));

@@ -26,18 +26,29 @@ int option_unknown(struct cli *c, const char *what, const char *word, const char
   return USER;
 }
 
+// Commands that have this option; "" where none has.
+static const char *those_with(struct cli *c, int opt)
+{
+  const char *s = "";
+  for (int i = 0; i < cmd_count; i++)
+    if (cmds[i].options >> opt & 1) s = arena_printf(&c->mem, "%s%s`mica %s`", s, *s ? ", " : "", cmds[i].name);
+  return s;
+}
+
 static int find(struct cli *c, const char *word, size_t n, int *opt)
 {
+  const char *all = arena_printf(&c->mem, "`mica help %s` lists the options", c->cmd->name);
   char *name = arena_printf(&c->mem, "%.*s", (int)n, word);
   struct near near = near_start(name);
+  bool elsewhere = false;
   for (int i = 0; i < OPTS; i++) {
-    if (!(c->cmd->options >> i & 1)) continue;
-    if (!strcmp(rows[i].name, name)) return *opt = i, OK;
-    near_try(&near, rows[i].name);
+    bool mine = c->cmd->options >> i & 1, same = !strcmp(rows[i].name, name);
+    if (mine && same) return *opt = i, OK;
+    if (mine) near_try(&near, rows[i].name);
+    if (same) elsewhere = true, all = arena_printf(&c->mem, "it is one of %s; %s", those_with(c, i), all);
   }
   const char *best = near.best ? arena_printf(&c->mem, "--%s", near.best) : NULL;
-  return option_unknown(c, "option", arena_printf(&c->mem, "--%s", name), best,
-                        arena_printf(&c->mem, "`mica help %s` lists the options", c->cmd->name));
+  return option_unknown(c, "option", arena_printf(&c->mem, "--%s", name), elsewhere ? NULL : best, all);
 }
 
 static int integer(struct cli *c, int opt, const char *value, bool positive, void *field)

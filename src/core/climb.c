@@ -151,6 +151,7 @@ static void begin_lines(struct entrants *f)
     if (best < 0 || (f->nlines && f->x[best].seconds > NEAR * f->x[f->line[0].centre].seconds)) break;
     f->x[best].line = f->nlines;
     f->line[f->nlines++].centre = best;
+    climb_begins(f, f->nlines - 1);
   }
   for (int i = 0; i < f->nlines; i++) climb_near(f, f->line[i].centre);
 }
@@ -190,7 +191,7 @@ static void advance(struct entrants *f)
       const struct entrant *x = &f->x[i];
       if (x->line == k && x->state == TIMED && !x->rough && !x->centre && x->seconds < GAIN * f->x[at].seconds && x->seconds < f->x[to].seconds) to = i;
     }
-    if (to != at) f->line[k].centre = to, climb_near(f, to);
+    if (to != at) climb_steps(f, k, to), f->line[k].centre = to, climb_near(f, to);
   }
   climb_expect(f);
 }

@@ -12,6 +12,7 @@
 //   climb_entrants.c  entrants, plans, and how entrants become device programs
 //   climb_near.c   what is near an entrant
 //   climb_expect.c what is expected of those that wait
+//   climb_course.c what the report says of it
 #ifndef MICA_CORE_CLIMB_H
 #define MICA_CORE_CLIMB_H
 
@@ -88,6 +89,11 @@ void climb_near(struct entrants *f, int at);
 
 // ---- climb_expect.c ----
 void climb_expect(struct entrants *f);
+
+// ---- climb_course.c ----
+void climb_begins(struct entrants *f, int line);
+void climb_steps(struct entrants *f, int line, int to); // before the line's centre is another
+void climb_ends(struct entrants *f, int at);            // with the winner
 
 // ---- climb.c ----
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.

@@ -28,6 +28,8 @@
 //   race_joined.c  programs put together of parts, on a GPU
 //   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
 //   tune.c         other sizes around the fastest, measured
+//   own_times.c    what each kernel of the result takes, on a CPU
+//   course.c       how the time fell while either went on; climb_course.c
 //   remember.c     what the search found for a part, in the database
 //   report.c       the report as JSON; certificate_json
 //   report_text.c  the report for people
@@ -74,6 +76,7 @@ struct candidate {
   double rel;                // numeric error
   bool overflows;            // dropped because its exponentials would
   bool measured, proven, tuned; // tuned: other sizes of one that was found
+  int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
   const char *dropped;       // why it is out of the race, or NULL
   const char *note;          // of plan_stable, or ""
   uint64_t kernels_hash;       // of what it is on a GPU
@@ -88,6 +91,18 @@ struct lowered { // kernels for a GPU
   struct device_proof proof;
   int *registers, *spilled;  // by launch, of the compiler; -1: not told
   const char *compiled;      // "NVRTC 13.0", or why not
+};
+
+struct course_step {         // of a climb
+  int line;                  // that it belongs to, from 1; 0: none
+  const char *change;        // what was turned; where a line begins, the way that it begins with
+  double before, seconds;    // measured; before: 0 where a line begins, and at the end
+  int measured;              // ways that the race had measured until then
+  bool exact;                // the last: timed once more beside the others that were fastest
+};
+struct course {
+  int n, cap;
+  struct course_step *step;
 };
 
 struct keeper {              // of what a search that is under way has finished
@@ -118,6 +133,7 @@ struct contest {
   struct candidate *cand;
   int nnear;                 // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
   struct candidate *near;
+  struct course course;
 };
 
 struct job {
@@ -140,6 +156,9 @@ struct job {
   bool single;               // the only part has the program's own signature, so its modules serve the whole
   int part;                  // being worked on, for the progress
   struct candidate base, best; // of the whole program
+  struct course course;      // of the whole program's race, where it had one of several parts
+  int nown;                  // kernels of the best on a CPU whose own times are known: all or none
+  struct timing *own;
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;              // by the user, or the time was over
   bool cut;                  // the time has ended a search early, or the last compiling: the next run goes on
@@ -260,13 +279,23 @@ int race_gpu_whole(struct job *j, struct err *e);
 // Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.
 int race_joined(struct job *j, struct err *e);
 
+// ---- own_times.c ----
+void own_times(struct job *j, struct buffers *b);
+json_t *own_times_json(const struct job *j);
+
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
+void tune_ends(struct job *j, struct contest *c); // with the winner, after the finals
 double tune_traffic(const struct graph *sub); // elements that the blocks of a kernel read and write
 // The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
 bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
 void tune_room(struct job *j, struct contest *c, int room);    // for so many candidates more
 int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
+
+// ---- course.c ----
+void course_add(struct arena *mem, struct course *c, struct course_step s);
+const char *course_sizes(struct arena *mem, const struct graph *from, const struct graph *to); // "kernel 1: x 8 to 16, i 4 to 2"; "" where all are the same
+json_t *course_json(const struct course *c);
 
 // ---- remember.c ----
 const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part); // NULL without a database

@@ -14,6 +14,7 @@
 //   html_lines.c   texts of programs line by line, with their keys
 //   html_kernel.c  the found graph: levels, and each kernel's drawing beside its texts
 //   html_search.c  counters of the search; candidates
+//   html_climb.c   how the time fell
 //   html_roof.c    the roofline
 //   html_words.c   certificate, checks, how to have it again
 //   html_page.c    the page
@@ -38,6 +39,7 @@ struct html {
 // As printf, but what comes by %s is escaped. %s %d %lld %.*g and their like; no widths by *.
 void html_add(struct html *h, const char *fmt, ...) PRINTF(2, 3);
 void html_raw(struct html *h, const char *markup); // of this program, not of the report
+void html_items(struct html *h, const char *text);    // "a; b" or "a | b", each in a line of its own
 void html_escape(struct str *out, const char *s, size_t n);
 double html_num(const json_t *o, const char *key);
 int html_int(const json_t *o, const char *key);         // at most 1e9
@@ -46,6 +48,7 @@ bool html_yes(const json_t *o, const char *key);
 bool html_has(const json_t *o, const char *key);        // a number
 const char *html_time(const struct html *h, double us);  // "1.23 ms"
 const char *html_count(const struct html *h, double n);  // "12,345"
+const char *html_plural(const struct html *h, double n, const char *what); // "1 block", "12,345 blocks"
 const char *html_unit(const struct html *h, double x, const char *unit); // "1.23 Tunit"
 const char *html_tensor(const struct html *h, const struct tensor *t); // "f16[2, 3]"
 void html_section(struct html *h, const char *id, const char *title);
@@ -88,12 +91,15 @@ void html_listing(struct html *h, const char *label, const char *text, size_t n,
 struct html_line *html_c_lines(struct html *h, const char *text, size_t n, int node); // of the C that was printed for a node of h->g
 void html_tree(struct html *h, const struct graph *g, int node); // a node's graph as text; -1: the whole, with its own keys
 
-// ---- html_kernel.c, html_search.c, html_roof.c, html_words.c: sections ----
+double html_own_time(const struct html *h, int node); // of a kernel on a CPU, in microseconds; 0: not known (html_kernel.c)
+
+// ---- html_kernel.c, html_search.c, html_climb.c, html_roof.c, html_words.c: sections ----
 void html_summary(struct html *h);
 void html_program(struct html *h);
 void html_kernels(struct html *h);
 void html_counters(struct html *h);
 void html_candidates(struct html *h);
+void html_climb(struct html *h);
 void html_roofline(struct html *h);
 void html_certificate(struct html *h);
 void html_checks(struct html *h);

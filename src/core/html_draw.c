@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { MOST_NODES = 1500, MOST_CHARS = 42, LINE_HEIGHT = 16 };
-static const double CHAR = 7.25, PAD_X = 12, PAD_Y = 8;
+static const double CHAR = 7.25, PAD_X = 12, PAD_Y = 8, FRAME = 10;
 
 struct label {
   const char *mark, *text, *shape;
@@ -44,10 +44,7 @@ static const char *axes_text(const struct html *h, const struct graph *g)
   return s;
 }
 
-static const char *plural(const struct html *h, long long n, const char *what)
-{
-  return arena_printf(h->mem, "%lld %s%s", n, what, n == 1 ? "" : "s");
-}
+static bool has_frame(const struct picture *p) { return p->g->nloop && p->s.bottom[1] >= p->s.top[1]; }
 
 // ---- what kind of box ----
 
@@ -107,7 +104,7 @@ static const char *second_line(const struct picture *p, int i)
   const struct node *n = &p->g->nodes[i];
   const struct label *l = &p->label[i];
   if (n->op == OP_BLOCK) return axes_text(p->h, n->sub);
-  if (n->op == OP_THREAD) return arena_printf(p->h->mem, "%s (%s)", plural(p->h, graph_blocks(n->sub), "thread"), axes_text(p->h, n->sub));
+  if (n->op == OP_THREAD) return arena_printf(p->h->mem, "%s (%s)", html_plural(p->h, (double)graph_blocks(n->sub), "thread"), axes_text(p->h, n->sub));
   const char *mark = *l->mark && strncmp(l->mark, "kernel", 6) ? arena_printf(p->h->mem, "%s ", l->mark) : *l->mark ? arena_printf(p->h->mem, "%s: ", l->mark) : "";
   return arena_printf(p->h->mem, "%s%s", mark, l->shape);
 }
@@ -174,6 +171,16 @@ static void add_edges(struct picture *p)
       p->s.edge[p->s.nedges++] = (struct sheet_edge){.from = p->box[g->tensors[g->nodes[i].in[k]].node], .to = p->box[i]};
 }
 
+// The frame of a loop has its label above it, so there is room for it above all boxes.
+static void lower_all(struct sheet *s, double by)
+{
+  for (int i = 0; i < s->nboxes; i++) s->box[i].y += by;
+  for (int i = 0; i < s->nedges; i++)
+    for (int k = 0; k < s->edge[i].n; k++) s->edge[i].y[k] += by;
+  for (int i = 0; i < SHEET_STAGES; i++) s->top[i] += by, s->bottom[i] += by;
+  s->h += by;
+}
+
 static struct picture *picture_new(struct html *h, const struct graph *g, const struct draw_lines *d, int path[LEVELS], const char *key, bool inside)
 {
   struct picture *p = NEW(h->mem, struct picture);
@@ -183,6 +190,7 @@ static struct picture *picture_new(struct html *h, const struct graph *g, const 
   add_boxes(p, d, path, inside);
   add_edges(p);
   sheet_arrange(h->mem, &p->s);
+  if (has_frame(p) && p->s.top[1] < FRAME + LINE_HEIGHT) lower_all(&p->s, FRAME + LINE_HEIGHT - p->s.top[1]);
   return p;
 }
 
@@ -242,8 +250,8 @@ static void box(const struct picture *p, int i, bool linked)
 static void loop_frame(const struct picture *p)
 {
   const struct graph *g = p->g;
-  if (!g->nloop || p->s.bottom[1] < p->s.top[1]) return;
-  double y = p->s.top[1] - 10, hh = p->s.bottom[1] - p->s.top[1] + 20;
+  if (!has_frame(p)) return;
+  double y = p->s.top[1] - FRAME, hh = p->s.bottom[1] - p->s.top[1] + 2 * FRAME;
   html_add(p->h, "<g class=\"loop\"><rect x=\"2\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"8\"/>", y, p->s.w - 4, hh);
   const char *s = "for";
   for (int i = 0; i < g->nloop; i++) s = arena_printf(p->h->mem, "%s%s %c < %lld", s, i ? "," : "", "ijkl"[i], (long long)g->loop[i]);

@@ -136,7 +136,7 @@ static void kernel_open(struct html *h, int node, int number, const char *name, 
 {
   const struct graph *sub = h->g->nodes[node].sub;
   html_add(h, "<details class=\"kernel\" id=\"kernel-%d\"%s><summary><h3 data-n=\"k%d\">Kernel %d: <code>%s</code>", node, number <= MOST_OPEN || all <= 2 * MOST_OPEN ? " open" : "", node, number, name);
-  if (sub) html_add(h, " <small>%s blocks, %s iterations, %d operators</small>", html_count(h, (double)graph_blocks(sub)), html_count(h, (double)graph_iterations(sub)), graph_ops(sub));
+  if (sub) html_add(h, " <small>%s, %s, %s</small>", html_plural(h, (double)graph_blocks(sub), "block"), html_plural(h, (double)graph_iterations(sub), "iteration"), html_plural(h, graph_ops(sub), "operator"));
   html_raw(h, "</h3></summary>\n");
 }
 
@@ -192,11 +192,40 @@ static bool next_function(const struct html *h, const char **at, struct function
   return false;
 }
 
+static const char *name_of(const struct html *h, const struct function *f)
+{
+  const char *name = strstr(f->text, "static void ") + strlen("static void ");
+  return arena_printf(h->mem, "%.*s", (int)strcspn(name, "("), name);
+}
+
+double html_own_time(const struct html *h, int node)
+{
+  const json_t *list = json_object_get(json_object_get(h->r, "cpu"), "kernels"), *k;
+  struct function f;
+  const char *at = h->c;
+  size_t i;
+  while (at && next_function(h, &at, &f))
+    if (f.node == node)
+      json_array_foreach(list, i, k)
+        if (!strcmp(html_txt(k, "name"), name_of(h, &f))) return html_num(k, "us");
+  return 0;
+}
+
+static void function_facts(struct html *h, const struct function *f)
+{
+  const json_t *list = json_object_get(json_object_get(h->r, "cpu"), "kernels"), *k;
+  double own = html_own_time(h, f->node), all = 0;
+  size_t i;
+  json_array_foreach(list, i, k) all += html_num(k, "us");
+  if (!(own > 0 && own <= all)) return;
+  html_add(h, "<dl class=\"facts\"><div><dt>Own time</dt><dd>%s, %.0f%% of all kernels</dd></div></dl>\n", html_time(h, own), 100 * own / all);
+}
+
 static void function(struct html *h, const struct function *f, int number, int all)
 {
   struct tabs t = {h, f->node, 0};
-  const char *name = strstr(f->text, "static void ") + strlen("static void ");
-  kernel_open(h, f->node, number, arena_printf(h->mem, "%.*s", (int)strcspn(name, "("), name), all);
+  kernel_open(h, f->node, number, name_of(h, f), all);
+  function_facts(h, f);
   html_raw(h, "<div class=\"pair\">");
   picture_of(h, f->node);
   html_raw(h, "</div><div class=\"tabs\">\n");

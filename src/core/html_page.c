@@ -12,6 +12,7 @@ static const struct {
 } sections[] = {{"result", "Result", html_summary},
                 {"graph", "Found graph", html_kernels},
                 {"candidates", "Candidates", html_candidates},
+                {"climb", "Climb", html_climb},
                 {"roofline", "Roofline", html_roofline},
                 {"search", "Search", html_counters},
                 {"certificate", "Certificate", html_certificate},

@@ -64,11 +64,11 @@
     fig.style.height = Math.max(120, Math.min(tall, h * Math.max(1, fig.clientWidth / w) + 8)) + 'px';
     fig.classList.add('live');
     fig.setAttribute('aria-label', fig.getAttribute('aria-label') + ', ' + nodes.length + ' nodes; arrow keys move, plus and minus zoom, 0 fits, n and p go from node to node');
-    var scale = function () { return Math.min(fig.clientWidth / view.w, fig.clientHeight / view.h); };
+    var scale = function () { return Math.min(svg.clientWidth / view.w, svg.clientHeight / view.h); };
     var apply = function () { svg.setAttribute('viewBox', [view.x, view.y, view.w, view.h].map(function (x) { return x.toFixed(2); }).join(' ')); };
     // All of it, or its width where that leaves text that can be read.
     var fit = function () {
-      var fw = fig.clientWidth, fh = fig.clientHeight, s = Math.min(1, fw / w), whole = Math.min(1, fw / w, fh / h);
+      var fw = svg.clientWidth, fh = svg.clientHeight, s = Math.min(1, fw / w), whole = Math.min(1, fw / w, fh / h);
       if (whole >= 0.62) s = whole;
       s = Math.max(s, 0.2);
       view.w = fw / s, view.h = fh / s;

@@ -1,7 +1,7 @@
 // The roofline (S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model"): operations a second over
 // operations a byte, under what the machine's memory and units allow. Bytes are those that cannot be avoided: each input of a kernel is
-// read once, each result written once. A point stands where a time is known: the whole program's, and of GPUs each launch's by the model.
-// Kernels without a time of their own stand on the roof, hollow: where they could be at best.
+// read once, each result written once. A point stands where a time is known: the whole program's, on CPUs each kernel's, and of GPUs each
+// launch's by the model. Kernels without a time of their own stand on the roof, hollow: where they could be at best.
 #include "core/html.h"
 
 #include <math.h>
@@ -109,7 +109,8 @@ static void add_kernels(struct roof *f)
   for (int i = 0; i < h->g->nnodes && all > 1; i++)
     if (is_kernel(&h->g->nodes[i])) {
       const struct node *x = &h->g->nodes[i];
-      add(f, arena_printf(h->mem, "kernel %d: %s", ++n, op_rows[x->op].name), "at best", node_bytes(h->g, x), node_ops(h->g, x), 0);
+      double us = html_own_time(h, i);
+      add(f, arena_printf(h->mem, "kernel %d: %s", ++n, op_rows[x->op].name), us > 0 ? "measured" : "at best", node_bytes(h->g, x), node_ops(h->g, x), us);
     }
 }
 

@@ -135,7 +135,9 @@ static void entry_row(struct html *h, const json_t *p, const struct entry *x, do
   if (base > 0 && base <= most) html_add(h, "<span class=\"mark\" style=\"left:%.1f%%\" title=\"op-by-op\"></span>", 100 * base / most);
   html_raw(h, "</td>");
   time_cell(h, c, "model_us");
-  html_add(h, "<td class=\"num\" data-v=\"%d\">%d</td><td><code>%s</code></td>", html_int(c, "kernels"), html_int(c, "kernels"), html_txt(c, "schedule"));
+  html_add(h, "<td class=\"num\" data-v=\"%d\">%d</td><td><code>", html_int(c, "kernels"), html_int(c, "kernels"));
+  html_items(h, html_txt(c, "schedule"));
+  html_raw(h, "</code></td>");
   if (html_has(c, "max_rel_err")) html_add(h, "<td class=\"num\" data-v=\"%.3g\">%.1e</td><td>", html_num(c, "max_rel_err"), html_num(c, "max_rel_err"));
   else html_raw(h, "<td class=\"num\" data-v=\"\">&ndash;</td><td>");
   reason(h, html_txt(c, "dropped"));

@@ -99,6 +99,16 @@ void html_add(struct html *h, const char *fmt, ...)
 
 void html_raw(struct html *h, const char *markup) { str_raw(h->out, markup, strlen(markup)); }
 
+void html_items(struct html *h, const char *text)
+{
+  for (size_t n; *text; text += n) {
+    const char *a = strstr(text, "; "), *b = strstr(text, " | "), *end = a && (!b || a < b) ? a + 2 : b ? b + 3 : text + strlen(text);
+    n = (size_t)(end - text);
+    html_escape(h->out, text, n);
+    if (text[n]) html_raw(h, "<br>");
+  }
+}
+
 void html_section(struct html *h, const char *id, const char *title)
 {
   html_add(h, "<section id=\"%s\" aria-labelledby=\"%s-title\">\n<h2 id=\"%s-title\">%s</h2>\n", id, id, id, title);
@@ -138,6 +148,8 @@ const char *html_count(const struct html *h, double n)
   char text[32];
   return fabs(n) < 1e15 ? arena_strdup(h->mem, report_grouped(text, n)) : arena_printf(h->mem, "%.3g", n);
 }
+
+const char *html_plural(const struct html *h, double n, const char *what) { return arena_printf(h->mem, "%s %s%s", html_count(h, n), what, n == 1 ? "" : "s"); }
 
 const char *html_unit(const struct html *h, double x, const char *unit)
 {

@@ -168,6 +168,7 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
     tune_part(j, c, part, b);
     status = finals(j, c, b, &inner);
     decide(j, c);
+    tune_ends(j, c);
   }
   buffers_close(b);
   j->stopped = job_stopping(j);
@@ -270,10 +271,10 @@ int race_whole(struct job *j, struct err *e)
   TRY(numbers(j, e));
   TRY(buffers_open(j->program, j->opts->seed, &b, e));
   int status = time_whole(j, b, e);
-  buffers_close(b);
-  if (status != OK) return status;
   double ours = j->best.timing.median, theirs = j->base.timing.median;
-  if (j->best.g != j->base.g && ours > theirs)
+  if (status == OK && j->best.g != j->base.g && ours > theirs)
     fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
-  return OK;
+  if (status == OK) own_times(j, b);
+  buffers_close(b);
+  return status;
 }

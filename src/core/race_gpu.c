@@ -103,7 +103,7 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
       continue;
     }
     job_progress(f->j, "prove", f->part, 0, &f->c->stats, 1e6 * f->x[i].seconds);
-    if (stands(f, i, tries)) return *best = f->x[i].cand, OK;
+    if (stands(f, i, tries)) return climb_ends(f, i), *best = f->x[i].cand, OK;
   }
   return OK;
 }

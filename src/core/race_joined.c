@@ -135,6 +135,7 @@ int race_joined(struct job *j, struct err *e)
   int status = e->status == OK ? race_gpu_prove(f, &best, e) : (int)e->status;
   race_gpu_times(f);
   entrants_close(f);
+  j->course = c.course;
   j->stopped = j->stopped || job_stopping(j);
   if (status == OK && best > 0) adopt(j, &c.cand[best]);
   return status == OK && best <= 0 ? NO : status;

@@ -98,6 +98,7 @@ static json_t *part_json(const struct job *j, int i)
   json_t *list = json_array();
   for (int k = 1; c->twin < 0 && k < c->ncand; k++) json_array_append_new(list, candidate_json(&c->cand[k]));
   json_object_set_new(v, "candidates", list);
+  if (c->twin < 0 && c->course.n) json_object_set_new(v, "climb", course_json(&c->course));
   return v;
 }
 
@@ -222,9 +223,11 @@ json_t *report_make(const struct job *j)
   json_object_set_new(v, "speedup", measured ? real(j->base.timing.median / j->best.timing.median) : json_null());
   if (j->best.measured) json_object_set_new(v, "share", share_json(j));
   if (j->best.lowered) json_object_set_new(v, "gpu", lowered_json(j, j->best.lowered));
+  if (j->nown) json_object_set_new(v, "cpu", json_pack("{s:o}", "kernels", own_times_json(j)));
   json_object_set_new(v, "certificate", certificate_of(j));
   json_object_set_new(v, "max_rel_err", j->best.lowered && !j->best.measured ? json_null() : real(j->best.rel));
   json_object_set_new(v, "parts", parts);
+  if (j->course.n) json_object_set_new(v, "climb", course_json(&j->course));
   json_object_set_new(v, "source", graph_json(j->program));
   json_object_set_new(v, "graph", graph_json(j->best.g));
   return v;

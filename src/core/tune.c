@@ -17,7 +17,7 @@ static const double MOST_SECONDS = 15; // of a climb, after which no further ste
 struct climb {
   struct job *j;
   struct contest *c;
-  int part, left;            // candidates that may still be compiled
+  int part, line, left;      // left: candidates that may still be compiled
   struct buffers *b;
 };
 
@@ -137,10 +137,27 @@ static int time_round(struct climb *k, int from, int n)
   return c->cand[fastest].score < GAIN * c->cand[from].score ? fastest : from;
 }
 
+static int measured(const struct contest *c)
+{
+  int n = 0;
+  for (int i = 0; i < c->ncand; i++) n += c->cand[i].measured;
+  return n;
+}
+
+static const char *schedule(struct arena *mem, const struct candidate *x)
+{
+  struct str text = {0};
+  graph_schedule(x->found, x->schedule ? x->schedule : "", &text);
+  const char *copy = arena_strdup(mem, str_text(&text));
+  return str_free(&text), copy;
+}
+
 static void climb(struct climb *k, int at)
 {
   struct contest *c = k->c;
   double start = now_seconds();
+  c->cand[at].line = k->line;
+  course_add(k->j->mem, &c->course, (struct course_step){.line = k->line, .change = schedule(k->j->mem, &c->cand[at]), .seconds = c->cand[at].timing.p25, .measured = measured(c)});
   while (k->left > 0 && now_seconds() - start < MOST_SECONDS && !job_stopping(k->j)) {
     int first = c->ncand;
     around(k, at);
@@ -150,6 +167,9 @@ static void climb(struct climb *k, int at)
     for (int i = first; i < c->ncand; i++)
       if (i != to) discard(&c->cand[i]);
     if (to == at) break;
+    c->cand[to].line = k->line;
+    course_add(k->j->mem, &c->course, (struct course_step){.line = k->line, .change = course_sizes(k->j->mem, c->cand[at].found, c->cand[to].found),
+                                                           .before = c->cand[at].timing.p25, .seconds = c->cand[to].timing.p25, .measured = measured(c)});
     if (c->cand[at].tuned) discard(&c->cand[at]);
     at = to;
   }
@@ -175,5 +195,12 @@ void tune_part(struct job *j, struct contest *c, int part, struct buffers *b)
     if (n && c->cand[s].score > NEAR * c->cand[start[0]].score) break;
     start[n] = s;
   }
-  for (int i = 0; i < n && !job_stopping(j); i++) climb(&(struct climb){j, c, part, room / n, b}, start[i]);
+  for (int i = 0; i < n && !job_stopping(j); i++) climb(&(struct climb){j, c, part, i + 1, room / n, b}, start[i]);
+}
+
+void tune_ends(struct job *j, struct contest *c)
+{
+  const struct candidate *x = &c->cand[c->best];
+  if (!c->course.n || !c->best) return;
+  course_add(j->mem, &c->course, (struct course_step){.line = x->line, .change = x->line ? "" : schedule(j->mem, x), .seconds = x->timing.p25, .measured = measured(c), .exact = true});
 }

@@ -25,7 +25,7 @@ struct gen {
   struct str kernels, calls;
   int64_t scratch;
   int nkernels;
-  bool blas;
+  bool blas, timed;
   struct err *e;
 };
 
@@ -176,7 +176,9 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
     parameters(c, &k, out, &params, &args);
     str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels,
             str_text(&params), str_text(&body));
-    line(&c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels++, str_text(&args));
+    line(&c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels, str_text(&args));
+    if (c->timed) line(&c->calls, 1, "now = m_now(), mica_%s_seconds[%d] = now - then, then = now;", c->name, c->nkernels);
+    c->nkernels++;
   }
   c->scratch = MAX(c->scratch, k.scratch), c->blas |= k.blas;
   str_free(&body), str_free(&params), str_free(&args);
@@ -271,6 +273,7 @@ static void entries(struct gen *c, struct str *s)
   for (int i = 0; i < c->space.n; i++)
     line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
   if (c->blas) line(s, 1, "if (openblas_set_num_threads) openblas_set_num_threads(MICA_THREADS);");
+  if (c->timed) line(s, 1, "double now, then = m_now();");
   str_raw(s, str_text(&c->calls), c->calls.n);
   line(s, 1, "return 0;\n}\n");
   signature(c, s);
@@ -318,11 +321,14 @@ const char *gen_flags(void)
          "-fno-semantic-interposition";
 }
 
-int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
-          struct gen_info *info, struct err *e)
+static const char clock_text[] =
+    "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
+
+static int generate(const struct graph *g, const char *name, const struct target *t, bool timed, struct str *source, struct str *header,
+                    struct gen_info *info, struct err *e)
 {
   struct arena mem = {0};
-  struct gen c = {.mem = &mem, .g = g, .name = name, .t = t, .space.mem = &mem, .e = e};
+  struct gen c = {.mem = &mem, .g = g, .name = name, .t = t, .space.mem = &mem, .timed = timed, .e = e};
   c.home = NEWS(&mem, struct home, g->ntensors + 1);
   find_roots(&c);
   name_ends(&c);
@@ -333,6 +339,7 @@ int gen_c(const struct graph *g, const char *name, const struct target *t, struc
     str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text,
             threads);
     if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
+    if (timed) str_add(source, "%sdouble mica_%s_seconds[%d];\n", clock_text, name, MAX(1, c.nkernels));
     str_add(source, "\n%s", str_text(&c.kernels));
     entries(&c, source);
     if (header) write_header(&c, header);
@@ -341,4 +348,15 @@ int gen_c(const struct graph *g, const char *name, const struct target *t, struc
   str_free(&c.kernels), str_free(&c.calls);
   arena_close(&mem);
   return s;
+}
+
+int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
+          struct gen_info *info, struct err *e)
+{
+  return generate(g, name, t, false, source, header, info, e);
+}
+
+int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e)
+{
+  return generate(g, name, t, true, source, NULL, info, e);
 }

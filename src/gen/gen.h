@@ -20,6 +20,10 @@ struct gen_info {
 //   int NAME(const T *in0, ..., T *out0, ...);    allocates the workspace itself; declared in `header`
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
           struct gen_info *info, struct err *e);
+// The same, for whoever wants to know which kernel takes how long: each call leaves in
+//   double mica_NAME_seconds[kernels];
+// what its kernels took, in the order in which they run.
+int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e);
 void gen_identifier(char out[64], const char *name);
 const char *gen_flags(void); // compiler flags the source wants, "-O3 -march=native ..."
 #endif

@@ -17,13 +17,15 @@
 //   item     some columns of one row, finished by one thread
 //   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
+//   about    the node of the block graph or of its tail that text computes, for people who read both (text_about)
+//
 //   skinny_walk.c    spaces, addresses                 skinny_axes.c    axes of a block graph and its tail, accesses
 //   skinny_term.c    products, statistics -> values    skinny_sums.c    what sums are pushed through
 //   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
 //   skinny_cost.c    what is counted                   skinny_ahead.c   text of what comes before a wait
 //   skinny_loop.c    text of the loop
 //   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
-//   skinny.c         the scheme
+//   skinny_about.c   which nodes text is about         skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
 #define MICA_LOWER_SKINNY_H
 
@@ -43,6 +45,11 @@ struct sk_space {
   int axis[SK_AXES];
 };
 
+struct sk_about {
+  int node; // -1: none
+  bool tail;
+};
+
 enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers, the second product SK_INNER + i
 enum sk_kind { SK_CONST, SK_LOAD, SK_OP, SK_PRODUCT, SK_STAT, SK_SECOND };
 struct sk_value {
@@ -54,12 +61,14 @@ struct sk_value {
   int number;       // SK_SECOND: which
   uint64_t has;     // axes
   unsigned reached; // bits: what needs it
+  struct sk_about about; // of products and statistics, what takes the sums of the loop
 };
 struct sk_product {
   int x;            // value
   int iter;         // the weights
   struct sk_space cols;
   bool wide;
+  struct sk_about about; // in the loop
 };
 struct sk_side { // the block graph, or its tail
   const struct norm *n;
@@ -81,6 +90,7 @@ struct sk_plan {
   int nproducts, nstats, nseconds;
   struct sk_product product[SK_PRODUCTS];
   int stat[SK_STATS];      // values that are summed
+  struct sk_about stat_about[SK_STATS]; // in the loop
   struct {
     int value;             // the left operand
     struct sk_space cols;  // its columns, which are summed
@@ -91,6 +101,7 @@ struct sk_plan {
   uint64_t batch;          // letters that only go along: they number blocks
   uint64_t parts;          // grid axes whose parts the tail sums
   bool unsummed;           // the tail reads parts without summing them
+  struct sk_about making, taking; // what values are made of at the moment, and the accumulator of which they are summed
 };
 
 // What the knobs come to.
@@ -128,6 +139,13 @@ struct sk_coord {
 // Number of a vector of `unit` elements of the access's buffer; the block's place is added. False where elements do not lie
 // so: a stride that is not one of vectors, vectors that are not contiguous, an axis that no coordinate gives.
 bool sk_address(const struct sk_plan *p, const struct sk_access *a, int unit, int n, const struct sk_coord *at, struct str *out);
+
+// ---- skinny_about.c ----
+// make() by the node that makes the tensor.
+int sk_making(struct sk_plan *p, const struct sk_side *s, int tensor, int (*make)(struct sk_plan *p, const struct sk_side *s, int tensor));
+struct sk_about sk_about_node(const struct sk_side *s, const struct node *n);
+struct sk_about sk_about_iter(const struct sk_plan *p, int iter);                   // its node
+struct sk_about sk_about_sum(const struct sk_plan *p, enum sk_kind kind, int index); // of the value of a product or statistic
 
 // ---- skinny_axes.c ----
 bool sk_sides(struct sk_plan *p);         // axes, accesses of both sides
@@ -176,6 +194,7 @@ struct sk_emit {
   const struct sk_shape *s;
   const char **name; // of buffers, by tensor of the kernel graph
 };
+struct sk_about sk_text_about(struct sk_emit *e, struct sk_about a); // of what follows; returns what it was before (skinny_about.c)
 const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 bool sk_streams(const struct sk_plan *p, int value); // it is loaded in every round
 void sk_emit_ahead(struct sk_emit *e);  // before the wait for the kernel ahead

@@ -32,26 +32,6 @@ bool sk_streams(const struct sk_plan *p, int v)
   return p->v[v].reached >> SK_LOOP & 1 && p->v[v].kind == SK_LOAD && p->v[v].has & sk_space_axes(&p->k);
 }
 
-// ---- what text is about: loads by their iterators, products by the node that reads the weights ----
-
-static int about_iter(struct sk_emit *e, int iter)
-{
-  const struct sk_side *s = &e->p->head;
-  int own = iter - s->iters;
-  return text_about(&e->t, own >= 0 && own < s->n->niter ? s->n->block->tensors[s->n->iter[own].tile].node : -1);
-}
-
-static int about_product(struct sk_emit *e, int i)
-{
-  const struct sk_side *s = &e->p->head;
-  const struct graph *b = s->n->block;
-  int own = e->p->product[i].iter - s->iters, node = -1;
-  for (int k = 0; k < b->nnodes && own >= 0 && own < s->n->niter; k++)
-    for (int a = 0; a < b->nodes[k].nin && op_rows[b->nodes[k].op].rule == RULE_CONTRACT; a++)
-      if (s->n->t[b->nodes[k].in[a]].root == s->n->iter[own].tile) node = k;
-  return text_about(&e->t, node);
-}
-
 static const char *row_index(const struct sk_emit *e)
 {
   if (e->p->rows.size % 8 == 0) return "(n * 8 + @g)";
@@ -67,17 +47,23 @@ static void declare(struct sk_emit *e)
   int depth = s->ring ? 1 : s->depth;
   for (int i = 0; i < e->p->nproducts; i++) {
     const struct sk_take *k = &s->take[i];
+    sk_text_about(e, sk_about_iter(e->p, e->p->product[i].iter));
     text_line(t, "%%w%d:[%d].[%d].[%d].[%d].%s.RF", i, depth, k->chunks, k->along ? 2 : s->kv, k->along ? s->kv : k->vector, weights_type(e, i));
+    sk_text_about(e, e->p->product[i].about);
     text_line(t, "%%acc%d:[%d, %d].[%d].[2, 1].[1, 2].fp32.RF", i, s->tiles, k->chunks, k->along ? 1 : k->vector / 2);
     text_line(t, "%%acc%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
   for (int i = 0; i < e->p->nstats; i++) {
+    sk_text_about(e, e->p->stat_about[i]);
     text_line(t, "%%sum%d:[%d].fp32.RF", i, s->tiles);
     text_line(t, "%%sum%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
   for (int v = 0; v < e->p->nvalues; v++)
-    if (sk_streams(e->p, v))
+    if (sk_streams(e->p, v)) {
+      sk_text_about(e, e->p->v[v].about);
       text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
+    }
+  sk_text_about(e, (struct sk_about){-1, false});
 }
 
 // What the loop needs and does not change with k.
@@ -88,6 +74,7 @@ static void load_fixed(struct sk_emit *e)
     const struct sk_value *x = &e->p->v[v];
     const struct sk_coord at[] = {{&e->p->rows, row_index(e), false}};
     if (!in_loop(e, v)) continue;
+    sk_text_about(e, x->about);
     if (x->kind == SK_CONST) {
       text_line(t, "%%f%d:[1].[1].fp32.RF", v);
       text_line(t, "%%f%d <- Init<%#.17g><<<#grid, #me>>>()", v, x->a.scalar);
@@ -100,6 +87,7 @@ static void load_fixed(struct sk_emit *e)
     text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, e->p->j->store[e->p->iter[x->index].tensor] == F32 ? "Move" : "UnaryPointwise<cast>");
     text_close(t);
   }
+  sk_text_about(e, (struct sk_about){-1, false});
 }
 
 // ---- loads ----
@@ -116,14 +104,14 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const struct sk_coord along[] = {{&x->cols, col, false}, {&e->p->k, "@kv", true}};
   const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
   const char *from = sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across);
-  int was = about_iter(e, x->iter);
+  struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->iter));
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
   if (e->s->ring) text_line(t, "%%ring%d[%s][c, i].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", i, d, unit, from);
   else text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, from);
   text_close(t);
   text_close(t);
-  text_about(t, was);
+  sk_text_about(e, was);
 }
 
 static void load_elements(struct sk_emit *e, int v, const char *d)
@@ -131,12 +119,12 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   struct text *t = &e->t;
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
   const char *from = sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at);
-  int was = about_iter(e, e->p->v[v].index);
+  struct sk_about was = sk_text_about(e, e->p->v[v].about);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   if (e->s->ring) text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
   else text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, from);
   text_close(t);
-  text_about(t, was);
+  sk_text_about(e, was);
 }
 
 // Step `step` into stage d. `always`: there is one.
@@ -159,7 +147,7 @@ static void fragment(struct sk_emit *e, int i, const char *d)
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
   int products = k->along ? 1 : k->vector / 2;
-  int was = about_product(e, i);
+  struct sk_about was = sk_text_about(e, e->p->product[i].about);
   text_line(t, "%%a%d:[%d, %d].[%d].[2, 2].[1, 2].%s.RF", i, e->s->kv / 4, k->chunks, products, weights_type(e, i));
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
@@ -174,7 +162,7 @@ static void fragment(struct sk_emit *e, int i, const char *d)
     text_close(t);
   }
   for (int n = 0; n < 4; n++) text_close(t);
-  text_about(t, was);
+  sk_text_about(e, was);
 }
 
 static const char *operand(struct sk_emit *e, int v)
@@ -192,6 +180,7 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
   made[v] = true;
   if (x->kind == SK_OP) elements(e, x->x, d, made);
   if (x->kind == SK_OP && x->y >= 0) elements(e, x->y, d, made);
+  struct sk_about was = sk_text_about(e, x->about);
   int wide = runs(e, v) ? e->s->kv : 1;
   text_line(t, "%%%c%d:[%d].[%d].fp32.RF", runs(e, v) ? 'e' : 'f', v, tiles_of(e, v), wide);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
@@ -200,6 +189,7 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
   if (x->kind == SK_LOAD) text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
   else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL, arena_printf(e->p->j->mem, "[%d].fp32", wide));
   text_close(t);
+  sk_text_about(e, was);
 }
 
 // x * x where x is loaded: multiplied and added without a copy in fp32.
@@ -215,12 +205,18 @@ static void statistic(struct sk_emit *e, int i, const char *d, bool *made)
   struct text *t = &e->t;
   int v = e->p->stat[i], of = squared(e, v);
   if (of < 0) elements(e, v, d, made);
+  struct sk_about was = sk_text_about(e, e->p->stat_about[i]);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", e->s->kv);
-  if (of >= 0) text_line(t, "%%sum%d[n] <- MatMul<<<#grid, #me>>>(%%x%d[%s][n][i], %%x%d[%s][n][i])", i, of, d, of, d);
-  else text_line(t, "%%sum%d[n] <- BinaryPointwise<+><<<#grid, #me>>>(%%sum%d[n], %%%s[%s])", i, i, operand(e, v), runs(e, v) ? "i" : "0");
+  if (of >= 0) {
+    struct sk_about sum = sk_text_about(e, e->p->v[v].about); // the square's line, in the loop of the sum
+    text_line(t, "%%sum%d[n] <- MatMul<<<#grid, #me>>>(%%x%d[%s][n][i], %%x%d[%s][n][i])", i, of, d, of, d);
+    sk_text_about(e, sum);
+  }
+  if (of < 0) text_line(t, "%%sum%d[n] <- BinaryPointwise<+><<<#grid, #me>>>(%%sum%d[n], %%%s[%s])", i, i, operand(e, v), runs(e, v) ? "i" : "0");
   text_close(t);
   text_close(t);
+  sk_text_about(e, was);
 }
 
 // X as the right operand; made once for all products that share it.
@@ -233,6 +229,7 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
   bool plain = x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->iter[x->index].tensor] == e->p->j->store[e->p->iter[e->p->product[i].iter].tensor];
   for (int k = 0; k < i; k++)
     if (e->p->product[k].x == v && weights_type(e, k) == type) return;
+  struct sk_about was = sk_text_about(e, e->p->product[i].about);
   if (!plain) {
     elements(e, v, d, made);
     from = arena_printf(e->p->j->mem, "r%d", i);
@@ -247,6 +244,7 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
   text_open(t, "for (h = 0; h < 2; h += 1) unroll");
   text_line(t, "%%b%d[n][s][h, 0] <- Move<<<#grid, #me>>>(%%%s.tile([2])[%s][s * 2 + h])", i, from, plain && tiles_of(e, v) == 1 ? "0" : "n");
   for (int n = 0; n < 3; n++) text_close(t);
+  sk_text_about(e, was);
 }
 
 static int right_of(const struct sk_emit *e, int i)
@@ -260,14 +258,14 @@ static void multiply(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
-  int was = about_product(e, i);
+  struct sk_about was = sk_text_about(e, e->p->product[i].about);
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (j = 0; j < %d; j += 1) unroll", k->along ? 1 : k->vector / 2);
   text_line(t, "%%acc%d[n, c][j] <- MatMul<<<#grid, #lanes>>>(%%a%d[s, c][j], %%b%d[n][s])", i, i, right_of(e, i));
   for (int n = 0; n < 4; n++) text_close(t);
-  text_about(t, was);
+  sk_text_about(e, was);
 }
 
 // Fragments, what else is made of the registers of stage d, then the loads of a later round, then the products.

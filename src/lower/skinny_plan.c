@@ -105,7 +105,7 @@ int sk_plan_make(const struct lower_job *j, struct sk_plan *p, char why[160])
 {
   memset(p, 0, sizeof *p);
   *why = 0;
-  p->j = j, p->why = why;
+  p->j = j, p->why = why, p->making.node = p->taking.node = -1;
   if (j->n->joins) return snprintf(why, 160, "parts that are joined or split"), NO;
   if (!sk_sides(p)) return sk_no(p, "a tail whose axes are not those of what it reads"), NO;
   if (p->nsave > SK_SAVES) return sk_no(p, "too many savers"), NO;

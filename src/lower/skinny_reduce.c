@@ -34,12 +34,14 @@ void sk_emit_stage(struct sk_emit *e)
     const char *col = arena_printf(e->p->j->mem, "(%s * %d + %s * %d + @it %% %d)", e->s->subs > 1 ? "@sub" : "0", e->s->cols / 8, rank, own, own);
     const char *k = arena_printf(e->p->j->mem, "(@it / %d)", own);
     const struct sk_coord at[] = {{inner, k, false}, {&e->p->cols, col, true}};
+    struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->index));
     text_line(t, "%%second%d:[%lld, %d].%s.SH", v, (long long)inner->size, own * 8, type);
     loop_threads(e, inner->size * own);
     text_line(t, "%%second%d.tile([1, 8])[@it / %d, @it %% %d] <- Move<cp.async><<<#grid, #me>>>(%s)", v, own, own,
               sk_element(e, &e->p->iter[x->index], 8, 2, at));
     loop_end(e);
     text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
+    sk_text_about(e, was);
   }
 }
 
@@ -50,6 +52,7 @@ static void leave_product(struct sk_emit *e, int i)
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
   int64_t rows = e->p->rows.size;
+  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_PRODUCT, i));
   text_line(t, "%%part%d:[%d : %lld].[%lld, %d : %d, 1].fp32.SH", i, e->s->warps, (long long)(rows * (k->width + 4)), (long long)rows, k->width, k->width + 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
@@ -69,12 +72,14 @@ static void leave_product(struct sk_emit *e, int i)
   }
   if (rows % 8) text_close(t);
   for (int n = 0; n < 3; n++) text_close(t);
+  sk_text_about(e, was);
 }
 
 static void leave_statistic(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
   int64_t rows = e->p->rows.size;
+  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_STAT, i));
   text_line(t, "%%sum%d <- Reduction<+><<<#grid, #quad>>>(%%sum%d)", i, i);
   text_line(t, "%%stat%d:[%d].[%lld].fp32.SH", i, e->s->warps, (long long)rows);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
@@ -82,6 +87,7 @@ static void leave_statistic(struct sk_emit *e, int i)
   text_line(t, "%%stat%d[@warp][n * 8 + @g] <- Move<<<#grid, #me>>>(%%sum%d[n])", i, i);
   text_close(t);
   text_close(t);
+  sk_text_about(e, was);
 }
 
 // ---- over the cluster ----
@@ -101,6 +107,7 @@ static void send_product(struct sk_emit *e, int i)
   bool wide = e->p->product[i].wide;
   int vector = wide ? e->s->item : k->width % 4 ? 1 : 4, per_row = k->width / vector;
   const char *at = arena_printf(mem, ".tile([1, %d])[@it / %d, @it %% %d]", vector, per_row, per_row);
+  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_PRODUCT, i));
   loop_threads(e, e->p->rows.size * per_row);
   text_line(t, "%%o:[%d].fp32.RF", vector);
   sk_emit_parts(e, "o", "part", i, e->s->warps, vector, at);
@@ -108,11 +115,13 @@ static void send_product(struct sk_emit *e, int i)
   text_line(t, "%%in%d[@rank].peer(%s)%s <- Move<<<#grid, #me>>>(%%o)", i, wide ? owner(e, per_row) : "b", at);
   if (!wide) text_close(t);
   loop_end(e);
+  sk_text_about(e, was);
 }
 
 static void send_statistic(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
+  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_STAT, i));
   text_open(t, "if (@tid < %lld)", (long long)e->p->rows.size);
   text_line(t, "%%o:[1].fp32.RF");
   sk_emit_parts(e, "o", "stat", i, e->s->warps, 1, ".tile([1])[@tid]");
@@ -120,6 +129,7 @@ static void send_statistic(struct sk_emit *e, int i)
   text_line(t, "%%insum%d[@rank].peer(b).tile([1])[@tid] <- Move<<<#grid, #me>>>(%%o)", i);
   text_close(t);
   text_close(t);
+  sk_text_about(e, was);
 }
 
 void sk_emit_inbox(struct sk_emit *e)
@@ -153,7 +163,9 @@ static void left_operands(struct sk_emit *e)
     text_line(t, "@row = @it / %lld", (long long)width);
     text_line(t, "@col = @it %% %lld", (long long)width);
     sk_emit_value(e, &at, e->p->second[i].value);
+    struct sk_about was = sk_text_about(e, e->p->v[e->p->second[i].value].about);
     text_line(t, "%%h%d.tile([1, 1])[@row, @col] <- Move<<<#grid, #me>>>(%%v%d)", i, e->p->second[i].value);
+    sk_text_about(e, was);
     loop_end(e);
   }
   if (e->p->nseconds) text_line(t, "Sync<barrier><<<#grid, #t>>>()");
@@ -195,13 +207,12 @@ void sk_emit_early(struct sk_emit *e)
 }
 
 // The node of a saver, which is of the tail where there is one.
-static void about_saver(struct sk_emit *e, int save)
+static struct sk_about about_saver(const struct sk_emit *e, int save)
 {
   const struct graph *b = e->p->j->tail ? e->p->j->tail->block : e->p->j->n->block;
   int node = 0;
   for (; save > 0 || b->nodes[node].op != OP_SAVE; node++) save -= b->nodes[node].op == OP_SAVE;
-  e->t.tail = e->p->j->tail != NULL;
-  text_about(&e->t, node);
+  return (struct sk_about){node, e->p->j->tail != NULL};
 }
 
 static void save(struct sk_emit *e, struct sk_place *at, int i)
@@ -214,7 +225,7 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
   const char *col = e->s->subs == 1 ? "@col" : arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, col, true}};
   sk_emit_value(e, at, v);
-  about_saver(e, i);
+  struct sk_about was = sk_text_about(e, about_saver(e, i));
   if (type != F32) {
     text_line(t, "%%y%d:[%d].%s.RF", i, has ? at->width : 1, tile_dtype(type));
     text_line(t, "%%y%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%v%d)", i, v);
@@ -222,8 +233,7 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
   if (!has) text_open(t, "if (@col == 0%s)", e->s->subs == 1 ? "" : " && @sub == 0");
   text_line(t, "%s <- Move<<<#grid, #me>>>(%%%c%d)", sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to), type == F32 ? 'v' : 'y', type == F32 ? v : i);
   if (!has) text_close(t);
-  e->t.tail = false;
-  text_about(t, -1);
+  sk_text_about(e, was);
 }
 
 static void results(struct sk_emit *e)

@@ -7,7 +7,17 @@
 
 #include <string.h>
 
-static int summed(struct sk_plan *p, const struct sk_side *s, int tensor);
+static int summed_of(struct sk_plan *p, const struct sk_side *s, int tensor);
+static int parts_summed_of(struct sk_plan *p, const struct sk_side *s, int tensor);
+static int after_of(struct sk_plan *p, const struct sk_side *s, int tensor);
+
+// The sum over k of a tensor of an iteration, the dimension of k in it already summed.
+static int summed(struct sk_plan *p, const struct sk_side *s, int tensor) { return sk_making(p, s, tensor, summed_of); }
+
+// What the tail sums over parts.
+static int parts_summed(struct sk_plan *p, const struct sk_side *s, int tensor) { return sk_making(p, s, tensor, parts_summed_of); }
+
+int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor) { return sk_making(p, s, tensor, after_of); }
 
 // ---- what sums go through ----
 
@@ -77,8 +87,7 @@ static int second_by_sum(struct sk_plan *p, const struct sk_side *s, const struc
   return mean(p, n, sum.size, v);
 }
 
-// The sum over k of a tensor of an iteration, the dimension of k in it already summed.
-static int summed(struct sk_plan *p, const struct sk_side *s, int tensor)
+static int summed_of(struct sk_plan *p, const struct sk_side *s, int tensor)
 {
   static const struct linear over_loop = {summed, sk_after, fixed};
   const struct node *n = sk_maker(s, tensor);
@@ -135,7 +144,7 @@ static bool reads_parts(const struct sk_plan *p, const struct sk_side *s, int te
 
 static bool whole(const struct sk_plan *p, const struct sk_side *s, int tensor) { return !reads_parts(p, s, tensor); }
 
-static int parts_summed(struct sk_plan *p, const struct sk_side *s, int tensor)
+static int parts_summed_of(struct sk_plan *p, const struct sk_side *s, int tensor)
 {
   static const struct linear over_parts = {parts_summed, sk_after, whole};
   const struct node *n = sk_maker(s, tensor);
@@ -153,7 +162,10 @@ static int accumulated(struct sk_plan *p, const struct sk_side *s, const struct 
   if (n->op == OP_ACCUM_SUM_TO) return sk_no(p, "partial sums");
   if (fixed(p, s, n->in[0])) return sk_no(p, "sums what does not change");
   if (flags & REDUCES) return sk_statistic(p, n->in[0], &sk_tile(s, n->in[0])->dim[n->a.dim], flags, flags & RMS);
-  return summed(p, s, n->in[0]);
+  struct sk_about was = p->taking;
+  p->taking = sk_about_node(s, n);
+  int v = summed(p, s, n->in[0]);
+  return p->taking = was, v;
 }
 
 static int loaded_after(struct sk_plan *p, const struct sk_side *s, int tensor)
@@ -174,18 +186,27 @@ static bool reads_sums(const struct sk_side *s, int tensor)
   return false;
 }
 
+// Of what the loop accumulated, which is summed there already.
+static int summed_later(struct sk_plan *p, const struct sk_side *s, const struct node *n, const struct node *accumulator)
+{
+  struct sk_about was = p->taking, making = p->making;
+  p->taking = making, p->making = sk_about_node(s, accumulator);
+  int v = sk_statistic(p, accumulator->in[0], reduced_dim(s, n), 0, false);
+  return p->taking = was, p->making = making, v;
+}
+
 // A sum of elements, of what the loop accumulated of these, or a second product.
 static int reduced_after(struct sk_plan *p, const struct sk_side *s, const struct node *n)
 {
   const struct node *of = sk_maker(s, n->in[0]);
   const struct norm_dim *d = reduced_dim(s, n);
   if (sk_is_element(s, n->in[0]) && graph_iterations(s->n->block) == 1) return summed(p, s, n->out);
-  if (of->op == OP_ACCUM && !fixed(p, s, of->in[0])) return mean(p, n, sk_space_of(p, s, d).size, sk_statistic(p, of->in[0], d, 0, false));
+  if (of->op == OP_ACCUM && !fixed(p, s, of->in[0])) return mean(p, n, sk_space_of(p, s, d).size, summed_later(p, s, n, of));
   int v = second_by_sum(p, s, n, sk_after);
   return v != -2 ? v : sk_no(p, arena_printf(p->j->mem, "%s after the products", op_rows[n->op].name));
 }
 
-int sk_after(struct sk_plan *p, const struct sk_side *s, int tensor)
+static int after_of(struct sk_plan *p, const struct sk_side *s, int tensor)
 {
   const struct node *n = sk_maker(s, tensor);
   bool elements = n->op == OP_MATMUL && !s->tail && sk_is_element(s, n->in[0]) && !reads_sums(s, n->in[1]);

@@ -41,6 +41,8 @@ static int put(struct sk_plan *p, struct sk_value v)
   for (int i = 0; i < p->nvalues; i++)
     if (same(&p->v[i], &v)) return i;
   if (p->nvalues == SK_VALUES) return sk_no(p, "too many operators");
+  bool sum = v.kind == SK_PRODUCT || v.kind == SK_STAT;
+  v.about = sum && p->taking.node >= 0 ? p->taking : p->making;
   p->v[p->nvalues] = v;
   return p->nvalues++;
 }
@@ -69,8 +71,12 @@ int sk_constant(struct sk_plan *p, const struct node *n)
   return put(p, (struct sk_value){.kind = SK_CONST, .a = n->a, .x = -1, .y = -1});
 }
 
+static int element_of(struct sk_plan *p, const struct sk_side *s, int tensor);
+
 // Elements of what is loaded, in or before the loop.
-static int element(struct sk_plan *p, const struct sk_side *s, int tensor)
+static int element(struct sk_plan *p, const struct sk_side *s, int tensor) { return sk_making(p, s, tensor, element_of); }
+
+static int element_of(struct sk_plan *p, const struct sk_side *s, int tensor)
 {
   const struct node *n = sk_maker(s, tensor);
   if (n->op == OP_ITER) return sk_load(p, sk_iterator(s, tensor));
@@ -134,6 +140,7 @@ static int put_product(struct sk_plan *p, struct sk_product x, const struct norm
   int i = 0;
   while (i < p->nproducts && (p->product[i].x != x.x || p->product[i].iter != x.iter)) i++;
   if (i == SK_PRODUCTS) return sk_no(p, "too many products");
+  x.about = p->making;
   if (i == p->nproducts) p->product[p->nproducts++] = x;
   return put(p, (struct sk_value){.kind = SK_PRODUCT, .x = -1, .y = -1, .index = i, .has = sk_space_axes(&p->rows) | sk_space_axes(&x.cols)});
 }
@@ -206,11 +213,14 @@ static int times(struct sk_plan *p, const struct sk_side *s, int x, int right)
 {
   const struct node *n = sk_maker(s, right);
   if (n->op == OP_ITER) return product(p, x, right, false);
-  if (n->op == OP_MATMUL) return sk_second(p, s, times(p, s, x, n->in[0]), n->in[1]);
-  if (op_rows[n->op].flags & SCALES) return sk_operate(p, n->op, &n->a, times(p, s, x, n->in[0]), -1);
-  if (n->op != OP_ADD && n->op != OP_SUB) return sk_no(p, "weights that are computed");
-  int left = times(p, s, x, n->in[0]);
-  return left < 0 ? -1 : sk_operate(p, n->op, &n->a, left, times(p, s, x, n->in[1]));
+  bool scales = op_rows[n->op].flags & SCALES, adds = n->op == OP_ADD || n->op == OP_SUB;
+  if (n->op != OP_MATMUL && !scales && !adds) return sk_no(p, "weights that are computed");
+  int left = times(p, s, x, n->in[0]), other = left >= 0 && adds ? times(p, s, x, n->in[1]) : -1;
+  if (left < 0 || (adds && other < 0)) return -1;
+  struct sk_about was = p->making;
+  p->making = sk_about_node(s, n);
+  int v = n->op == OP_MATMUL ? sk_second(p, s, left, n->in[1]) : sk_operate(p, n->op, &n->a, left, other);
+  return p->making = was, v;
 }
 
 int sk_matmul(struct sk_plan *p, int a, int b)
@@ -237,7 +247,7 @@ int sk_statistic(struct sk_plan *p, int tensor, const struct norm_dim *d, unsign
   if (!over_k(p, d)) return sk_no(p, "a sum over something else than the products");
   while (i < p->nstats && p->stat[i] != x) i++;
   if (i == SK_STATS) return sk_no(p, "too many sums");
-  if (i == p->nstats) p->stat[p->nstats++] = x;
+  if (i == p->nstats) p->stat_about[i] = p->making, p->stat[p->nstats++] = x;
   int v = put(p, (struct sk_value){.kind = SK_STAT, .x = -1, .y = -1, .index = i, .has = p->v[x].has & ~sk_space_axes(&p->k)});
   if (flags & MEAN) v = sk_scaled(p, v, per);
   none = attrs_default(OP_SQRT);

@@ -54,9 +54,11 @@ void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_l
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
   const char *from = sk_element(e, &e->p->iter[x->index], width, has ? 2 : 1, to);
   bool early = at->from == SK_WIDE && e->s->early;
+  struct sk_about was = sk_text_about(e, x->about);
   if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(stored(e, x)));
   if (how == SK_MOVE) text_line(&e->t, "%%early%d <- Move<<<#grid, #me>>>(%s)", v, from);
   if (how == SK_VALUE) to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
+  sk_text_about(e, was);
 }
 
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element)
@@ -86,7 +88,9 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
   text_line(t, "%%right:[%d].fp32.RF", width);
   const char *from = sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width)
                                              : sk_element(e, &e->p->iter[x->index], width, 2, to);
+  struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->index));
   to_fp32(e, stored(e, x), width, "right", from);
+  sk_text_about(e, was);
   text_line(t, "%%right <- BinaryPointwise<*><<<#grid, #me>>>(%%right, %%left)");
   text_line(t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%right)", v, v);
   text_close(t);
@@ -104,6 +108,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   if (x->kind == SK_OP) sk_emit_value(e, at, x->x);
   if (x->kind == SK_OP && x->y >= 0) sk_emit_value(e, at, x->y);
   const char *out = arena_printf(mem, "v%d", v);
+  struct sk_about was = sk_text_about(e, x->about);
   text_line(t, "%%%s:[%d].fp32.RF", out, width);
   switch (x->kind) {
   case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
@@ -113,4 +118,5 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;
   case SK_SECOND: second(e, at, v, width); break;
   }
+  sk_text_about(e, was);
 }

@@ -158,3 +158,23 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   mem_free(times);
   return s;
 }
+
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e)
+{
+  const double *last = module_seconds(m);
+  CHECK(last);
+  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), one, start;
+  CHECK(times);
+  int s = timed_call(m, b, &one, e), rounds = 0, least = least_rounds(one, seconds);
+  start = now_seconds();
+  while (!s && rounds < MOST_ROUNDS && (rounds < least || now_seconds() - start < seconds)) {
+    s = timed_call(m, b, &one, e);
+    for (int k = 0; k < n; k++) times[(size_t)k * MOST_ROUNDS + (size_t)rounds] = last[k];
+    rounds++;
+    if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
+  }
+  module_rest(m);
+  for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
+  free(times);
+  return s;
+}

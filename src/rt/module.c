@@ -26,6 +26,7 @@ struct room { // a workspace that no call uses; the rest of its memory follows
 struct module {
   void *so; // of dlopen
   int (*call)(void *const *, void *const *, void *);
+  const double *seconds; // of its kernels in the last call, or NULL
   void *bytes;
   size_t size, need; // bytes of the object, of a workspace
   int fd; // of the object's file in memory
@@ -252,6 +253,8 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
     return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel has no function mica_%.80s", name);
   }
   m->need = workspace();
+  snprintf(symbol, sizeof symbol, "mica_%.70s_seconds", name);
+  m->seconds = dlsym(lib, symbol);
   *out = m;
   return OK;
 }
@@ -303,6 +306,8 @@ int module_call(struct module *m, void *const *inputs, void *const *outputs)
   int status = m->call(inputs, outputs, r);
   return room_give(m, r), status;
 }
+
+const double *module_seconds(const struct module *m) { return m->seconds; }
 
 void module_close(struct module *m)
 {

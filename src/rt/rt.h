@@ -11,6 +11,7 @@ int module_build_with(const char *source, const char *flags, const char *name, s
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n); // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function; from any thread
+const double *module_seconds(const struct module *m); // of each kernel in the last call, where gen_c_timed made it; else NULL
 void module_rest(struct module *m); // gives workspaces back until the next call
 void module_close(struct module *m);
 const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
@@ -30,6 +31,9 @@ struct timing {
 };
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
+
+// Of a module that gen_c_timed made, its n kernels, in as many calls.
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
 
 // ---- positive.c ----
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero

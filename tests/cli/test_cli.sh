@@ -59,6 +59,12 @@ expect 0 'mica [0-9]' "$MICA" version
 # ---- options ----
 expect 2 'optimize' "$MICA" optimise x
 expect 2 'did you mean --threads' "$MICA" optimize "$work/soft.mica" --thread 2
+expect 2 'it is one of `mica tile`, `mica lower`; `mica help optimize`' "$MICA" optimize "$work/soft.mica" --against x
+expect 2 'did you mean --help' "$MICA" --hlep
+expect 2 'did you mean search' "$MICA" help serch
+for command in '' optimize lower tile import; do # in lines that fit a window
+  "$MICA" help $command | awk -v c="$command" '/^examples/ { exit } NR > 1 && length > 100 { print c ": " $0; bad = 1 } END { exit bad }' || complain 'a long line of help'
+done
 expect 2 'needs a value' "$MICA" optimize "$work/soft.mica" --seed
 expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads many
 expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads 0

@@ -242,7 +242,7 @@ static void well_formed(void **state)
 
 static void all_sections(void **state)
 {
-  static const char *const ids[] = {"result", "graph", "candidates", "roofline", "search", "certificate", "checks", "program", "again"};
+  static const char *const ids[] = {"result", "graph", "candidates", "climb", "roofline", "search", "certificate", "checks", "program", "again"};
   (void)state;
   char *page = page_of(reports.gpu);
   for (size_t i = 0; i < COUNT(ids); i++) {
@@ -462,6 +462,72 @@ static void anything_wrong(void **state)
   wrong_inside(reports.gpu, "gpu");
 }
 
+// A row and a disc for each step of a climb, on whatever axes they may need; lines have strokes where they begin with a time.
+static void courses(void **state)
+{
+  static const struct {
+    const char *steps;
+    int n, strokes;
+  } t[] = {
+      {"[{'line': 1, 'change': 'rows vec=4', 'us': 12.5, 'measured': 30}, {'line': 1, 'change': 'vec 4 to 8', 'before_us': 12.5, 'us': 11, 'measured': 60},"
+       " {'line': 2, 'change': 'mma <b>', 'us': 14, 'measured': 30}, {'line': 2, 'change': '', 'us': 10.9, 'measured': 90, 'exact': true}]", 4, 2},
+      {"[{'line': 1, 'change': 'a', 'us': 5, 'measured': 0}]", 1, 1},
+      {"[{'line': 0, 'change': 'a', 'us': 0, 'measured': 1e300, 'exact': true}, {'line': -3, 'us': -7}, {'line': 1e18, 'us': 1e300}, 'x', null, {}]", 6, 0},
+      {"[{'line': 1, 'us': 1e-9, 'measured': 1}, {'line': 1, 'us': 1e9, 'before_us': 1e-300, 'measured': 2}]", 2, 1},
+  };
+  (void)state;
+  for (size_t i = 0; i < COUNT(t); i++) {
+    char *text = strdup(t[i].steps);
+    for (char *p = text; *p; p++) *p = *p == '\'' ? '"' : *p;
+    json_t *v = json_deep_copy(reports.cpu), *part = json_array_get(json_object_get(v, "parts"), 0), *steps = json_loads(text, 0, NULL);
+    assert_non_null(steps);
+    json_object_set_new(part, "climb", steps);
+    check_page(v);
+    char *page = page_of(v), *section = strstr(page, "<section id=\"climb\""), *end = section ? strstr(section, "</section>") : NULL;
+    assert_non_null(end);
+    *end = 0;
+    assert_int_equal(count(section, "<g class=\"pt"), t[i].n);
+    assert_int_equal(count(section, "<tr><td"), t[i].n);
+    assert_int_equal(count(section, "<path class=\"course"), t[i].strokes);
+    assert_int_equal(count(section, "nan") + count(section, "inf\""), 0);
+    json_decref(v);
+    free(page), free(text);
+  }
+}
+
+// A report with very many steps at one place.
+static void long_course(void **state)
+{
+  (void)state;
+  json_t *v = json_deep_copy(reports.cpu), *steps = json_array();
+  for (int i = 0; i < 5000; i++) json_array_append_new(steps, json_pack("{s:i, s:s, s:i, s:i}", "line", i, "change", "x", "us", 5, "measured", 7));
+  json_object_set_new(v, "climb", steps);
+  check_page(v);
+  json_decref(v);
+}
+
+// What the CPU's race wrote down, and times of each kernel by itself, which the page shows.
+static void own_figures(void **state)
+{
+  (void)state;
+  const json_t *all[] = {reports.cpu, reports.parts};
+  for (size_t i = 0; i < COUNT(all); i++) {
+    const json_t *kernels = json_object_get(json_object_get(all[i], "cpu"), "kernels"), *k;
+    size_t n;
+    assert_int_equal(json_array_size(kernels), json_integer_value(json_object_get(json_object_get(all[i], "best"), "kernels")));
+    json_array_foreach(kernels, n, k) {
+      char name[64];
+      snprintf(name, sizeof name, "%s_k%zu", json_string_value(json_object_get(all[i], "program")), n);
+      assert_string_equal(json_string_value(json_object_get(k, "name")), name);
+      assert_true(json_number_value(json_object_get(k, "us")) > 0);
+    }
+    char *page = page_of(all[i]);
+    assert_int_equal(count(page, "<dt>Own time</dt>"), (int)json_array_size(kernels));
+    free(page);
+  }
+  assert_null(json_object_get(reports.gpu, "cpu"));
+}
+
 static void escapes(void **state)
 {
   static const struct {
@@ -556,7 +622,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(well_formed),      cmocka_unit_test(all_sections),     cmocka_unit_test(counts_match),        cmocka_unit_test(same_every_time),
       cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(hostile_text),     cmocka_unit_test(hostile_names_shown), cmocka_unit_test(anything_missing),
-      cmocka_unit_test(anything_wrong),   cmocka_unit_test(escapes),          cmocka_unit_test(sheets),              cmocka_unit_test(sheet_of_diamond),
+      cmocka_unit_test(anything_wrong),   cmocka_unit_test(courses),          cmocka_unit_test(long_course),         cmocka_unit_test(own_figures),
+      cmocka_unit_test(escapes),          cmocka_unit_test(sheets),           cmocka_unit_test(sheet_of_diamond),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -70,6 +70,59 @@ static const char *first_how(const json_t *report)
   return json_string_value(json_object_get(json_array_get(launches, 0), "how"));
 }
 
+// ---- the course in the report ----
+
+// "stages 3 to 4, ahead 2 to 1", "with the next kernel as its tail", "mma ... instead of rows ...", "launches ...", "kernel 1: x 8 to 16": what is
+// about knobs is done to c.
+static void turn(struct choice *c, const char *change)
+{
+  char text[1024];
+  snprintf(text, sizeof text, "%s", change);
+  for (char *rest = text, *part; (part = strtok_r(rest, ";", &rest));) {
+    char *instead = strstr(part, " instead of "), *each = part;
+    part += strspn(part, " ");
+    if (instead) *instead = 0, assert_true(scheme_parse(part, c));
+    if (instead || !strncmp(part, "kernel ", 7) || !strncmp(part, "launches ", 9)) continue;
+    for (char *knob; (knob = strtok_r(each, ",", &each));) {
+      char name[32];
+      int from, to, k = 0;
+      assert_int_equal(sscanf(knob, " %31s %d to %d", name, &from, &to), 3);
+      const struct scheme *s = scheme_at(c->scheme);
+      while (k < KNOBS && s->knob[k] && strcmp(s->knob[k], name)) k++;
+      assert_true(k < KNOBS && s->knob[k] && c->k.v[k] == from);
+      c->k.v[k] = to;
+    }
+  }
+}
+
+// Of the only kernel: each line falls from step to step, and what was turned leads from where it began to the kernel of the report.
+static int check_course(const json_t *r)
+{
+  const json_t *course = json_object_get(json_array_get(json_object_get(r, "parts"), 0), "climb"), *s;
+  struct choice c[3] = {{0}};
+  double us[3] = {0}, ways = 0;
+  int steps = 0;
+  size_t i;
+  json_array_foreach(course, i, s) {
+    int line = (int)json_integer_value(json_object_get(s, "line")) - 1;
+    const char *change = json_string_value(json_object_get(s, "change"));
+    double now = json_number_value(json_object_get(s, "us")), before = json_number_value(json_object_get(s, "before_us"));
+    bool exact = json_is_true(json_object_get(s, "exact"));
+    assert_true(line >= 0 && line < 3 && change && now > 0 && exact == (i + 1 == json_array_size(course)));
+    assert_true(json_number_value(json_object_get(s, "measured")) >= ways);
+    ways = json_number_value(json_object_get(s, "measured"));
+    if (!exact && !before) assert_true(!us[line] && scheme_parse(change, &c[line]));
+    if (before) assert_true(before == us[line] && now < before);
+    if (before || exact) turn(&c[line], change);
+    if (exact) assert_true(fabs(now - number(r, "best", "us")) < 1e-9 && c[line].scheme >= 0);
+    steps += before > 0, us[line] = now;
+    struct choice end;
+    assert_true(scheme_parse(json_string_value(json_object_get(json_array_get(json_object_get(json_object_get(r, "gpu"), "launches"), 0), "how")), &end));
+    if (exact) assert_true(end.scheme == c[line].scheme && !memcmp(&end.k, &c[line].k, sizeof end.k));
+  }
+  return steps;
+}
+
 static const char *const tops[] = {"rows vec=2 across=32 down=1 join=8 regs=0 deep=0 stream=0",
                                    "rows vec=1 across=256 down=1 join=1 regs=0 deep=0 stream=0",
                                    "rows vec=8 across=32 down=1 join=16 regs=0 deep=0 stream=1"};
@@ -78,6 +131,7 @@ static void the_hill_is_climbed(void **state)
 {
   (void)state;
   size_t far = 0, climbs = 0;
+  int steps = 0;
   for (size_t i = 0; i < COUNT(tops); i++)
     for (int dependent = 0; dependent < 2; dependent++) {
       if (thinned(2) > 1 && dependent != (int)i % 2) continue;
@@ -87,13 +141,15 @@ static void the_hill_is_climbed(void **state)
       json_t *r = optimize(&mem, texts[0], 0, on_the_hill, ENDLESS);
       assert_true(made_so(first_how(r), tops[i]));
       assert_true(fabs(number(r, "best", "us") - 10) < 1e-9);
+      steps += check_course(r);
       json_decref(r);
       r = optimize(&mem, texts[0], 0, on_the_hill, 0);
+      assert_null(json_object_get(json_array_get(json_object_get(r, "parts"), 0), "climb"));
       far += number(r, "best", "us") > 10.1, climbs++; // it is no starter
       json_decref(r);
       arena_close(&mem);
     }
-  assert_true(2 * far > climbs);
+  assert_true(2 * far > climbs && steps > 0);
 }
 
 // What is noise is no step: the climb ends, near the top, and after about as many races.

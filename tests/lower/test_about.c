@@ -1,5 +1,6 @@
-// What lines of tile programs are about: in all ways to make some kernels, lines with products are about a product or the accumulator that
-// takes it, lines that store are about a saver, and copies from device memory are about an iterator.
+// What lines of tile programs are about: in all ways to make some kernels, lines with products are about a product, a square or the accumulator
+// that takes it, lines that store are about a saver, and copies from device memory are about an iterator. Of skinny every node that is no view
+// has its lines, those after the loop too.
 #include "given.h"
 #include "lower/emit.h"
 
@@ -20,6 +21,11 @@ static const struct {
     {"softmax", "X: f16[64, 512]\n O = block(x=64) { x = iter(X, imap={x:0})\n e = exp(x - max(x, dim=1))\n save(e / sum(e, dim=1), omap={x:0}) }\n return O", 1},
     {"few rows", "X: f16[8, 512]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
                  "save(accum(matmul(x, w)), omap={x:1}) }\n return O", 8},
+    {"few rows, normalized", "X: f16[8, 512]\n G: f16[1, 512]\n W: f16[512, 256]\n B: f16[1, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n g = iter(G, fmap={i:1})\n"
+                             "w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n s = accum(sum(square(x), dim=1))\n y = accum(matmul(x * g, w))\n"
+                             "save(silu(y / sqrt(s) + b) * y, omap={x:1}) }\n return O", 8},
+    {"low rank", "X: f16[8, 512]\n A: f16[512, 16]\n B: f16[16, 256]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
+                 "b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(relu(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b)), omap={x:1}) }\n return O", 8},
 };
 
 static enum op op_about(const struct launch *l, const struct graph *g, int line)
@@ -44,7 +50,7 @@ static int check_lines(const struct launch *l, const struct graph *g)
     assert_true(i < l->nabout);
     enum op op = op_about(l, g, i);
     n += op != OPS;
-    if (strstr(s, "<- MatMul") && op != OP_MATMUL && op_rows[op].rule != RULE_ACCUM) fail_msg("%s: a product not said to be one: %s", l->how, s);
+    if (strstr(s, "<- MatMul") && op != OP_MATMUL && op != OP_SQUARE && op_rows[op].rule != RULE_ACCUM) fail_msg("%s: a product not said to be one: %s", l->how, s);
     if (stores(s) && strstr(s, "<- Move") && op != OP_SAVE) fail_msg("%s: a store not said to be one: %s", l->how, s);
     if (strstr(s, "Move<cp.async>") && op != OP_ITER) fail_msg("%s: a copy not said to be one: %s", l->how, s);
     if (strstr(s, "(%box") && strstr(s, "Move<tma>") && op != OP_ITER) fail_msg("%s: a copy not said to be one: %s", l->how, s);
@@ -52,6 +58,16 @@ static int check_lines(const struct launch *l, const struct graph *g)
   }
   assert_int_equal(i, l->nabout);
   return n;
+}
+
+static void every_node(const struct launch *l, const struct graph *block)
+{
+  for (int i = 0; i < block->nnodes; i++) {
+    int lines = 0;
+    for (int k = 0; k < l->nabout; k++) lines += l->about[k].node == i;
+    enum rule r = op_rows[block->nodes[i].op].rule;
+    if (!lines && r != RULE_VIEW && r != RULE_CONST) fail_msg("%s: no line about node %d, %s", l->how, i, op_rows[block->nodes[i].op].name);
+  }
 }
 
 static void check_graph(int which)
@@ -71,6 +87,7 @@ static void check_graph(int which)
     e = (struct err){0};
     if (lower_make(&mem, &p, &pick, &d, &e) != OK) continue; // settings that turn out not to fit
     assert_true(check_lines(&d.launch[0], d.g) > 10);
+    if (!strcmp(scheme_at(pick.scheme)->name, "skinny")) every_node(&d.launch[0], d.g->nodes[d.launch[0].first].sub);
     for (size_t k = 0; k < COUNT(names); k++) seen |= !strcmp(scheme_at(pick.scheme)->name, names[k]) ? 1u << k : 0;
   }
   if ((seen & graphs[which].schemes) != graphs[which].schemes) fail_msg("%s: not by all schemes: %x", graphs[which].name, seen);
@@ -80,9 +97,11 @@ static void check_graph(int which)
 static void attention(void **state) { (void)state, check_graph(0); }
 static void softmax(void **state) { (void)state, check_graph(1); }
 static void few_rows(void **state) { (void)state, check_graph(2); }
+static void normalized(void **state) { (void)state, check_graph(3); }
+static void low_rank(void **state) { (void)state, check_graph(4); }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(softmax), cmocka_unit_test(few_rows)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(softmax), cmocka_unit_test(few_rows), cmocka_unit_test(normalized), cmocka_unit_test(low_rank)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

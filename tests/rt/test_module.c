@@ -182,6 +182,30 @@ static void timing_makes_sense(void **state)
   arena_close(&mem);
 }
 
+// With a clock between them kernels compute the same, and each has its figures.
+static void kernels_have_their_own_times(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  const struct target t = {.name = "cpu", .cores = 2, .lanes = 16};
+  const struct graph *g = parse(&mem, "program p() {\n A: f32[64, 64]\n B: f32[64, 64]\n return sqrt(sum(square(matmul(A, B)), dim=1))\n}\n");
+  struct str s = {0};
+  struct gen_info info;
+  struct module *m, *plain = build(g);
+  struct buffers *b;
+  struct timing own[8];
+  double rel;
+  assert_int_equal(gen_c_timed(g, "p", &t, &s, &info, &e), OK);
+  assert_int_equal(module_build(str_text(&s), "p", &m, &e), OK);
+  assert_int_equal(buffers_open(g, 1, &b, &e), OK);
+  assert_true(info.kernels == 4 && module_seconds(m) && !module_seconds(plain));
+  assert_int_equal(check_numeric(m, g, 3, 1, &rel, &e), OK);
+  assert_int_equal(measure_kernels(m, info.kernels, b, 0.05, NULL, own, &e), OK);
+  for (int k = 0; k < info.kernels; k++) assert_true(own[k].runs >= 5 && own[k].least > 0 && own[k].median <= own[k].most);
+  buffers_close(b), module_close(m), module_close(plain), str_free(&s), arena_close(&mem);
+}
+
 static void targets(void **state)
 {
   (void)state;
@@ -208,6 +232,7 @@ int main(void)
       cmocka_unit_test(large_exponents),
       cmocka_unit_test(bytes_load_again),
       cmocka_unit_test(timing_makes_sense),
+      cmocka_unit_test(kernels_have_their_own_times),
       cmocka_unit_test(targets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
