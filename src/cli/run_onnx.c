@@ -177,7 +177,7 @@ static int run_node(struct model_run *r, int node)
 {
   const struct onnx_node *n = &r->m->nodes[node];
   struct arena *mem = &r->c->mem;
-  struct onnx_host h = {.mem = mem, .n = n, .row = n->row, .opset = r->m->opset, .nin = n->nin, .most = (int64_t)1 << 31};
+  struct onnx_host h = {.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = (int64_t)1 << 31};
   h.in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h.out = NEWS(mem, struct onnx_cells *, n->nout + 1);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);

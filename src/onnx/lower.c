@@ -65,7 +65,7 @@ bool lo_known(struct onnx_lower *l, int k, double *c)
 static void host_of(struct onnx_lower *l, struct onnx_host *h)
 {
   int n = MAX(l->n->nin, 1);
-  *h = (struct onnx_host){.mem = l->g->mem, .n = l->n, .row = l->row, .opset = l->m->opset, .nin = l->n->nin};
+  *h = (struct onnx_host){.mem = l->g->mem, .n = l->n, .row = l->row, .nin = l->n->nin};
   h->in = NEWS(h->mem, const struct onnx_cells *, n), h->out = NEWS(h->mem, struct onnx_cells *, MAX(l->n->nout, 1));
   for (int k = 0; k < h->nin; k++) {
     if (l->n->in[k] < 0) continue;

@@ -130,7 +130,7 @@ void onnx_as_conv(struct onnx_lower *l)
 
 void onnx_as_softmax(struct onnx_lower *l)
 {
-  bool flat = l->m->opset < 13, logs = l->row->op == OP_LOG; // before 13: of a matrix whose columns are all dimensions from axis on
+  bool flat = l->n->opset < 13, logs = l->row->op == OP_LOG; // before 13: of a matrix whose columns are all dimensions from axis on
   int x = lo_in(l, 0), axis;
   struct shape s = *lo_shape(l, x), two = {.n = 2, .d = {1, 1}};
   if (!lo_axis(l, onnx_attr_int(l->n, "axis", flat ? 1 : -1), s.n, &axis)) return;

@@ -16,7 +16,8 @@
 //   type.def   element types;   node.def  operators: a row says how one is lowered and run
 //   map.c      files, mapped
 //   wire.c     protobuf's wire format
-//   model.c    ModelProto -> structs; tensor.c: TensorProto and external data; names.c: values by name
+//   model.c    ModelProto -> structs; read_node.c: NodeProto; tensor.c: TensorProto and external data; names.c: values by name
+//   function.c functions of the model, written out where they are called
 //   open.c     a model from its file or bytes: checked, symbolic extents set
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
 //   host_*.c   nodes on cells
@@ -45,8 +46,8 @@ enum onnx_kind onnx_type_kind(int type);
 bool onnx_type_dtype(int type, enum dtype *t); // Mica's; false: it has none
 
 enum {
-  ONNX_OLDEST = 7, ONNX_NEWEST = 21, // opsets of the default domain
-  ONNX_NODES = 1 << 15, ONNX_VALUES = 1 << 17, ONNX_FILES = 256,
+  ONNX_OLDEST = 7, ONNX_NEWEST = 26, // opsets of the default domain
+  ONNX_NODES = 1 << 15, ONNX_VALUES = 1 << 17, ONNX_FILES = 256, ONNX_FUNCTIONS = 4096,
   ONNX_PROGRAM_TENSORS = 6000,       // of one program
 };
 static const int64_t ONNX_KNOWN_CELLS = (int64_t)1 << 22; // of one value that is computed while a model is read
@@ -84,6 +85,10 @@ struct onnx_ints {
   int64_t *v;
   int n, cap;
 };
+struct onnx_texts {
+  const char **v;
+  int n, cap;
+};
 struct onnx_tensor {
   const char *name;
   int type;
@@ -113,7 +118,8 @@ enum onnx_fate {
 };
 struct onnx_row;
 struct onnx_node {
-  const char *name, *type, *domain;
+  const char *name, *type, *domain, *overload;
+  int64_t opset;                    // of the default domain, for this node
   int nin, nout, in_cap, out_cap;
   const char **in_name, **out_name; // "": absent
   int *in, *out;                    // values; -1: absent
@@ -156,6 +162,7 @@ struct onnx_step {
   int program, node;                // the other is -1
 };
 struct onnx_names;
+struct onnx_function;
 struct onnx_model {
   struct arena *mem;
   const char *path, *name, *producer;
@@ -168,6 +175,8 @@ struct onnx_model {
   struct onnx_tensor **inits;
   struct onnx_dim *dims;
   int nnodes, nodes_cap, nvalues, values_cap, ninits, inits_cap, ndims, dims_cap;
+  struct onnx_function *functions;
+  int nfunctions, functions_cap;
   int *inputs, *outputs, ninputs, noutputs, inputs_cap, outputs_cap; // values; initializers are no inputs
   struct onnx_names *names;
   int nset;
@@ -185,6 +194,9 @@ int onnx_bad(const struct onnx_model *m, struct err *e, const char *fmt, ...) PR
 const char *onnx_text(struct onnx_model *m, struct onnx_bytes b, struct err *e);
 int onnx_read_tensor(struct onnx_model *m, struct onnx_bytes b, struct onnx_tensor *t, struct err *e);
 int64_t onnx_elements(const struct shape *s); // 0 where an extent is 0
+
+// ---- function.c ----
+int onnx_inline(struct onnx_model *m, struct err *e); // every call of a function of the model becomes its nodes
 
 // ---- names.c ----
 int onnx_find(const struct onnx_model *m, const char *name);   // the value, or -1
@@ -239,7 +251,7 @@ struct onnx_host {
   struct arena *mem;
   const struct onnx_node *n;
   const struct onnx_row *row;
-  int64_t opset, most;     // most cells that one result may have
+  int64_t most;            // most cells that one result may have
   int nin;
   const struct onnx_cells **in; // NULL: absent; with p == NULL only its type and shape are there
   struct onnx_cells **out;      // made by the function; with p == NULL where elements of an input are not there

@@ -31,7 +31,7 @@ static const char *impossible(struct planner *p, struct onnx_node *n)
   }
   if (!n->row) n->row = onnx_row_find(n->type);
   if (!n->row) return "there is no operator of this name that Mica knows";
-  if (!n->as && p->m->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)p->m->opset, n->type);
+  if (!n->as && n->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)n->opset, n->type);
   if (n->nin < n->row->least || n->nin > n->row->most) return arena_printf(mem, "it has %d inputs", n->nin);
   for (int k = 0; k < n->nin; k++)
     if (k < n->row->least && n->in[k] < 0) return arena_printf(mem, "input %d is missing", k);
@@ -48,7 +48,7 @@ static bool is_known(const struct planner *p, const struct onnx_node *n)
 // Runs n on what is known of its inputs; `elements`: all of it is.
 static bool simple(struct planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
 {
-  *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .opset = p->m->opset, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, MOST_KNOWN - p->m->known_cells)};
+  *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, MOST_KNOWN - p->m->known_cells)};
   h->in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h->out = NEWS(mem, struct onnx_cells *, n->nout + 1);
   if (!n->row->host) host_fail(h, "%s", *n->row->without ? n->row->without : "it has no simple function");
   for (int k = 0; k < n->nin; k++) {

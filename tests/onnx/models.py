@@ -18,7 +18,7 @@ class Graph:
     def __init__(self, name, opset=17, seed=0):
         self.name, self.opset = name, opset
         self.nodes, self.inits, self.ins, self.outs = [], [], [], []
-        self.random, self.count, self.feeds = np.random.default_rng(seed), 0, {}
+        self.random, self.count, self.feeds, self.functions = np.random.default_rng(seed), 0, {}, []
 
     def input(self, name, *shape, dtype=np.float32, high=None, dims=None):
         kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16}[dtype]
@@ -53,8 +53,10 @@ class Graph:
 
     def model(self):
         graph = helper.make_graph(self.nodes, self.name, self.ins, self.outs, self.inits)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], producer_name="models.py")
-        model.ir_version = 8
+        domains = sorted({n.domain for n in self.nodes if n.domain})
+        opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, 1) for d in domains]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="models.py", functions=self.functions)
+        model.ir_version = 10 if self.opset > 20 or self.functions else 8
         return model
 
 
@@ -209,6 +211,26 @@ def grouped(name="grouped", batch=2, tokens=8, heads=4, shared=2, each=8):
     return g
 
 
+def functions(name="functions"):
+    """Calls of functions of the model: one calls another, with attributes of the call, of the function, and none; an input is left out."""
+    g = Graph(name, 17)
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    scaled = helper.make_node("LeakyRelu", ["t"], ["leaky"])
+    scaled.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    inner = helper.make_function("local", "steep", ["x", "shift"], ["y"], [helper.make_node("Clip", ["x", "shift"], ["t"]), scaled, helper.make_node("Neg", ["leaky"], ["y"])],
+                                 opset, attributes=["slope"])
+    call = helper.make_node("steep", ["a", "least"], ["c"], domain="local")
+    call.attribute.add(name="slope", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    outer = helper.make_function("local", "twice", ["a", "least"], ["both", "same"], [helper.make_node("Identity", ["a"], ["same"]), call, helper.make_node("steep", ["c"], ["t"], domain="local"), helper.make_node("Add", ["t", "a"], ["both"])],
+                                 opset, attribute_protos=[helper.make_attribute("slope", 0.3)])
+    g.functions = [inner, outer]
+    x = g.op("MatMul", g.input("x", 4, 6), g.weight(6, 6))
+    first, same = g.op("twice", x, g.const(np.float32(-0.5)), outputs=2, domain="local")
+    second, _ = g.op("twice", same, outputs=2, domain="local", slope=0.1)
+    g.output(g.op("Add", first, second), "y", 4, 6)
+    return g
+
+
 def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
@@ -295,7 +317,7 @@ def constants(name="constants"):
 
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
-         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
+         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 

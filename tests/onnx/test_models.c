@@ -80,7 +80,7 @@ static void run_program(struct run *r, const struct onnx_program *p)
 static void run_node(struct run *r, int node)
 {
   const struct onnx_node *n = &r->m->nodes[node];
-  struct onnx_host h = {.mem = r->mem, .n = n, .row = n->row, .opset = r->m->opset, .nin = n->nin, .most = 1 << 20};
+  struct onnx_host h = {.mem = r->mem, .n = n, .row = n->row, .nin = n->nin, .most = 1 << 20};
   h.in = NEWS(r->mem, const struct onnx_cells *, n->nin + 1), h.out = NEWS(r->mem, struct onnx_cells *, n->nout + 1);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);
@@ -111,6 +111,7 @@ static const struct {
     {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0}, {"gated_mlp", 1, 0, 8}, {"attention", 1, 0, 0},  {"bert", 1, 3, 0},
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
+    {"functions", 1, 0, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
