@@ -230,7 +230,7 @@ void onnx_cells_round(struct onnx_cells *c);                    // to what its t
 struct onnx_lower;
 struct onnx_host;
 struct onnx_row {
-  const char *type;
+  const char *domain, *type;
   int since, least, most; // since: the first opset in which it is; inputs
   void (*lower)(struct onnx_lower *l); // NULL: it is never an operator of Mica's
   enum op op;             // that lower uses
@@ -240,7 +240,8 @@ struct onnx_row {
 };
 extern const struct onnx_row onnx_rows[];
 extern const int onnx_row_count;
-const struct onnx_row *onnx_row_find(const char *type);
+const struct onnx_row *onnx_row_find(const char *domain, const char *type); // or NULL
+bool onnx_domain_known(const char *domain);        // is an operator of it in the table?
 const struct onnx_attr *onnx_attr(const struct onnx_node *n, const char *name); // or NULL
 int64_t onnx_attr_int(const struct onnx_node *n, const char *name, int64_t otherwise);
 double onnx_attr_real(const struct onnx_node *n, const char *name, double otherwise);

@@ -24,12 +24,12 @@ const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int n
 static const char *impossible(struct planner *p, struct onnx_node *n)
 {
   struct arena *mem = p->m->mem;
-  if (*n->domain && strcmp(n->domain, "ai.onnx")) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
+  if (!onnx_domain_known(n->domain)) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
   for (int k = 0; k < n->nattrs; k++) {
     if (n->attrs[k].graph) return "it holds a graph of its own";
     if (*n->attrs[k].ref) return "it belongs to a function";
   }
-  if (!n->row) n->row = onnx_row_find(n->type);
+  if (!n->row) n->row = onnx_row_find(n->domain, n->type);
   if (!n->row) return "there is no operator of this name that Mica knows";
   if (!n->as && n->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)n->opset, n->type);
   if (n->nin < n->row->least || n->nin > n->row->most) return arena_printf(mem, "it has %d inputs", n->nin);

@@ -231,6 +231,56 @@ def functions(name="functions"):
     return g
 
 
+def einsums(name="einsums"):
+    """Equations: products, batches, sums of labels, outer products, ellipses, three terms, results that are implied or in another order."""
+    g = Graph(name, 13)
+    extents = dict(zip("abcdeft", (2, 3, 4, 5, 2, 3, 4)))
+    equations = ["ab,bc->ac", "ab,bc->ca", "ab,bc", "abc,acd->abd", "abcd,abed->abce", "td,edf->etf", "etf,efd,te->td", "ab,ab->a", "ab,ab->", "a,b->ab", "abc->ca",
+                 "abc->b", "abc,cd->adb", "bac,bcd->adb", "abc,abd->cdb", "...bc,...cd->...bd", "b...,b->...", "abc,bd->ad", "Ab,bB->BA", "abcd,de->abce"]
+    extents.update(A=2, B=3)
+    for i, equation in enumerate(equations):
+        terms = [[2, 2][:1] + [extents[c] for c in t[3:]] if t.startswith("...") else [extents[c] for c in t.replace("...", "")] + ([4] if t.endswith("...") else [])
+                 for t in equation.split("->")[0].split(",")]
+        inputs = [g.input(f"x{i}_{k}", *t) if k == 0 else g.weight(*t) for k, t in enumerate(terms)]
+        g.output(g.op("Einsum", *inputs, equation=equation), f"y{i}")
+    return g
+
+
+def norms(name="norms"):
+    g = Graph(name, 23)
+    x, image = g.input("x", 2, 3, 8), g.input("image", 2, 6, 2, 2)
+    g.output(g.op("RMSNormalization", x, g.weight(8), epsilon=1e-6), "rms")
+    g.output(g.op("RMSNormalization", x, g.weight(3, 8), axis=1), "rms_two")
+    g.output(g.op("RMSNormalization", x, g.weight(3, 1), axis=1), "rms_spread")
+    g.output(g.op("GroupNormalization", image, g.weight(6), g.weight(6), num_groups=3), "groups")
+    y, mean, deviation = g.op("LayerNormalization", x, g.weight(8), g.weight(8), outputs=3, epsilon=1e-3)
+    g.output(y, "layer"), g.output(mean, "mean"), g.output(deviation, "deviation")
+    g.output(g.op("LayerNormalization", x, g.weight(1), g.weight(8)), "layer_spread")
+    g.output(g.op("LayerNormalization", x, g.weight(3, 8), axis=1), "layer_two")
+    return g
+
+
+def old_groups(name="old_groups"):
+    """Before operator set 21 the weights of groups were by group."""
+    g = Graph(name, 18)
+    g.output(g.op("GroupNormalization", g.input("image", 2, 6, 2, 2), g.weight(3), g.weight(3), num_groups=3), "y", 2, 6, 2, 2)
+    return g
+
+
+def fused(name="fused"):
+    """What onnxruntime's optimizer writes."""
+    g = Graph(name, 17)
+    x = g.input("x", 2, 3, 8)
+    ms = {"domain": "com.microsoft"}
+    g.output(g.op("Gelu", x, **ms), "gelu"), g.output(g.op("BiasGelu", x, g.weight(8), **ms), "bias_gelu")
+    g.output(g.op("FastGelu", x, g.weight(8), **ms), "fast_gelu"), g.output(g.op("FastGelu", x, **ms), "fast_gelu_alone")
+    g.output(g.op("QuickGelu", x, **ms), "quick_gelu"), g.output(g.op("QuickGelu", x, alpha=1.0, **ms), "quick_silu")
+    g.output(g.op("FusedMatMul", x, g.weight(2, 4, 8), transB=1, alpha=0.5, **ms), "product"), g.output(g.op("FusedMatMul", x, x, transA=1, **ms), "squares")
+    y, deviation = g.op("SimplifiedLayerNormalization", x, g.weight(8), outputs=2, epsilon=1e-4)
+    g.output(y, "rms"), g.output(deviation, "deviation")
+    return g
+
+
 def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
@@ -317,7 +367,8 @@ def constants(name="constants"):
 
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
-         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions]
+         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
+         einsums, norms, old_groups, fused]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 

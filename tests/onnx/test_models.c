@@ -111,7 +111,7 @@ static const struct {
     {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0}, {"gated_mlp", 1, 0, 8}, {"attention", 1, 0, 0},  {"bert", 1, 3, 0},
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
-    {"functions", 1, 0, 0},
+    {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)

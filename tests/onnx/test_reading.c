@@ -237,6 +237,59 @@ static void test_damaged(void **state)
   str_free(&s);
 }
 
+// ---- attributes that make no sense ----
+
+// y = einsum(x, w) of x[2, 3] and w[3]
+static void put_einsum(struct str *out, const char *equation)
+{
+  struct str graph = {0}, opset = {0}, n = {0}, a = {0};
+  put_weight(&graph, &(struct wanted){0});
+  put_value(&graph, 11, "x", ONNX_FLOAT, ROWS), put_value(&graph, 12, "y", ONNX_FLOAT, ROWS);
+  put_text(&n, 1, "x"), put_text(&n, 1, "w"), put_text(&n, 2, "y"), put_text(&n, 4, "Einsum");
+  put_text(&a, 1, "equation"), put_text(&a, 4, equation), put_message(&n, 5, &a);
+  put_message(&graph, 1, &n);
+  put_int(&opset, 2, 13), put_message(out, 8, &opset);
+  put_message(out, 7, &graph);
+}
+
+static void test_equations(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *equation, *why; // NULL: it is taken
+  } rows[] = {
+      {"ab,b->a", NULL},
+      {" a b , b -> b a ", NULL},
+      {"ab,b->ba, ", "its equation goes on after the result"},
+      {"ab,c->a", NULL},
+      {"ab,a->b", "a label has the extents 2 and 3"},
+      {"aa,b->a", "a label stands twice in a term"},
+      {"ab,b->aa", "a label stands twice in a term"},
+      {"ab->a", "its equation has 1 terms for 2 inputs"},
+      {"ab,b,b->a", "its equation has more terms than it has inputs"},
+      {"abc,b->a", "term 0 of its equation has 3 labels for 2 dimensions"},
+      {"a,b->a", "term 0 of its equation has 1 labels for 2 dimensions"},
+      {"ab,b->ac", "a label of the result is in no term"},
+      {"ab,b=a", "its equation has `=` where a label should be"},
+      {"ab,b-a", "its equation has `-` where `->` should be"},
+      {"", "term 0 of its equation has 0 labels for 2 dimensions"},
+      {"a.b,b->a", "its equation has `.` where a label should be"},
+      {"abcdefghi,b", "a term has more than 8 labels"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct str s = {0};
+    struct err e = {0};
+    struct onnx_model *m;
+    put_einsum(&s, rows[i].equation);
+    if (open_text(&mem, &s, 0, NULL, &m, &e)) fail_msg("%s", e.text);
+    const struct onnx_node *n = &m->nodes[0];
+    bool taken = !rows[i].why;
+    if (taken != (n->fate == ONNX_TAKEN) || (!taken && !strstr(n->why, rows[i].why))) fail_msg("%s: %s", rows[i].equation, n->why ? n->why : "taken");
+    onnx_close(m), str_free(&s), arena_close(&mem);
+  }
+}
+
 // ---- functions ----
 
 static void put_call(struct str *function, const char *type, const char *in, const char *out)
@@ -317,6 +370,6 @@ static void test_functions(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_external), cmocka_unit_test(test_symbol), cmocka_unit_test(test_damaged),
-                                     cmocka_unit_test(test_functions)};
+                                     cmocka_unit_test(test_functions), cmocka_unit_test(test_equations)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
