@@ -22,6 +22,7 @@
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
 //   host_*.c   nodes on cells
 //   lower.c    building the operators of a node; lower_*.c: lowerings
+//   write_*.c  nodes that are written out as simpler ones: attention
 //   fuse.c     several nodes that are one operator: gelu, silu
 //   plan.c     the fate of every node
 //   group.c    taken nodes -> convex sets
@@ -51,6 +52,7 @@ enum {
   ONNX_PROGRAM_TENSORS = 6000,       // of one program
 };
 static const int64_t ONNX_KNOWN_CELLS = (int64_t)1 << 22; // of one value that is computed while a model is read
+static const int64_t ONNX_MOST_KNOWN = (int64_t)1 << 24;  // of all of them together
 
 // ---- map.c: a file mapped for reading -----------------------------------------------------------------------
 struct onnx_map {
@@ -136,6 +138,7 @@ struct onnx_node {
   int group;                        // of TAKEN; -1: it is part of another node, or nothing uses it
   int tensors, work;                // of TAKEN: tensors it makes in a graph, operators that compute
   bool used;                        // an output follows from it
+  bool made;                        // written out of another node
 };
 struct onnx_value {
   const char *name;
@@ -182,6 +185,7 @@ struct onnx_model {
   int nset;
   const struct setting *set;
   int64_t known_cells;              // computed so far
+  int written;                      // numbers in names that were made
   struct onnx_program *programs;
   struct onnx_step *steps;
   int nprograms, nsteps;
@@ -229,6 +233,7 @@ void onnx_cells_round(struct onnx_cells *c);                    // to what its t
 // ---- nodes: rows of node.def ----
 struct onnx_lower;
 struct onnx_host;
+struct onnx_write;
 struct onnx_row {
   const char *domain, *type;
   int since, least, most; // since: the first opset in which it is; inputs
@@ -237,6 +242,7 @@ struct onnx_row {
   void (*host)(struct onnx_host *h);   // NULL: it has no simple function
   int fn;                 // that host uses
   const char *without;    // why there is no lowering
+  void (*write)(struct onnx_write *w); // writes it out as others; then it has no function of its own
 };
 extern const struct onnx_row onnx_rows[];
 extern const int onnx_row_count;
@@ -282,6 +288,16 @@ struct onnx_lower {
 };
 // The operators of node n, into l->g; false: why says why it has none, and g is of no use any more.
 bool onnx_lower_node(struct onnx_lower *l, const struct onnx_node *n);
+
+// ---- write.c ----
+struct onnx_write {
+  struct onnx_model *m;
+  const struct onnx_node *n; // which is written out
+  struct onnx_node *nodes;   // as these
+  int nnodes, cap;
+  bool failed;
+  char why[240];
+};
 
 // ---- fuse.c, plan.c, group.c, program.c ----
 void onnx_fuse(struct onnx_model *m);

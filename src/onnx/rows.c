@@ -1,5 +1,6 @@
 // The rows of node.def, and attributes of nodes by name.
 #include "onnx/lower.h"
+#include "onnx/write.h"
 
 #include <string.h>
 
@@ -7,12 +8,14 @@
 #define host_NONE NULL
 const struct onnx_row onnx_rows[] = {
 #define ONNX(type, since, least, most, lower, op, host, fn, without)                                                   \
-  {"", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without},
+  {"", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without, NULL},
 #define MICROSOFT(type, since, least, most, lower, op, host, fn, without)                                              \
-  {"com.microsoft", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without},
+  {"com.microsoft", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without, NULL},
+#define WRITTEN(domain, type, since, least, most, how) {domain, #type, since, least, most, NULL, OP_ADD, NULL, FN_NONE, "", onnx_write_##how},
 #include "onnx/node.def"
 #undef ONNX
 #undef MICROSOFT
+#undef WRITTEN
 };
 const int onnx_row_count = COUNT(onnx_rows);
 

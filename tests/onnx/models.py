@@ -21,7 +21,7 @@ class Graph:
         self.random, self.count, self.feeds, self.functions = np.random.default_rng(seed), 0, {}, []
 
     def input(self, name, *shape, dtype=np.float32, high=None, dims=None):
-        kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16}[dtype]
+        kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16, np.int32: TensorProto.INT32}[dtype]
         self.ins.append(helper.make_tensor_value_info(name, kind, dims or shape))
         if dtype in (np.float32, np.float16):
             self.feeds[name] = self.random.standard_normal(shape).astype(dtype)
@@ -176,6 +176,32 @@ def unsupported(name="unsupported"):
     return g
 
 
+def refused(name="refused"):
+    """Forms and attributes that are not taken: each node is named with its reason."""
+    g = Graph(name, 24)
+    ms = {"domain": "com.microsoft"}
+    q, x, image = g.input("q", 1, 2, 4, 8), g.input("x", 1, 4, 32), g.input("image", 1, 6, 2, 2)
+    lengths = g.input("lengths", 1, dtype=np.int64)
+    known = g.const(np.full(1, 3, np.int32)), g.const(np.array(4, np.int32))
+    tables = g.weight(10, 4), g.weight(10, 4)
+    for i, (kind, inputs, domain, extra) in enumerate([
+            ("Attention", [q, q, q, "", "", "", lengths], {}, {}), ("Attention", [x, x, x], {}, {"q_num_heads": 5, "kv_num_heads": 5}),
+            ("Attention", [q, q, q, g.weight(4, 3)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}), ("Attention", [q, q, q, "", q], {}, {}),
+            ("RotaryEmbedding", [x, *tables, lengths], {}, {"num_heads": 4}), ("RotaryEmbedding", [q, *tables], {}, {"rotary_embedding_dim": 6}),
+            ("RotaryEmbedding", [x, lengths, *tables], ms, {"scale": 2.0}), ("RotaryEmbedding", [x, lengths, *tables], ms, {"is_packed_batching": 1}),
+            ("GroupQueryAttention", [x, x, x, "", "", lengths, known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", known[1], known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known, "", "", "", "", g.weight(4)], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 4, "smooth_softmax": 1}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 3}),
+            ("MultiHeadAttention", [g.weight(1, 4, 2, 3, 8), "", ""], ms, {"num_heads": 2}), ("MultiHeadAttention", [x, x, x, "", lengths], ms, {"num_heads": 4}),
+            ("Attention", [x, g.weight(32, 96), "", "", q], ms, {"num_heads": 4}), ("Attention", [x, g.weight(32, 96)], ms, {"num_heads": 5}),
+            ("FusedMatMul", [q, q], ms, {"transBatchA": 1}), ("GroupNormalization", [image, g.weight(6), g.weight(6)], {}, {"num_groups": 4})]):
+        g.op(kind, *inputs, name=f"n{i}", **domain, **extra)
+        g.outs.append(helper.make_tensor_value_info(g.nodes[-1].output[0], F, None))
+    return g
+
+
 def patches(name="patches"):
     """A convolution of patches and one of single pixels: products, both."""
     g = Graph(name, 13)
@@ -281,6 +307,85 @@ def fused(name="fused"):
     return g
 
 
+def attentions(name="attentions"):
+    """The operator of set 23 in its forms: 3 and 4 dimensions, grouped heads, causal, masks of floats and of bools, a past, a cap, its scores."""
+    g = Graph(name, 23)
+    q, k, v = g.input("q", 2, 4, 3, 4), g.input("k", 2, 2, 5, 4), g.input("v", 2, 2, 5, 6)
+    g.output(g.op("Attention", q, k, v), "grouped"), g.output(g.op("Attention", q, k, v, is_causal=1, scale=0.7, softcap=2.0), "capped")
+    g.output(g.op("Attention", q, k, v, g.weight(2, 4, 3, 5)), "biased"), g.output(g.op("Attention", q, k, v, g.weight(3, 5), is_causal=1), "both")
+    seen = np.array([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1], [0, 1, 1, 1, 1]], np.bool_)
+    g.output(g.op("Attention", q, k, v, g.const(seen)), "known_bools")
+    mask = g.input("mask", 2, 1, 3, 5, dtype=np.bool_)
+    g.feeds[mask][..., 0] = True
+    g.output(g.op("Attention", q, k, v, mask, is_causal=1), "bools")
+    flat = [g.input("q3", 2, 3, 8), g.input("k3", 2, 5, 8), g.input("v3", 2, 5, 8)]
+    g.output(g.op("Attention", *flat, q_num_heads=2, kv_num_heads=2), "flat")
+    y, key, value, scores = g.op("Attention", q, k, v, "", g.weight(2, 2, 2, 4), g.weight(2, 2, 2, 6), outputs=4, is_causal=1, qk_matmul_output_mode=3)
+    g.output(y, "later"), g.output(key, "keys"), g.output(value, "values"), g.output(scores, "scores")
+    for mode in range(3):
+        _, _, _, scores = g.op("Attention", q, k, v, g.weight(3, 5), outputs=4, softcap=3.0, qk_matmul_output_mode=mode)
+        g.output(scores, f"scores_{mode}")
+    return g
+
+
+def rotary(name="rotary"):
+    """Both operators of that name: halves and pairs, parts of heads, tables by token or with places, which are known or not."""
+    g = Graph(name, 23)
+    x, y = g.input("x", 2, 3, 4, 8), g.input("y", 2, 4, 24)
+    places = g.input("places", 2, 4, dtype=np.int64, high=10)
+    angles = g.random.standard_normal((10, 4))
+    tables = [g.const(f(angles).astype(np.float32)) for f in (np.cos, np.sin)]
+    part = [g.const(f(angles[:, :2]).astype(np.float32)) for f in (np.cos, np.sin)]
+    tokens = [g.const(f(g.random.standard_normal((2, 4, 4))).astype(np.float32)) for f in (np.cos, np.sin)]
+    known = g.const(np.arange(8, dtype=np.int64).reshape(2, 4))
+    g.output(g.op("RotaryEmbedding", x, *tables, places), "computed"), g.output(g.op("RotaryEmbedding", x, *tokens), "tokens")
+    g.output(g.op("RotaryEmbedding", x, *tables, known, interleaved=1), "pairs")
+    g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4), "part"), g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4, interleaved=1), "pairs_part")
+    g.output(g.op("RotaryEmbedding", y, *tables, known, num_heads=3), "flat")
+    ms = {"domain": "com.microsoft"}
+    g.output(g.op("RotaryEmbedding", y, places, *tables, **ms), "ms"), g.output(g.op("RotaryEmbedding", x, g.ints(3), *tables, interleaved=1, **ms), "ms_from")
+    return g
+
+
+def transformer(name="transformer", batch=2, tokens=4, heads=2, each=4):
+    """Layers as onnxruntime's optimizer writes them: attention of one product, of three, of grouped heads that turn, norms of sums."""
+    g = Graph(name, 17)
+    ms, width = {"domain": "com.microsoft"}, heads * each
+    x, seen = g.input("x", batch, tokens, width), g.input("seen", batch, tokens, dtype=np.int32)
+    g.feeds[seen][:, 0] = 1
+    y = g.op("Attention", x, g.weight(width, 3 * width), g.weight(3 * width), seen, num_heads=heads, **ms)
+    y, _, _, total = g.op("SkipLayerNormalization", x, y, g.weight(width), g.weight(width), g.weight(width), outputs=4, epsilon=1e-5, **ms)
+    g.output(total, "total")
+    y = g.op("Attention", y, g.weight(width, 2 * width + 4), g.weight(2 * width + 4), num_heads=heads, unidirectional=1, qkv_hidden_sizes=[width, width, 4], **ms)
+    y = g.op("MatMul", y, g.weight(4, width))
+    z, key, value = g.op("MultiHeadAttention", y, x, x, g.weight(3 * width), seen, g.weight(1, heads, tokens, tokens), outputs=3, num_heads=heads, scale=0.4, **ms)
+    y, _, _, total = g.op("SkipSimplifiedLayerNormalization", y, z, g.weight(width), outputs=4, epsilon=1e-5, **ms)
+    g.output(key, "key"), g.output(value, "value")
+    past = [g.weight(batch, heads, 3, each) for _ in range(2)]
+    z, _, _ = g.op("MultiHeadAttention", y, y, y, "", "", "", *past, outputs=3, num_heads=heads, unidirectional=1, **ms)
+    y = g.op("SkipLayerNormalization", y, z, g.weight(width), g.weight(width), **ms)
+    g.output(y, "y", batch, tokens, width)
+    return g
+
+
+def grouped_queries(name="grouped_queries", batch=2, tokens=3, heads=4, shared=2, each=16):
+    g = Graph(name, 17)
+    ms, width = {"domain": "com.microsoft", "num_heads": heads, "kv_num_heads": shared}, heads * each
+    angles = g.random.standard_normal((10, each // 2))
+    tables = [g.const(f(angles).astype(np.float32)) for f in (np.cos, np.sin)]
+    x = g.input("x", batch, tokens, width)
+    k, v = g.op("MatMul", x, g.weight(width, shared * each)), g.op("MatMul", x, g.weight(width, shared * each))
+    lengths = lambda n: (g.const(np.full(batch, n - 1, np.int32)), g.const(np.array(n, np.int32)))
+    y, key, value = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), *tables, outputs=3, do_rotary=1, **ms)
+    g.output(y, "first"), g.output(key, "key"), g.output(value, "value")
+    one = g.input("one", batch, 1, width + 2 * shared * each)
+    y, key, value = g.op("GroupQueryAttention", one, "", "", key, value, *lengths(tokens + 1), *tables, outputs=3, do_rotary=1, rotary_interleaved=1, softcap=5.0, **ms)
+    g.output(y, "next"), g.output(key, "keys")
+    y, _, _ = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), outputs=3, local_window_size=2, scale=0.3, **ms)
+    g.output(y, "window")
+    return g
+
+
 def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
@@ -368,9 +473,12 @@ def constants(name="constants"):
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
-         einsums, norms, old_groups, fused]
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
+
+
+UNANSWERED = [unsupported, refused]  # there is nothing to run
 
 
 def save(g, folder, answers=True):
@@ -394,4 +502,5 @@ if __name__ == "__main__":
         path, answers = save(g, sys.argv[1])
         np.savez(os.path.join(sys.argv[1], g.name + ".npz"), **{"in_" + k: v for k, v in g.feeds.items()}, **{"out_" + k: v for k, v in answers.items()})
         print(path, os.path.getsize(path))
-    save(unsupported(), sys.argv[1], answers=False)
+    for make in UNANSWERED:
+        save(make(), sys.argv[1], answers=False)

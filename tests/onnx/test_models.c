@@ -112,6 +112,7 @@ static const struct {
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
     {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
+    {"attentions", 2, 1, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
@@ -152,20 +153,45 @@ static void test_answers(void **state)
 static void test_named(void **state)
 {
   (void)state;
-  static const char *const says[] = {
+  static const struct {
+    const char *model, *says[24];
+  } rows[] = {{"unsupported", {
       "\"cell\" (GRU): there is no operator of this name that Mica knows",
       "\"thing\" (com.example.FusedThing): operators of the domain `com.example` are not known",
       "\"/unsupported/state\" (Identity): the shape of `gru_3_1` is not known",
       "3 nodes taken in 1 program, 0 folded, 0 left as they are, 4 unsupported",
-  };
-  struct arena mem = {0};
-  struct onnx_model *m;
-  struct str text = {0};
-  open_model(&mem, "unsupported", 0, &m);
-  onnx_report_text(m, &text);
-  for (size_t i = 0; i < COUNT(says); i++)
-    if (!strstr(str_text(&text), says[i])) fail_msg("no %s in\n%s", says[i], str_text(&text));
-  str_free(&text), onnx_close(m), arena_close(&mem);
+  }}, {"refused", {
+      "\"n0\" (Attention): its input 6, `lengths`, is not taken",
+      "\"n1\" (Attention): its input 0 has no 5 heads (q_num_heads)",
+      "\"n2\" (Attention): its mask does not fit [1, 2, 4, 4]; one that is shorter is not taken",
+      "\"n3\" (Attention): its query, key and value do not fit one another",
+      "\"n4\" (Attention): only one of past_key and past_value is given",
+      "\"n5\" (RotaryEmbedding): its position_ids have no row a token",
+      "\"n6\" (RotaryEmbedding): its tables have 4 columns for 6 elements that turn, of 8",
+      "\"n7\" (com.microsoft.RotaryEmbedding): its attribute scale is 2, which is not taken",
+      "\"n8\" (com.microsoft.RotaryEmbedding): its attribute is_packed_batching is 1, which is not taken",
+      "\"n9\" (com.microsoft.GroupQueryAttention): its seqlens_k is computed when the model runs",
+      "\"n10\" (com.microsoft.GroupQueryAttention): its seqlens_k is 4; only 3, for keys that are all there, is taken",
+      "\"n11\" (com.microsoft.GroupQueryAttention): its input 11, head_sink, is not taken",
+      "\"n12\" (com.microsoft.GroupQueryAttention): its attribute smooth_softmax is set",
+      "\"n13\" (com.microsoft.GroupQueryAttention): its key and value do not fit its query",
+      "\"n14\" (com.microsoft.MultiHeadAttention): input 1 is missing",
+      "\"n15\" (com.microsoft.MultiHeadAttention): its mask is neither [1, 4] nor [1, 4, 4]",
+      "\"n16\" (com.microsoft.Attention): its input 4, past, is not taken",
+      "\"n17\" (com.microsoft.Attention): 32 and 32 elements have no 5 heads",
+      "\"n18\" (com.microsoft.FusedMatMul): transBatchA or transBatchB is set",
+      "\"n19\" (GroupNormalization): 4 groups of its channels",
+  }}};
+  for (size_t k = 0; k < COUNT(rows); k++) {
+    struct arena mem = {0};
+    struct onnx_model *m;
+    struct str text = {0};
+    open_model(&mem, rows[k].model, 0, &m);
+    onnx_report_text(m, &text);
+    for (size_t i = 0; i < COUNT(rows[k].says) && rows[k].says[i]; i++)
+      if (!strstr(str_text(&text), rows[k].says[i])) fail_msg("no %s in\n%s", rows[k].says[i], str_text(&text));
+    str_free(&text), onnx_close(m), arena_close(&mem);
+  }
 }
 
 // A path leaves the first program and comes back to the second: as one they could not run.
