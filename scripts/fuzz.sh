@@ -22,7 +22,7 @@ words() {
   grep -oh '"[a-zA-Z_]\{2,24\}"' src/ir/json_read.c src/front/mirage.c src/onnx/*.c 2>/dev/null | tr -d '"' || true
   printf '%s\n' program graph block thread return inf f16 bf16 f32 'imap={x:0}' 'fmap={i:1}' '(; i=4)'
 }
-words | sort -u | sed 's/["\\]/\\&/g; s/.*/"&"/' >"$folder/words.dict"
+words | sed '/^$/d' | sort -u | sed 's/["\\]/\\&/g; s/.*/"&"/' >"$folder/words.dict"
 
 flags=(-std=gnu17 -O1 -g -D_GNU_SOURCE -DMICA_FUZZ="fuzz_$target" -DMICA_VERSION=\"fuzz\" -Isrc -Iinclude -Itests/fuzz
        -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

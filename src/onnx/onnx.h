@@ -25,6 +25,7 @@
 //   write_*.c  nodes that are written out as simpler ones: attention
 //   fuse.c     several nodes that are one operator: gelu, silu
 //   plan.c     the fate of every node
+//   convert.c  conversions of types that no program can hold
 //   group.c    taken nodes -> convex sets
 //   program.c  sets -> kernel graphs and steps
 //   report.c   what was taken and why not, as text and JSON
@@ -138,6 +139,7 @@ struct onnx_node {
   int group;                        // of TAKEN; -1: it is part of another node, or nothing uses it
   int tensors, work;                // of TAKEN: tensors it makes in a graph, operators that compute
   bool used;                        // an output follows from it
+  bool converts;                    // left by convert.c
   bool made;                        // written out of another node
 };
 struct onnx_value {
@@ -185,6 +187,8 @@ struct onnx_model {
   int nset;
   const struct setting *set;
   int64_t known_cells;              // computed so far
+  bool narrow_weights;              // programs may hold weights that were widened as they were before
+  int left_again;                   // conversions that a program had to leave; then programs are made anew
   int written;                      // numbers in names that were made
   struct onnx_program *programs;
   struct onnx_step *steps;
@@ -283,6 +287,9 @@ struct onnx_lower {
   struct graph *g;
   int *tensor;             // of g, by value; -1: none yet
   int *in, nin, in_cap;    // values that are inputs of g
+  bool whole;              // the graph is a program; else it is tried for one node
+  enum dtype narrow;       // of a program: what a node of it narrows to; F32: none does
+  int type;                // of what the node makes, where the tensor has a narrower one; else 0
   bool failed;
   char why[240];
 };
@@ -304,6 +311,13 @@ void onnx_fuse(struct onnx_model *m);
 int onnx_plan(struct onnx_model *m, struct err *e);      // all of it: fates, programs, steps
 void onnx_group(struct onnx_model *m);                   // sets node->group; groups are numbered from 0 in the order of their first node
 int onnx_build(struct onnx_model *m, struct err *e);
+enum dtype onnx_narrowed(const struct onnx_model *m, const struct onnx_program *p); // what a node of p narrows to; F32: none does
+bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n); // a taken node between two of Mica's types
+void onnx_take_again(struct onnx_model *m);                                // nodes that were left here
+void onnx_leave_all(struct onnx_model *m);                                 // every node that converts
+// Leaves the widening nodes of a program that a value follows from, because something outside reads it as wide; false: there are none.
+bool onnx_leave_widening(struct onnx_model *m, const struct onnx_program *p, int value);
+void onnx_leave(struct onnx_model *m, int node, const char *why);
 const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int node); // "\"conv1\" (Conv)"
 
 // ---- report.c ----

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { MOST_ROUNDS = 8 };
+
 struct planner {
   struct onnx_model *m;
   struct arena scratch;
@@ -107,7 +109,7 @@ static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
   for (int k = 0; k < n->nout && good; k++) {
     if (n->out[k] < 0 || p->tensor[n->out[k]] < 0) continue;
     const struct tensor *t = &l.g->tensors[p->tensor[n->out[k]]];
-    learn(p, n->out[k], type_of(t->dtype), &t->shape);
+    learn(p, n->out[k], l.type ? l.type : type_of(t->dtype), &t->shape);
   }
   n->tensors = l.g->ntensors, n->work = work_of(l.g);
   for (int k = 0; k < l.nin; k++) p->tensor[l.in[k]] = -1;
@@ -222,6 +224,21 @@ static void plan_nodes(struct planner *p)
     if (m->nodes[i].into >= 0) m->nodes[i].into = at[m->nodes[i].into];
 }
 
+// Programs with every conversion, and weights that were widened narrow again; then with weights as they are, and in more rounds without
+// the conversions that a program could not hold, at last without any.
+static int programs(struct onnx_model *m, struct err *e)
+{
+  int s = OK;
+  for (int round = 0; s == OK && (!round || m->left_again); round++) {
+    if (round == 1) onnx_take_again(m);
+    if (round == MOST_ROUNDS) onnx_leave_all(m);
+    m->narrow_weights = !round, m->left_again = 0;
+    onnx_group(m);
+    s = onnx_build(m, e);
+  }
+  return s;
+}
+
 int onnx_plan(struct onnx_model *m, struct err *e)
 {
   struct planner p = {.m = m};
@@ -232,6 +249,5 @@ int onnx_plan(struct onnx_model *m, struct err *e)
   plan_nodes(&p);
   arena_close(&p.scratch);
   mark_used(m);
-  onnx_group(m);
-  return onnx_build(m, e);
+  return programs(m, e);
 }

@@ -61,7 +61,8 @@ def main():
         g = make()
         if not g.name.startswith(a.only):
             continue
-        good, what = agree(a.mica, g, a.folder, a.engine, a.optimize, 1e-5 if a.engine != "cpu" else 1e-4)
+        allowed = 2e-3 if g.half else 1e-5 if a.engine != "cpu" else 1e-4
+        good, what = agree(a.mica, g, a.folder, a.engine, a.optimize, allowed)
         print(f"{'agrees' if good else 'DIFFERS'}  {g.name}  {what}")
         bad += not good
     return bad > 0

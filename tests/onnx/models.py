@@ -29,6 +29,10 @@ class Graph:
             self.feeds[name] = self.random.integers(0, high or 2, shape).astype(dtype)
         return name
 
+    @property
+    def half(self):
+        return any(i.data_type == TensorProto.FLOAT16 for i in self.inits) or any(x.dtype == np.float16 for x in self.feeds.values())
+
     def const(self, array, name=None):
         name = name or f"c{len(self.inits)}"
         self.inits.append(numpy_helper.from_array(np.asarray(array), name))
@@ -386,6 +390,33 @@ def grouped_queries(name="grouped_queries", batch=2, tokens=3, heads=4, shared=2
     return g
 
 
+def conversions(name="conversions"):
+    """A norm in 32 bits of a tensor of 16, as exporters write it, weights that were widened, what is narrowed in earnest, wide results, the largest."""
+    g = Graph(name, 18)
+    half = TensorProto.FLOAT16
+    x = g.input("x", 4, 8, dtype=np.float16)
+    wide = g.op("Cast", x, to=F)
+    scale = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("ReduceMean", g.op("Pow", wide, g.const(np.float32(2))), g.ints(-1)), g.const(np.float32(1e-5)))))
+    weight = g.const(g.random.standard_normal(8).astype(np.float16).astype(np.float32))
+    y = g.op("MatMul", g.op("Cast", g.op("Mul", g.op("Mul", wide, scale), weight), to=half), g.weight(8, 8, dtype=np.float16))
+    g.output(g.op("Add", x, y), "narrow", 4, 8, kind=half)
+    return g
+
+
+def mixed(name="mixed"):
+    g = Graph(name, 18)
+    x, y = g.input("x", 4, 8, dtype=np.float16), g.input("y", 4, 8)
+    wide = g.op("Exp", g.op("Cast", x, to=F))
+    g.output(wide, "wide", 4, 8)
+    narrow = g.op("Tanh", g.op("CastLike", g.op("Mul", wide, y), x))
+    g.output(g.op("Cast", g.op("Neg", narrow), to=F), "there_and_back", 4, 8)
+    values, places = g.op("TopK", wide, g.ints(3), outputs=2, axis=0)
+    g.output(values, "largest", 3, 8), g.output(places, "where", 3, 8, kind=I64)
+    values, _ = g.op("TopK", y, g.ints(2), outputs=2, largest=0)
+    g.output(g.op("Relu", values), "smallest", 4, 2)
+    return g
+
+
 def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
@@ -473,7 +504,7 @@ def constants(name="constants"):
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
-         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries]
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 

@@ -92,7 +92,15 @@ static void run_node(struct run *r, int node)
     }
 }
 
-static void assert_answer(const char *file, const struct line *l, const struct onnx_cells *x)
+// Where there is a float16 on the way, onnxruntime rounds at every node and Mica where it stores.
+static double tolerance(const struct onnx_model *m)
+{
+  for (int v = 0; v < m->nvalues; v++)
+    if (m->values[v].type == ONNX_FLOAT16) return 1e-3;
+  return 2e-6;
+}
+
+static void assert_answer(const char *file, const struct line *l, const struct onnx_cells *x, double allowed)
 {
   double far = 0, all = 0;
   if (!x || !shape_eq(&x->shape, &l->x->shape)) fail_msg("%s: %s has another shape", file, l->name);
@@ -100,7 +108,7 @@ static void assert_answer(const char *file, const struct line *l, const struct o
     double a = onnx_type_kind(x->type) == REAL ? x->f[i] : (double)x->i[i], b = onnx_type_kind(l->x->type) == REAL ? l->x->f[i] : (double)l->x->i[i];
     far += (a - b) * (a - b), all += b * b;
   }
-  if (!(sqrt(far) <= 2e-6 * sqrt(all) + 1e-12)) fail_msg("%s: %s is off by %g of its norm", file, l->name, sqrt(far / all));
+  if (!(sqrt(far) <= allowed * sqrt(all) + 1e-12)) fail_msg("%s: %s is off by %g of its norm", file, l->name, sqrt(far / all));
 }
 
 static const struct {
@@ -112,7 +120,7 @@ static const struct {
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
     {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
-    {"attentions", 2, 1, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0},
+    {"attentions", 2, 1, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0}, {"conversions", 1, 0, 0}, {"mixed", 3, 8, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
@@ -141,7 +149,7 @@ static void test_answers(void **state)
       if (!strcmp(l.word, "in")) r.at[v] = l.x;
       else if (!answers++)
         for (int k = 0; k < r.m->nsteps; k++) r.m->steps[k].program >= 0 ? run_program(&r, &r.m->programs[r.m->steps[k].program]) : run_node(&r, r.m->steps[k].node);
-      if (!strcmp(l.word, "out")) assert_answer(models[i].name, &l, cells_of(&r, v));
+      if (!strcmp(l.word, "out")) assert_answer(models[i].name, &l, cells_of(&r, v), tolerance(r.m));
     }
     for (int k = 0; k < r.m->nnodes; k++) left += r.m->nodes[k].fate == ONNX_LEFT && r.m->nodes[k].used;
     if (r.m->nprograms != models[i].programs || left != models[i].left || answers != r.m->noutputs) fail_msg("%s: %d programs, %d left, %d answers", models[i].name, r.m->nprograms, left, answers);
