@@ -29,10 +29,6 @@ class Graph:
             self.feeds[name] = self.random.integers(0, high or 2, shape).astype(dtype)
         return name
 
-    @property
-    def half(self):
-        return any(i.data_type == TensorProto.FLOAT16 for i in self.inits) or any(x.dtype == np.float16 for x in self.feeds.values())
-
     def const(self, array, name=None):
         name = name or f"c{len(self.inits)}"
         self.inits.append(numpy_helper.from_array(np.asarray(array), name))
@@ -512,18 +508,22 @@ LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 6
 UNANSWERED = [unsupported, refused]  # there is nothing to run
 
 
-def save(g, folder, answers=True):
+def answers_of(path, feeds):
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+
+
+def save(g, folder, answers=True):
     model = g.model()
     path = os.path.join(folder, g.name + ".onnx")
     onnx.save(model, path)
     if not answers:
         return path, None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return path, dict(zip([o.name for o in session.get_outputs()], session.run(None, g.feeds)))
+    return path, answers_of(path, g.feeds)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ static void run_program(struct run *r, const struct onnx_program *p)
   for (int i = 0; i < p->nout; i++) {
     struct onnx_cells *x = NEW(r->mem, struct onnx_cells);
     *x = (struct onnx_cells){.type = r->m->values[p->out[i]].type, .shape = r->m->values[p->out[i]].shape, .p = out[i]};
+    onnx_cells_round(x); // as a run stores it
     r->at[p->out[i]] = x;
   }
 }
@@ -121,6 +122,8 @@ static const struct {
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
     {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
     {"attentions", 2, 1, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0}, {"conversions", 1, 0, 0}, {"mixed", 3, 8, 0},
+    {"mlp_script", 1, 0, 0},  {"gated_dynamo", 1, 0, 4}, {"bert_dynamo23", 1, 2, 0}, {"llama_script", 2, 5, 0}, {"llama_dynamo", 2, 4, 0}, {"lora_dynamo", 1, 0, 0},
+    {"experts_dynamo", 2, 4, 0}, {"llama_half_dynamo23", 2, 6, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
