@@ -161,14 +161,16 @@ static int run_program(struct model_run *r, const struct onnx_program *p)
   struct graph *g;
   void **in = NEWS(mem, void *, p->nin + 1);
   double **out = NEWS(mem, double *, p->nout + 1);
+  struct onnx_cells **made = NEWS(mem, struct onnx_cells *, p->nout + 1);
   TRY(graph_of(r, p, &g));
   for (int i = 0; i < p->nin; i++) in[i] = cells_of(r, p->in[i])->f;
   for (int i = 0; i < p->nout; i++) {
     const struct onnx_value *v = &r->m->values[p->out[i]];
-    struct onnx_cells *x = onnx_cells_new(mem, v->type, &v->shape);
-    r->at[p->out[i]] = x, out[i] = x->f;
+    r->at[p->out[i]] = made[i] = onnx_cells_new(mem, v->type, &v->shape), out[i] = made[i]->f;
   }
-  return r->cpu ? run_compiled(r, g, p->name, in, out) : run_interpreted(r, g, in, out);
+  TRY(r->cpu ? run_compiled(r, g, p->name, in, out) : run_interpreted(r, g, in, out));
+  for (int i = 0; i < p->nout; i++) onnx_cells_round(made[i]); // what nodes compare was stored
+  return OK;
 }
 
 // ---- nodes ----
@@ -177,7 +179,7 @@ static int run_node(struct model_run *r, int node)
 {
   const struct onnx_node *n = &r->m->nodes[node];
   struct arena *mem = &r->c->mem;
-  struct onnx_host h = {.mem = mem, .n = n, .row = n->row, .opset = r->m->opset, .nin = n->nin, .most = (int64_t)1 << 31};
+  struct onnx_host h = {.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = (int64_t)1 << 31};
   h.in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h.out = NEWS(mem, struct onnx_cells *, n->nout + 1);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);

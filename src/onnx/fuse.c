@@ -43,7 +43,7 @@ static int output_of(const struct fuser *f, int node) { return f->m->nodes[node]
 static void become(struct fuser *f, int node, const char *type, int x, const int *parts, int n)
 {
   struct onnx_node *last = &f->m->nodes[node];
-  last->as = type, last->row = onnx_row_find(type), last->nattrs = 0, last->nin = 1, last->in[0] = x;
+  last->as = type, last->row = onnx_row_find("", type), last->nattrs = 0, last->nin = 1, last->in[0] = x;
   for (int i = 0; i < n; i++) f->m->nodes[parts[i]].into = node;
 }
 

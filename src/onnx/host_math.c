@@ -2,6 +2,7 @@
 #include "onnx/host.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NO_INTEGERS 0
@@ -225,4 +226,53 @@ void host_arg_max(struct onnx_host *h)
       bool more = onnx_type_kind(a->type) == REAL ? a->f[x] > a->f[best] : a->i[x] > a->i[best];
       if (more) out->i[i] = k;
     }
+}
+
+struct pick {
+  double f;
+  int64_t i, at; // f of reals, i of integers; where it stands
+};
+
+static int larger_first(const void *a, const void *b)
+{
+  const struct pick *x = a, *y = b;
+  if (x->f != y->f) return x->f > y->f ? -1 : 1;
+  if (x->i != y->i) return x->i > y->i ? -1 : 1;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int smaller_first(const void *a, const void *b)
+{
+  const struct pick *x = a, *y = b;
+  if (x->f == y->f && x->i == y->i) return x->at < y->at ? -1 : x->at > y->at;
+  return larger_first(y, x);
+}
+
+// The k largest or smallest along an axis, in order, and where they stand; of equal ones the first.
+void host_top_k(struct onnx_host *h)
+{
+  const struct onnx_cells *a = host_in(h, 0);
+  const struct onnx_attr *said = onnx_attr(h->n, "k");
+  struct onnx_ints list = {0};
+  int axis;
+  if (!said && (!host_list(h, "K", 1, &list) || list.n != 1)) return host_fail(h, "its k is not known");
+  if (!host_axis(h, onnx_attr_int(h->n, "axis", -1), a->shape.n, &axis)) return;
+  int64_t k = said ? said->i : list.v[0], d = a->shape.d[axis];
+  if (k < 0 || k > d) return host_fail(h, "%lld of %lld elements", (long long)k, (long long)d);
+  struct shape s = a->shape;
+  s.d[axis] = k;
+  struct onnx_cells *out = host_out(h, 0, a->type, &s), *at = h->n->nout > 1 ? host_out(h, 1, ONNX_INT64, &s) : NULL;
+  if (h->failed || !out->p) return;
+  struct pick *all = arena_alloc(h->mem, sizeof *all * (size_t)MAX(d, 1));
+  int64_t step = after(&a->shape, axis);
+  for (int64_t lane = 0, n = onnx_elements(&s) ? before(&a->shape, axis) * step : 0; lane < n; lane++) {
+    int64_t from = lane / step * step * d + lane % step, to = lane / step * step * k + lane % step;
+    for (int64_t i = 0; i < d; i++) all[i] = onnx_type_kind(a->type) == REAL ? (struct pick){.f = a->f[from + i * step], .at = i} : (struct pick){.i = a->i[from + i * step], .at = i};
+    qsort(all, (size_t)d, sizeof *all, onnx_attr_int(h->n, "largest", 1) ? larger_first : smaller_first);
+    for (int64_t i = 0; i < k; i++) {
+      if (onnx_type_kind(a->type) == REAL) out->f[to + i * step] = all[i].f;
+      else out->i[to + i * step] = all[i].i;
+      if (at) at->i[to + i * step] = all[i].at;
+    }
+  }
 }

@@ -1,5 +1,6 @@
 // Building the operators of one node. Shapes and dtypes follow from Mica's own rules as they are appended, and what those
 // refuse is the reason why a node is not taken.
+#include "eval/eval.h"
 #include "onnx/lower.h"
 
 #include <math.h>
@@ -25,6 +26,15 @@ const struct shape *lo_shape(const struct onnx_lower *l, int t)
   return t < 0 ? &scalar : &l->g->tensors[t].shape;
 }
 
+// Weights that an exporter widened are what they were before, next to nodes that narrow again.
+static bool was_narrow(struct onnx_lower *l, int value)
+{
+  const struct onnx_cells *x = l->narrow == F32 || l->m->values[value].type != ONNX_FLOAT ? NULL : onnx_known(l->m, value);
+  for (int64_t i = 0, n = x ? onnx_elements(&x->shape) : 0; i < n; i++)
+    if (eval_round(l->narrow, x->f[i]) != x->f[i]) return false;
+  return x != NULL;
+}
+
 static int graph_input_of(struct onnx_lower *l, int value)
 {
   const struct onnx_value *v = &l->m->values[value];
@@ -33,6 +43,7 @@ static int graph_input_of(struct onnx_lower *l, int value)
   int t;
   if (!v->shaped) return lo_fail(l, "the shape of `%.100s` is not known", v->name), -1;
   if (!onnx_type_dtype(v->type, &dtype)) return lo_fail(l, "`%.100s` is %s, and Mica computes with float32, float16 and bfloat16", v->name, onnx_type_name(v->type)), -1;
+  if (l->whole && was_narrow(l, value)) dtype = l->narrow;
   if (graph_input(l->g, NULL, dtype, &v->shape, NOWHERE, &t, &e) != OK) return lo_fail(l, "%.200s", e.text), -1;
   PUSH(l->g->mem, l->in, l->nin, l->in_cap) = value;
   return t;
@@ -65,7 +76,7 @@ bool lo_known(struct onnx_lower *l, int k, double *c)
 static void host_of(struct onnx_lower *l, struct onnx_host *h)
 {
   int n = MAX(l->n->nin, 1);
-  *h = (struct onnx_host){.mem = l->g->mem, .n = l->n, .row = l->row, .opset = l->m->opset, .nin = l->n->nin};
+  *h = (struct onnx_host){.mem = l->g->mem, .n = l->n, .row = l->row, .nin = l->n->nin};
   h->in = NEWS(h->mem, const struct onnx_cells *, n), h->out = NEWS(h->mem, struct onnx_cells *, MAX(l->n->nout, 1));
   for (int k = 0; k < h->nin; k++) {
     if (l->n->in[k] < 0) continue;
@@ -195,7 +206,7 @@ int lo_part(struct onnx_lower *l, int x, int dim, int64_t start, int64_t count)
 
 bool onnx_lower_node(struct onnx_lower *l, const struct onnx_node *n)
 {
-  l->n = n, l->row = n->row, l->failed = false;
+  l->n = n, l->row = n->row, l->failed = false, l->type = 0;
   if (!n->row) lo_fail(l, "it is no operator that Mica knows");
   else if (!n->row->lower) lo_fail(l, "%s", n->row->without);
   else n->row->lower(l);

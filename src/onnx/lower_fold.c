@@ -1,4 +1,4 @@
-// Products, norms and reductions.
+// Products, softmax and reductions.
 #include "onnx/lower.h"
 
 #include <string.h>
@@ -29,6 +29,26 @@ void onnx_as_matmul(struct onnx_lower *l)
 }
 
 static const struct shape swapped = {.n = 2, .d = {1, 0}};
+
+static int last_two_swapped(struct onnx_lower *l, int t)
+{
+  struct shape perm = {.n = lo_shape(l, t)->n};
+  if (perm.n < 2) return t;
+  for (int i = 0; i < perm.n; i++) perm.d[i] = i < perm.n - 2 ? i : 2 * perm.n - 3 - i;
+  return lo_transpose(l, t, &perm);
+}
+
+// Microsoft's: alpha A B, each side transposed where it is said.
+void onnx_as_fused_matmul(struct onnx_lower *l)
+{
+  int x = lo_in(l, 0), y = lo_in(l, 1);
+  if (onnx_attr_int(l->n, "transBatchA", 0) || onnx_attr_int(l->n, "transBatchB", 0)) lo_fail(l, "transBatchA or transBatchB is set, which are not taken");
+  if (!l->failed && (lo_shape(l, x)->n < 2 || lo_shape(l, y)->n < 2)) lo_fail(l, "it multiplies matrices only");
+  if (l->failed) return;
+  if (onnx_attr_int(l->n, "transA", 0)) x = last_two_swapped(l, x);
+  if (onnx_attr_int(l->n, "transB", 0)) y = last_two_swapped(l, y);
+  lo_out(l, 0, lo_scale(l, lo_op2(l, OP_MATMUL, x, y), onnx_attr_real(l->n, "alpha", 1)));
+}
 
 void onnx_as_gemm(struct onnx_lower *l)
 {
@@ -126,11 +146,11 @@ void onnx_as_conv(struct onnx_lower *l)
   lo_out(l, 0, lo_reshape(l, t, &out));
 }
 
-// ---- softmax and norms ----
+// ---- softmax ----
 
 void onnx_as_softmax(struct onnx_lower *l)
 {
-  bool flat = l->m->opset < 13, logs = l->row->op == OP_LOG; // before 13: of a matrix whose columns are all dimensions from axis on
+  bool flat = l->n->opset < 13, logs = l->row->op == OP_LOG; // before 13: of a matrix whose columns are all dimensions from axis on
   int x = lo_in(l, 0), axis;
   struct shape s = *lo_shape(l, x), two = {.n = 2, .d = {1, 1}};
   if (!lo_axis(l, onnx_attr_int(l->n, "axis", flat ? 1 : -1), s.n, &axis)) return;
@@ -139,60 +159,6 @@ void onnx_as_softmax(struct onnx_lower *l)
   int t = lo_dim(l, OP_SOFTMAX, flat ? lo_reshape(l, x, &two) : x, flat ? 1 : axis);
   t = lo_reshape(l, t, &s);
   lo_out(l, 0, logs ? lo_op1(l, OP_LOG, t) : t);
-}
-
-void onnx_as_layer_norm(struct onnx_lower *l)
-{
-  int in[3] = {lo_in(l, 0), lo_in(l, 1), lo_has(l, 2) ? lo_in(l, 2) : -1}, axis;
-  struct shape s = *lo_shape(l, in[0]), flat = {0};
-  struct attrs a = attrs_default(OP_LAYER_NORM);
-  a.eps = onnx_attr_real(l->n, "epsilon", 1e-5);
-  if (!lo_axis(l, onnx_attr_int(l->n, "axis", -1), s.n, &axis)) return;
-  struct shape row = {.n = 1, .d = {1}};
-  for (int i = 0; i < s.n; i++) {
-    if (i < axis) flat.d[flat.n++] = s.d[i];
-    else row.d[0] *= s.d[i];
-  }
-  flat.d[flat.n++] = row.d[0];
-  if (lo_wants(l, 1) || lo_wants(l, 2)) return lo_fail(l, "its mean and deviation are read, which Mica's layer_norm does not give");
-  in[0] = lo_reshape(l, in[0], &flat);
-  int n = lo_has(l, 2) ? 3 : 2;
-  for (int i = 1; i < n; i++) in[i] = lo_reshape(l, in[i], &row);
-  lo_out(l, 0, lo_reshape(l, lo_op(l, OP_LAYER_NORM, n, in, &a), &s));
-}
-
-// A value by channel, for a tensor [N, C, ...] of that rank.
-static int channels(struct onnx_lower *l, int k, int rank)
-{
-  int t = lo_in(l, k);
-  struct shape s = {.n = rank - 1};
-  if (t < 0 || rank < 2) return t;
-  for (int i = 0; i < s.n; i++) s.d[i] = i ? 1 : shape_size(lo_shape(l, t));
-  return lo_reshape(l, t, &s);
-}
-
-void onnx_as_batch_norm(struct onnx_lower *l)
-{
-  int x = lo_in(l, 0), rank = lo_shape(l, x)->n;
-  double eps = onnx_attr_real(l->n, "epsilon", 1e-5);
-  if (onnx_attr_int(l->n, "training_mode", 0) || !onnx_attr_int(l->n, "spatial", 1)) lo_fail(l, "it is in training, or its statistics are not by channel");
-  for (int k = 1; k < l->n->nout; k++)
-    if (lo_wants(l, k)) lo_fail(l, "its statistics are read");
-  int factor = lo_op2(l, OP_MUL, channels(l, 1, rank), lo_op1(l, OP_RSQRT, lo_shift(l, channels(l, 4, rank), eps)));
-  lo_out(l, 0, lo_op2(l, OP_ADD, lo_op2(l, OP_MUL, lo_op2(l, OP_SUB, x, channels(l, 3, rank)), factor), channels(l, 2, rank)));
-}
-
-void onnx_as_instance_norm(struct onnx_lower *l)
-{
-  int x = lo_in(l, 0);
-  struct shape s = *lo_shape(l, x);
-  struct attrs a = attrs_default(OP_LAYER_NORM);
-  a.eps = onnx_attr_real(l->n, "epsilon", 1e-5);
-  if (!l->failed && s.n < 3) lo_fail(l, "it has no dimensions in space");
-  if (l->failed) return;
-  x = lo_reshape(l, x, &(struct shape){.n = 3, .d = {s.d[0], s.d[1], shape_size(&s) / s.d[0] / s.d[1]}});
-  int t = lo_op2(l, OP_MUL, lo_op(l, OP_LAYER_NORM, 1, &x, &a), channels(l, 1, 3));
-  lo_out(l, 0, lo_reshape(l, lo_op2(l, OP_ADD, t, channels(l, 2, 3)), &s));
 }
 
 // ---- reductions ----

@@ -12,12 +12,18 @@ void onnx_as_identity(struct onnx_lower *l)
   lo_out(l, 0, lo_in(l, 0));
 }
 
+// Mica has no conversions. A kernel computes with 32 bits whatever it loads, so what is widened may stay what it is, and
+// what is narrowed must be narrow already. Which it is follows from the program around; alone every one will do (convert.c).
 void onnx_as_cast(struct onnx_lower *l)
 {
-  int x = lo_in(l, 0), to = (int)onnx_attr_int(l->n, "to", 0);
+  int x = lo_in(l, 0), to = lo_has(l, 1) ? l->m->values[l->n->in[1]].type : (int)onnx_attr_int(l->n, "to", 0);
   if (l->failed) return;
   int from = l->m->values[l->n->in[0]].type;
-  if (to != from) lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
+  enum dtype is = l->g->tensors[x].dtype, want = is;
+  l->type = to;
+  if (to != from && !onnx_type_dtype(to, &want)) lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
+  if (l->whole && want != F32 && is != want) lo_fail(l, "from %s to %s: it rounds what was not of that type before, and Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
+  if (!l->whole && to != from && want != F32 && onnx_type_dtype(from, &is) && is != F32) lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
   lo_out(l, 0, x);
 }
 

@@ -24,5 +24,10 @@ int onnx_read_text(struct onnx_parse *r, const struct wire_field *f, void *into)
 int onnx_read_int64(struct onnx_parse *r, const struct wire_field *f, void *into);
 int onnx_read_int(struct onnx_parse *r, const struct wire_field *f, void *into);
 int onnx_read_ints(struct onnx_parse *r, const struct wire_field *f, void *into);  // struct onnx_ints
+int onnx_read_texts(struct onnx_parse *r, const struct wire_field *f, void *into); // struct onnx_texts
+int onnx_read_opset(struct onnx_parse *r, const struct wire_field *f, int64_t *version); // unchanged where it is another domain's
+int onnx_read_node(struct onnx_parse *r, const struct wire_field *f, struct onnx_node *n);
+int onnx_read_attr(struct onnx_parse *r, const struct wire_field *f, struct onnx_attr *a);
+int onnx_read_function(struct onnx_parse *r, const struct wire_field *f, void *into); // struct onnx_model
 
 #endif

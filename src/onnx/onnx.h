@@ -16,13 +16,16 @@
 //   type.def   element types;   node.def  operators: a row says how one is lowered and run
 //   map.c      files, mapped
 //   wire.c     protobuf's wire format
-//   model.c    ModelProto -> structs; tensor.c: TensorProto and external data; names.c: values by name
+//   model.c    ModelProto -> structs; read_node.c: NodeProto; tensor.c: TensorProto and external data; names.c: values by name
+//   function.c functions of the model, written out where they are called
 //   open.c     a model from its file or bytes: checked, symbolic extents set
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
 //   host_*.c   nodes on cells
 //   lower.c    building the operators of a node; lower_*.c: lowerings
+//   write_*.c  nodes that are written out as simpler ones: attention
 //   fuse.c     several nodes that are one operator: gelu, silu
 //   plan.c     the fate of every node
+//   convert.c  conversions of types that no program can hold
 //   group.c    taken nodes -> convex sets
 //   program.c  sets -> kernel graphs and steps
 //   report.c   what was taken and why not, as text and JSON
@@ -44,11 +47,12 @@ enum onnx_kind onnx_type_kind(int type);
 bool onnx_type_dtype(int type, enum dtype *t); // Mica's; false: it has none
 
 enum {
-  ONNX_OLDEST = 7, ONNX_NEWEST = 21, // opsets of the default domain
-  ONNX_NODES = 1 << 15, ONNX_VALUES = 1 << 17, ONNX_FILES = 256,
+  ONNX_OLDEST = 7, ONNX_NEWEST = 26, // opsets of the default domain
+  ONNX_NODES = 1 << 15, ONNX_VALUES = 1 << 17, ONNX_FILES = 256, ONNX_FUNCTIONS = 4096,
   ONNX_PROGRAM_TENSORS = 6000,       // of one program
 };
 static const int64_t ONNX_KNOWN_CELLS = (int64_t)1 << 22; // of one value that is computed while a model is read
+static const int64_t ONNX_MOST_KNOWN = (int64_t)1 << 24;  // of all of them together
 
 // ---- map.c: a file mapped for reading -----------------------------------------------------------------------
 struct onnx_map {
@@ -83,6 +87,10 @@ struct onnx_ints {
   int64_t *v;
   int n, cap;
 };
+struct onnx_texts {
+  const char **v;
+  int n, cap;
+};
 struct onnx_tensor {
   const char *name;
   int type;
@@ -112,7 +120,8 @@ enum onnx_fate {
 };
 struct onnx_row;
 struct onnx_node {
-  const char *name, *type, *domain;
+  const char *name, *type, *domain, *overload;
+  int64_t opset;                    // of the default domain, for this node
   int nin, nout, in_cap, out_cap;
   const char **in_name, **out_name; // "": absent
   int *in, *out;                    // values; -1: absent
@@ -129,6 +138,8 @@ struct onnx_node {
   int group;                        // of TAKEN; -1: it is part of another node, or nothing uses it
   int tensors, work;                // of TAKEN: tensors it makes in a graph, operators that compute
   bool used;                        // an output follows from it
+  bool converts;                    // left by convert.c
+  bool made;                        // written out of another node
 };
 struct onnx_value {
   const char *name;
@@ -155,6 +166,7 @@ struct onnx_step {
   int program, node;                // the other is -1
 };
 struct onnx_names;
+struct onnx_function;
 struct onnx_model {
   struct arena *mem;
   const char *path, *name, *producer;
@@ -167,11 +179,16 @@ struct onnx_model {
   struct onnx_tensor **inits;
   struct onnx_dim *dims;
   int nnodes, nodes_cap, nvalues, values_cap, ninits, inits_cap, ndims, dims_cap;
+  struct onnx_function *functions;
+  int nfunctions, functions_cap;
   int *inputs, *outputs, ninputs, noutputs, inputs_cap, outputs_cap; // values; initializers are no inputs
   struct onnx_names *names;
   int nset;
   const struct setting *set;
   int64_t known_cells;              // computed so far
+  bool narrow_weights;              // programs may hold weights that were widened as they were before
+  int left_again;                   // conversions that a program had to leave; then programs are made anew
+  int written;                      // numbers in names that were made
   struct onnx_program *programs;
   struct onnx_step *steps;
   int nprograms, nsteps;
@@ -184,6 +201,9 @@ int onnx_bad(const struct onnx_model *m, struct err *e, const char *fmt, ...) PR
 const char *onnx_text(struct onnx_model *m, struct onnx_bytes b, struct err *e);
 int onnx_read_tensor(struct onnx_model *m, struct onnx_bytes b, struct onnx_tensor *t, struct err *e);
 int64_t onnx_elements(const struct shape *s); // 0 where an extent is 0
+
+// ---- function.c ----
+int onnx_inline(struct onnx_model *m, struct err *e); // every call of a function of the model becomes its nodes
 
 // ---- names.c ----
 int onnx_find(const struct onnx_model *m, const char *name);   // the value, or -1
@@ -216,18 +236,21 @@ void onnx_cells_round(struct onnx_cells *c);                    // to what its t
 // ---- nodes: rows of node.def ----
 struct onnx_lower;
 struct onnx_host;
+struct onnx_write;
 struct onnx_row {
-  const char *type;
+  const char *domain, *type;
   int since, least, most; // since: the first opset in which it is; inputs
   void (*lower)(struct onnx_lower *l); // NULL: it is never an operator of Mica's
   enum op op;             // that lower uses
   void (*host)(struct onnx_host *h);   // NULL: it has no simple function
   int fn;                 // that host uses
   const char *without;    // why there is no lowering
+  void (*write)(struct onnx_write *w); // writes it out as others; then it has no function of its own
 };
 extern const struct onnx_row onnx_rows[];
 extern const int onnx_row_count;
-const struct onnx_row *onnx_row_find(const char *type);
+const struct onnx_row *onnx_row_find(const char *domain, const char *type); // or NULL
+bool onnx_domain_known(const char *domain);        // is an operator of it in the table?
 const struct onnx_attr *onnx_attr(const struct onnx_node *n, const char *name); // or NULL
 int64_t onnx_attr_int(const struct onnx_node *n, const char *name, int64_t otherwise);
 double onnx_attr_real(const struct onnx_node *n, const char *name, double otherwise);
@@ -238,7 +261,7 @@ struct onnx_host {
   struct arena *mem;
   const struct onnx_node *n;
   const struct onnx_row *row;
-  int64_t opset, most;     // most cells that one result may have
+  int64_t most;            // most cells that one result may have
   int nin;
   const struct onnx_cells **in; // NULL: absent; with p == NULL only its type and shape are there
   struct onnx_cells **out;      // made by the function; with p == NULL where elements of an input are not there
@@ -263,17 +286,37 @@ struct onnx_lower {
   struct graph *g;
   int *tensor;             // of g, by value; -1: none yet
   int *in, nin, in_cap;    // values that are inputs of g
+  bool whole;              // the graph is a program; else it is tried for one node
+  enum dtype narrow;       // of a program: what a node of it narrows to; F32: none does
+  int type;                // of what the node makes, where the tensor has a narrower one; else 0
   bool failed;
   char why[240];
 };
 // The operators of node n, into l->g; false: why says why it has none, and g is of no use any more.
 bool onnx_lower_node(struct onnx_lower *l, const struct onnx_node *n);
 
+// ---- write.c ----
+struct onnx_write {
+  struct onnx_model *m;
+  const struct onnx_node *n; // which is written out
+  struct onnx_node *nodes;   // as these
+  int nnodes, cap;
+  bool failed;
+  char why[240];
+};
+
 // ---- fuse.c, plan.c, group.c, program.c ----
 void onnx_fuse(struct onnx_model *m);
 int onnx_plan(struct onnx_model *m, struct err *e);      // all of it: fates, programs, steps
 void onnx_group(struct onnx_model *m);                   // sets node->group; groups are numbered from 0 in the order of their first node
 int onnx_build(struct onnx_model *m, struct err *e);
+enum dtype onnx_narrowed(const struct onnx_model *m, const struct onnx_program *p); // what a node of p narrows to; F32: none does
+bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n); // a taken node between two of Mica's types
+void onnx_take_again(struct onnx_model *m);                                // nodes that were left here
+void onnx_leave_all(struct onnx_model *m);                                 // every node that converts
+// Leaves the widening nodes of a program that a value follows from, because something outside reads it as wide; false: there are none.
+bool onnx_leave_widening(struct onnx_model *m, const struct onnx_program *p, int value);
+void onnx_leave(struct onnx_model *m, int node, const char *why);
 const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int node); // "\"conv1\" (Conv)"
 
 // ---- report.c ----

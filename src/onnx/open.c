@@ -136,6 +136,7 @@ static int open_rest(struct onnx_model *m, struct err *e)
 {
   int s = onnx_read_model(m, (struct onnx_bytes){m->files[0].p, m->files[0].n}, e);
   if (s == OK && !opset_ok(m, e)) s = USER;
+  if (s == OK) s = onnx_inline(m, e);
   if (s == OK) s = initializers(m, e);
   if (s == OK) s = dims_set(m, e);
   if (s == OK) s = shapes_ok(m, e);

@@ -2,15 +2,18 @@
 // lowered, else left where a simple function can run it, else unsupported. Lowering is tried on the node alone, in a graph
 // of its own, which also gives the shapes of what it makes.
 #include "onnx/lower.h"
+#include "onnx/write.h"
 
 #include <string.h>
 
-static const int64_t MOST_KNOWN = (int64_t)1 << 24; // cells of all values together
+enum { MOST_ROUNDS = 8 };
 
 struct planner {
   struct onnx_model *m;
   struct arena scratch;
-  int *tensor; // of lowering, by value
+  int *tensor, ntensor;    // of lowering, by value
+  struct onnx_node *nodes; // as they are planned: where the model has one that is written out, those that it becomes
+  int nnodes, cap;
 };
 
 const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int node)
@@ -24,14 +27,14 @@ const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int n
 static const char *impossible(struct planner *p, struct onnx_node *n)
 {
   struct arena *mem = p->m->mem;
-  if (*n->domain && strcmp(n->domain, "ai.onnx")) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
+  if (!onnx_domain_known(n->domain)) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
   for (int k = 0; k < n->nattrs; k++) {
     if (n->attrs[k].graph) return "it holds a graph of its own";
     if (*n->attrs[k].ref) return "it belongs to a function";
   }
-  if (!n->row) n->row = onnx_row_find(n->type);
+  if (!n->row) n->row = onnx_row_find(n->domain, n->type);
   if (!n->row) return "there is no operator of this name that Mica knows";
-  if (!n->as && p->m->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)p->m->opset, n->type);
+  if (!n->as && !n->made && n->opset < n->row->since) return arena_printf(mem, "operator set %lld has no %s", (long long)n->opset, n->type);
   if (n->nin < n->row->least || n->nin > n->row->most) return arena_printf(mem, "it has %d inputs", n->nin);
   for (int k = 0; k < n->nin; k++)
     if (k < n->row->least && n->in[k] < 0) return arena_printf(mem, "input %d is missing", k);
@@ -48,7 +51,7 @@ static bool is_known(const struct planner *p, const struct onnx_node *n)
 // Runs n on what is known of its inputs; `elements`: all of it is.
 static bool simple(struct planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
 {
-  *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .opset = p->m->opset, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, MOST_KNOWN - p->m->known_cells)};
+  *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, ONNX_MOST_KNOWN - p->m->known_cells)};
   h->in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h->out = NEWS(mem, struct onnx_cells *, n->nout + 1);
   if (!n->row->host) host_fail(h, "%s", *n->row->without ? n->row->without : "it has no simple function");
   for (int k = 0; k < n->nin; k++) {
@@ -106,7 +109,7 @@ static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
   for (int k = 0; k < n->nout && good; k++) {
     if (n->out[k] < 0 || p->tensor[n->out[k]] < 0) continue;
     const struct tensor *t = &l.g->tensors[p->tensor[n->out[k]]];
-    learn(p, n->out[k], type_of(t->dtype), &t->shape);
+    learn(p, n->out[k], l.type ? l.type : type_of(t->dtype), &t->shape);
   }
   n->tensors = l.g->ntensors, n->work = work_of(l.g);
   for (int k = 0; k < l.nin; k++) p->tensor[l.in[k]] = -1;
@@ -159,17 +162,92 @@ static void mark_used(struct onnx_model *m)
   }
 }
 
+static void more_tensors(struct planner *p)
+{
+  if (p->ntensor >= p->m->nvalues) return;
+  int n = 2 * p->m->nvalues, *to = NEWS(p->m->mem, int, n + 1);
+  for (int v = 0; v < n; v++) to[v] = -1;
+  p->tensor = to, p->ntensor = n;
+}
+
+static int plan_node(struct planner *p, struct onnx_node n)
+{
+  for (int k = 0; k < n.nout; k++)
+    if (n.out[k] >= 0) p->m->values[n.out[k]].node = p->nnodes;
+  PUSH(p->m->mem, p->nodes, p->nnodes, p->cap) = n;
+  more_tensors(p);
+  if (!is_constant(&n)) decide(p, &p->nodes[p->nnodes - 1]);
+  return p->nnodes - 1;
+}
+
+static void count_uses(struct onnx_model *m, const struct onnx_node *n, int by)
+{
+  for (int k = 0; k < n->nin; k++)
+    if (n->in[k] >= 0) m->values[n->in[k]].uses += by;
+}
+
+static int plan_any(struct planner *p, struct onnx_node n);
+
+// A node that is written out becomes others, of which each is planned; where it cannot be, it is unsupported, with the reason.
+static int plan_written(struct planner *p, struct onnx_node n, const struct onnx_row *row)
+{
+  struct onnx_write w = {.m = p->m, .n = &n};
+  n.row = row, n.fate = ONNX_UNSUPPORTED, n.why = impossible(p, &n);
+  if (!n.why) row->write(&w);
+  if (!n.why && !w.failed && p->nnodes + w.nnodes > ONNX_NODES) wr_fail(&w, "written out it would make more than %d nodes", ONNX_NODES);
+  if (n.why || w.failed) {
+    if (!n.why) n.why = arena_strdup(p->m->mem, w.why);
+    for (int k = 0; k < n.nout; k++)
+      if (n.out[k] >= 0) p->m->values[n.out[k]].node = p->nnodes;
+    PUSH(p->m->mem, p->nodes, p->nnodes, p->cap) = n;
+    return p->nnodes - 1;
+  }
+  count_uses(p->m, &n, -1);
+  for (int i = 0; i < w.nnodes; i++) count_uses(p->m, &w.nodes[i], 1);
+  for (int i = 0; i < w.nnodes; i++) plan_any(p, w.nodes[i]);
+  return p->nnodes - 1;
+}
+
+static int plan_any(struct planner *p, struct onnx_node n)
+{
+  const struct onnx_row *row = n.as ? NULL : onnx_row_find(n.domain, n.type);
+  return row && row->write ? plan_written(p, n, row) : plan_node(p, n);
+}
+
+static void plan_nodes(struct planner *p)
+{
+  struct onnx_model *m = p->m;
+  int *at = NEWS(m->mem, int, m->nnodes + 1);
+  for (int i = 0; i < m->nnodes; i++) at[i] = plan_any(p, m->nodes[i]);
+  m->nodes = p->nodes, m->nnodes = p->nnodes, m->nodes_cap = p->cap;
+  for (int i = 0; i < m->nnodes; i++)
+    if (m->nodes[i].into >= 0) m->nodes[i].into = at[m->nodes[i].into];
+}
+
+// Programs with every conversion, and weights that were widened narrow again; then with weights as they are, and in more rounds without
+// the conversions that a program could not hold, at last without any.
+static int programs(struct onnx_model *m, struct err *e)
+{
+  int s = OK;
+  for (int round = 0; s == OK && (!round || m->left_again); round++) {
+    if (round == 1) onnx_take_again(m);
+    if (round == MOST_ROUNDS) onnx_leave_all(m);
+    m->narrow_weights = !round, m->left_again = 0;
+    onnx_group(m);
+    s = onnx_build(m, e);
+  }
+  return s;
+}
+
 int onnx_plan(struct onnx_model *m, struct err *e)
 {
-  struct planner p = {.m = m, .tensor = NEWS(m->mem, int, m->nvalues + 1)};
-  for (int v = 0; v < m->nvalues; v++) p.tensor[v] = -1;
+  struct planner p = {.m = m};
+  more_tensors(&p);
   for (int i = 0; i < m->nnodes; i++) // first, so that the numbers of a gelu are known
     if (is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
   onnx_fuse(m);
-  for (int i = 0; i < m->nnodes; i++)
-    if (!is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
+  plan_nodes(&p);
   arena_close(&p.scratch);
   mark_used(m);
-  onnx_group(m);
-  return onnx_build(m, e);
+  return programs(m, e);
 }

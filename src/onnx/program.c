@@ -52,6 +52,13 @@ static void mark_read(const struct onnx_model *m, bool *read)
   for (int i = 0; i < m->noutputs; i++) read[m->outputs[i]] = true;
 }
 
+// Is the value wider than its tensor? Then what widened it is left, and this program is made again.
+static bool wider(struct onnx_model *m, const struct onnx_program *p, int tensor, int value)
+{
+  enum dtype t;
+  return onnx_type_dtype(m->values[value].type, &t) && t != p->g->tensors[tensor].dtype && onnx_leave_widening(m, p, value);
+}
+
 static int outputs(struct onnx_model *m, struct onnx_program *p, const int *tensor, const bool *read, struct err *e)
 {
   int cap = 0, s = OK;
@@ -60,6 +67,7 @@ static int outputs(struct onnx_model *m, struct onnx_program *p, const int *tens
     for (int k = 0; k < n->nout && s == OK; k++) {
       int v = n->out[k];
       if (v < 0 || !read[v]) continue;
+      if (wider(m, p, tensor[v], v)) continue;
       PUSH(m->mem, p->out, p->nout, cap) = v;
       s = name_tensor(m, p->g, tensor[v], v, e);
       if (s == OK) s = graph_add(p->g, OP_OUTPUT, 1, &tensor[v], NULL, NOWHERE, &(int){0}, e);
@@ -74,19 +82,22 @@ static int build(struct onnx_model *m, int number, int *tensor, const bool *read
   const char *name = proper(m->mem, m->name, "model");
   p->name = m->nprograms == 1 ? name : arena_printf(m->mem, "%s_%d", name, number + 1);
   p->g = graph_new(m->mem, KERNEL, p->name);
-  struct onnx_lower l = {.m = m, .g = p->g, .tensor = tensor};
+  struct onnx_lower l = {.m = m, .g = p->g, .tensor = tensor, .whole = true, .narrow = onnx_narrowed(m, p)};
+  int left = m->left_again, s = OK;
   for (int i = 0; i < p->nnodes; i++)
-    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) // it could, alone
-      return onnx_bad(m, e, "node %s: %s", onnx_node_title(m->mem, m, p->nodes[i]), l.why);
+    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) { // it could, alone
+      if (!onnx_converts(m, &m->nodes[p->nodes[i]])) return onnx_bad(m, e, "node %s: %s", onnx_node_title(m->mem, m, p->nodes[i]), l.why);
+      onnx_leave(m, p->nodes[i], l.why);
+    }
   p->nin = l.nin, p->in = l.in;
-  int s = OK;
-  for (int i = 0; i < p->nin && s == OK; i++) s = name_tensor(m, p->g, tensor[p->in[i]], p->in[i], e);
-  if (s == OK) s = outputs(m, p, tensor, read, e);
+  bool good = m->left_again == left;
+  for (int i = 0; i < p->nin && good && s == OK; i++) s = name_tensor(m, p->g, tensor[p->in[i]], p->in[i], e);
+  if (good && s == OK) s = outputs(m, p, tensor, read, e);
   for (int i = 0; i < p->nin; i++) tensor[p->in[i]] = -1;
   for (int i = 0; i < p->nnodes; i++)
     for (int k = 0; k < m->nodes[p->nodes[i]].nout; k++)
       if (m->nodes[p->nodes[i]].out[k] >= 0) tensor[m->nodes[p->nodes[i]].out[k]] = -1;
-  return s == OK ? graph_check(p->g, e) : s;
+  return s == OK && m->left_again == left ? graph_check(p->g, e) : s;
 }
 
 static void collect(struct onnx_model *m)
@@ -166,6 +177,6 @@ int onnx_build(struct onnx_model *m, struct err *e)
   collect(m);
   mark_read(m, read);
   for (int p = 0; p < m->nprograms && s == OK; p++) s = build(m, p, tensor, read, e);
-  if (s == OK) order(m);
+  if (s == OK && !m->left_again) order(m);
   return s;
 }

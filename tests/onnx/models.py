@@ -18,10 +18,10 @@ class Graph:
     def __init__(self, name, opset=17, seed=0):
         self.name, self.opset = name, opset
         self.nodes, self.inits, self.ins, self.outs = [], [], [], []
-        self.random, self.count, self.feeds = np.random.default_rng(seed), 0, {}
+        self.random, self.count, self.feeds, self.functions = np.random.default_rng(seed), 0, {}, []
 
     def input(self, name, *shape, dtype=np.float32, high=None, dims=None):
-        kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16}[dtype]
+        kind = {np.float32: F, np.int64: I64, np.bool_: B, np.float16: TensorProto.FLOAT16, np.int32: TensorProto.INT32}[dtype]
         self.ins.append(helper.make_tensor_value_info(name, kind, dims or shape))
         if dtype in (np.float32, np.float16):
             self.feeds[name] = self.random.standard_normal(shape).astype(dtype)
@@ -53,8 +53,10 @@ class Graph:
 
     def model(self):
         graph = helper.make_graph(self.nodes, self.name, self.ins, self.outs, self.inits)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], producer_name="models.py")
-        model.ir_version = 8
+        domains = sorted({n.domain for n in self.nodes if n.domain})
+        opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, 1) for d in domains]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="models.py", functions=self.functions)
+        model.ir_version = 10 if self.opset > 20 or self.functions else 8
         return model
 
 
@@ -174,6 +176,32 @@ def unsupported(name="unsupported"):
     return g
 
 
+def refused(name="refused"):
+    """Forms and attributes that are not taken: each node is named with its reason."""
+    g = Graph(name, 24)
+    ms = {"domain": "com.microsoft"}
+    q, x, image = g.input("q", 1, 2, 4, 8), g.input("x", 1, 4, 32), g.input("image", 1, 6, 2, 2)
+    lengths = g.input("lengths", 1, dtype=np.int64)
+    known = g.const(np.full(1, 3, np.int32)), g.const(np.array(4, np.int32))
+    tables = g.weight(10, 4), g.weight(10, 4)
+    for i, (kind, inputs, domain, extra) in enumerate([
+            ("Attention", [q, q, q, "", "", "", lengths], {}, {}), ("Attention", [x, x, x], {}, {"q_num_heads": 5, "kv_num_heads": 5}),
+            ("Attention", [q, q, q, g.weight(4, 3)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}), ("Attention", [q, q, q, "", q], {}, {}),
+            ("RotaryEmbedding", [x, *tables, lengths], {}, {"num_heads": 4}), ("RotaryEmbedding", [q, *tables], {}, {"rotary_embedding_dim": 6}),
+            ("RotaryEmbedding", [x, lengths, *tables], ms, {"scale": 2.0}), ("RotaryEmbedding", [x, lengths, *tables], ms, {"is_packed_batching": 1}),
+            ("GroupQueryAttention", [x, x, x, "", "", lengths, known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", known[1], known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known, "", "", "", "", g.weight(4)], ms, {"num_heads": 4, "kv_num_heads": 4}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 4, "smooth_softmax": 1}),
+            ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 3}),
+            ("MultiHeadAttention", [g.weight(1, 4, 2, 3, 8), "", ""], ms, {"num_heads": 2}), ("MultiHeadAttention", [x, x, x, "", lengths], ms, {"num_heads": 4}),
+            ("Attention", [x, g.weight(32, 96), "", "", q], ms, {"num_heads": 4}), ("Attention", [x, g.weight(32, 96)], ms, {"num_heads": 5}),
+            ("FusedMatMul", [q, q], ms, {"transBatchA": 1}), ("GroupNormalization", [image, g.weight(6), g.weight(6)], {}, {"num_groups": 4})]):
+        g.op(kind, *inputs, name=f"n{i}", **domain, **extra)
+        g.outs.append(helper.make_tensor_value_info(g.nodes[-1].output[0], F, None))
+    return g
+
+
 def patches(name="patches"):
     """A convolution of patches and one of single pixels: products, both."""
     g = Graph(name, 13)
@@ -206,6 +234,182 @@ def grouped(name="grouped", batch=2, tokens=8, heads=4, shared=2, each=8):
     s = g.op("Softmax", g.op("Add", g.op("Mul", g.op("MatMul", q, k), g.const(np.float32(each ** -0.5))), mask))
     o = g.op("Reshape", g.op("Transpose", g.op("MatMul", s, v), perm=[0, 2, 1, 3]), g.ints(batch, tokens, -1))
     g.output(o, "y", batch, tokens, width)
+    return g
+
+
+def functions(name="functions"):
+    """Calls of functions of the model: one calls another, with attributes of the call, of the function, and none; an input is left out."""
+    g = Graph(name, 17)
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    scaled = helper.make_node("LeakyRelu", ["t"], ["leaky"])
+    scaled.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    inner = helper.make_function("local", "steep", ["x", "shift"], ["y"], [helper.make_node("Clip", ["x", "shift"], ["t"]), scaled, helper.make_node("Neg", ["leaky"], ["y"])],
+                                 opset, attributes=["slope"])
+    call = helper.make_node("steep", ["a", "least"], ["c"], domain="local")
+    call.attribute.add(name="slope", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    outer = helper.make_function("local", "twice", ["a", "least"], ["both", "same"], [helper.make_node("Identity", ["a"], ["same"]), call, helper.make_node("steep", ["c"], ["t"], domain="local"), helper.make_node("Add", ["t", "a"], ["both"])],
+                                 opset, attribute_protos=[helper.make_attribute("slope", 0.3)])
+    g.functions = [inner, outer]
+    x = g.op("MatMul", g.input("x", 4, 6), g.weight(6, 6))
+    first, same = g.op("twice", x, g.const(np.float32(-0.5)), outputs=2, domain="local")
+    second, _ = g.op("twice", same, outputs=2, domain="local", slope=0.1)
+    g.output(g.op("Add", first, second), "y", 4, 6)
+    return g
+
+
+def einsums(name="einsums"):
+    """Equations: products, batches, sums of labels, outer products, ellipses, three terms, results that are implied or in another order."""
+    g = Graph(name, 13)
+    extents = dict(zip("abcdeft", (2, 3, 4, 5, 2, 3, 4)))
+    equations = ["ab,bc->ac", "ab,bc->ca", "ab,bc", "abc,acd->abd", "abcd,abed->abce", "td,edf->etf", "etf,efd,te->td", "ab,ab->a", "ab,ab->", "a,b->ab", "abc->ca",
+                 "abc->b", "abc,cd->adb", "bac,bcd->adb", "abc,abd->cdb", "...bc,...cd->...bd", "b...,b->...", "abc,bd->ad", "Ab,bB->BA", "abcd,de->abce"]
+    extents.update(A=2, B=3)
+    for i, equation in enumerate(equations):
+        terms = [[2, 2][:1] + [extents[c] for c in t[3:]] if t.startswith("...") else [extents[c] for c in t.replace("...", "")] + ([4] if t.endswith("...") else [])
+                 for t in equation.split("->")[0].split(",")]
+        inputs = [g.input(f"x{i}_{k}", *t) if k == 0 else g.weight(*t) for k, t in enumerate(terms)]
+        g.output(g.op("Einsum", *inputs, equation=equation), f"y{i}")
+    return g
+
+
+def norms(name="norms"):
+    g = Graph(name, 23)
+    x, image = g.input("x", 2, 3, 8), g.input("image", 2, 6, 2, 2)
+    g.output(g.op("RMSNormalization", x, g.weight(8), epsilon=1e-6), "rms")
+    g.output(g.op("RMSNormalization", x, g.weight(3, 8), axis=1), "rms_two")
+    g.output(g.op("RMSNormalization", x, g.weight(3, 1), axis=1), "rms_spread")
+    g.output(g.op("GroupNormalization", image, g.weight(6), g.weight(6), num_groups=3), "groups")
+    y, mean, deviation = g.op("LayerNormalization", x, g.weight(8), g.weight(8), outputs=3, epsilon=1e-3)
+    g.output(y, "layer"), g.output(mean, "mean"), g.output(deviation, "deviation")
+    g.output(g.op("LayerNormalization", x, g.weight(1), g.weight(8)), "layer_spread")
+    g.output(g.op("LayerNormalization", x, g.weight(3, 8), axis=1), "layer_two")
+    return g
+
+
+def old_groups(name="old_groups"):
+    """Before operator set 21 the weights of groups were by group."""
+    g = Graph(name, 18)
+    g.output(g.op("GroupNormalization", g.input("image", 2, 6, 2, 2), g.weight(3), g.weight(3), num_groups=3), "y", 2, 6, 2, 2)
+    return g
+
+
+def fused(name="fused"):
+    """What onnxruntime's optimizer writes."""
+    g = Graph(name, 17)
+    x = g.input("x", 2, 3, 8)
+    ms = {"domain": "com.microsoft"}
+    g.output(g.op("Gelu", x, **ms), "gelu"), g.output(g.op("BiasGelu", x, g.weight(8), **ms), "bias_gelu")
+    g.output(g.op("FastGelu", x, g.weight(8), **ms), "fast_gelu"), g.output(g.op("FastGelu", x, **ms), "fast_gelu_alone")
+    g.output(g.op("QuickGelu", x, **ms), "quick_gelu"), g.output(g.op("QuickGelu", x, alpha=1.0, **ms), "quick_silu")
+    g.output(g.op("FusedMatMul", x, g.weight(2, 4, 8), transB=1, alpha=0.5, **ms), "product"), g.output(g.op("FusedMatMul", x, x, transA=1, **ms), "squares")
+    y, deviation = g.op("SimplifiedLayerNormalization", x, g.weight(8), outputs=2, epsilon=1e-4)
+    g.output(y, "rms"), g.output(deviation, "deviation")
+    return g
+
+
+def attentions(name="attentions"):
+    """The operator of set 23 in its forms: 3 and 4 dimensions, grouped heads, causal, masks of floats and of bools, a past, a cap, its scores."""
+    g = Graph(name, 23)
+    q, k, v = g.input("q", 2, 4, 3, 4), g.input("k", 2, 2, 5, 4), g.input("v", 2, 2, 5, 6)
+    g.output(g.op("Attention", q, k, v), "grouped"), g.output(g.op("Attention", q, k, v, is_causal=1, scale=0.7, softcap=2.0), "capped")
+    g.output(g.op("Attention", q, k, v, g.weight(2, 4, 3, 5)), "biased"), g.output(g.op("Attention", q, k, v, g.weight(3, 5), is_causal=1), "both")
+    seen = np.array([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1], [0, 1, 1, 1, 1]], np.bool_)
+    g.output(g.op("Attention", q, k, v, g.const(seen)), "known_bools")
+    mask = g.input("mask", 2, 1, 3, 5, dtype=np.bool_)
+    g.feeds[mask][..., 0] = True
+    g.output(g.op("Attention", q, k, v, mask, is_causal=1), "bools")
+    flat = [g.input("q3", 2, 3, 8), g.input("k3", 2, 5, 8), g.input("v3", 2, 5, 8)]
+    g.output(g.op("Attention", *flat, q_num_heads=2, kv_num_heads=2), "flat")
+    y, key, value, scores = g.op("Attention", q, k, v, "", g.weight(2, 2, 2, 4), g.weight(2, 2, 2, 6), outputs=4, is_causal=1, qk_matmul_output_mode=3)
+    g.output(y, "later"), g.output(key, "keys"), g.output(value, "values"), g.output(scores, "scores")
+    for mode in range(3):
+        _, _, _, scores = g.op("Attention", q, k, v, g.weight(3, 5), outputs=4, softcap=3.0, qk_matmul_output_mode=mode)
+        g.output(scores, f"scores_{mode}")
+    return g
+
+
+def rotary(name="rotary"):
+    """Both operators of that name: halves and pairs, parts of heads, tables by token or with places, which are known or not."""
+    g = Graph(name, 23)
+    x, y = g.input("x", 2, 3, 4, 8), g.input("y", 2, 4, 24)
+    places = g.input("places", 2, 4, dtype=np.int64, high=10)
+    angles = g.random.standard_normal((10, 4))
+    tables = [g.const(f(angles).astype(np.float32)) for f in (np.cos, np.sin)]
+    part = [g.const(f(angles[:, :2]).astype(np.float32)) for f in (np.cos, np.sin)]
+    tokens = [g.const(f(g.random.standard_normal((2, 4, 4))).astype(np.float32)) for f in (np.cos, np.sin)]
+    known = g.const(np.arange(8, dtype=np.int64).reshape(2, 4))
+    g.output(g.op("RotaryEmbedding", x, *tables, places), "computed"), g.output(g.op("RotaryEmbedding", x, *tokens), "tokens")
+    g.output(g.op("RotaryEmbedding", x, *tables, known, interleaved=1), "pairs")
+    g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4), "part"), g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4, interleaved=1), "pairs_part")
+    g.output(g.op("RotaryEmbedding", y, *tables, known, num_heads=3), "flat")
+    ms = {"domain": "com.microsoft"}
+    g.output(g.op("RotaryEmbedding", y, places, *tables, **ms), "ms"), g.output(g.op("RotaryEmbedding", x, g.ints(3), *tables, interleaved=1, **ms), "ms_from")
+    return g
+
+
+def transformer(name="transformer", batch=2, tokens=4, heads=2, each=4):
+    """Layers as onnxruntime's optimizer writes them: attention of one product, of three, of grouped heads that turn, norms of sums."""
+    g = Graph(name, 17)
+    ms, width = {"domain": "com.microsoft"}, heads * each
+    x, seen = g.input("x", batch, tokens, width), g.input("seen", batch, tokens, dtype=np.int32)
+    g.feeds[seen][:, 0] = 1
+    y = g.op("Attention", x, g.weight(width, 3 * width), g.weight(3 * width), seen, num_heads=heads, **ms)
+    y, _, _, total = g.op("SkipLayerNormalization", x, y, g.weight(width), g.weight(width), g.weight(width), outputs=4, epsilon=1e-5, **ms)
+    g.output(total, "total")
+    y = g.op("Attention", y, g.weight(width, 2 * width + 4), g.weight(2 * width + 4), num_heads=heads, unidirectional=1, qkv_hidden_sizes=[width, width, 4], **ms)
+    y = g.op("MatMul", y, g.weight(4, width))
+    z, key, value = g.op("MultiHeadAttention", y, x, x, g.weight(3 * width), seen, g.weight(1, heads, tokens, tokens), outputs=3, num_heads=heads, scale=0.4, **ms)
+    y, _, _, total = g.op("SkipSimplifiedLayerNormalization", y, z, g.weight(width), outputs=4, epsilon=1e-5, **ms)
+    g.output(key, "key"), g.output(value, "value")
+    past = [g.weight(batch, heads, 3, each) for _ in range(2)]
+    z, _, _ = g.op("MultiHeadAttention", y, y, y, "", "", "", *past, outputs=3, num_heads=heads, unidirectional=1, **ms)
+    y = g.op("SkipLayerNormalization", y, z, g.weight(width), g.weight(width), **ms)
+    g.output(y, "y", batch, tokens, width)
+    return g
+
+
+def grouped_queries(name="grouped_queries", batch=2, tokens=3, heads=4, shared=2, each=16):
+    g = Graph(name, 17)
+    ms, width = {"domain": "com.microsoft", "num_heads": heads, "kv_num_heads": shared}, heads * each
+    angles = g.random.standard_normal((10, each // 2))
+    tables = [g.const(f(angles).astype(np.float32)) for f in (np.cos, np.sin)]
+    x = g.input("x", batch, tokens, width)
+    k, v = g.op("MatMul", x, g.weight(width, shared * each)), g.op("MatMul", x, g.weight(width, shared * each))
+    lengths = lambda n: (g.const(np.full(batch, n - 1, np.int32)), g.const(np.array(n, np.int32)))
+    y, key, value = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), *tables, outputs=3, do_rotary=1, **ms)
+    g.output(y, "first"), g.output(key, "key"), g.output(value, "value")
+    one = g.input("one", batch, 1, width + 2 * shared * each)
+    y, key, value = g.op("GroupQueryAttention", one, "", "", key, value, *lengths(tokens + 1), *tables, outputs=3, do_rotary=1, rotary_interleaved=1, softcap=5.0, **ms)
+    g.output(y, "next"), g.output(key, "keys")
+    y, _, _ = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), outputs=3, local_window_size=2, scale=0.3, **ms)
+    g.output(y, "window")
+    return g
+
+
+def conversions(name="conversions"):
+    """A norm in 32 bits of a tensor of 16, as exporters write it, weights that were widened, what is narrowed in earnest, wide results, the largest."""
+    g = Graph(name, 18)
+    half = TensorProto.FLOAT16
+    x = g.input("x", 4, 8, dtype=np.float16)
+    wide = g.op("Cast", x, to=F)
+    scale = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("ReduceMean", g.op("Pow", wide, g.const(np.float32(2))), g.ints(-1)), g.const(np.float32(1e-5)))))
+    weight = g.const(g.random.standard_normal(8).astype(np.float16).astype(np.float32))
+    y = g.op("MatMul", g.op("Cast", g.op("Mul", g.op("Mul", wide, scale), weight), to=half), g.weight(8, 8, dtype=np.float16))
+    g.output(g.op("Add", x, y), "narrow", 4, 8, kind=half)
+    return g
+
+
+def mixed(name="mixed"):
+    g = Graph(name, 18)
+    x, y = g.input("x", 4, 8, dtype=np.float16), g.input("y", 4, 8)
+    wide = g.op("Exp", g.op("Cast", x, to=F))
+    g.output(wide, "wide", 4, 8)
+    narrow = g.op("Tanh", g.op("CastLike", g.op("Mul", wide, y), x))
+    g.output(g.op("Cast", g.op("Neg", narrow), to=F), "there_and_back", 4, 8)
+    values, places = g.op("TopK", wide, g.ints(3), outputs=2, axis=0)
+    g.output(values, "largest", 3, 8), g.output(places, "where", 3, 8, kind=I64)
+    values, _ = g.op("TopK", y, g.ints(2), outputs=2, largest=0)
+    g.output(g.op("Relu", values), "smallest", 4, 2)
     return g
 
 
@@ -295,23 +499,31 @@ def constants(name="constants"):
 
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
-         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs]
+         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 
 
-def save(g, folder, answers=True):
+UNANSWERED = [unsupported, refused]  # there is nothing to run
+
+
+def answers_of(path, feeds):
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+
+
+def save(g, folder, answers=True):
     model = g.model()
     path = os.path.join(folder, g.name + ".onnx")
     onnx.save(model, path)
     if not answers:
         return path, None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return path, dict(zip([o.name for o in session.get_outputs()], session.run(None, g.feeds)))
+    return path, answers_of(path, g.feeds)
 
 
 if __name__ == "__main__":
@@ -321,4 +533,5 @@ if __name__ == "__main__":
         path, answers = save(g, sys.argv[1])
         np.savez(os.path.join(sys.argv[1], g.name + ".npz"), **{"in_" + k: v for k, v in g.feeds.items()}, **{"out_" + k: v for k, v in answers.items()})
         print(path, os.path.getsize(path))
-    save(unsupported(), sys.argv[1], answers=False)
+    for make in UNANSWERED:
+        save(make(), sys.argv[1], answers=False)

@@ -100,8 +100,8 @@ static const struct {
   enum errid id;
   const char *says;
 } wrong[] = {
-    {{.opset = 6}, ERR_ONNX, "operator set 6; 7 to 21 are read"},
-    {{.opset = 22}, ERR_ONNX, "operator set 22"},
+    {{.opset = 6}, ERR_ONNX, "operator set 6; 7 to 26 are read"},
+    {{.opset = 27}, ERR_ONNX, "operator set 27"},
     {{.rows = SYMBOL}, ERR_ONNX, "no value: `n`"},
     {{.rows = -5}, ERR_ONNX, "an extent is negative"},
     {{.rows = (int64_t)1 << 45}, ERR_ONNX, "input `x` is no tensor"},
@@ -237,8 +237,139 @@ static void test_damaged(void **state)
   str_free(&s);
 }
 
+// ---- attributes that make no sense ----
+
+// y = einsum(x, w) of x[2, 3] and w[3]
+static void put_einsum(struct str *out, const char *equation)
+{
+  struct str graph = {0}, opset = {0}, n = {0}, a = {0};
+  put_weight(&graph, &(struct wanted){0});
+  put_value(&graph, 11, "x", ONNX_FLOAT, ROWS), put_value(&graph, 12, "y", ONNX_FLOAT, ROWS);
+  put_text(&n, 1, "x"), put_text(&n, 1, "w"), put_text(&n, 2, "y"), put_text(&n, 4, "Einsum");
+  put_text(&a, 1, "equation"), put_text(&a, 4, equation), put_message(&n, 5, &a);
+  put_message(&graph, 1, &n);
+  put_int(&opset, 2, 13), put_message(out, 8, &opset);
+  put_message(out, 7, &graph);
+}
+
+static void test_equations(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *equation, *why; // NULL: it is taken
+  } rows[] = {
+      {"ab,b->a", NULL},
+      {" a b , b -> b a ", NULL},
+      {"ab,b->ba, ", "its equation goes on after the result"},
+      {"ab,c->a", NULL},
+      {"ab,a->b", "a label has the extents 2 and 3"},
+      {"aa,b->a", "a label stands twice in a term"},
+      {"ab,b->aa", "a label stands twice in a term"},
+      {"ab->a", "its equation has 1 terms for 2 inputs"},
+      {"ab,b,b->a", "its equation has more terms than it has inputs"},
+      {"abc,b->a", "term 0 of its equation has 3 labels for 2 dimensions"},
+      {"a,b->a", "term 0 of its equation has 1 labels for 2 dimensions"},
+      {"ab,b->ac", "a label of the result is in no term"},
+      {"ab,b=a", "its equation has `=` where a label should be"},
+      {"ab,b-a", "its equation has `-` where `->` should be"},
+      {"", "term 0 of its equation has 0 labels for 2 dimensions"},
+      {"a.b,b->a", "its equation has `.` where a label should be"},
+      {"abcdefghi,b", "a term has more than 8 labels"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct str s = {0};
+    struct err e = {0};
+    struct onnx_model *m;
+    put_einsum(&s, rows[i].equation);
+    if (open_text(&mem, &s, 0, NULL, &m, &e)) fail_msg("%s", e.text);
+    const struct onnx_node *n = &m->nodes[0];
+    bool taken = !rows[i].why;
+    if (taken != (n->fate == ONNX_TAKEN) || (!taken && !strstr(n->why, rows[i].why))) fail_msg("%s: %s", rows[i].equation, n->why ? n->why : "taken");
+    onnx_close(m), str_free(&s), arena_close(&mem);
+  }
+}
+
+// ---- functions ----
+
+static void put_call(struct str *function, const char *type, const char *in, const char *out)
+{
+  struct str n = {0};
+  put_text(&n, 1, in), put_text(&n, 2, out), put_text(&n, 4, type), put_text(&n, 7, "my");
+  put_message(function, 7, &n);
+}
+
+// The function my.name(a) -> b, which calls `times` times what is named; without a name b = relu(a), with none at all it gives a.
+static void put_function(struct str *out, const char *name, const char *calls, int times)
+{
+  struct str f = {0}, n = {0};
+  char from[16] = "a", to[16] = "b";
+  put_text(&f, 1, name), put_text(&f, 4, "a"), put_text(&f, 5, times ? "b" : "a"), put_text(&f, 10, "my");
+  for (int i = 0; i < times && calls; i++) {
+    snprintf(to, sizeof to, i == times - 1 ? "b" : "t%d", i);
+    put_call(&f, calls, from, to);
+    memcpy(from, to, sizeof from);
+  }
+  put_text(&n, 1, "a"), put_text(&n, 2, "b"), put_text(&n, 4, "Relu");
+  if (!calls && times) put_message(&f, 7, &n);
+  str_free(&n);
+  put_message(out, 25, &f);
+}
+
+static void put_caller(struct str *out, const char *type, int inputs)
+{
+  struct str graph = {0}, opset = {0}, n = {0};
+  put_value(&graph, 11, "x", ONNX_FLOAT, ROWS), put_value(&graph, 12, "y", ONNX_FLOAT, ROWS);
+  for (int i = 0; i < inputs; i++) put_text(&n, 1, "x");
+  put_text(&n, 2, "y"), put_text(&n, 3, "the call"), put_text(&n, 4, type), put_text(&n, 7, "my");
+  put_message(&graph, 1, &n);
+  put_int(&opset, 2, 17), put_message(out, 8, &opset);
+  put_message(out, 7, &graph);
+}
+
+static void test_functions(void **state)
+{
+  (void)state;
+  static const struct {
+    int chain, times, inputs;  // f0 calls f1 so often, which calls f2 so often, ...
+    const char *last, *says;   // what the last one calls; NULL: it is a relu
+  } rows[] = {
+      {1, 1, 1, NULL, NULL},
+      {5, 3, 1, NULL, NULL},
+      {1, 0, 1, NULL, "1 node"},
+      {1, 1, 1, "f0", "the function my.f0 calls itself: my.f0 -> my.f0"},
+      {3, 1, 1, "f1", "the function my.f1 calls itself: my.f1 -> my.f2 -> my.f1"},
+      {40, 1, 1, NULL, "functions call one another more than 32 deep"},
+      {20, 2, 1, NULL, "with its functions written out the graph has more than 32768 nodes"},
+      {1, 1, 2, NULL, "node \"the call\" calls my.f0 with 2 inputs and 1 outputs, and it has 1 and 1"},
+      {1, 1, 1, "absent", "my.absent"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct str s = {0}, report = {0};
+    struct err e = {0};
+    struct onnx_model *m;
+    char name[8], next[8];
+    put_caller(&s, "f0", rows[i].inputs);
+    for (int k = 0; k < rows[i].chain; k++) {
+      snprintf(name, sizeof name, "f%d", k), snprintf(next, sizeof next, "f%d", k + 1);
+      bool last = k == rows[i].chain - 1;
+      put_function(&s, name, last ? rows[i].last : next, rows[i].times);
+    }
+    int status = open_text(&mem, &s, 0, NULL, &m, &e);
+    if (status == OK) onnx_report_text(m, &report);
+    const char *said = status == OK ? str_text(&report) : e.text;
+    if (rows[i].says && !strstr(said, rows[i].says)) fail_msg("%zu: %s", i, said);
+    if (!rows[i].says && (status != OK || m->nprograms != 1)) fail_msg("%zu: %s", i, said);
+    if (i == 2) assert_string_equal(m->nodes[0].type, "Identity");
+    if (i == 1) assert_int_equal(m->nnodes, 3 * 3 * 3 * 3);
+    onnx_close(m), str_free(&s), str_free(&report), arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_external), cmocka_unit_test(test_symbol), cmocka_unit_test(test_damaged)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_external), cmocka_unit_test(test_symbol), cmocka_unit_test(test_damaged),
+                                     cmocka_unit_test(test_functions), cmocka_unit_test(test_equations)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

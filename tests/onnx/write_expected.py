@@ -1,20 +1,42 @@
-"""Writes tests/onnx/models: small models, one text file of inputs and expected outputs beside each (needs onnx and onnxruntime).
+"""Writes tests/onnx/models: small models, one text file of inputs and expected outputs beside each (needs onnx, onnxruntime and torch).
+
+    write_expected.py [NAME...]    all of them, or those that are named
 
 A line of the text file: "in NAME TYPE EXTENTS... : ELEMENTS..." or "out NAME TYPE EXTENTS... : ELEMENTS...".
 """
 import os
+import sys
 
 import numpy as np
 
 import models
+import torch_models
 
 folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
-for make in models.SMALL:
-    g = make()
-    path, answers = models.save(g, folder)
+
+
+def wanted(name):
+    return not sys.argv[1:] or name in sys.argv[1:]
+
+
+def write(path, feeds, answers):
     with open(path[:-5] + ".txt", "w") as f:
-        for word, tensors in (("in", g.feeds), ("out", answers)):
+        for word, tensors in (("in", feeds), ("out", answers)):
             for name, x in tensors.items():
                 values = " ".join(f"{v:.9g}" for v in np.asarray(x, np.float64).ravel()) if x.dtype.kind == "f" else " ".join(str(int(v)) for v in np.asarray(x).ravel())
                 f.write(f"{word} {name} {x.dtype} {' '.join(map(str, x.shape))} : {values}\n")
-models.save(models.unsupported(), folder, answers=False)
+
+
+for make in models.SMALL:
+    g = make()
+    if wanted(g.name):
+        path, answers = models.save(g, folder)
+        write(path, g.feeds, answers)
+for make in models.UNANSWERED:
+    if wanted(make.__name__):
+        models.save(make(), folder, answers=False)
+for case in torch_models.cases():
+    for exporter in torch_models.EXPORTERS:
+        if f"{case.name}_{exporter}" in torch_models.KEPT and wanted(f"{case.name}_{exporter}"):
+            path, feeds = torch_models.export(case, exporter, folder)
+            write(path, feeds, models.answers_of(path, feeds))

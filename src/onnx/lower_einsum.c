@@ -1,0 +1,256 @@
+// Einsum: tensors are multiplied from the left, two at a time. Of a pair, what the equation does not need any more is
+// summed, which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one
+// alone before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So
+// weights of experts, td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
+#include "onnx/lower.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MOST_TERMS = 8, LABELS = 64, DOTS = 52 }; // DOTS + i: dimension i of an ellipsis, from the right
+
+struct term {
+  int t, n, label[MAX_DIMS];
+};
+struct einsum {
+  struct onnx_lower *l;
+  struct term in[MOST_TERMS], out;
+  int nin;
+  int64_t extent[LABELS];
+};
+
+static int place(const struct term *x, int label)
+{
+  for (int i = 0; i < x->n; i++)
+    if (x->label[i] == label) return i;
+  return -1;
+}
+
+static bool has(const struct term *x, int label) { return place(x, label) >= 0; }
+
+static void add(struct einsum *s, struct term *x, int label)
+{
+  if (x->n == MAX_DIMS) return lo_fail(s->l, "a term has more than %d labels", MAX_DIMS);
+  if (has(x, label)) return lo_fail(s->l, "a label stands twice in a term, which is not taken");
+  x->label[x->n++] = label;
+}
+
+// ---- the equation ----
+
+static int letter_of(char c) { return islower((unsigned char)c) ? c - 'a' : isupper((unsigned char)c) ? c - 'A' + 26 : -1; }
+
+// Labels up to the end of a term; an ellipsis stands for `dots` dimensions.
+static const char *read_term(struct einsum *s, const char *p, int dots, struct term *x)
+{
+  for (bool seen = false; *p && *p != ',' && *p != '-' && !s->l->failed; p++) {
+    if (*p == ' ') continue;
+    if (!strncmp(p, "...", 3) && !seen) {
+      for (int i = dots; i-- > 0;) add(s, x, DOTS + i);
+      seen = true, p += 2;
+    } else if (letter_of(*p) >= 0) add(s, x, letter_of(*p));
+    else lo_fail(s->l, "its equation has `%c` where a label should be", *p);
+  }
+  return p;
+}
+
+static int letters_in(const char *p)
+{
+  int n = 0;
+  for (; *p && *p != ',' && *p != '-'; p++) n += letter_of(*p) >= 0;
+  return n;
+}
+
+static void read_inputs(struct einsum *s, const char **p, int *dots)
+{
+  for (;; ++*p) {
+    if (s->nin == MIN(s->l->n->nin, MOST_TERMS)) return lo_fail(s->l, "its equation has more terms than it has inputs");
+    struct term *x = &s->in[s->nin];
+    x->t = lo_in(s->l, s->nin++);
+    int rank = lo_shape(s->l, x->t)->n, more = rank - letters_in(*p);
+    if (s->l->failed) return;
+    *p = read_term(s, *p, more, x);
+    if (!s->l->failed && x->n != rank) lo_fail(s->l, "term %d of its equation has %d labels for %d dimensions", s->nin - 1, x->n, rank);
+    if (s->l->failed) return;
+    for (int i = 0; i < x->n; i++) {
+      int64_t d = lo_shape(s->l, x->t)->d[i], *e = &s->extent[x->label[i]];
+      if (x->label[i] >= DOTS) *dots = MAX(*dots, x->label[i] - DOTS + 1);
+      if (*e && *e != d) return lo_fail(s->l, "a label has the extents %lld and %lld", (long long)*e, (long long)d);
+      *e = d;
+    }
+    if (**p != ',') return;
+  }
+}
+
+// Without `->`: what an ellipsis stands for, and every label that stands in one term only, in the order of the alphabet.
+static void implied_output(struct einsum *s, int dots)
+{
+  for (int i = dots; i-- > 0;) add(s, &s->out, DOTS + i);
+  for (int k = 0; k < DOTS; k++) {
+    int label = k < 26 ? k + 26 : k - 26, times = 0; // capitals come first
+    for (int i = 0; i < s->nin; i++) times += has(&s->in[i], label);
+    if (times == 1) add(s, &s->out, label);
+  }
+}
+
+static bool read_equation(struct einsum *s)
+{
+  const char *p = onnx_attr_text(s->l->n, "equation", "");
+  int dots = 0;
+  read_inputs(s, &p, &dots);
+  if (s->l->failed) return false;
+  if (s->nin != s->l->n->nin) return lo_fail(s->l, "its equation has %d terms for %d inputs", s->nin, s->l->n->nin), false;
+  if (!*p) implied_output(s, dots);
+  else if (strncmp(p, "->", 2)) lo_fail(s->l, "its equation has `%c` where `->` should be", *p);
+  else if (*read_term(s, p + 2, dots, &s->out)) lo_fail(s->l, "its equation goes on after the result");
+  for (int i = 0; i < s->out.n; i++)
+    if (!s->extent[s->out.label[i]]) lo_fail(s->l, "a label of the result is in no term");
+  return !s->l->failed;
+}
+
+// ---- tensors ----
+
+// Is the label needed after the first k inputs?
+static bool needed(const struct einsum *s, int label, int k)
+{
+  bool is = has(&s->out, label);
+  for (int i = k; i < s->nin; i++) is |= has(&s->in[i], label);
+  return is;
+}
+
+static void drop(struct einsum *s, struct term *x, int at)
+{
+  struct shape shape = *lo_shape(s->l, x->t);
+  x->t = lo_dim(s->l, OP_SUM, x->t, at);
+  memmove(shape.d + at, shape.d + at + 1, sizeof *shape.d * (size_t)(shape.n - at - 1));
+  memmove(x->label + at, x->label + at + 1, sizeof *x->label * (size_t)(x->n - at - 1));
+  shape.n--, x->n--;
+  x->t = lo_reshape(s->l, x->t, &shape);
+}
+
+// Sums the labels of x that neither `beside` nor a later input has.
+static void sum_lone(struct einsum *s, struct term *x, const struct term *beside, int later)
+{
+  for (int i = x->n; i-- > 0;)
+    if (!has(beside, x->label[i]) && !needed(s, x->label[i], later)) drop(s, x, i);
+}
+
+// Dimensions of x in the order of these labels, as far as it has them.
+static void order(struct einsum *s, struct term *x, const struct term *to)
+{
+  struct shape perm = {0};
+  struct term y = {.t = x->t};
+  for (int i = 0; i < to->n; i++) {
+    int at = place(x, to->label[i]);
+    if (at >= 0) perm.d[perm.n++] = at, y.label[y.n++] = to->label[i];
+  }
+  if (x->t >= 0) y.t = lo_transpose(s->l, x->t, &perm);
+  *x = y;
+}
+
+static int64_t extent_of(const struct einsum *s, const struct term *x)
+{
+  int64_t n = 1;
+  for (int i = 0; i < x->n; i++) n *= s->extent[x->label[i]];
+  return n;
+}
+
+static void append(struct term *to, const struct term *x)
+{
+  for (int i = 0; i < x->n; i++) to->label[to->n++] = x->label[i];
+}
+
+// How a pair becomes a product: batch, then rows of x, then columns of y; sum: what both have and nobody needs after it.
+struct product {
+  struct term batch, rows, cols, sum;
+};
+
+static void labels_of(const struct einsum *s, const struct term *x, const struct term *y, int later, struct term *all, struct term *sum)
+{
+  *all = *sum = (struct term){0};
+  for (int i = 0; i < x->n; i++) // first what the result has not, which is batched
+    if (needed(s, x->label[i], later) && !has(&s->out, x->label[i])) all->label[all->n++] = x->label[i];
+    else if (!needed(s, x->label[i], later)) sum->label[sum->n++] = x->label[i];
+  for (int i = 0; i < y->n; i++)
+    if (!has(x, y->label[i]) && !has(&s->out, y->label[i])) all->label[all->n++] = y->label[i];
+  for (int i = 0; i < s->out.n; i++)
+    if (has(x, s->out.label[i]) || has(y, s->out.label[i])) all->label[all->n++] = s->out.label[i];
+}
+
+static int labels_together(const struct term *x, const struct term *y)
+{
+  int n = x->n;
+  for (int i = 0; i < y->n; i++) n += !has(x, y->label[i]);
+  return n;
+}
+
+static bool shared(const struct term *x, const struct term *y, int label) { return has(x, label) && has(y, label); }
+
+// Where the last label is in both, rows and columns are moved behind it, so that they do not become batches.
+static void shared_first(const struct term *x, const struct term *y, struct term *all)
+{
+  struct term to = {0};
+  for (int pass = 0; pass < 3; pass++)
+    for (int i = 0; i < all->n; i++) {
+      int label = all->label[i], of = shared(x, y, label) ? 0 : has(x, label) ? 1 : 2;
+      if (of == pass) to.label[to.n++] = label;
+    }
+  *all = to;
+}
+
+static void divide(const struct term *x, const struct term *y, const struct term *all, struct product *p)
+{
+  int i = all->n, cols, rows;
+  while (i > 0 && !has(x, all->label[i - 1])) i--;
+  cols = i;
+  while (i > 0 && !has(y, all->label[i - 1])) i--;
+  rows = i;
+  for (i = 0; i < all->n; i++) {
+    struct term *to = i < rows ? &p->batch : i < cols ? &p->rows : &p->cols;
+    to->label[to->n++] = all->label[i];
+  }
+}
+
+// x as [batch, a, b]: batched labels that it lacks have extent 1.
+static int matrix(struct einsum *s, struct term x, const struct product *p, const struct term *a, const struct term *b)
+{
+  struct term to = p->batch;
+  struct shape shape = {0};
+  append(&to, a), append(&to, b);
+  order(s, &x, &to);
+  for (int i = 0; i < p->batch.n; i++) shape.d[shape.n++] = has(&x, p->batch.label[i]) ? s->extent[p->batch.label[i]] : 1;
+  shape.d[shape.n++] = extent_of(s, a), shape.d[shape.n++] = extent_of(s, b);
+  return lo_reshape(s->l, x.t, &shape);
+}
+
+static void multiply(struct einsum *s, struct term *x, struct term *y, int later)
+{
+  struct product p = {0};
+  struct term all;
+  sum_lone(s, x, y, later), sum_lone(s, y, x, later);
+  if (labels_together(x, y) > MAX_DIMS) return lo_fail(s->l, "two of its terms have more than %d labels together", MAX_DIMS);
+  labels_of(s, x, y, later, &all, &p.sum);
+  int last = all.n ? all.label[all.n - 1] : -1;
+  if (last >= 0 && shared(x, y, last) && p.sum.n) shared_first(x, y, &all);
+  last = all.n ? all.label[all.n - 1] : -1;
+  struct term *left = x, *right = y;
+  if (last >= 0 && !has(y, last)) left = y, right = x;
+  divide(left, right, &all, &p);
+  if (p.batch.n + 2 > MAX_DIMS) return lo_fail(s->l, "it is a product of more than %d dimensions", MAX_DIMS);
+  struct shape shape = {.n = all.n};
+  for (int i = 0; i < all.n; i++) shape.d[i] = s->extent[all.label[i]];
+  int a = matrix(s, *left, &p, &p.rows, &p.sum), b = matrix(s, *right, &p, &p.sum, &p.cols);
+  bool sums = p.sum.n > 0;
+  x->t = lo_reshape(s->l, lo_op2(s->l, sums ? OP_MATMUL : OP_MUL, a, b), &shape);
+  x->n = all.n, memcpy(x->label, all.label, sizeof all.label);
+}
+
+void onnx_as_einsum(struct onnx_lower *l)
+{
+  struct einsum s = {.l = l};
+  if (!read_equation(&s)) return;
+  struct term x = s.in[0], nothing = {0};
+  for (int k = 1; k < s.nin && !l->failed; k++) multiply(&s, &x, &s.in[k], k + 1);
+  if (s.nin == 1) sum_lone(&s, &x, &nothing, 1);
+  order(&s, &x, &s.out);
+  lo_out(l, 0, x.t);
+}
