@@ -225,11 +225,38 @@ M_FN float m_hmax(m_vec v)
 
 /* ---- elementwise functions ------------------------------------------------------------------ */
 
-/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2, and the result is 2^(n-1) times 2 exp(r), so
- * that n = 128 still reaches infinity by way of finite factors. The minimax polynomial (relative
- * error 3e-9) is that of 2 exp(r). Results below 2^-125.5 are 0, so that no later operation stalls
- * on denormals. A chain of dependent steps is what a loop of exponentials waits for, so the
- * polynomial is summed in three parts and not one term after the other. */
+/* exp to about 1 ulp: x = n ln2 + r, and the result is 2^(n-1) times 2 exp(r), so that n = 128 still reaches infinity by way
+ * of finite factors. Results below 2^-125.5 are 0, so that no later operation stalls on denormals. What a loop of
+ * exponentials costs is its multiplications, so where eight numbers can be looked up in a register, n counts eighths: the
+ * whole part goes into the exponent, the rest picks 2 exp(n) from a table, and |r| <= ln2/16 leaves a cubic polynomial
+ * (relative error 3e-8). Elsewhere |r| <= ln2/2 takes one of degree 6 (3e-9), summed in three parts and not one term after
+ * the other, because the loop waits for a chain of dependent steps. */
+#if M_W == 16 || defined(__AVX2__)
+#define M_EIGHTHS 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f, 2.0f, 2.18101549f, 2.37841415f, 2.59367919f
+
+/* 2 exp(ln2 (k - 4) / 8) for the low three bits k of each lane */
+M_FN m_vec m_eighth(m_ivec k)
+{
+#if M_W == 16
+    return (m_vec)_mm512_permutexvar_ps((__m512i)k, (__m512)(m_vec){M_EIGHTHS, M_EIGHTHS});
+#else
+    return (m_vec)_mm256_permutevar8x32_ps((__m256)(m_vec){M_EIGHTHS}, (__m256i)k);
+#endif
+}
+
+M_FN m_vec m_exp(m_vec x)
+{
+    /* 1.5 * 2^20 rounds to an eighth; of the sum's low bits three are k, and the next are the exponent field of 2^(n-1) */
+    const float magic = 1572864.0f + 126.5f;
+    m_vec y = m_max(m_splat(-87.1f), m_min(m_splat(88.9f), x)); /* NaN goes through */
+    m_vec t = y * 1.44269504f + magic;
+    m_vec n = t - magic;
+    m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
+    m_vec part = m_eighth((m_ivec)t);
+    m_vec p = (r * 1.66668583e-1f + 5.00064550e-1f) * r * r + r;
+    return (part * p + part) * (m_vec)((m_uvec)t << 20 & 0x7f800000);
+}
+#else
 M_FN m_vec m_exp(m_vec x)
 {
     /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
@@ -244,6 +271,7 @@ M_FN m_vec m_exp(m_vec x)
     m_vec p = (high * r2 + mid) * r2 + low;
     return p * (m_vec)((m_uvec)t << 23);
 }
+#endif
 
 /* log to about 1 ulp: x = 2^e z with z in [sqrt(1/2), sqrt(2)), polynomial of Cephes logf.
  * Negative numbers give NaN, zeros -inf. */

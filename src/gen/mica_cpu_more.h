@@ -142,6 +142,28 @@ M_FN void m_store_past(float *p, m_vec v, int past)
     m_store(p, v);
 }
 
+/* Floats from p to where a vector may be stored past the caches whole, fewer than M_W: what a long row starts with. */
+M_FN int m_head(const float *p)
+{
+    return (int)(-((uintptr_t)p / 4) % M_W);
+}
+
+/* The first n lanes, past the caches too where they are quarters of a line: a store that has to fetch its line would hold up
+ * those behind it. */
+M_FN void m_storen_past(float *p, int n, m_vec v)
+{
+#if M_W > 4
+    if ((uintptr_t)p % 16 == 0 && n % 4 == 0) {
+        float t[M_W];
+        m_store(t, v);
+        for (int i = 0; i < n; i += 4)
+            _mm_stream_ps(p + i, _mm_loadu_ps(t + i));
+        return;
+    }
+#endif
+    m_storen(p, n, v);
+}
+
 /* orders stores past the caches before what other threads are told */
 M_FN void m_fence(void)
 {

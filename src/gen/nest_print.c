@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; below which one thread is enough
+enum { LONG = 256 }; // elements of a row that pays for starting with fewer than a vector
 
 struct printer {
   struct str *s;
@@ -16,6 +17,7 @@ struct printer {
   int64_t total, chunk; // chunk: the innermost dimension is cut into pieces of it, or 0
   int64_t bound;        // extent of the innermost loop where it is constant
   bool rest;            // printing the masked rest of a row
+  const struct operand *whole; // its vectors are where they can be stored past the caches whole, or NULL
 };
 
 static const struct {
@@ -103,9 +105,9 @@ static void store_line(const struct printer *p, int depth, const struct operand 
   else if (step != 1)
     line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
   else if (p->rest)
-    line(p->s, depth, "%s(%s, n, %s);", words[o->dtype].storen, at, value);
+    line(p->s, depth, "%s(%s, n, %s);", o == p->whole ? "m_storen_past" : words[o->dtype].storen, at, value);
   else if (goes_past(p, o))
-    line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o->past);
+    line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o == p->whole ? "1" : o->past);
   else
     line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
 }
@@ -211,15 +213,46 @@ static bool works_inside(const struct nest *f)
   return false;
 }
 
+// The tensor that a long row stores past the caches, wherever it starts: the row gets a head of fewer than a vector, after
+// which vectors are aligned. NULL: there is none, or its vectors are taken several at a time.
+static const struct operand *past_of_row(const struct printer *p)
+{
+  for (int i = 0; i < p->f->nsinks && p->unroll == 1 && p->bound >= LONG; i++) {
+    const struct sink *k = &p->f->sinks[i];
+    if (k->fold == FOLD_NONE && goes_past(p, &k->to)) return &k->to;
+  }
+  return NULL;
+}
+
+static void print_part(struct printer *p, int depth, const char *lanes)
+{
+  line(p->s, depth, "const int n = %s;", lanes);
+  p->rest = true;
+  print_body(p, depth);
+  p->rest = false;
+}
+
+// j starts where vectors of `o` are aligned.
+static void print_head(struct printer *p, int depth, const struct operand *o)
+{
+  line(p->s, depth, "const int h = m_head(%s);", address(p, o, false));
+  line(p->s, depth, "if (h) {");
+  print_part(p, depth + 1, "h");
+  line(p->s, depth, "}");
+  line(p->s, depth, "j = h;");
+}
+
 static void print_row(struct printer *p, int depth)
 {
   struct nest *f = p->f;
   struct str *s = p->s;
   const char *bound = p->chunk && !p->bound ? "m" : arena_printf(f->mem, "%lld", (long long)p->bound);
-  bool ragged = !p->bound || p->bound % 16, whole = !p->bound || p->bound >= 4;
+  p->whole = past_of_row(p);
+  bool ragged = !p->bound || p->bound % 16 || p->whole, whole = !p->bound || p->bound >= 4;
   print_values(p, depth, false);
   if (!works_inside(f)) return;
   if (ragged) line(s, depth, "ptrdiff_t j = 0;");
+  if (p->whole) print_head(p, depth, p->whole);
   if (whole && p->unroll > 1) {
     line(s, depth, "for (ptrdiff_t k = 0; k < %s; k += %d * M_W)", bound, p->unroll);
     line(s, depth + 1, "M_UNROLL");
@@ -234,10 +267,7 @@ static void print_row(struct printer *p, int depth)
   }
   if (!ragged) return;
   line(s, depth, "if (j < %s) {", bound);
-  line(s, depth + 1, "const int n = (int)(%s - j);", bound);
-  p->rest = true;
-  print_body(p, depth + 1);
-  p->rest = false;
+  print_part(p, depth + 1, arena_printf(f->mem, "(int)(%s - j)", bound));
   line(s, depth, "}");
 }
 
@@ -435,7 +465,7 @@ static int unroll_of(const struct nest *f, int64_t bound)
 
 void nest_print(struct str *s, int depth, struct nest *f, int threads)
 {
-  struct printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false};
+  struct printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, NULL};
   for (int i = 0; i < f->n; i++) p.total *= f->d[i];
   p.unroll = unroll_of(f, p.bound);
   if (threads)

@@ -158,42 +158,55 @@ static const char unaligned[] =
     "  save(n / d, omap={x:0, y:1}) }\n"
     "return O }";
 
-static void wherever_tensors_start(void **state)
+// Rows that start with fewer floats than a vector has, and what they end with.
+static const char long_rows[] = "graph g { X: f32[6, 304]\n"
+                                "Y = block(x=3) { x = iter(X, imap={x:0})\n  save(x / sum(x * x, dim=1), omap={x:0}) }\n return Y }";
+
+// The same result wherever inputs and the result start, and nothing beside it is written. floats: of inputs, then the result.
+static void wherever_start(const char *text, const size_t *floats, int n, const char *word)
 {
-  (void)state;
-  enum { QK = 2 * 64 * 16, V = 2 * 64 * 32, ROOM = 64 };
-  static const size_t floats[4] = {QK, QK, V, V}, starts[] = {0, 4, 8, 1}; // of Q, K, V and the result; aligned, 16, 32, 4 bytes
+  enum { ROOM = 64 };
+  static const size_t starts[] = {0, 4, 8, 12, 1}; // aligned, 16, 32, 16, 4 bytes
   struct arena mem = {0};
   struct graph *g;
   struct str source = {0};
   struct module *m;
   struct err e = {0};
   float *first = NULL;
-  parse(&mem, unaligned, &g);
+  size_t most = floats[n];
+  parse(&mem, text, &g);
   check("unaligned", g, &small, g);
   generate(g, &small, &source, NULL, NULL);
-  assert_non_null(strstr(source.p, "= m_aligned(1024, ")); // V
-  assert_non_null(strstr(source.p, "= m_past(r0);"));      // the result
+  assert_non_null(strstr(source.p, "= m_past(r0);"));
+  assert_non_null(strstr(source.p, word));
   if (module_build(source.p, "test", &m, &e)) fail_msg("%s", e.text);
   for (size_t k = 0; k < COUNT(starts); k++) {
-    float *at[4];
-    for (int i = 0; i < 4; i++) {
+    float *at[4] = {0};
+    for (int i = 0; i <= n; i++) {
       float *raw = aligned_alloc(64, (floats[i] + ROOM) * sizeof(float));
       assert_non_null(raw);
       for (size_t j = 0; j < floats[i] + ROOM; j++) raw[j] = -1;
       at[i] = raw + starts[k];
-      for (size_t j = 0; j < floats[i] && i < 3; j++) at[i][j] = (float)((j * 37 + (size_t)i) % 101) / 50 - 1;
+      for (size_t j = 0; j < floats[i] && i < n; j++) at[i][j] = (float)((j * 37 + (size_t)i) % 101) / 50 - 1;
     }
-    assert_int_equal(module_call(m, (void *[]){at[0], at[1], at[2]}, (void *[]){at[3]}), 0);
-    if (!first) first = arena_copy(&mem, at[3], V * sizeof(float));
-    assert_memory_equal(at[3], first, V * sizeof(float));
-    for (size_t j = 0; j < starts[k]; j++) assert_true(at[3][-1 - (ptrdiff_t)j] == -1);
-    for (size_t j = V; j < V + ROOM - starts[k]; j++) assert_true(at[3][j] == -1);
-    for (int i = 0; i < 4; i++) free(at[i] - starts[k]);
+    assert_int_equal(module_call(m, (void *[]){at[0], at[1], at[2]}, (void *[]){at[n]}), 0);
+    if (!first) first = arena_copy(&mem, at[n], most * sizeof(float));
+    assert_memory_equal(at[n], first, most * sizeof(float));
+    for (size_t j = 0; j < starts[k]; j++) assert_true(at[n][-1 - (ptrdiff_t)j] == -1);
+    for (size_t j = most; j < most + ROOM - starts[k]; j++) assert_true(at[n][j] == -1);
+    for (int i = 0; i <= n; i++) free(at[i] - starts[k]);
   }
   module_close(m);
   str_free(&source);
   arena_close(&mem);
+}
+
+static void wherever_tensors_start(void **state)
+{
+  (void)state;
+  enum { QK = 2 * 64 * 16, V = 2 * 64 * 32, ROWS = 6 * 304 };
+  wherever_start(unaligned, (size_t[]){QK, QK, V, V}, 3, "= m_aligned(1024, "); // V
+  wherever_start(long_rows, (size_t[]){ROWS, ROWS}, 1, "= m_head(");
 }
 
 int main(void)
