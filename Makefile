@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb format clean
+.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb deb-check format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -104,6 +104,10 @@ deb: setup
 	  -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") >/dev/null
 	@cmake --build build-deb -j $(JOBS) --target mica_static mica_shared mica
 	cd build-deb && cpack -G DEB
+
+# And programs of those who would install them.
+deb-check: deb
+	MICA=$(CURDIR)/build-deb/mica bash tests/core/test_deb.sh
 
 format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
