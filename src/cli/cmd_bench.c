@@ -203,7 +203,7 @@ static int write_json(const struct bench *b)
   for (int i = 0; i < b->n; i++) {
     const struct row *r = &b->rows[i];
     json_t *v = json_pack("{s:s}", "what", r->what);
-    if (r->report) json_object_set(v, "report", r->report);
+    if (r->report) json_object_set_new(v, "report", json_incref(r->report));
     else json_object_set_new(v, "failure", json_string(r->failure));
     json_array_append_new(rows, v);
   }

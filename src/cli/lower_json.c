@@ -185,7 +185,7 @@ static json_t *layouts(const struct lower_plan *p, const struct layouts *l)
                                                                      x->swizzle.from, "shift", integer(x->swizzle.shift)));
       json_array_append_new(own, v);
     }
-    if (b) json_array_append(tiles, own);
+    if (b) json_array_append_new(tiles, json_incref(own));
     json_decref(own);
   }
   return json_pack("{s:s, s:o, s:o}", "between", p->ordered, "device", device, "tiles", tiles);

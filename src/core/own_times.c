@@ -32,10 +32,12 @@ void own_times(struct job *j, struct buffers *b)
 json_t *own_times_json(const struct job *j)
 {
   json_t *list = json_array();
-  char id[64];
+  char id[64], name[80];
   gen_identifier(id, j->program->name ? j->program->name : "program");
-  for (int i = 0; i < j->nown; i++)
-    json_array_append_new(list, json_pack("{s:o, s:f, s:f, s:f}", "name", json_sprintf("%s_k%d", id, i), "us", 1e6 * j->own[i].median,
-                                          "p25", 1e6 * j->own[i].p25, "p75", 1e6 * j->own[i].p75));
+  for (int i = 0; i < j->nown; i++) {
+    snprintf(name, sizeof name, "%s_k%d", id, i);
+    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f}", "name", name, "us", 1e6 * j->own[i].median, "p25", 1e6 * j->own[i].p25, "p75",
+                                          1e6 * j->own[i].p75));
+  }
   return list;
 }

@@ -43,9 +43,9 @@ const char *onnx_text(struct onnx_model *m, struct onnx_bytes b, struct err *e)
     if (b.p[i] < ' ' || b.p[i] == 127) return onnx_bad(m, e, "byte %lld: a name holds the byte 0x%02x", (long long)(b.p + i - m->files[0].p), b.p[i]), NULL;
   char *s = arena_alloc(m->mem, b.n + 1);
   memcpy(s, b.p ? b.p : (const uint8_t *)"", b.n);
-  json_t *utf8 = json_stringn(s, b.n); // jansson takes well-formed UTF-8 only
+  json_t *utf8 = json_string(s); // jansson takes well-formed UTF-8 only
   if (!utf8) return onnx_bad(m, e, "byte %lld: a name is not UTF-8", (long long)(b.p - m->files[0].p)), NULL;
-  json_decref(utf8);
+  doc_done(utf8);
   return s;
 }
 
