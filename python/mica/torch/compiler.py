@@ -81,8 +81,12 @@ def _compile(gm, inputs, real, options, report):
     kind = _device_kind(gm.graph)
     device = next((n.meta["val"].device for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)
                    and n.meta["val"].device.type == kind), torch.device("cpu"))
-    target = options.target or engine.target_of(device)
     _list_nodes(gm.graph, report)
+    try:
+        target = options.target or engine.target_of(device)
+    except engine.EngineError as error:
+        report.why = str(error)
+        return _rest(gm, inputs, options)
     static, known = _static(gm.graph, real)
     # "live" weights are part of the programs: then no node counts as prepared.
     parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops,

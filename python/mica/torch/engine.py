@@ -39,24 +39,10 @@ class Compiled:
             raise EngineError(str(error)) from None
         self.folder, self.recalled = folder, recalled
         self.inputs, self.outputs = signature_of(self._program)
-        # A stream that is met for the first time gets memory between kernels, which cannot be had while it is captured.
-        self._workspace = (self.report.get("gpu") or {}).get("workspace") or 0
-        self._streams = set()
 
     @property
     def report(self):
         return self._program.report
-
-    def ready(self, device):
-        """Whether a call can be made now: on a GPU, not in a stream that a CUDA graph captures before this program ran in it."""
-        if device.type != "cuda" or not self._workspace:
-            return True
-        stream = torch.cuda.current_stream(device).cuda_stream
-        if stream not in self._streams:
-            if torch.cuda.is_current_stream_capturing():
-                return False
-            self._streams.add(stream)
-        return True
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. The results are new ones; on a GPU in the current stream."""
@@ -76,11 +62,14 @@ def signature(text):
     return tuple([(DTYPES[dtype], tuple(shape)) for _, dtype, shape in specs] for specs in (source.inputs, source.outputs))
 
 
+@functools.lru_cache(maxsize=64)
 def target_of(device):
     if device.type == "cpu":
         return "cpu"
-    major, minor = torch.cuda.get_device_capability(device)
-    return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+    try:
+        return _mica.Context().gpu_target(torch.cuda.current_device() if device.index is None else device.index)
+    except mica.Error as error:
+        raise EngineError(str(error)) from None
 
 
 def compile(text, target, options):

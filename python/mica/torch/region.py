@@ -60,7 +60,6 @@ class Region:
         self.symbol = symbols.pop() if symbols else None
         self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
         self.taken = None        # of the report
-        self.device = self.outputs[0].meta["val"].device
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         if self.symbol is not None:
             self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
@@ -143,7 +142,7 @@ class Region:
             if bucket not in self.programs:
                 self._meet(bucket, args)
         program = self.programs.get(bucket)
-        if program is None or not program.compiled.ready(self.device):
+        if program is None:
             return self.fallback(*args)
         return program(args)
 
