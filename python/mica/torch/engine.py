@@ -21,7 +21,6 @@ import mica
 from mica import _mica
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
-PROGRESS = False
 
 
 class EngineError(RuntimeError):
@@ -80,7 +79,7 @@ def compile(text, target, options):
     with _locked(folder):
         recalled = os.path.exists(os.path.join(folder, "report.json"))
         if not recalled:
-            _make(text, target, settings, options.time, folder)
+            _make(text, target, settings, options, folder)
         return Compiled(folder, recalled)
 
 
@@ -96,11 +95,11 @@ def _locked(folder):
         raise EngineError(f"the cache of compiled programs: {error}") from None
 
 
-def _make(text, target, settings, seconds, folder):
+def _make(text, target, settings, options, folder):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
         out = os.path.join(made, "out")
         try:
-            mica.optimize(text, target=target, time=float(seconds), progress=PROGRESS, **settings).save(out)
+            mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(out)
         except (mica.Error, TypeError) as error:
             raise EngineError(str(error).split("\n")[0]) from None
         if os.path.isdir(folder):
