@@ -163,6 +163,9 @@ MICA_API int mica_block_output(struct mica_graph *block, int bt, const int *omap
 MICA_API int mica_block_end(struct mica_graph *block, int *t, int *count);
 
 // ---- optimizing ----
+// The best target for GPU number `device`, "sm_90a"; the text is the library's. MICA_ENVIRONMENT without a driver or such a GPU,
+// MICA_USER where no target runs on it.
+MICA_API int mica_gpu_target(struct mica_context *m, int device, const char **target);
 // Fills o, of which the caller knows the first `size` bytes.
 MICA_API void mica_options_init(struct mica_options *o, size_t size);
 static inline struct mica_options mica_options_default(void)

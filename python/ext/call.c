@@ -57,7 +57,7 @@ static int on_gpu(struct module *f, bool told, struct call *c)
     if (c->v[i].device != c->v[0].device) return ext_raise_argument(f->st, "the arrays are on several GPUs"), -1;
     if (!told && c->v[i].has_stream) c->stream = c->v[i].stream, told = true;
   }
-  return ext_lane_find(f, c->stream, &c->workspace);
+  return ext_lane_find(f, c->v[0].device, c->stream, &c->workspace);
 }
 
 static int prepare(struct module *f, const struct arguments *a, struct call *c)

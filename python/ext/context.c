@@ -188,9 +188,28 @@ static PyObject *context_verify(PyObject *self, PyObject *args)
   return said;
 }
 
+// Starting the driver takes a moment, without the GIL.
+static PyObject *context_gpu_target(PyObject *self, PyObject *number)
+{
+  struct context *c = (struct context *)self;
+  const char *target = NULL;
+  int64_t device;
+  if ((device = PyLong_AsLongLong(number)) == -1 && PyErr_Occurred()) return NULL;
+  if (device < INT32_MIN || device > INT32_MAX) return PyErr_SetString(PyExc_OverflowError, "the number of a GPU is too large"), NULL;
+  if (ext_context_enter(c)) return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS
+  status = mica_gpu_target(c->m, (int)device, &target);
+  Py_END_ALLOW_THREADS
+  PyObject *name = status ? ext_raise_context(c, status) : PyUnicode_FromString(target);
+  ext_context_leave(c);
+  return name;
+}
+
 static PyMethodDef context_methods[] = {
     {"load", context_load, METH_VARARGS, "load(path, settings): the Source in a file"},
     {"load_text", context_load_text, METH_VARARGS, "load_text(text, name, settings): the Source that a text is"},
+    {"gpu_target", context_gpu_target, METH_O, "gpu_target(device): the best target for the GPU of that number"},
     {"verify", context_verify, METH_VARARGS, "verify(a, b, seed): (equal, certificate as JSON)"},
     {0},
 };

@@ -117,6 +117,7 @@ struct view {
   char dtype_name[24]; // for messages
 };
 struct lane { // a stream and the memory that its calls use
+  int device;
   void *stream;
   uint64_t workspace;
 };
@@ -221,7 +222,8 @@ extern PyType_Spec ext_bound_spec;
 PyObject *ext_module_bind(PyObject *self, PyObject *args, PyObject *keywords);
 
 // ---- cuda.c ----
-int ext_lane_find(struct module *f, void *stream, void **workspace); // -1 with an exception
+// Makes the module ready on the device where it is not yet. -1 with an exception.
+int ext_lane_find(struct module *f, int device, void *stream, void **workspace);
 void ext_lanes_close(struct module *f);
 
 #endif

@@ -60,16 +60,9 @@ def clear_cache() -> list[str]:
     return gone
 
 
-def gpu_target() -> str | None:
-    """The target that is this machine's first GPU; None without one."""
-    import ctypes
+def gpu_target(device: int = 0) -> str | None:
+    """The target that is best for a GPU of this machine; None where there is no such GPU, or no target for it."""
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-        if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
-            return None
-        if cuda.cuDeviceComputeCapability(ctypes.byref(major), ctypes.byref(minor), device):
-            return None
-    except (OSError, AttributeError):
+        return _mica.Context().gpu_target(device)
+    except _mica.Error:
         return None
-    return f"sm_{major.value}{minor.value}" + ("a" if major.value == 9 else "")

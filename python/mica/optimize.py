@@ -139,12 +139,9 @@ def _target_of(examples) -> str:
     """That of the first example input that is on a GPU; without one the CPU."""
     for x in examples:
         if getattr(x, "is_cuda", False):  # torch
-            import torch
-            major, minor = torch.cuda.get_device_capability(x.device)
-            return f"sm_{major}{minor}" + ("a" if major == 9 else "")
-        if hasattr(x, "__cuda_array_interface__"):  # cupy
-            capability = x.device.compute_capability
-            return f"sm_{capability}" + ("a" if capability == "90" else "")
+            return _mica.Context().gpu_target(x.get_device())
+        if hasattr(x, "__cuda_array_interface__"):  # cupy, and what is like it
+            return _mica.Context().gpu_target(getattr(getattr(x, "device", None), "id", 0))
     return "cpu"
 
 

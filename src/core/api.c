@@ -88,6 +88,21 @@ int mica_load_text(struct mica_context *m, const char *text, const char *name, i
   return status;
 }
 
+static int find_target(struct mica_context *m, int device, const char **target)
+{
+  struct gpu_facts f;
+  TRY(gpu_look(device, &f, &m->err));
+  return target_on(&(struct target_facts){.device = f.name, .arch = f.arch}, target, &m->err);
+}
+
+int mica_gpu_target(struct mica_context *m, int device, const char **target)
+{
+  int status;
+  *target = NULL;
+  CALL(m, status, find_target(m, device, target));
+  return status;
+}
+
 static int optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out)
 {
   struct mica_options options;

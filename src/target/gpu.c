@@ -71,3 +71,18 @@ int target_fit(struct target *t, const struct target_facts *f, struct err *e)
   memcpy(like.name, t->name, sizeof like.name);
   return *t = like, OK;
 }
+
+// Its own row's name, else that of the newest older architecture whose instructions all later ones have.
+int target_on(const struct target_facts *f, const char **name, struct err *e)
+{
+  const struct target *found = NULL;
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    const bool own = rows[i].arch == f->arch, only = rows[i].name[strlen(rows[i].name) - 1] == 'a';
+    if (own || (!only && rows[i].arch < f->arch && (!found || rows[i].arch > found->arch))) found = &rows[i];
+    if (own) break;
+  }
+  if (found) return *name = found->name, OK;
+  err_set(e, ERR_TARGET, NOWHERE, "there is no target for this machine's %.80s: its compute capability is %d.%d", f->device, f->arch / 10,
+          f->arch % 10);
+  return err_hint(e, "targets begin with %s, of compute capability %d.%d", rows[0].name, rows[0].arch / 10, rows[0].arch % 10), (int)e->status;
+}

@@ -53,4 +53,6 @@ bool target_own(struct target *t, const struct target_facts *f);
 // Where kernels for the target are to run on this device. It may be newer than the target: blocks then have the smaller of
 // both capacities, rates are the device's. ERR_TARGET where it is older, or lacks what only the target's architecture has.
 int target_fit(struct target *t, const struct target_facts *f, struct err *e);
+// The name of the best target for this device; ERR_TARGET where none runs on it.
+int target_on(const struct target_facts *f, const char **name, struct err *e);
 #endif

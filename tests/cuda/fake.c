@@ -9,7 +9,7 @@ CU_FUNCTIONS
 #undef FUNCTION
 
 struct fake fake;
-enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700 };
+enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700, NOT_IN_CAPTURE = 900, RELAXED = 2 };
 
 double fake_clock(int replay) { return 1 + replay * 7 % 15; } // 1 to 15, not in order
 
@@ -33,12 +33,22 @@ int fake_context_release(int device) { return device; }
 int fake_context_set(cu_context c) { return (void)c, 0; }
 int fake_context_get(cu_context *c) { return *c = NULL, 0; }
 int fake_context_device(int *device) { return *device = 0, 0; }
-int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = NULL, 0; }
+// A stream is a number; that which is recorded is only waited for after the end, and nothing but what is recorded is done meanwhile.
+int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = (cu_stream)(uintptr_t)(1000 + ++fake.streams), 0; }
 int fake_stream_destroy(cu_stream s) { return (void)s, 0; }
-int fake_stream_wait(cu_stream s) { return (void)s, 0; }
+static bool is_recorded(cu_stream s) { return fake.capturing && s == fake.recording; }
+static int refused(void) { return fake.capturing && fake.mode != RELAXED ? NOT_IN_CAPTURE : 0; }
+int fake_stream_wait(cu_stream s) { return is_recorded(s) ? NOT_IN_CAPTURE : 0; }
+__attribute__((visibility("default"))) int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+  int was = fake.mode;
+  return fake.mode = *mode, *mode = was, 0;
+}
 
 int fake_alloc(gpu_address *a, size_t bytes)
 {
+  if (refused()) return refused();
   char *p = malloc(bytes + HEAD);
   if (!p) return OUT_OF_MEMORY;
   memcpy(p, &bytes, sizeof bytes);
@@ -50,7 +60,7 @@ static char *at(gpu_address a) { return (char *)(uintptr_t)a; }
 int fake_release(gpu_address a) { return fake.released++, free(at(a) - HEAD), 0; }
 int fake_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
 int fake_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
-int fake_fill(gpu_address to, unsigned char b, size_t n, cu_stream s) { return (void)s, memset(at(to), b, n), 0; }
+int fake_fill(gpu_address to, unsigned char b, size_t n, cu_stream s) { return is_recorded(s) ? 0 : (memset(at(to), b, n), 0); }
 int fake_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
 int fake_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
 int fake_version(int *version) { return *version = 13000, 0; }
@@ -65,7 +75,7 @@ int fake_event_elapsed(float *milliseconds, cu_event from, cu_event to)
   return *milliseconds = (float)fake_clock(fake.replays++), 0;
 }
 
-int fake_module_load(cu_module *m, const void *image) { return (void)image, *m = NULL, 0; }
+int fake_module_load(cu_module *m, const void *image) { return (void)image, *m = NULL, refused(); }
 int fake_module_unload(cu_module m) { return (void)m, 0; }
 int fake_module_function(cu_function *f, cu_module m, const char *name) { return (void)m, (void)name, *f = NULL, 0; }
 int fake_function_attribute(int *value, int attribute, cu_function f)
@@ -90,11 +100,11 @@ static void copy(gpu_address to, gpu_address from)
 
 int fake_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
 {
-  (void)c, (void)f, (void)extra;
+  (void)f, (void)extra;
   gpu_address a[2];
   memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
   if (++fake.launches == fake.fail_at) return FAILED;
-  if (!fake.capturing) copy(a[1], a[0]);
+  if (!is_recorded(c->stream)) copy(a[1], a[0]);
   else if (fake.recorded < FAKE_MOST) fake.second[fake.recorded] = a[1], fake.first[fake.recorded++] = a[0];
   return 0;
 }
@@ -113,7 +123,7 @@ static void *graph_of_records(void)
   return g;
 }
 
-int fake_capture(cu_stream s, int mode) { return (void)s, (void)mode, fake.capturing = true, fake.recorded = 0, 0; }
+int fake_capture(cu_stream s, int mode) { return (void)mode, fake.recording = s, fake.capturing = true, fake.recorded = 0, 0; }
 int fake_capture_end(cu_stream s, cu_graph *g)
 {
   (void)s;

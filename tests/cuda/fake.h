@@ -13,7 +13,9 @@ struct fake {
   int fail_at;                                        // the launch of this number fails; 0: none
   gpu_address first[FAKE_MOST], second[FAKE_MOST];    // of a recorded launch: its arguments
   bool capturing;
-  int recorded;
+  cu_stream recording; // the stream that is captured
+  int mode;            // of the thread's captures: 2 is relaxed
+  int recorded, streams;
 };
 extern struct fake fake;
 double fake_clock(int replay); // milliseconds

@@ -26,3 +26,13 @@ def close(got, want, tolerance=1e-4):
     error = (got.double() - want.double()).norm() / want.double().norm()
     assert got.dtype == want.dtype and got.shape == want.shape
     assert error < tolerance, f"relative norm of the difference {error:.2g}"
+
+
+def graph_of(f, args):
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch._dispatch.python import enable_python_dispatcher
+    with enable_python_dispatcher(), torch.no_grad():
+        # AOTAutograd has no changes in place either
+        gm = make_fx(f, tracing_mode="fake", decomposition_table={torch.ops.aten.add_.Scalar: torch.ops.aten.add.Scalar})(*args)
+    gm.graph.eliminate_dead_code()
+    return gm

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from conftest_torch import close, torch
+from conftest_torch import close, graph_of, torch
 
 np = pytest.importorskip("numpy")
 F = torch.nn.functional
@@ -54,16 +54,6 @@ def inputs():
     b = torch.rand(4, 4, generator=g) < 0.5
     b[:, 0], b[:, 1] = True, False
     return x, y, w, m, p.abs() + 0.5, b
-
-
-def graph_of(f, args):
-    from torch.fx.experimental.proxy_tensor import make_fx
-    from torch._dispatch.python import enable_python_dispatcher
-    with enable_python_dispatcher(), torch.no_grad():
-        # AOTAutograd has no changes in place either
-        gm = make_fx(f, tracing_mode="fake", decomposition_table={aten.add_.Scalar: aten.add.Scalar})(*args)
-    gm.graph.eliminate_dead_code()
-    return gm
 
 
 def program_of(gm):

@@ -148,9 +148,33 @@ static void test_unfit_device(void **state)
   }
 }
 
+static void test_best_for_device(void **state)
+{
+  (void)state;
+  static const struct {
+    int arch;
+    const char *name; // NULL: none
+  } rows[] = {{90, "sm_90a"}, {89, "sm_89"}, {86, "sm_86"}, {87, "sm_86"}, {80, "sm_80"}, {100, "sm_89"}, {120, "sm_89"}, {75, NULL}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct err e = {0};
+    const char *name = NULL;
+    const struct target_facts f = {.device = "T4", .arch = rows[i].arch, .processors = 40};
+    if (target_on(&f, &name, &e) == OK) {
+      struct target t = open_target(name);
+      assert_string_equal(name, rows[i].name);
+      assert_int_equal(target_fit(&t, &f, &e), OK);
+    } else {
+      assert_null(rows[i].name);
+      assert_string_equal(e.text, "there is no target for this machine's T4: its compute capability is 7.5");
+      assert_non_null(strstr(e.hint, "sm_80"));
+    }
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_rates), cmocka_unit_test(test_gpus), cmocka_unit_test(test_unknown),
-                                     cmocka_unit_test(test_own), cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device)};
+                                     cmocka_unit_test(test_own), cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device),
+                                     cmocka_unit_test(test_best_for_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,18 +13,15 @@ import logging
 import threading
 
 import torch
-from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 from functorch.compile import make_boxed_func
 
-from . import engine, library
+from . import engine, fuse, inductor, measure, verdicts
+from .graphs import any_strides, copy_of, fresh_weights
 from .ops import VIEWS, name_of
 from .options import options_of
-from .partition import partition
-from .program import symbols_of
-from .region import Region, real_tensors
-from .report import Node, Report, Taken
+from .region import real_tensors
+from .report import Node, Report
 
 log = logging.getLogger("mica.torch")
 _listeners = threading.local()   # reports go to whoever explains, in this thread
@@ -32,7 +29,7 @@ _listeners = threading.local()   # reports go to whoever explains, in this threa
 
 def backend(gm, example_inputs, *, options=None, mode=None, **_):
     """The function that torch.compile calls, once a graph."""
-    options = options_of(options)
+    options = options_of(options, mode)
     report = Report()
     for listener in getattr(_listeners, "lists", []):
         listener.append(report)
@@ -51,26 +48,26 @@ def _as_it_is(gm, example_inputs, options):
     if options.rest == "eager":
         return gm.forward
     from torch._inductor.compile_fx import compile_fx
-    return compile_fx(gm, example_inputs)
+    return compile_fx(gm, example_inputs, config_patches=inductor.settings_of(options.mode) or None)
 
 
-def _device_kind(graph):
-    kinds = {t.device.type for n in graph.nodes for t in [n.meta.get("val")] if isinstance(t, torch.Tensor)}
-    return "cuda" if "cuda" in kinds else "cpu"
+def _device_of(graph):
+    devices = [n.meta["val"].device for n in graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    return next((d for d in devices if d.type == "cuda"), torch.device("cpu"))
 
 
 def _static(graph, real):
-    """Placeholders that are weights, and the real tensors behind those that can be told."""
+    """Names of placeholders that are weights, and the real tensors behind those that can be told."""
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
     indices = list(getattr(meta, "static_input_indices", None) or [])
-    static = {placeholders[i] for i in indices if i < len(placeholders)}
-    known = {}  # by name: fusing makes new nodes
+    static = {placeholders[i].name for i in indices if i < len(placeholders)}
+    known = {}
     if len(real) == len(placeholders):
         for p, t in zip(placeholders, real):
             val = p.meta.get("val")
-            if p in static and isinstance(t, torch.Tensor) and type(t) in (torch.Tensor, torch.nn.Parameter) \
+            if p.name in static and isinstance(t, torch.Tensor) and type(t) in (torch.Tensor, torch.nn.Parameter) \
                     and tuple(t.shape) == tuple(val.shape) and t.dtype is val.dtype:
                 with real_tensors():
                     known[p.name] = t.detach()
@@ -78,172 +75,85 @@ def _static(graph, real):
 
 
 def _compile(gm, inputs, real, options, report):
-    kind = _device_kind(gm.graph)
-    device = next((n.meta["val"].device for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)
-                   and n.meta["val"].device.type == kind), torch.device("cpu"))
-    target = options.target or engine.target_of(device)
+    device = _device_of(gm.graph)
     _list_nodes(gm.graph, report)
     static, known = _static(gm.graph, real)
-    # "live" weights are part of the programs: then no node counts as prepared.
-    parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops,
-                                options.min_work, options.max_ops)
-    if not options.buckets:
-        _leave_dynamic(parts)
-    _say_reasons(parts, prepared, report)
-    regions = _fuse(gm, parts, prepared, static, known, target, options, report)
-    if regions:
-        gm.recompile()
+    before = copy_of(gm)
+    any_strides(gm.graph)
+    try:
+        target = options.target or engine.target_of(device)
+        regions = fuse.fuse(gm, fuse.Weights(static, known), device.type, target, options, report)
+    except engine.EngineError as error:  # there is no target for this GPU
+        regions, report.why = [], str(error)
+    run = _rest(gm, inputs, static, options)
+    if regions and options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
+        run = _faster(run, gm, before, inputs, known, static, options, report)
     log.info("graph %s", report)
-    return _rest(gm, inputs, options)
-
-
-def _leave_dynamic(parts):
-    for group in list(parts.groups):
-        if any(symbols_of(n.meta["val"]) for n in group.nodes if isinstance(n.meta.get("val"), torch.Tensor)):
-            group.why = "its extents are dynamic, and there are no buckets"
-            parts.groups.remove(group)
-            parts.left.append(group)
+    return fresh_weights(run, gm, regions) if inductor.in_graphs(options.mode) else run
 
 
 def _list_nodes(graph, report):
     for n in graph.nodes:
         if n.op == "call_function":
+            n.meta["mica_name"] = n.name  # fusing and taking apart make new nodes
             val = n.meta.get("val")
             shape = str(list(val.shape)).replace("'", "") if isinstance(val, torch.Tensor) else ""
             if isinstance(val, (torch.Tensor, list, tuple)):
                 report.nodes.append(Node(n.name, name_of(n.target) or str(n.target), shape))
 
 
-def _say_reasons(parts, prepared, report):
-    by_name = {n.name: n for n in report.nodes}
-    for node in prepared:
-        by_name[node.name].why = "made once, of weights alone"
-    for node, why in parts.reasons.items():
-        by_name[node.name].why = why
-    for group in parts.left:
-        for node in group.nodes:
-            by_name[node.name].why = group.why
-    for k, group in enumerate(parts.groups):
-        for node in group.nodes:
-            by_name[node.name].program = f"program {k}"
+# ---- who runs the graph ----
+
+def _is_call(node):
+    return node.target is torch.ops.mica.run.default
 
 
-def _own_prepared(gm, nodes, prepared):
-    """Copies for this group of the prepared nodes that it uses, so that each belongs to one group."""
-    copies = []
-    for node in nodes:
-        def own(arg):
-            if arg not in prepared:
-                return arg
-            source = own(arg.all_input_nodes[0])
-            with gm.graph.inserting_before(node):
-                copy = gm.graph.node_copy(arg, lambda n: source if n is arg.all_input_nodes[0] else n)
-            copies.append(copy)
-            return copy
-        node.args = fx.map_arg(node.args, own)
-        node.kwargs = fx.map_arg(node.kwargs, own)
-    return copies
-
-
-def _fuse(gm, parts, prepared, static, known, target, options, report):
-    """Groups become calls of regions, where a region's program is right and fast."""
-    if not parts.groups:
-        return []
-    sets = [[*_own_prepared(gm, g.nodes, prepared), *g.nodes] for g in parts.groups]
-    order = {n: i for i, n in enumerate(gm.graph.nodes)}
-    fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_",
-                       always_return_tuple=True)
-    regions, static = [], {n.name for n in static}
-    for k in range(len(parts.groups)):
-        node = next(n for n in gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
-        region = Region(f"program {k}", getattr(gm, node.target), [a.name in static for a in node.args], target, options)
-        taken = Taken(region.name, parts.groups[k].program.operators, parts.groups[k].program.text)
-        report.programs.append(taken)
-        key, region = library.register(region)
-        if region.taken is None:
-            region.taken = taken
-            _decide(region, taken, {p: known[a.name] for p, a in zip(region.placeholders, node.args)
-                                    if a.name in known})
-        else:  # the same computation was met before
-            first = region.taken
-            for name in ("taken", "why", "us", "rest_us", "error", "sizes"):
-                setattr(taken, name, getattr(first, name))
-        _put(gm, node, key, region, taken.taken or region.symbol is not None, options)
-        if taken.taken or region.symbol is not None:
-            regions.append(region)
-    gm.graph.eliminate_dead_code()
-    gm.graph.lint()
-    return regions
-
-
-def _decide(region, taken, known):
-    """Compiles the region's program and measures it; of a dynamic one, that waits for the first call."""
-    with real_tensors():
-        if region.options.rest == "inductor" and region.options.take == "faster":
-            region.fallback = _inductor(region)
-        if region.symbol is None:
-            region.programs[0] = region.compile(0, region.examples(0, known), taken)
-        else:
-            taken.sizes = {}
-
-
-def _inductor(region):
-    """What Inductor makes of the region's nodes when they are called first."""
-    compiled = torch.compile(region.module, backend="inductor", dynamic=region.symbol is not None)
-
-    def call(*args):
-        with torch.no_grad():
-            return compiled(*args)
-    return call
-
-
-def _put(gm, node, key, region, taken, options):
-    """A call of the region in place of the submodule; or the nodes again, where it is not taken."""
-    graph = gm.graph
-    if not taken:
-        values = dict(zip(region.placeholders, node.args))
-        with graph.inserting_before(node):
-            for n in region.module.graph.nodes:
-                if n.op == "call_function":
-                    values[n] = graph.node_copy(n, lambda m: values[m])
-        results = [values[o] for o in region.outputs]
-        for user in list(node.users):
-            user.replace_all_uses_with(results[user.args[1]])
-            graph.erase_node(user)
-        graph.erase_node(node)
-        return
-    tensors = [a for a in node.args if isinstance(a.meta.get("val"), torch.Tensor)]
-    sizes = [a for a in node.args if a not in tensors]
-    with graph.inserting_before(node):
-        call = graph.call_function(torch.ops.mica.run.default, (tensors, sizes, key))
-    call.meta["val"] = [o.meta["val"] for o in region.outputs]
-    node.replace_all_uses_with(call)
-    graph.erase_node(node)
-
-
-def _direct(gm):
-    """The graph as Python, which calls regions without torch's dispatcher."""
-    for node in gm.graph.nodes:
-        if node.target is torch.ops.mica.run.default:
-            tensors, sizes, key = node.args
-            region = library.region(key)
-            node.target, node.args = _plain(region), tuple(region.joined(tensors, sizes))
-    gm.recompile()
-    return gm.forward
-
-
-def _plain(region):
-    def mica_region(*args):
-        return region(*args)
-    return mica_region
-
-
-def _rest(gm, inputs, options):
-    """Who runs the graph: with nothing but calls and views in it, torch itself."""
-    work = [n for n in gm.graph.nodes if n.op == "call_function" and name_of(n.target) not in VIEWS | {"getitem"}
+def _work(graph):
+    """Nodes that are not free: calls of regions and what is left."""
+    return [n for n in graph.nodes if n.op == "call_function" and name_of(n.target) not in VIEWS | {"getitem"}
             and isinstance(n.meta.get("val"), (torch.Tensor, list, tuple))]
-    if options.rest == "eager" or all(n.target is torch.ops.mica.run.default for n in work):
-        return _direct(gm)
-    from torch._inductor.compile_fx import compile_fx
-    with torch._guards.tracing(None):
-        return compile_fx(gm, inputs)
+
+
+def _rest(gm, inputs, static, options):
+    """With nothing but calls and views in it, torch itself runs the graph, unless CUDA graphs are wanted."""
+    everything = all(_is_call(n) for n in _work(gm.graph))
+    if options.rest == "eager" or (everything and not inductor.in_graphs(options.mode)):
+        return fuse.direct(gm)
+    return inductor.compile(copy_of(gm), inputs, options.mode, _places(gm, static))
+
+
+def _places(gm, static):
+    return [i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder") if n.name in static]
+
+
+def _matters(gm, regions):
+    """Whether the whole is more than one region whose time is known: calls cost time too, and Inductor fuses what stays together."""
+    return all(r.symbol is None for r in regions) and len(_work(gm.graph)) > 1
+
+
+def _faster(run, gm, before, inputs, known, static, options, report):
+    """run where it is faster than what Inductor makes of the whole graph, else that."""
+    examples, generator = [], torch.Generator().manual_seed(1)
+    for p in (n for n in gm.graph.nodes if n.op == "placeholder"):
+        val = p.meta.get("val")
+        if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
+            return run
+        with real_tensors():
+            examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), generator))
+    device, graphs = _device_of(before.graph), options.timed_in_graphs
+    key = verdicts.key_of(device, before.code, [(tuple(e.shape), e.dtype) for e in examples], options, gm.code)
+    times = verdicts.recall(options.folder(), key)
+    other = None
+    if times is None:
+        other = inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
+        with real_tensors():
+            ours, theirs = run, other
+            if inductor.in_graphs(options.mode):  # what captures itself cannot be captured
+                ours, theirs = (inductor.compile_alone(m, examples, options.mode, _places(m, static)) for m in (gm, before))
+            times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
+        verdicts.remember(options.folder(), key, *times)
+    report.us, report.rest_us = times
+    if times[0] < times[1]:
+        return run
+    report.leave("together with the rest not faster than the rest's compiler alone")
+    return other or inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))

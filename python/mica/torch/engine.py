@@ -21,7 +21,6 @@ import mica
 from mica import _mica
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
-PROGRESS = False
 
 
 class EngineError(RuntimeError):
@@ -39,24 +38,10 @@ class Compiled:
             raise EngineError(str(error)) from None
         self.folder, self.recalled = folder, recalled
         self.inputs, self.outputs = signature_of(self._program)
-        # A stream that is met for the first time gets memory between kernels, which cannot be had while it is captured.
-        self._workspace = (self.report.get("gpu") or {}).get("workspace") or 0
-        self._streams = set()
 
     @property
     def report(self):
         return self._program.report
-
-    def ready(self, device):
-        """Whether a call can be made now: on a GPU, not in a stream that a CUDA graph captures before this program ran in it."""
-        if device.type != "cuda" or not self._workspace:
-            return True
-        stream = torch.cuda.current_stream(device).cuda_stream
-        if stream not in self._streams:
-            if torch.cuda.is_current_stream_capturing():
-                return False
-            self._streams.add(stream)
-        return True
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. The results are new ones; on a GPU in the current stream."""
@@ -76,11 +61,14 @@ def signature(text):
     return tuple([(DTYPES[dtype], tuple(shape)) for _, dtype, shape in specs] for specs in (source.inputs, source.outputs))
 
 
+@functools.lru_cache(maxsize=64)
 def target_of(device):
     if device.type == "cpu":
         return "cpu"
-    major, minor = torch.cuda.get_device_capability(device)
-    return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+    try:
+        return _mica.Context().gpu_target(torch.cuda.current_device() if device.index is None else device.index)
+    except mica.Error as error:
+        raise EngineError(str(error)) from None
 
 
 def compile(text, target, options):
@@ -91,7 +79,7 @@ def compile(text, target, options):
     with _locked(folder):
         recalled = os.path.exists(os.path.join(folder, "report.json"))
         if not recalled:
-            _make(text, target, settings, options.time, folder)
+            _make(text, target, settings, options, folder)
         return Compiled(folder, recalled)
 
 
@@ -107,11 +95,11 @@ def _locked(folder):
         raise EngineError(f"the cache of compiled programs: {error}") from None
 
 
-def _make(text, target, settings, seconds, folder):
+def _make(text, target, settings, options, folder):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
         out = os.path.join(made, "out")
         try:
-            mica.optimize(text, target=target, time=float(seconds), progress=PROGRESS, **settings).save(out)
+            mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(out)
         except (mica.Error, TypeError) as error:
             raise EngineError(str(error).split("\n")[0]) from None
         if os.path.isdir(folder):

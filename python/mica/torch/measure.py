@@ -9,6 +9,7 @@ import torch
 
 # Relative norm of the difference to eager, per dtype of the result: eager itself rounds after every operator.
 TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
+SAMPLE = 500  # microseconds of calls that are timed together
 
 
 def example(t, shape, generator):
@@ -41,27 +42,52 @@ def difference(got, want):
     return worst
 
 
-def time_once(f, device):
-    """Microseconds of one call."""
+def time_calls(f, n, device):
+    """Microseconds of one call of n, one after the other; on a GPU from the first kernel's beginning to the last one's end."""
     if device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        f()
+        for _ in range(n):
+            f()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) * 1e3
+        return begin.elapsed_time(end) * 1e3 / n
     begin = time.perf_counter()
-    f()
-    return (time.perf_counter() - begin) * 1e6
+    for _ in range(n):
+        f()
+    return (time.perf_counter() - begin) * 1e6 / n
 
 
-def race(a, b, device, seconds=0.5):
-    """Median microseconds of a call of a and of b, called by turns."""
+def captured(f):
+    """A call of f as a CUDA graph: the kernels without the time that the host takes to launch them."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            f()
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        kept = f()
+
+    def replay():
+        graph.replay()
+        return kept
+    return replay
+
+
+def race(a, b, device, graphs=False, seconds=0.5):
+    """Median microseconds of a call of a and of b, by turns. graphs: both as CUDA graphs; else with the host's time, where that is what
+    a loop of calls waits for."""
     for f in (a, b):
         f(), f()
+    if graphs and device.type == "cuda":
+        a, b = captured(a), captured(b)
+        a(), b()
+    calls = max(1, min(20, int(SAMPLE / max(time_calls(a, 1, device), time_calls(b, 1, device), 1))))
     times = ([], [])
     end = time.perf_counter() + seconds
     while len(times[0]) < 5 or (time.perf_counter() < end and len(times[0]) < 200):
         for f, kept in ((a, times[0]), (b, times[1])):
-            kept.append(time_once(f, device))
+            kept.append(time_calls(f, calls, device))
     return statistics.median(times[0]), statistics.median(times[1])

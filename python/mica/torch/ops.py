@@ -35,6 +35,16 @@ def name_of(target):
     return str(target) if hasattr(target, "_schema") else None
 
 
+def is_light(node):
+    """A view, or a result of one that has several."""
+    name = name_of(node.target) if node.op == "call_function" else None
+    return name in VIEWS or (name == "getitem" and is_light(node.args[0]))
+
+
+def operators(nodes):
+    return sum(1 for n in nodes if not is_light(n) and name_of(n.target) != "getitem")
+
+
 # ---- elementwise ----
 UNARY = {
     "exp": "exp({0})", "log": "log({0})", "sqrt": "sqrt({0})", "rsqrt": "rsqrt({0})", "neg": "neg({0})",

@@ -6,6 +6,8 @@ import dataclasses
 import os
 from dataclasses import dataclass, field
 
+from .inductor import MODES, in_graphs
+
 
 @dataclass(frozen=True)
 class Options:
@@ -16,24 +18,42 @@ class Options:
     take: str = "faster"        # "faster": a program must be measured faster than the rest's compiler; "all": no such test
     min_ops: int = 2            # operators of a program, views not counted
     min_work: float = 1e5       # operations of a program, a product of m, n, k counted as 2 m n k
-    max_ops: int = 256          # nodes of a program; a larger graph becomes several
+    mode: str = "default"       # of the rest's compiler, as in torch.compile; with CUDA graphs in it times are those of graphs
+    graphs: bool = False        # calls are captured into CUDA graphs by whoever makes them: times are those of graphs
+    max_ops: tuple = (256, 16, 6)   # operators of a program, views not counted; where it is not faster, of smaller ones that are tried then
     weights: str = "copy"       # "copy": views and casts of weights are made once a version; "live": in every call
     buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
     search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
+    progress: bool = False      # a line on the terminal or in the notebook while a program is searched and measured
     cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
+
+    @property
+    def timed_in_graphs(self):
+        return self.graphs or in_graphs(self.mode)
 
     def folder(self):
         return self.cache or os.environ.get("MICA_TORCH_CACHE") or os.path.join(
             os.path.expanduser("~"), ".cache", "mica", "torch")
 
 
-CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live")}
+CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES}
 
 
-def options_of(given):
-    given = dict(given or {})
+def _sizes(given, name, least):
+    """A number or several, as a tuple."""
+    try:
+        sizes = tuple(int(s) for s in (given if isinstance(given, (list, tuple)) else [given]))
+    except (TypeError, ValueError):
+        raise ValueError(f"option {name} of backend mica is a number or several, not {given!r}") from None
+    if any(s < least for s in sizes):
+        raise ValueError(f"option {name} of backend mica: sizes are at least {least}")
+    return sizes
+
+
+def options_of(given, mode=None):
+    given = {**({"mode": mode} if mode else {}), **(given or {})}
     names = [f.name for f in dataclasses.fields(Options)]
     for name in given:
         if name not in names:
@@ -45,7 +65,9 @@ def options_of(given):
         if f.name in given and isinstance(f.default, (int, float)) and not isinstance(given[f.name], (int, float)):
             raise ValueError(f"option {f.name} of backend mica is a number, not {given[f.name]!r}")
     if "buckets" in given:
-        given["buckets"] = tuple(sorted({int(b) for b in given["buckets"]}))
-        if any(b < 1 for b in given["buckets"]):
-            raise ValueError("option buckets of backend mica: sizes are at least 1")
+        given["buckets"] = tuple(sorted(set(_sizes(given["buckets"], "buckets", 1))))
+    if "max_ops" in given:
+        given["max_ops"] = tuple(sorted(set(_sizes(given["max_ops"], "max_ops", 1)), reverse=True))
+        if not given["max_ops"]:
+            raise ValueError("option max_ops of backend mica: there is no size")
     return Options(**given)

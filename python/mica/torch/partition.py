@@ -3,7 +3,8 @@
 1. Every node is tried alone: the row of `ops.py` emits it for inputs of its shapes. What that refuses is left, with the reason.
 2. Nodes that pass are joined along edges into groups as large as can be, such that the graph of groups has no cycle (a group
    that a value leaves and enters again could not be one call).
-3. Views at a group's end go back to torch, where they cost nothing. A group of too few operators or too little work is left.
+3. Views at a group's end go back to torch, where they cost nothing. A group that is too large is cut (`cut.py`). One of too few
+   operators or too little work is left.
 4. Each group is emitted as a whole. A node that fails then (its dtype is narrower inside than torch has it outside) is left,
    and all begins again without it.
 
@@ -12,10 +13,12 @@ Weights are inputs that torch marks as static. Views and casts of a weight alone
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
 
+from .cut import CASTS, pieces
 from .emit import Cannot
 from .ops import VIEWS, name_of
 from .program import Builder, Shapes, build, symbols_of
@@ -27,6 +30,7 @@ STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view
 class Group:
     nodes: list           # in topological order
     outputs: list
+    light: set            # views among the nodes of which the group takes copies
     program: object = None
     why: str = ""         # why it was left; empty: taken
 
@@ -85,12 +89,12 @@ def strided_users(node):
         name_of(u.target) in STRIDED for u in node.users)
 
 
-def examine(graph, prepared, kind, banned):
-    """reasons: node -> why not; alone: nodes that can be taken."""
+def examine(graph, prepared, kind, banned, tried):
+    """reasons: node -> why not; alone: nodes that can be taken, of those that have not been in a program of so few operators."""
     reasons, alone, narrow = {}, set(), {}
     shapes = Shapes()
     for node in graph.nodes:
-        if node.op != "call_function" or node in prepared:
+        if node.op != "call_function" or node in prepared or node.meta.get("mica_tried", math.inf) <= tried:
             continue
         if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, int, float)):
             continue  # arithmetic on extents
@@ -132,11 +136,10 @@ def _whole(alone, reasons):
 class Groups:
     """Groups of nodes, and whether two may become one."""
 
-    def __init__(self, graph, alone, limit):
+    def __init__(self, graph, alone):
         self.order = {n: i for i, n in enumerate(graph.nodes)}
         self.of = {}
         self.members = {}
-        self.limit = limit
         for n in graph.nodes:
             self.of[n] = n
             self.members[n] = [n]
@@ -154,8 +157,7 @@ class Groups:
         a, b = self.find(a), self.find(b)
         if a is b:
             return
-        if not force and (len(self.members[a]) + len(self.members[b]) > self.limit or self._another_way(a, b)
-                          or len(self.symbols[a] | self.symbols[b]) > 1):
+        if not force and (self._another_way(a, b) or len(self.symbols[a] | self.symbols[b]) > 1):
             return
         self.of[b] = a
         self.members[a] += self.members.pop(b)
@@ -190,11 +192,6 @@ def split_off_views(nodes):
     return [n for n in nodes if n in inside]
 
 
-def outputs_of(nodes):
-    inside = set(nodes)
-    return [n for n in nodes if any(u not in inside for u in n.users) and isinstance(n.meta.get("val"), torch.Tensor)]
-
-
 def widened(nodes, output):
     """The casts of a group that widen, and from which this output is computed."""
     inside, todo, seen = set(nodes), [output], set()
@@ -203,11 +200,12 @@ def widened(nodes, output):
         if n in inside and n not in seen:
             seen.add(n)
             todo += n.all_input_nodes
-    return [n for n in nodes if n in seen and name_of(n.target) in ("aten._to_copy.default", "aten.to.dtype")
-            and n.meta["val"].dtype is torch.float32]
+    return [n for n in nodes if n in seen and name_of(n.target) in CASTS and n.meta["val"].dtype is torch.float32]
 
 
 def partition(graph, static, kind, min_ops, min_work, max_ops):
+    """Parts, and the nodes that are made of weights alone. max_ops: operators of a group, views not counted. Nodes that have been in a
+    program that was left are tried again where that was larger: node.meta["mica_tried"] operators."""
     banned = {}
     prepared = prepared_of(graph, static)
     while True:
@@ -216,9 +214,9 @@ def partition(graph, static, kind, min_ops, min_work, max_ops):
             return parts, prepared
 
 
-def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
-    reasons, alone = examine(graph, prepared, kind, banned)
-    groups = Groups(graph, alone, max_ops)
+def _joined(graph, alone):
+    """Lists of nodes, in topological order."""
+    groups = Groups(graph, alone)
     for node in graph.nodes:
         if node in alone and isinstance(node.meta.get("val"), (list, tuple)):
             for u in node.users:
@@ -227,31 +225,33 @@ def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
         for user in node.users:
             if node in alone and user in alone:
                 groups.join(node, user)
-    parts, again = Parts(reasons=reasons), False
-    for head, members in groups.members.items():
-        if head not in alone:
-            continue
-        nodes = sorted(members, key=groups.order.get)
+    return [sorted(members, key=groups.order.get) for head, members in groups.members.items() if head in alone]
+
+
+def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
+    reasons, alone = examine(graph, prepared, kind, banned, max_ops)
+    parts, failed = Parts(reasons=reasons), False
+    for nodes in _joined(graph, alone):
         kept = split_off_views(nodes)
-        for n in nodes:
-            if n not in kept:
-                reasons[n] = "a view at the end of a program"
-        if not kept:
-            continue
-        group = Group(kept, outputs_of(kept))
-        if not group.outputs:
-            continue
-        try:
-            group.program = build(kept, group.outputs, prepared, Shapes(), "p")
-        except Cannot as c:
-            casts = widened(kept, c.node) if c.node in group.outputs and "result of dtype" in str(c) else []
-            for n in casts or [c.node]:
-                banned[n] = f"{c}, as part of a larger program"
-            again = True
-            continue
-        group.why = _not_worth(group.program, min_ops, min_work)
-        (parts.left if group.why else parts.groups).append(group)
-    return None if again else parts
+        reasons.update((n, "a view at the end of a program") for n in set(nodes) - set(kept))
+        for piece in pieces(kept, max_ops) if kept else []:
+            if piece.outputs:
+                failed |= not _add(parts, Group(piece.nodes, piece.outputs, piece.light), prepared, min_ops, min_work, banned)
+    return None if failed else parts
+
+
+def _add(parts, group, prepared, min_ops, min_work, banned):
+    """false: some node is banned now, and all begins again."""
+    try:
+        group.program = build(group.nodes, group.outputs, prepared, Shapes(), "p")
+    except Cannot as c:
+        casts = widened(group.nodes, c.node) if c.node in group.outputs and "result of dtype" in str(c) else []
+        for n in casts or [c.node]:
+            banned[n] = f"{c}, as part of a larger program"
+        return False
+    group.why = _not_worth(group.program, min_ops, min_work)
+    (parts.left if group.why else parts.groups).append(group)
+    return True
 
 
 def _not_worth(program, min_ops, min_work):

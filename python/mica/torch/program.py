@@ -17,7 +17,7 @@ from torch import fx
 
 from . import attention, norms  # noqa: F401  the rows of attention
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
-from .ops import DTYPES, ROWS, VIEWS, name_of
+from .ops import DTYPES, ROWS, name_of, operators
 
 
 class Shapes:
@@ -99,6 +99,7 @@ class Builder:
     shapes: Shapes = field(default_factory=Shapes)
     emitter: Emitter = field(default_factory=Emitter)
     values: dict = field(default_factory=dict)   # node -> Value or list
+    emitted: list = field(default_factory=list)  # nodes
     inputs: list = field(default_factory=list)
     narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, where the node is tried alone
 
@@ -153,6 +154,7 @@ class Builder:
             except (TypeError, AttributeError, IndexError) as error:
                 raise Cannot(f"arguments that its row does not take ({error})") from None
         self._check(node, result)
+        self.emitted.append(node)
         self.values[node] = result
         return result
 
@@ -213,5 +215,4 @@ def finish(b, outs, name):
     text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]" for i in inputs]
     text += [f"  {n} = {e}" for n, e, _, _ in lines]
     text += [f"  return {', '.join(o.value.name for o in outs)}", "}", ""]
-    operators = sum(1 for n in b.values if name_of(n.target) not in VIEWS | {"getitem"} and n.op == "call_function")
-    return Program("\n".join(text), inputs, outs, b.emitter.work, operators)
+    return Program("\n".join(text), inputs, outs, b.emitter.work, operators(b.emitted))

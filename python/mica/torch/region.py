@@ -17,7 +17,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import engine, measure
+from . import engine, inductor, measure, verdicts
 from .emit import Cannot
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
@@ -51,7 +51,7 @@ class Region:
         self.outputs = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
         self.static = {p for p, s in zip(self.placeholders, static) if s}
         self.prepared = {}
-        self.fallback = module  # may become what a compiler made of it
+        self.fallback = module  # of one with a symbol what a compiler made of it
         self.lock = threading.Lock()
         symbols = set()
         for n in (*self.placeholders, *self.nodes):
@@ -60,7 +60,6 @@ class Region:
         self.symbol = symbols.pop() if symbols else None
         self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
         self.taken = None        # of the report
-        self.device = self.outputs[0].meta["val"].device
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         if self.symbol is not None:
             self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
@@ -93,6 +92,8 @@ class Region:
         taken.recalled = compiled.recalled
         made = _Program(self, program, compiled, bucket)
         self._judge(made, examples, taken)
+        if not taken.taken and not self.programs:
+            self.prepared.clear()  # the region stays, copies of weights that nobody reads need not
         return made if taken.taken else None
 
     def _judge(self, made, examples, taken):
@@ -104,12 +105,30 @@ class Region:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
             return
         if self.options.take == "faster":
-            device = want[0].device
-            taken.us, taken.rest_us = measure.race(lambda: made(examples), lambda: self.fallback(*examples), device)
+            try:
+                taken.us, taken.rest_us = self._race(made, examples, want[0].device)
+            except RuntimeError as error:  # what cannot be captured
+                taken.why = f"not measured: {str(error).splitlines()[0]}"
+                return
             if taken.us >= taken.rest_us:
                 taken.why = "not faster than the rest's compiler"
                 return
         taken.taken = True
+
+    def _race(self, made, examples, device):
+        """Against what would run in the program's place, in the user's mode. Of one in buckets that is there already."""
+        graphs = self.options.timed_in_graphs
+        folder = self.options.folder()
+        key = verdicts.key_of(device, self.key(), made.bucket, made.compiled.folder)
+        times = verdicts.recall(folder, key)
+        if times is None:
+            rest = self.fallback
+            if self.symbol is None and self.options.rest == "inductor":
+                static = [i for i, p in enumerate(self.placeholders) if p in self.static]
+                rest = inductor.compile_alone(self.module, examples, self.options.mode, static)
+            times = measure.race(lambda: made(examples), lambda: rest(*examples), device, graphs)
+            verdicts.remember(folder, key, *times)
+        return times
 
     def examples(self, bucket, real):
         """Tensors for every placeholder; real: those that are there already (weights)."""
@@ -126,6 +145,10 @@ class Region:
         return out
 
     # ---- running ----
+    def prepared_inputs(self):
+        """(place of an argument, copies of it) of the program that is there."""
+        return [(at, make) for program in self.programs.values() if program for at, make, _ in program.makers if isinstance(make, Prepared)]
+
     def joined(self, tensors, sizes):
         """Arguments in order of what mica::run gets as tensors and sizes, apart."""
         tensors, sizes = iter(tensors), iter(sizes)
@@ -143,7 +166,7 @@ class Region:
             if bucket not in self.programs:
                 self._meet(bucket, args)
         program = self.programs.get(bucket)
-        if program is None or not program.compiled.ready(self.device):
+        if program is None:
             return self.fallback(*args)
         return program(args)
 
@@ -225,10 +248,14 @@ def _padded(x, dim, extent):
 
 
 def _mask(prepared, hides, low, dtype):
+    """One kernel a call; the two numbers that it chooses from stay on the device."""
+    made = {}
+
     def make(mask):
         mask = mask if prepared is None else prepared(mask)
-        hidden = mask if hides else ~mask
-        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, low)
+        if mask.device not in made:
+            made[mask.device] = [torch.tensor(v, dtype=dtype, device=mask.device) for v in ((low, 0) if hides else (0, low))]
+        return torch.where(mask, *made[mask.device])
     return make
 
 

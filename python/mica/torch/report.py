@@ -27,6 +27,11 @@ class Taken:
     recalled: bool = False      # no search: the kernels of an earlier process
     sizes: dict = field(default_factory=dict)  # of a dynamic extent: bucket -> Taken
 
+    def like(self, other):
+        """What became of the same program before."""
+        for name in ("text", "operators", "taken", "why", "us", "rest_us", "error", "recalled", "sizes"):
+            setattr(self, name, getattr(other, name))
+
     def line(self):
         if self.sizes:
             return f"{self.name}: {self.operators} operators, buckets {', '.join(map(str, self.sizes)) or 'none yet'}"
@@ -41,7 +46,15 @@ class Report:
     """Of one graph that Dynamo gave to the backend."""
     nodes: list = field(default_factory=list)
     programs: list = field(default_factory=list)
-    why: str = ""  # the whole graph was left because
+    why: str = ""                # the whole graph was left because
+    us: float | None = None      # of the whole graph with its programs, where that was measured, and
+    rest_us: float | None = None  # of what the rest's compiler makes of it alone
+
+    def leave(self, why):
+        """No program is taken after all."""
+        for p in self.programs:
+            if p.taken:
+                p.taken, p.why = False, why
 
     @property
     def taken(self):
@@ -59,6 +72,8 @@ class Report:
             return f"left as it is: {self.why}"
         by_name = {p.name: p for p in self.programs}
         out = [f"{len(self.taken)} of {len(self.nodes)} nodes in {sum(p.taken or bool(p.sizes) for p in self.programs)} programs"]
+        if self.us is not None and self.rest_us is not None:
+            out[0] += f"; {self.us:.1f} us against {self.rest_us:.1f}"
         out += ["  " + p.line() for p in self.programs]
         width = max((len(n.name) for n in self.nodes), default=0)
         for n in self.nodes:

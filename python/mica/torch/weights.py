@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 
+import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 
@@ -29,7 +30,10 @@ class Prepared:
         if entry is not None and entry[1] == weight._version and not entry[0].expired():
             return entry[2]
         version = weight._version
-        copy = self.make(weight.detach()).contiguous()
+        with torch.no_grad():
+            copy = self.make(weight.detach()).contiguous()
+            if entry is not None and not entry[0].expired():
+                copy = entry[2].copy_(copy)  # stays where it is: captured CUDA graphs read it there
         with self.lock:
             for k in [k for k, e in self.made.items() if e[0].expired()]:
                 del self.made[k]

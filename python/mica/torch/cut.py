@@ -1,0 +1,165 @@
+"""Where a group of nodes that is too large for one program is cut.
+
+Operators are counted, views are not: the search moves none of their elements. Every piece gets its own copies of the views that it
+reads through, so that only roots (what a view is a view of) cross from one piece to another. Pieces are stretches of the graph's order;
+of all ways to cut, that is taken in which the pieces read and write the fewest bytes, as the library does with the parts of a program
+(src/lax/segment.c). So a cut falls where a tensor is small; of ways that cost the same, before products, so that what makes the
+operand stays together. What lies between the two products of an attention counts many times its bytes: it never is written where one
+kernel does both. So does what torch computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from .emit import Cannot
+from .ops import is_light, name_of, operators
+from .program import Shapes
+
+PRODUCTS = {"aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.addmm.default", "aten.baddbmm.default",
+            "aten.linear.default"}
+SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int"}
+CASTS = {"aten._to_copy.default", "aten.to.dtype"}
+HELD = 1000  # times its bytes: what a cut should not write
+
+
+@dataclass
+class Piece:
+    nodes: list     # in topological order
+    light: set      # views among them that other pieces may have too: each takes copies
+    outputs: list
+
+
+class Cutter:
+    def __init__(self, nodes):
+        self.nodes, self.inside = nodes, set(nodes)
+        self.place = {n: i for i, n in enumerate(nodes)}
+        self.items = self._items()  # an operator with its results
+        self.item_of = {n: k for k, item in enumerate(self.items) for n in item}
+        self.reads = [{r for n in item for a in n.all_input_nodes for r in self.roots(a)} - set(item) for item in self.items]
+        self.last = self._last()
+        self.held = self._held() | self._wide()
+        self.shapes = Shapes()
+
+    def _items(self):
+        core = [n for n in self.nodes if not is_light(n)]
+        results = {}
+        for n in core:
+            if name_of(n.target) == "getitem":
+                results.setdefault(n.args[0], []).append(n)
+        return [[n, *results.get(n, [])] for n in core if name_of(n.target) != "getitem"]
+
+    def roots(self, node):
+        """What the piece reads that reads this node."""
+        if node in self.inside and is_light(node):
+            return {r for a in node.all_input_nodes for r in self.roots(a)}
+        return {node}
+
+    def light_of(self, nodes):
+        """The views that lie between these nodes and the roots that they read."""
+        found, todo = set(), [a for n in nodes for a in n.all_input_nodes]
+        while todo:
+            n = todo.pop()
+            if n in self.inside and is_light(n) and n not in found:
+                found.add(n)
+                todo += n.all_input_nodes
+        return found
+
+    def readers(self, node):
+        """Who reads this node, also through views; None stands for those outside."""
+        for u in node.users:
+            if u in self.inside and is_light(u):
+                yield from self.readers(u)
+            else:
+                yield u if u in self.inside else None
+
+    def _last(self):
+        """The last item that reads a node; behind the end where somebody else does."""
+        last = {}
+        for item in self.items:
+            for n in item:
+                at = [len(self.items) if u is None else self.item_of[u] for u in self.readers(n)]
+                last[n] = max(at, default=-1)
+        return last
+
+    def _held(self):
+        """What lies between a softmax and the products around it: elementwise operators of as many elements keep it theirs."""
+        held = set()
+        for n in self.nodes:
+            if name_of(n.target) in SOFTMAX:
+                held.add(n)
+                self._hold(n, held, lambda m: [r for a in m.all_input_nodes for r in self.roots(a)])
+                self._hold(n, held, lambda m: [u for u in self.readers(m) if u and name_of(u.target) not in PRODUCTS])
+        return held
+
+    def _wide(self):
+        wide = set()
+        for n in self.nodes:
+            val, inputs = n.meta.get("val"), [a.meta.get("val") for a in n.all_input_nodes]
+            if isinstance(val, torch.Tensor) and val.dtype is torch.float32:
+                casts = name_of(n.target) in CASTS and any(isinstance(t, torch.Tensor) and t.dtype is not torch.float32 for t in inputs)
+                if casts or any(a in wide for a in n.all_input_nodes):
+                    wide.add(n)
+        return wide
+
+    def _hold(self, node, held, following):
+        size = node.meta["val"].numel()
+        todo = list(following(node))
+        while todo:
+            n = todo.pop()
+            val = n.meta.get("val")
+            if n not in self.inside or n in held or not isinstance(val, torch.Tensor) or val.numel() != size:
+                continue
+            held.add(n)
+            if name_of(n.target) not in PRODUCTS:
+                todo += following(n)
+
+    def price(self, node):
+        val = node.meta.get("val")
+        if not isinstance(val, torch.Tensor):
+            return 0
+        try:
+            return math.prod(self.shapes.shape(val)) * val.element_size() * (HELD if node in self.held else 1)
+        except Cannot:  # an extent that depends on data
+            return 0
+
+    def cheapest(self, most):
+        """Where each piece begins: of the ways that cost least the one with the fewest pieces, then that with the most that begin with
+        a product."""
+        best, begin = [(0, 0, 0)], [0]
+        for end in range(1, len(self.items) + 1):
+            cost, seen, found = 0, set(), None
+            for first in range(end - 1, max(end - most, 0) - 1, -1):
+                cost += sum(self.price(n) for n in self.items[first] if self.last[n] >= end)
+                cost -= sum(self.price(n) for n in self.items[first] if n in seen)  # it need not be read
+                cost += sum(self.price(r) for r in self.reads[first] - seen)
+                seen |= self.reads[first] | set(self.items[first])
+                product = name_of(self.items[first][0].target) in PRODUCTS
+                way = (best[first][0] + cost, best[first][1] + 1, best[first][2] - product)
+                if found is None or way < found[0]:
+                    found = way, first
+            best.append(found[0])
+            begin.append(found[1])
+        ends, at = [], len(self.items)
+        while at:
+            ends.append((begin[at], at))
+            at = begin[at]
+        return ends[::-1]
+
+    def piece(self, first, end):
+        core = [n for item in self.items[first:end] for n in item]
+        inside, light = set(core), self.light_of(core)
+        outputs = [n for n in core if isinstance(n.meta.get("val"), torch.Tensor) and any(u not in inside for u in self.readers(n))]
+        return Piece(sorted(inside | light, key=self.place.get), light, outputs)
+
+
+def pieces(nodes, most):
+    """A group as it is, or cut into several of at most so many operators."""
+    if operators(nodes) <= most:
+        inside = set(nodes)
+        outputs = [n for n in nodes if any(u not in inside for u in n.users) and isinstance(n.meta.get("val"), torch.Tensor)]
+        return [Piece(nodes, set(), outputs)]
+    cutter = Cutter(nodes)
+    return [cutter.piece(*span) for span in cutter.cheapest(most)]

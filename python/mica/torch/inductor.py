@@ -1,0 +1,40 @@
+"""What Inductor makes of a graph, in the mode that the user asked for."""
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import fx
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def settings_of(mode):
+    return {} if mode == "default" else torch._inductor.list_mode_options(mode)
+
+
+@functools.cache
+def in_graphs(mode):
+    """Whether calls run as CUDA graphs in this mode."""
+    return bool(settings_of(mode).get("triton.cudagraphs"))
+
+
+def compile(gm, inputs, mode, static=()):
+    """A function of the graph's inputs. gm becomes Inductor's. static: places of inputs that stay where they are, which CUDA graphs do
+    not copy. (compile_fx itself knows only of those that Dynamo told it of, and is asked here from within a compilation.)"""
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    def inner(graph, example_inputs, **kwargs):
+        return compile_fx_inner(graph, example_inputs, **{**kwargs, "static_input_idxs": list(static)})
+    with torch._guards.tracing(None):
+        return compile_fx(gm, inputs, inner_compile=inner, config_patches=settings_of(mode) or None)
+
+
+def compile_alone(module, examples, mode, static=()):
+    """The same of a module with real tensors, outside of what traces. CUDA graphs are left to who calls."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    for n in graph.nodes:
+        n.meta = {k: v for k, v in n.meta.items() if k not in ("val", "tensor_meta", "example_value")}
+    no_graphs = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}.get(mode, mode)
+    return compile(fx.GraphModule(module, graph), list(examples), no_graphs, static)

@@ -1,0 +1,211 @@
+"""Which programs a model becomes: where large ones are cut, what is tried again as smaller ones, and when the rest's compiler keeps it all."""
+import glob
+import os
+
+import pytest
+
+from conftest_torch import ALL, SHORT, close, compiled, graph_of, torch
+import torch_models as models
+
+import mica.torch
+from mica.torch import explain, measure
+from mica.torch.cut import SOFTMAX, pieces
+from mica.torch.ops import is_light, name_of, operators
+from mica.torch.program import Shapes, build
+
+nn, F = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    """Programs of other tests are kept, what was said of their times is not."""
+    torch.manual_seed(0)
+    torch.set_num_threads(2)
+    mica.torch.library._regions.clear()
+    for f in glob.glob(os.path.join(os.environ["MICA_TORCH_CACHE"], "*.verdict.json")):
+        os.remove(f)
+
+
+def nodes_of(f, *args):
+    gm = graph_of(lambda *a: [f(*a)], args)
+    return [n for n in gm.graph.nodes if n.op == "call_function" and n.all_input_nodes]
+
+
+def attention(q, k, v):
+    return ((q @ k.transpose(-1, -2) / 8).softmax(-1) @ v).transpose(1, 2).reshape(2, q.shape[2], -1)
+
+
+def block(x, w, wo, q_rows=None):
+    q, k, v = ((x[:, :rows] @ m).view(2, -1, 4, 16).transpose(1, 2) for m, rows in zip(w, (q_rows, None, None)))
+    a = attention(q, k, v)
+    return torch.relu(a @ wo) + 1
+
+
+def nodes_of_block(rows, q_rows=None):
+    """Projections, attention, another product: 10 operators."""
+    weights = [torch.randn(64, 64) for _ in range(4)]
+    return nodes_of(lambda x, wo, *w: block(x, w, wo, q_rows), torch.randn(2, rows, 64), *weights)
+
+
+def test_views_are_not_counted():
+    nodes = nodes_of_block(12)
+    assert operators(nodes) == 10 < 20 < len(nodes)
+    assert len(pieces(nodes, 10)) == 1 and len(pieces(nodes, 9)) == 2
+
+
+@pytest.mark.parametrize("keys", [12, 256], ids=["few keys", "one query of many keys"])
+@pytest.mark.parametrize("most", [4, 5, 6, 8])
+def test_attention_is_not_cut(keys, most):
+    """Also where the scores are the smallest tensor of all."""
+    nodes = nodes_of_block(keys, None if keys == 12 else 1)
+    cut = pieces(nodes, most)
+    assert len(cut) > 1
+    (whole,) = [p for p in cut if any(name_of(n.target) in SOFTMAX for n in p.nodes)]
+    softmax = next(n for n in whole.nodes if name_of(n.target) in SOFTMAX)
+    at = whole.nodes.index(softmax)
+    assert any(name_of(n.target) == "aten.bmm.default" for n in whole.nodes[:at])
+    assert any(name_of(n.target) == "aten.bmm.default" for n in whole.nodes[at:])
+
+
+@pytest.mark.parametrize("most", [1, 3, 6])
+def test_pieces_are_all_of_it(most):
+    """Every operator is in one piece, every piece is a program, and reads only what is before it."""
+    nodes = nodes_of_block(12)
+    cut, made = pieces(nodes, most), set()
+    assert sorted(n.name for p in cut for n in p.nodes if not is_light(n)) == sorted(n.name for n in nodes if not is_light(n))
+    for p in cut:
+        assert 0 < operators(p.nodes) <= most
+        inside = set(p.nodes)
+        for n in p.nodes:
+            assert all(a in inside or a in made or a not in nodes for a in n.all_input_nodes), n
+        made |= set(p.outputs)
+        assert build(p.nodes, p.outputs, {}, Shapes(), "p").operators == operators(p.nodes)
+
+
+def test_cuts_fall_before_products():
+    """Norms that are written out, in f16 with their sums in 32 bits, stay whole and go to what is before the product."""
+    model, d = models.LlamaLayer(64, 4, 2, 96).half().eval(), 64
+    x = (torch.randn(1, 8, d).half(), *(t.half() for t in models.rotary(8, 16)))
+    e = explain(model, *x, options={**ALL, "max_ops": 16, "target": "sm_90a", "search": {"threads": 0}, "time": 0.001})
+    assert [p.operators for p in e.programs] == [6, 14, 14]
+    first, second, third = (p.text for p in e.programs)
+    assert "rms_norm" in first and "matmul" not in first
+    assert "softmax" in second and "rms_norm" not in second
+    assert "rms_norm" in third and third.count("matmul") == 4
+
+
+def bert():
+    return models.BertAttention().eval(), (torch.randn(2, 8, 64), torch.arange(8)[None] > torch.tensor([[5], [7]]))
+
+
+def test_pieces_are_eager():
+    """Views between pieces belong to those that read them."""
+    model, inputs = bert()
+    with torch.no_grad():
+        e = explain(model, *inputs, options={**ALL, "max_ops": 4})
+        assert len(e.programs) > 2 and all(p.taken and p.operators <= 4 for p in e.programs), e
+        assert sum(p.operators for p in e.programs) == 11
+        close(compiled(model, max_ops=4)(*inputs), model(*inputs))
+
+
+class Left(nn.Module):
+    """cumsum is left; what it reads is a view of attention's result, whose strides are torch's own."""
+
+    def forward(self, q, k, v):
+        a = F.scaled_dot_product_attention(q * 2, k, v)
+        return a.transpose(1, 2).reshape(2, 8, 64).cumsum(-1)
+
+
+@pytest.mark.parametrize("rest", ["eager", "inductor"])
+def test_a_view_of_a_result_with_other_strides(rest):
+    q, k, v = (torch.randn(2, 8, 4, 16).transpose(1, 2) for _ in range(3))
+    with torch.no_grad():
+        assert not F.scaled_dot_product_attention(q, k, v).is_contiguous()  # else this tests nothing
+        e = explain(Left(), q, k, v, options=ALL)
+        assert len(e.programs) == 1 and e.programs[0].taken, e
+        close(compiled(Left(), rest=rest)(q, k, v), Left()(q, k, v))
+
+
+# ---- what is faster ----
+
+class Clock:
+    """In place of measure.race: who wins is said, by the number of operators of the program, or for the whole graph."""
+
+    def __init__(self, monkeypatch, faster, whole=True):
+        self.faster, self.whole, self.races, self.operators = faster, whole, [], None
+        monkeypatch.setattr(measure, "race", self.race)
+        judge = mica.torch.region.Region._judge
+
+        def judged(region, made, examples, taken):
+            self.operators = taken.operators
+            judge(region, made, examples, taken)
+            self.operators = None
+        monkeypatch.setattr(mica.torch.region.Region, "_judge", judged)
+
+    def race(self, a, b, device, graphs=False, seconds=0.5):
+        a(), b()
+        self.races.append((self.operators, graphs))
+        won = self.whole if self.operators is None else self.faster(self.operators)
+        return (1.0, 2.0) if won else (2.0, 1.0)
+
+
+def options(**more):
+    return {**ALL, "take": "faster", **more}
+
+
+def test_what_is_not_faster_is_tried_in_parts(monkeypatch):
+    clock = Clock(monkeypatch, lambda n: n <= 4)
+    model, inputs = bert()
+    with torch.no_grad():
+        e = explain(model, *inputs, options=options(max_ops=(256, 20, 4)))
+        assert [n for n, _ in clock.races][0] == 11 and 11 not in [n for n, _ in clock.races][1:]  # 20 are no fewer than 11
+        left, *kept = (r for r in mica.torch.library._regions.values())
+        assert not left.prepared and any(r.prepared for r in kept)  # copies of weights
+        assert not e.programs[0].taken and len(e.programs) > 2 and all(p.taken for p in e.programs[1:]), e
+        assert {n.program for n in e.taken} == {f"program {k}" for k in range(1, len(e.programs))}
+        close(torch.compile(model, backend=mica.torch.backend, options=options(max_ops=(256, 20, 4)))(*inputs), model(*inputs))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
+    """Each program is faster alone, all together with what is left are not; nothing of that is measured twice."""
+    clock = Clock(monkeypatch, lambda n: True, whole=False)
+    model, inputs = models.MixtralExperts().eval(), (torch.randn(4, 32),)
+    with torch.no_grad():
+        e = explain(model, *inputs, options=options(rest="inductor", mode=mode))
+        assert not e.taken and {p.why for p in e.programs} == {"together with the rest not faster than the rest's compiler alone"}, e
+        assert e.graphs[0].us > e.graphs[0].rest_us and (None, mode != "default") in clock.races
+        races = len(clock.races)
+        mica.torch.library._regions.clear()  # as in another process
+        run = torch.compile(model, backend=mica.torch.backend, options=options(rest="inductor", mode=mode))
+        close(run(*inputs), model(*inputs))
+        assert len(clock.races) == races
+
+
+@pytest.mark.parametrize("more, graphs", [({}, False), ({"graphs": True}, True), ({"mode": "reduce-overhead"}, True),
+                                          ({"mode": "max-autotune-no-cudagraphs"}, False)])
+def test_times_are_those_of_the_mode(monkeypatch, more, graphs):
+    clock = Clock(monkeypatch, lambda n: False)
+    explain(models.LoraLinear().eval(), torch.randn(8, 64), options=options(**more))
+    assert {g for _, g in clock.races} == {graphs}
+
+
+def test_new_weights_are_seen_in_graphs():
+    """What a CUDA graph has captured reads the copy of a weight where it was: it is made anew there."""
+    model, x = models.LoraLinear().eval(), torch.randn(8, 64)
+    run = compiled(model, mode="reduce-overhead")
+    with torch.no_grad():
+        close(run(x), model(x))
+        (region,) = mica.torch.library._regions.values()
+        copies = [e[2] for _, p in region.prepared_inputs() for e in p.made.values()]
+        before = [(c, c.data_ptr(), c.clone()) for c in copies]
+        for p in model.parameters():
+            p.mul_(-2)
+        close(run(x), model(x))
+    assert before and all(c.data_ptr() == at and torch.equal(c, -2 * was) for c, at, was in before)
+
+
+def test_mode_of_torch_compile():
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="mode of backend mica is one of default, reduce-overhead"):
+        torch.compile(nn.Linear(4, 4), backend=mica.torch.backend, mode="fast")(torch.randn(2, 4))
