@@ -5,7 +5,8 @@
 
 bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n)
 {
-  return n->fate == ONNX_TAKEN && n->row && n->row->lower == onnx_as_cast && n->into < 0 && m->values[n->in[0]].type != m->values[n->out[0]].type;
+  if (n->fate != ONNX_TAKEN || !n->row || n->row->lower != onnx_as_cast || n->into >= 0 || n->nout < 1 || n->out[0] < 0) return false;
+  return m->values[n->in[0]].type != m->values[n->out[0]].type;
 }
 
 enum dtype onnx_narrowed(const struct onnx_model *m, const struct onnx_program *p)

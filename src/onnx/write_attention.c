@@ -34,6 +34,7 @@ void wr_add_bias(struct onnx_write *w, struct heads *h, int bias, const struct s
 void wr_add_band(struct onnx_write *w, struct heads *h, int64_t before, int64_t left, int64_t right)
 {
   struct shape s = {.n = 2, .d = {h->rows, h->cols}};
+  left = MIN(left, h->rows + h->cols), right = MIN(right, h->rows + h->cols);
   if (left >= 0 || right >= 0) wr_add_bias(w, h, wr_band(w, h->type, h->rows, h->cols, before, left, right), &s);
 }
 

@@ -142,8 +142,8 @@ void onnx_write_ms_attention(struct onnx_write *w)
   wr_refuse_attr(w, "do_rotary", 0);
   h.kv = h.heads;
   if (!w->failed && (s.n != 3 || ws.n != 2)) wr_fail(w, "its input has %d dimensions, its weights have %d", s.n, ws.n);
-  int64_t width = parts && parts->ints.n == 3 ? parts->ints.v[0] : ws.d[1] / 3, vwidth = ws.d[1] - 2 * width;
-  if (!w->failed && parts && (parts->ints.n != 3 || parts->ints.v[1] != width || parts->ints.v[2] != vwidth)) wr_fail(w, "qkv_hidden_sizes do not fit its weights");
+  int64_t width = parts && parts->ints.n == 3 ? MAX(MIN(parts->ints.v[0], ws.d[1]), 0) : ws.d[1] / 3, vwidth = ws.d[1] - 2 * width;
+  if (!w->failed && parts && (parts->ints.n != 3 || parts->ints.v[0] != width || parts->ints.v[1] != width || parts->ints.v[2] != vwidth)) wr_fail(w, "qkv_hidden_sizes do not fit its weights");
   if (!sizes(w, &h, width, vwidth)) return;
   h.batch = s.d[0], h.rows = h.cols = s.d[1];
   int all = wr_op2(w, "MatMul", x, weight);
@@ -202,7 +202,7 @@ void onnx_write_ms_group_query(struct onnx_write *w)
   int64_t window = onnx_attr_int(w->n, "local_window_size", -1); // keys that a query sees, its own among them; -1: all before it
   refuse_query_forms(w);
   if (window < -1 || window == 0 || (window > 0 && !causal)) wr_fail(w, "its attribute local_window_size is %lld", (long long)window);
-  if (!w->failed && (s.n != 3 || h.heads < 1 || h.kv < 1 || (k < 0) != (v < 0))) wr_fail(w, "its query, key and value do not fit one another");
+  if (!w->failed && (s.n != 3 || h.heads < 1 || h.kv < 1 || h.heads > s.d[2] || h.kv > s.d[2] || (k < 0) != (v < 0))) wr_fail(w, "its query, key and value do not fit one another");
   int64_t all = h.heads + 2 * h.kv;
   if (!w->failed && packed && s.d[2] % all) wr_fail(w, "%lld elements are no %lld heads", (long long)s.d[2], (long long)all);
   if (w->failed) return;

@@ -16,6 +16,6 @@ expect 0 'agrees  llama_half_dynamo23' "$python" tests/onnx/compare.py "$MICA" "
 
 # ---- some, optimized and compiled ----
 for one in gated_dynamo bert_script llama_dynamo23; do
-  expect 0 "agrees  $one" "$python" tests/onnx/compare.py "$MICA" "$work/optimized" --torch --only $one --optimize 60 --engine cpu
+  expect 0 "agrees  $one" "$python" tests/onnx/compare.py "$MICA" "$work/optimized" --torch --only $one --optimize 600 --engine cpu
 done
 finish
