@@ -77,7 +77,21 @@ try {
   var key = function (k) { var was = svg.getAttribute('viewBox'); fig.dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true })); return was !== svg.getAttribute('viewBox'); };
   check('fig takes the focus', fig.tabIndex === 0);
   ['+', '-', 'ArrowLeft', 'ArrowDown'].forEach(function (k) { check('key ' + k, key(k)); });
+  // the mouse: pulling moves, the wheel zooms where it is asked to
+  var box = function () { return svg.getAttribute('viewBox'); }, was = box();
+  svg.setPointerCapture = function () {}; // there is no such pointer
+  [['pointerdown', 100], ['pointermove', 140], ['pointerup', 140]].forEach(function (e) {
+    svg.dispatchEvent(new PointerEvent(e[0], { clientX: e[1], clientY: 100, button: 0, pointerId: 1, bubbles: true }));
+  });
+  check('pulling moves', box() !== was);
+  was = box();
+  fig.blur();
+  fig.dispatchEvent(new WheelEvent('wheel', { deltaY: 120, bubbles: true, cancelable: true }));
+  check('the wheel alone scrolls the page', box() === was);
+  fig.dispatchEvent(new WheelEvent('wheel', { deltaY: 120, ctrlKey: true, bubbles: true, cancelable: true }));
+  check('with Ctrl it zooms', box() !== was);
   key('0');
+  check('the page is as wide as the window', document.documentElement.scrollWidth <= window.innerWidth);
   key('n');
   check('n goes to a node and says so', all('.n.at').length === 1 && /^node 1 of/.test(document.getElementById('said').textContent));
   document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
@@ -109,9 +123,9 @@ document.body.dataset.verdict = bad.length ? 'bad: ' + bad.slice(0, 12).join('; 
 EOF
 }
 
-in_browser() {
+in_browser() { # PAGE [WIDTH]
   act "$1" >"$work/act.html"
-  timeout 90 "$browser" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" --window-size=1400,1000 --virtual-time-budget=5000 \
+  timeout 90 "$browser" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" --window-size=${2:-1400},1000 --virtual-time-budget=5000 \
     --enable-logging=stderr --dump-dom "file://$work/act.html" >"$work/dom" 2>"$work/err"
   grep -o 'data-verdict="[^"]*"' "$work/dom" >"$work/out" || echo 'no verdict' >"$work/out"
   grep -q 'data-verdict="good' "$work/out" || complain "in the browser: $1"
@@ -119,6 +133,7 @@ in_browser() {
 }
 in_browser "$work/cpu.html"
 in_browser "$work/gpu.html"
+in_browser "$work/gpu.html" 500
 
 # A report with names that would be markup: no element of theirs comes to be, no script of theirs runs.
 sed 's/"X"/"<img src=x onerror=document.title=1>"/g; s/"att"/"<\/script><script>document.body.dataset.verdict=\\"owned\\"<\/script>"/g; s/"Q"/"\\"><svg onload=alert(1)>]]>"/g' \

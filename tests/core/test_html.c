@@ -322,6 +322,20 @@ static void nodes_in_texts(void **state)
   }
 }
 
+// Labels of loops stand inside their drawings, with room for the letters.
+static void labels_of_loops(void **state)
+{
+  (void)state;
+  static const char label[] = "<text class=\"f\" x=\"8\" y=\"";
+  const json_t *all[] = {reports.levels, reports.gpu};
+  for (size_t r = 0; r < COUNT(all); r++) {
+    char *page = page_of(all[r]);
+    assert_true(count(page, label) > 0);
+    for (const char *p = page; (p = strstr(p, label)); p++) assert_true(strtod(p + sizeof label - 1, NULL) >= 12);
+    free(page);
+  }
+}
+
 static const char *const hostile[] = {"<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' onmouseover='alert(1)", "]]>--><!--", "</style></title></svg><b>", "&lt;&amp;&#x3c;",
                                       "\xd1\x82\xd0\xb5\xd0\xbd\xd0\xb7\xd0\xbe\xd1\x80 \xe5\xbc\xa0\xe9\x87\x8f \xf0\x9f\xa6\x86", "\xe2\x80\xae evil \xe2\x80\xa6", "a\x01\x1b[31mb\nc\td", "%s%n%d", "javascript:alert(1)", "\\u003c/script\\u003e", "{{x}}${y}`"};
 
@@ -621,7 +635,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(well_formed),      cmocka_unit_test(all_sections),     cmocka_unit_test(counts_match),        cmocka_unit_test(same_every_time),
-      cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(hostile_text),     cmocka_unit_test(hostile_names_shown), cmocka_unit_test(anything_missing),
+      cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(labels_of_loops),  cmocka_unit_test(hostile_text),        cmocka_unit_test(hostile_names_shown),
+      cmocka_unit_test(anything_missing),
       cmocka_unit_test(anything_wrong),   cmocka_unit_test(courses),          cmocka_unit_test(long_course),         cmocka_unit_test(own_figures),
       cmocka_unit_test(escapes),          cmocka_unit_test(sheets),           cmocka_unit_test(sheet_of_diamond),
   };
