@@ -62,7 +62,7 @@ def huge_room(size):
 def mica_engine(work, arrays, shape, options):
     """The saved kernel: optimized, compiled, loaded; inputs and the output are numpy's."""
     out = os.path.join(options.folder, "".join(c if c.isalnum() else "_" for c in work.name))
-    command = [options.mica, "optimize", os.path.join(ROOT, work.file), "--dtype", "f32", "--target", "cpu", "--quiet",
+    command = [options.mica, "optimize", os.path.join(ROOT, work.file), "--dtype", "f32", "--target", "cpu", "--quiet", "--fresh",
                "--threads", str(THREADS), "--measure", "16", "--out", out]
     for key, value in work.params.items():
         command += ["--set", "%s=%d" % (key, value)]
@@ -154,7 +154,10 @@ def busy_s():
 
 def scheduled(policy, priority):
     for task in os.listdir("/proc/self/task"):
-        os.sched_setscheduler(int(task), policy, os.sched_param(priority))
+        try:
+            os.sched_setscheduler(int(task), policy, os.sched_param(priority))
+        except ProcessLookupError:  # the thread has ended
+            pass
 
 
 def one_turn(engine, realtime):

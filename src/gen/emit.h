@@ -12,7 +12,7 @@
 //   gen.c      the driver: kernels in order, header, entry points
 //   names.c    identifiers and comments out of names that anyone may have written
 //   view.c     strided views: slices, transposes, reshapes
-//   nest.c     building and simplifying a nest;  nest_print.c prints it
+//   nest.c     building and simplifying a nest;  nest_print.c prints it, in the words of nest_words.c
 //   space.c    offsets of buffers whose lifetimes overlap
 //   kernel.c   a BLOCK node as a function
 //   stages.c   its statements: before, inside and after the for-loop; views and savers

@@ -2,13 +2,15 @@
 // second to be contiguous: so the first is read in place (from device memory too) unless it has to be converted,
 // and the second is packed when many rows share it, turned when it is stored transposed, and streamed in place
 // when few rows read each of its elements once. A caller's tensor need not be aligned, and then every other vector of
-// the second operand straddles two lines, which costs a microkernel a quarter of its rate: where many rows share the
-// operand it is copied, if it turns out so. An accumulator that is the only reader is added to directly.
+// the second operand straddles two lines, which costs a microkernel a quarter of its rate: where rows share the operand it
+// is copied, if it turns out so, and where many do it is packed in any case. An accumulator that is the only reader is
+// added to directly.
 #include "gen/emit.h"
 
 enum { DOT_ROWS = 4 };  // rows for which dot products with a transposed operand are faster than turning it
 enum { FEW_ROWS = 16 }; // every element of the second operand is read once, or twice from the nearest cache
 enum { SHARED_ROWS = 32 }; // rows that pay for a copy of the second operand
+enum { MANY_ROWS = 128 };  // rows that pay for packing it although it is dense
 
 struct product {
   int64_t m, n, k;
@@ -86,8 +88,9 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   }
   if (v.dtype != F32 || !rows_contiguous(&v)) return operand_copy(b, tensor, &v, true);
   int64_t cols = v.shape.d[n - 1], step = v.stride[n - 2];
-  if (on_device(&v) && rows >= SHARED_ROWS && step == cols && cols % 16 == 0 && view_is_dense(&v)) return aligned(b, tensor, &v);
-  if (!on_device(&v) || rows <= FEW_ROWS || step == cols) return v;
+  bool dense = step == cols && cols % 16 == 0 && view_is_dense(&v);
+  if (on_device(&v) && rows >= SHARED_ROWS && rows < MANY_ROWS && dense) return aligned(b, tensor, &v);
+  if (!on_device(&v) || rows <= FEW_ROWS || (step == cols && !(dense && rows >= MANY_ROWS))) return v;
   if (cols % 16) return operand_copy(b, tensor, &v, true);
   *kind = PACKED;
   return packed(b, tensor, &v);

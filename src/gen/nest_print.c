@@ -2,33 +2,11 @@
 // that do not change along the innermost dimension are computed once a row. A fold keeps its partial results in
 // registers while every loop inside it is folded; otherwise it combines into memory, row by row. As a whole
 // kernel, the dimensions that are not folded come first and are spread over threads.
-#include "gen/emit.h"
-
-#include <ctype.h>
-#include <string.h>
+#include "gen/nest_print.h"
 
 enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; below which one thread is enough
 enum { LONG = 256 }; // elements of a row that pays for starting with fewer than a vector
 
-struct printer {
-  struct str *s;
-  struct nest *f;
-  int depth, unroll, threads;
-  int64_t total, chunk; // chunk: the innermost dimension is cut into pieces of it, or 0
-  int64_t bound;        // extent of the innermost loop where it is constant
-  bool rest;            // printing the masked rest of a row
-  const struct operand *whole; // its vectors are where they can be stored past the caches whole, or NULL
-};
-
-static const struct {
-  const char *load, *loadn, *store, *storen, *scalar, *gather, *scatter;
-} words[DTYPES] = {
-    [F16] = {"m_ld_f16", "m_ldn_f16", "m_st_f16", "m_stn_f16", "m_f16_to_f32", "m_gather_f16", "m_scatter_f16"},
-    [BF16] = {"m_ld_bf16", "m_ldn_bf16", "m_st_bf16", "m_stn_bf16", "m_bf16_to_f32", "m_gather_bf16", "m_scatter_bf16"},
-    [F32] = {"m_load", "m_loadn", "m_store", "m_storen", "", "m_gather", "m_scatter"},
-};
-
-static int last_dim(const struct nest *f) { return f->n - 1; }
 static bool folds_row(const struct nest *f, const struct sink *k)
 {
   return k->fold != FOLD_NONE && k->red[last_dim(f)];
@@ -53,118 +31,14 @@ static bool folds_outside(const struct nest *f, const struct sink *k)
   return false;
 }
 
-// Text of the address of operand o at the current point; with_inner: along the innermost dimension too.
-static const char *address(const struct printer *p, const struct operand *o, bool with_inner)
-{
-  struct str t = {0};
-  int last = last_dim(p->f);
-  str_add(&t, "%s", o->ptr);
-  for (int i = 0; i < last; i++)
-    if (o->s[i] == 1)
-      str_add(&t, " + i%d", i);
-    else if (o->s[i])
-      str_add(&t, " + i%d * %lld", i, (long long)o->s[i]);
-  bool cut = p->chunk && !o->local;
-  if (with_inner && o->s[last] == 1)
-    str_add(&t, cut ? " + c + j" : " + j");
-  else if (with_inner && o->s[last])
-    str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
-  const char *text = arena_strdup(p->f->mem, str_text(&t));
-  str_free(&t);
-  return text;
-}
-
-static const char *load_text(const struct printer *p, const struct operand *o)
-{
-  struct arena *mem = p->f->mem;
-  int64_t step = o->s[last_dim(p->f)];
-  const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step)
-    return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
-                           : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
-  if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
-  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at)
-                 : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
-}
-
-// Whole lines, where the tensor starts on one: they need not be read before they are written.
-static bool goes_past(const struct printer *p, const struct operand *o)
-{
-  const struct nest *f = p->f;
-  bool lines = o->past && o->dtype == F32 && o->s[last_dim(f)] == 1 && !p->chunk && f->d[last_dim(f)] % 16 == 0;
-  for (int i = 0; i < last_dim(f); i++) lines &= o->s[i] % 16 == 0;
-  return lines;
-}
-
-static void store_line(const struct printer *p, int depth, const struct operand *o, const char *value)
-{
-  int64_t step = o->s[last_dim(p->f)];
-  const char *at = address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step)
-    line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
-  else if (step != 1)
-    line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
-  else if (p->rest)
-    line(p->s, depth, "%s(%s, n, %s);", o == p->whole ? "m_storen_past" : words[o->dtype].storen, at, value);
-  else if (goes_past(p, o))
-    line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o == p->whole ? "1" : o->past);
-  else
-    line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
-}
-
-// The row's code with its variables: x and y are values, scalar, lo and hi attributes, K makes a vector of a number.
-static const char *code_text(const struct printer *p, const struct value *v)
-{
-  struct str t = {0};
-  struct arena *mem = p->f->mem;
-  for (const char *c = v->code; *c;) {
-    if (!isalpha((unsigned char)*c) && *c != '_') {
-      bool digits = isdigit((unsigned char)*c);
-      do str_raw(&t, c++, 1);
-      while (digits && (isalnum((unsigned char)*c) || *c == '.'));
-      continue;
-    }
-    const char *end = c;
-    while (isalnum((unsigned char)*end) || *end == '_') end++;
-    char word[32];
-    snprintf(word, sizeof word, "%.*s", (int)MIN(end - c, 31), c);
-    if (!strcmp(word, "x"))
-      str_add(&t, "v%d", v->x);
-    else if (!strcmp(word, "y"))
-      str_add(&t, "v%d", v->y);
-    else if (!strcmp(word, "K"))
-      str_add(&t, "m_splat");
-    else if (v->a && !strcmp(word, "scalar"))
-      str_add(&t, "%s", number(mem, v->a->scalar));
-    else if (v->a && !strcmp(word, "lo"))
-      str_add(&t, "%s", number(mem, v->a->lo));
-    else if (v->a && !strcmp(word, "hi"))
-      str_add(&t, "%s", number(mem, v->a->hi));
-    else
-      str_add(&t, "%s", word);
-    c = end;
-  }
-  const char *text = arena_strdup(mem, str_text(&t));
-  str_free(&t);
-  return text;
-}
-
-// The next tile on its way while this one is worked on: the hardware only follows what is being read. Once a line.
-static void print_prefetch(const struct printer *p, int depth, const struct operand *o)
-{
-  if (!o->ahead || p->rest || o->s[last_dim(p->f)] != 1) return;
-  if (p->unroll > 1) line(p->s, depth++, "if (u * M_W %% %d == 0)", (int)(64 / dtype_bytes(o->dtype)));
-  line(p->s, depth, "__builtin_prefetch(%s + %lld);", address(p, o, true), (long long)o->ahead);
-}
-
 static void print_values(const struct printer *p, int depth, bool inner)
 {
   for (int i = 0; i < p->f->nvalues; i++) {
     const struct value *v = &p->f->values[i];
     if (v->inner != inner) continue;
-    const char *text = v->operand >= 0 ? load_text(p, &p->f->operands[v->operand]) : code_text(p, v);
+    const char *text = v->operand >= 0 ? nest_load_text(p, &p->f->operands[v->operand]) : nest_code_text(p, v);
     line(p->s, depth, "const m_vec v%d = %s;", i, text);
-    if (inner && v->operand >= 0) print_prefetch(p, depth, &p->f->operands[v->operand]);
+    if (inner && v->operand >= 0) nest_prefetch(p, depth, &p->f->operands[v->operand]);
   }
 }
 
@@ -199,9 +73,9 @@ static void print_body(const struct printer *p, int depth)
       struct operand acc = k->to;
       if (p->threads) acc = partial(f);
       if (k->scale != 1) v = arena_printf(mem, "%s * %s", v, number(mem, k->scale));
-      store_line(p, depth, &acc, combined(p, k, load_text(p, &acc), v));
+      nest_store_line(p, depth, &acc, combined(p, k, nest_load_text(p, &acc), v));
     } else if (k->to.s[last_dim(f)]) {
-      store_line(p, depth, &k->to, k->add ? arena_printf(mem, "%s + %s", load_text(p, &k->to), v) : v);
+      nest_store_line(p, depth, &k->to, k->add ? arena_printf(mem, "%s + %s", nest_load_text(p, &k->to), v) : v);
     }
   }
 }
@@ -219,7 +93,7 @@ static const struct operand *past_of_row(const struct printer *p)
 {
   for (int i = 0; i < p->f->nsinks && p->unroll == 1 && p->bound >= LONG; i++) {
     const struct sink *k = &p->f->sinks[i];
-    if (k->fold == FOLD_NONE && goes_past(p, &k->to)) return &k->to;
+    if (k->fold == FOLD_NONE && nest_goes_past(p, &k->to)) return &k->to;
   }
   return NULL;
 }
@@ -235,7 +109,7 @@ static void print_part(struct printer *p, int depth, const char *lanes)
 // j starts where vectors of `o` are aligned.
 static void print_head(struct printer *p, int depth, const struct operand *o)
 {
-  line(p->s, depth, "const int h = m_head(%s);", address(p, o, false));
+  line(p->s, depth, "const int h = m_head(%s);", nest_address(p, o, false));
   line(p->s, depth, "if (h) {");
   print_part(p, depth + 1, "h");
   line(p->s, depth, "}");
@@ -303,10 +177,10 @@ static void close_folds(struct printer *p, int depth, int l)
   for (int i = 0; i < f->nsinks; i++) {
     const struct sink *k = &f->sinks[i];
     if (!folds_row(f, k) || fold_level(f, k) != l) continue;
-    const char *at = address(p, &k->to, false);
+    const char *at = nest_address(p, &k->to, false);
     line(p->s, depth, "const float s%d = %s;", i, gathered(p, k, i));
     if (k->to.dtype != F32)
-      line(p->s, depth, "%s(%s, 1, m_splat(s%d));", words[k->to.dtype].storen, at, i);
+      line(p->s, depth, "%s(%s, 1, m_splat(s%d));", nest_storen(k->to.dtype), at, i);
     else if (!k->add && !folds_outside(f, k))
       line(p->s, depth, "*(%s) = s%d;", at, i);
     else if (k->fold == FOLD_SUM)
@@ -323,11 +197,11 @@ static void print_row_stores(struct printer *p, int depth)
   for (int i = 0; i < f->nsinks; i++) {
     const struct sink *k = &f->sinks[i];
     if (k->fold != FOLD_NONE || k->to.s[last_dim(f)]) continue;
-    const char *at = address(p, &k->to, false);
+    const char *at = nest_address(p, &k->to, false);
     if (k->add)
       line(p->s, depth, "*(%s) += v%d[0];", at, k->value);
     else
-      line(p->s, depth, "%s(%s, 1, v%d);", words[k->to.dtype].storen, at, k->value);
+      line(p->s, depth, "%s(%s, 1, v%d);", nest_storen(k->to.dtype), at, k->value);
   }
 }
 

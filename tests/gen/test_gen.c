@@ -158,6 +158,13 @@ static const char unaligned[] =
     "  save(n / d, omap={x:0, y:1}) }\n"
     "return O }";
 
+// So many that V is packed.
+static const char many_rows[] =
+    "graph g { Q: f32[2, 128, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
+    "O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
+    "  v = iter(V, imap={x:0}, fmap={i:1})\n save(accum(matmul(matmul(q, k), v)), omap={x:0}) }\n"
+    "return O }";
+
 // Rows that start with fewer floats than a vector has, and what they end with.
 static const char long_rows[] = "graph g { X: f32[6, 304]\n"
                                 "Y = block(x=3) { x = iter(X, imap={x:0})\n  save(x / sum(x * x, dim=1), omap={x:0}) }\n return Y }";
@@ -206,6 +213,7 @@ static void wherever_tensors_start(void **state)
   (void)state;
   enum { QK = 2 * 64 * 16, V = 2 * 64 * 32, ROWS = 6 * 304 };
   wherever_start(unaligned, (size_t[]){QK, QK, V, V}, 3, "= m_aligned(1024, "); // V
+  wherever_start(many_rows, (size_t[]){2 * QK, QK, V, 2 * V}, 3, "m_pack_b(32, 32, ");
   wherever_start(long_rows, (size_t[]){ROWS, ROWS}, 1, "= m_head(");
 }
 

@@ -1,0 +1,115 @@
+// The words of a nest: addresses, loads, stores and operators as C.
+#include "gen/nest_print.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct {
+  const char *load, *loadn, *store, *storen, *scalar, *gather, *scatter;
+} words[DTYPES] = {
+    [F16] = {"m_ld_f16", "m_ldn_f16", "m_st_f16", "m_stn_f16", "m_f16_to_f32", "m_gather_f16", "m_scatter_f16"},
+    [BF16] = {"m_ld_bf16", "m_ldn_bf16", "m_st_bf16", "m_stn_bf16", "m_bf16_to_f32", "m_gather_bf16", "m_scatter_bf16"},
+    [F32] = {"m_load", "m_loadn", "m_store", "m_storen", "", "m_gather", "m_scatter"},
+};
+
+const char *nest_storen(enum dtype t) { return words[t].storen; }
+
+const char *nest_address(const struct printer *p, const struct operand *o, bool with_inner)
+{
+  struct str t = {0};
+  int last = last_dim(p->f);
+  str_add(&t, "%s", o->ptr);
+  for (int i = 0; i < last; i++)
+    if (o->s[i] == 1)
+      str_add(&t, " + i%d", i);
+    else if (o->s[i])
+      str_add(&t, " + i%d * %lld", i, (long long)o->s[i]);
+  bool cut = p->chunk && !o->local;
+  if (with_inner && o->s[last] == 1)
+    str_add(&t, cut ? " + c + j" : " + j");
+  else if (with_inner && o->s[last])
+    str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
+  const char *text = arena_strdup(p->f->mem, str_text(&t));
+  str_free(&t);
+  return text;
+}
+
+const char *nest_load_text(const struct printer *p, const struct operand *o)
+{
+  struct arena *mem = p->f->mem;
+  int64_t step = o->s[last_dim(p->f)];
+  const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
+  if (!step)
+    return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
+                           : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
+  if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
+  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at)
+                 : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
+}
+
+bool nest_goes_past(const struct printer *p, const struct operand *o)
+{
+  const struct nest *f = p->f;
+  bool lines = o->past && o->dtype == F32 && o->s[last_dim(f)] == 1 && !p->chunk && f->d[last_dim(f)] % 16 == 0;
+  for (int i = 0; i < last_dim(f); i++) lines &= o->s[i] % 16 == 0;
+  return lines;
+}
+
+void nest_store_line(const struct printer *p, int depth, const struct operand *o, const char *value)
+{
+  int64_t step = o->s[last_dim(p->f)];
+  const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
+  if (!step)
+    line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
+  else if (step != 1)
+    line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
+  else if (p->rest)
+    line(p->s, depth, "%s(%s, n, %s);", o == p->whole ? "m_storen_past" : words[o->dtype].storen, at, value);
+  else if (nest_goes_past(p, o))
+    line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o == p->whole ? "1" : o->past);
+  else
+    line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
+}
+
+const char *nest_code_text(const struct printer *p, const struct value *v)
+{
+  struct str t = {0};
+  struct arena *mem = p->f->mem;
+  for (const char *c = v->code; *c;) {
+    if (!isalpha((unsigned char)*c) && *c != '_') {
+      bool digits = isdigit((unsigned char)*c);
+      do str_raw(&t, c++, 1);
+      while (digits && (isalnum((unsigned char)*c) || *c == '.'));
+      continue;
+    }
+    const char *end = c;
+    while (isalnum((unsigned char)*end) || *end == '_') end++;
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)MIN(end - c, 31), c);
+    if (!strcmp(word, "x"))
+      str_add(&t, "v%d", v->x);
+    else if (!strcmp(word, "y"))
+      str_add(&t, "v%d", v->y);
+    else if (!strcmp(word, "K"))
+      str_add(&t, "m_splat");
+    else if (v->a && !strcmp(word, "scalar"))
+      str_add(&t, "%s", number(mem, v->a->scalar));
+    else if (v->a && !strcmp(word, "lo"))
+      str_add(&t, "%s", number(mem, v->a->lo));
+    else if (v->a && !strcmp(word, "hi"))
+      str_add(&t, "%s", number(mem, v->a->hi));
+    else
+      str_add(&t, "%s", word);
+    c = end;
+  }
+  const char *text = arena_strdup(mem, str_text(&t));
+  str_free(&t);
+  return text;
+}
+
+void nest_prefetch(const struct printer *p, int depth, const struct operand *o)
+{
+  if (!o->ahead || p->rest || o->s[last_dim(p->f)] != 1) return;
+  if (p->unroll > 1) line(p->s, depth++, "if (u * M_W %% %d == 0)", (int)(64 / dtype_bytes(o->dtype)));
+  line(p->s, depth, "__builtin_prefetch(%s + %lld);", nest_address(p, o, true), (long long)o->ahead);
+}
