@@ -12,6 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # One cache for all tests of a run: models that two tests use are searched once. $MICA_TORCH_CACHE keeps it between runs.
 os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_"))
 
+os.environ["MICA_TORCH_FAULTS"] = "raise"  # what a user shall not lose a model for, a test shall see
+
 SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2}
 ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 300, "search": SHORT}
 

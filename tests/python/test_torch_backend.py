@@ -285,3 +285,17 @@ def test_the_operator_is_checked():
         mica.torch.call(PROGRAM, x.t(), w, options={"search": SHORT})
     with pytest.raises(Exception, match="matmlu"):
         mica.torch.call("program p {\n  x: f32[2, 2]\n  return matmlu(x, x)\n}", x[:2, :2])
+
+
+@pytest.mark.parametrize("rest", ["eager", "inductor"])
+def test_a_mistake_costs_no_model(monkeypatch, caplog, rest):
+    def wrong(*_):
+        raise KeyError("no such node")
+    monkeypatch.setattr(mica.torch.fuse, "fuse", wrong)
+    model, inputs = lora()
+    with torch.no_grad():
+        e = explain(model, *inputs, options={**ALL, "rest": rest, "faults": "leave"})
+        assert not e.programs and "KeyError" in e.graphs[0].why and "please report" in caplog.text
+        close(compiled(model, rest=rest, faults="leave")(*inputs), model(*inputs))
+        with pytest.raises(Exception, match="no such node"):
+            compiled(model, rest=rest)(*inputs)

@@ -75,10 +75,22 @@ def _static(graph, real):
 
 
 def _compile(gm, inputs, real, options, report):
-    device = _device_of(gm.graph)
     _list_nodes(gm.graph, report)
     static, known = _static(gm.graph, real)
     before = copy_of(gm)
+    try:
+        return _with_programs(gm, before, inputs, static, known, options, report)
+    except Exception as error:  # a mistake in here shall cost speed, not the model
+        if options.faults == "raise":
+            raise
+        log.warning("a graph is left to %s as a whole, because taking programs out of it failed; please report this", options.rest, exc_info=True)
+        report.why = "taking programs failed: %s: %s" % (type(error).__name__, error)
+        report.leave(report.why)
+        return _rest(before, inputs, static, options)
+
+
+def _with_programs(gm, before, inputs, static, known, options, report):
+    device = _device_of(gm.graph)
     any_strides(gm.graph)
     try:
         target = options.target or engine.target_of(device)

@@ -27,6 +27,7 @@ class Options:
     search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     progress: bool = False      # a line on the terminal or in the notebook while a program is searched and measured
+    faults: str = ""            # a mistake of Mica's while a graph is compiled: "leave" it to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
     cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
 
     @property
@@ -38,7 +39,7 @@ class Options:
             os.path.expanduser("~"), ".cache", "mica", "torch")
 
 
-CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES}
+CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES, "faults": ("", "leave", "raise")}
 
 
 def _sizes(given, name, least):
@@ -70,4 +71,5 @@ def options_of(given, mode=None):
         given["max_ops"] = tuple(sorted(set(_sizes(given["max_ops"], "max_ops", 1)), reverse=True))
         if not given["max_ops"]:
             raise ValueError("option max_ops of backend mica: there is no size")
+    given["faults"] = given.get("faults") or os.environ.get("MICA_TORCH_FAULTS", "leave")
     return Options(**given)
