@@ -72,7 +72,7 @@ static int dispatch(struct cli *c, int argc, char **argv)
   if (!c->cmd) return cmd_unknown(c, name);
   for (int i = 2; i < argc; i++)
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help_command(stdout, c->cmd), OK;
-  TRY(options_parse(c, argc - 2, argv + 2));
+  TRY(options_parse(c, MAX(argc - 2, 0), argv + 2));
   return c->cmd->run(c);
 }
 
