@@ -14,7 +14,7 @@ read_saved() {
 
 if ! command -v python3 >/dev/null; then
   echo "skipped: no python3"
-  exit 0
+  exit 77
 fi
 cat >"$work/batched.mica" <<'P'
 program batched() {

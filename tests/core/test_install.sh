@@ -5,7 +5,7 @@
 set -u
 . tests/shell.sh
 build=$(cd "$(dirname "$MICA")" && pwd)
-[ -e "$build/libmica.so" ] && [ -e "$build/libmica.a" ] || { echo "skipped: the libraries are not built in $build"; exit 0; }
+[ -e "$build/libmica.so" ] && [ -e "$build/libmica.a" ] || { echo "skipped: the libraries are not built in $build"; exit 77; }
 export MICA_DB=$work/mica.db
 unset DESTDIR
 

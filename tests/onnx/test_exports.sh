@@ -8,7 +8,7 @@ export MICA_DB=$work/mica.db
 python=${PYTHON:-python3}
 if ! "$python" -c 'import torch, onnxscript, onnx, onnxruntime' 2>/dev/null; then
   echo "skipped: torch, onnxscript, onnx and onnxruntime are not all there (PYTHON names an interpreter that has them)"
-  exit 0
+  exit 77
 fi
 
 # ---- all of them, by the interpreter ----
