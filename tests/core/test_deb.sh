@@ -18,14 +18,14 @@ package() { # NAME PATTERN-OF-DEPENDS FILES...
   [ -n "$file" ] || { complain "there is no package $name of version $version"; return; }
   expect 0 "$depends" dpkg-deb -f "$file" Depends
   expect 0 "^$name$" dpkg-deb -f "$file" Package
-  dpkg -x "$file" "$work/root"
-  for f in "$@"; do [ -e "$work/root/usr/"$f ] || complain "$name has no $f"; done
-  [ -e "$work/root/usr/share/doc/$name/copyright" ] || complain "$name has no copyright"
+  dpkg -x "$file" "$work/unpacked"
+  for f in "$@"; do [ -e "$work/unpacked/usr/"$f ] || complain "$name has no $f"; done
+  [ -e "$work/unpacked/usr/share/doc/$name/copyright" ] || complain "$name has no copyright"
 }
 package "libmica$abi" 'libc6.*libjansson4.*libsqlite3-0' "lib/*/libmica.so.$abi"
 package libmica-dev "libmica$abi \(= $version\)" include/mica.h 'lib/*/libmica.a' 'lib/*/libmica.so' 'lib/*/pkgconfig/mica.pc' 'lib/*/cmake/mica/micaConfig.cmake'
 package mica libc6 bin/mica share/man/man1/mica.1.gz
-prefix=$work/root/usr lib=$(dirname "$(find "$work/root" -name libmica.a)")
+prefix=$work/unpacked/usr lib=$(dirname "$(find "$work/unpacked" -name libmica.a)")
 objdump -d --no-show-raw-insn "$lib/libmica.a" | awk '/file format/ { name = $1 } /%[yz]mm/ { print name }' | sort -u >"$work/wide"
 grep -vE '^rates_avx(2|512)\.c\.o:$' "$work/wide" >"$work/out" && complain "code that not every processor of the architecture runs"
 [ "$(wc -l <"$work/wide")" = 2 ] || [ "$(uname -m)" != x86_64 ] || complain "the rates of wide vectors are not there"
