@@ -9,8 +9,8 @@ import torch_models as models
 
 import mica.torch
 from mica.torch import explain, measure
-from mica.torch.cut import SOFTMAX, pieces
-from mica.torch.ops import is_light, name_of, operators
+from mica.torch.cut import pieces
+from mica.torch.ops import SOFTMAX, is_light, name_of, operators
 from mica.torch.program import Shapes, build
 
 nn, F = torch.nn, torch.nn.functional

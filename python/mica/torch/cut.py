@@ -15,13 +15,9 @@ from dataclasses import dataclass
 import torch
 
 from .emit import Cannot
-from .ops import is_light, name_of, operators
+from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, operators
 from .program import Shapes
 
-PRODUCTS = {"aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.addmm.default", "aten.baddbmm.default",
-            "aten.linear.default"}
-SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int"}
-CASTS = {"aten._to_copy.default", "aten.to.dtype"}
 HELD = 1000  # times its bytes: what a cut should not write
 
 

@@ -15,15 +15,15 @@ import operator
 from .emit import Cannot, Value, axis, number
 
 ROWS = {}
-VIEWS = set()
+VIEWS, PRODUCTS, SOFTMAX, CASTS = set(), set(), set(), set()  # names in ROWS; what a row says of them beside
 
 
-def row(*names, view=False):
+def row(*names, kinds=()):
     def put(f):
         for name in names:
             ROWS[name] = f
-            if view:
-                VIEWS.add(name)
+            for kind in kinds:
+                kind.add(name)
         return f
     return put
 
@@ -157,7 +157,7 @@ def var(e, x, dims=None, correction=1, keepdim=False):
     return scaled(e, e.reduce("sum", off, dims, keepdim), 1 / (n - correction))
 
 
-@row("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int")
+@row("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int", kinds=[SOFTMAX])
 def softmax(e, x, dim, half_to_float=False, dtype=None):
     return e.along("softmax", x, dim)
 
@@ -186,77 +186,77 @@ ROWS["aten.rms_norm.default"] = lambda e, *a: fused_rms_norm(e, *a)[0]
 
 
 # ---- products ----
-@row("aten.mm.default", "aten.bmm.default", "aten.matmul.default")
+@row("aten.mm.default", "aten.bmm.default", "aten.matmul.default", kinds=[PRODUCTS])
 def matmul(e, a, b):
     return e.matmul(a, b)
 
 
-@row("aten.addmm.default", "aten.baddbmm.default")
+@row("aten.addmm.default", "aten.baddbmm.default", kinds=[PRODUCTS])
 def addmm(e, bias, a, b, beta=1, alpha=1):
     product = scaled(e, e.matmul(a, b), alpha)
     return product if beta == 0 else e.binary("{0} + {1}", product, scaled(e, bias, beta))
 
 
-@row("aten.linear.default")
+@row("aten.linear.default", kinds=[PRODUCTS])
 def linear(e, x, w, bias=None):
     y = e.matmul(x, e.permute(w, [1, 0]))
     return y if bias is None else e.binary("{0} + {1}", y, bias)
 
 
 # ---- views and copies ----
-@row("aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.detach.default", view=True)
+@row("aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.detach.default", kinds=[VIEWS])
 def identity(e, x, memory_format=None):
     return x
 
 
-@row("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", view=True)
+@row("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", kinds=[VIEWS])
 def view(e, x, shape):
     return e.reshape(x, shape)
 
 
-@row("aten.flatten.using_ints", view=True)
+@row("aten.flatten.using_ints", kinds=[VIEWS])
 def flatten(e, x, start=0, end=-1):
     start, end = axis(start, x.ndim), axis(end, x.ndim)
     return e.reshape(x, x.want[:start] + (math.prod(x.want[start:end + 1]),) + x.want[end + 1:])
 
 
-@row("aten.unsqueeze.default", view=True)
+@row("aten.unsqueeze.default", kinds=[VIEWS])
 def unsqueeze(e, x, dim):
     d = axis(dim, x.ndim + 1)
     v = e.reshape(Value(x.name, x.shape, x.dtype, None, x.batch), x.shape[:d] + (1,) + x.shape[d:])
     return Value(v.name, v.shape, v.dtype, x.want[:d] + (1,) + x.want[d:], v.batch)
 
 
-@row("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default", view=True)
+@row("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default", kinds=[VIEWS])
 def squeeze(e, x, dims=None):
     dims = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
     drop = {axis(d, x.ndim) for d in dims if x.want[axis(d, x.ndim)] == 1}
     return e.reshape(x, [s for d, s in enumerate(x.want) if d not in drop])
 
 
-@row("aten.permute.default", view=True)
+@row("aten.permute.default", kinds=[VIEWS])
 def permute(e, x, perm):
     return e.permute(x, perm)
 
 
-@row("aten.transpose.int", view=True)
+@row("aten.transpose.int", kinds=[VIEWS])
 def transpose(e, x, a, b):
     perm = list(range(x.ndim))
     perm[a], perm[b] = perm[b], perm[a]
     return e.permute(x, perm)
 
 
-@row("aten.t.default", view=True)
+@row("aten.t.default", kinds=[VIEWS])
 def t(e, x):
     return e.permute(x, list(range(x.ndim))[::-1])
 
 
-@row("aten.expand.default", view=True)
+@row("aten.expand.default", kinds=[VIEWS])
 def expand(e, x, shape, implicit=False):
     return e.expand(x, shape)
 
 
-@row("aten.slice.Tensor", view=True)
+@row("aten.slice.Tensor", kinds=[VIEWS])
 def slice_(e, x, dim=0, start=None, end=None, step=1):
     if step != 1:
         raise Cannot("a slice with a step")
@@ -266,7 +266,7 @@ def slice_(e, x, dim=0, start=None, end=None, step=1):
     return e.part(x, dim, start, end - start)
 
 
-@row("aten.select.int", view=True)
+@row("aten.select.int", kinds=[VIEWS])
 def select(e, x, dim, index):
     d = axis(dim, x.ndim)
     v = e.part(x, d, axis(index, x.want[d]), 1)
@@ -278,18 +278,18 @@ def parts(e, x, dim, sizes):
     return [e.part(x, dim, a, s) for a, s in zip(at, sizes)]
 
 
-@row("aten.split.Tensor", view=True)
+@row("aten.split.Tensor", kinds=[VIEWS])
 def split(e, x, size, dim=0):
     extent = x.want[axis(dim, x.ndim)]
     return parts(e, x, dim, [min(size, extent - a) for a in range(0, extent, size)])
 
 
-@row("aten.split_with_sizes.default", view=True)
+@row("aten.split_with_sizes.default", kinds=[VIEWS])
 def split_with_sizes(e, x, sizes, dim=0):
     return parts(e, x, dim, list(sizes))
 
 
-@row("aten.unbind.int", view=True)
+@row("aten.unbind.int", kinds=[VIEWS])
 def unbind(e, x, dim=0):
     return [select(e, x, dim, i) for i in range(x.want[axis(dim, x.ndim)])]
 
@@ -314,7 +314,7 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
 DTYPES = {"torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32"}
 
 
-@row("aten._to_copy.default", "aten.to.dtype", view=True)
+@row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])
 def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """Mica has no casts: what is widened stays what it is (products and sums are accumulated in 32 bits anyway), and
     what then is narrowed again is narrow already."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .cut import CASTS, pieces
+from .cut import pieces
 from .emit import Cannot
-from .ops import VIEWS, name_of
+from .ops import CASTS, VIEWS, name_of
 from .program import Builder, Shapes, build, symbols_of
 
 STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view_as_real.default"}
