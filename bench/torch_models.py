@@ -124,7 +124,8 @@ def main():
     given = arguments.parse_args()
     gpu = torch.cuda.is_available()
     torch.manual_seed(0)
-    torch.set_num_threads(2)
+    if not gpu:
+        torch.set_num_threads(2)
     to = ("cuda", torch.float16) if gpu else ("cpu", torch.float32)
     if not gpu and "captured" in given.how:
         arguments.error("captured needs a GPU")
