@@ -12,6 +12,7 @@ from mica.torch import explain, measure
 from mica.torch.cut import pieces
 from mica.torch.ops import SOFTMAX, is_light, name_of, operators
 from mica.torch.program import Shapes, build
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -126,6 +127,67 @@ def test_a_view_of_a_result_with_other_strides(rest):
         close(compiled(Left(), rest=rest)(q, k, v), Left()(q, k, v))
 
 
+class Heads(nn.Module):
+    """The result is attention's, whose strides are torch's own."""
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q * 2, k, v)
+
+
+@pytest.mark.parametrize("rest", ["eager", "inductor"])
+def test_results_have_the_strides_of_eager(rest):
+    """So that who calls the model may view them."""
+    q, k, v = (torch.randn(2, 8, 4, 16).transpose(1, 2) for _ in range(3))
+    with torch.no_grad():
+        got, want = compiled(Heads(), rest=rest)(q, k, v), Heads()(q, k, v)
+        assert got.stride() == want.stride() and not got.is_contiguous()
+        close(got.transpose(1, 2).view(2, 8, 64), want.transpose(1, 2).view(2, 8, 64))
+
+
+def test_examples_have_the_strides_of_what_comes(monkeypatch):
+    """A copy that a call needs is measured with it."""
+    seen = []
+    monkeypatch.setattr(measure, "race", lambda a, b, *_: (a(), b(), (1.0, 2.0))[-1])
+    call = mica.torch.region._Program.__call__
+    monkeypatch.setattr(mica.torch.region._Program, "__call__", lambda self, args: (seen.append([a.stride() for a in args]), call(self, args))[1])
+    x = torch.randn(8, 16).t()
+    with torch.no_grad():
+        assert explain(nn.Sequential(nn.SiLU(), nn.Softmax(-1)), x, options=options()).programs[0].taken
+    assert seen and all(s == [x.stride()] for s in seen)
+
+
+class MaskedAttention(nn.Module):
+    """A mask of booleans, which torch makes numbers of by constants that no program has."""
+
+    def forward(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q * 2, k, v, attn_mask=mask.view(2, 1, 1, 8)) * 2
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+def test_a_boolean_mask_of_attention_is_in_the_program(backend):
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    mask = torch.arange(8)[None] < torch.tensor([[5], [7]])
+    with torch.no_grad(), sdpa_kernel(backend):
+        e = explain(MaskedAttention(), q, k, v, mask, options=ALL)
+        assert len(e.programs) == 1 and e.programs[0].taken and e.programs[0].text.count("matmul") == 2, e
+        close(compiled(MaskedAttention())(q, k, v, mask), MaskedAttention()(q, k, v, mask))
+
+
+def test_a_mask_is_not_cut_from_its_softmax():
+    """Nor by a view between them."""
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    mask = torch.arange(8)[None] < torch.tensor([[5], [7]])
+
+    def f(q, k, v, mask):
+        hidden = torch.where(mask, torch.full((), 0.0), torch.full((), -torch.inf)).view(2, 1, 1, 8)
+        return (((q * 2 + 1).exp() @ k.mT + hidden).softmax(-1) @ v.exp()).exp()
+    for most in (4, 6):
+        with torch.no_grad():
+            e = explain(f, q, k, v, mask, options={**ALL, "max_ops": most, "min_ops": 1})
+        (p,) = [p for p in e.programs if "softmax" in p.text]
+        assert "matmul" in p.text and all(p.taken for p in e.programs), e
+
+
 # ---- what is faster ----
 
 class Clock:
@@ -164,6 +226,18 @@ def test_what_is_not_faster_is_tried_in_parts(monkeypatch):
         assert not e.programs[0].taken and len(e.programs) > 2 and all(p.taken for p in e.programs[1:]), e
         assert {n.program for n in e.taken} == {f"program {k}" for k in range(1, len(e.programs))}
         close(torch.compile(model, backend=mica.torch.backend, options=options(max_ops=(256, 20, 4)))(*inputs), model(*inputs))
+
+
+def test_what_is_left_beside_what_is_taken_is_tried_in_parts(monkeypatch):
+    """Programs of earlier turns stand in the graph then."""
+    Clock(monkeypatch, lambda n: n != 7)
+    model, inputs = models.MixtralExperts().eval(), (torch.randn(4, 32),)
+    with torch.no_grad():
+        e = explain(model, *inputs, options=options(max_ops=(256, 5)))
+        sizes = [(p.operators, p.taken) for p in e.programs]
+        assert sizes[:3] == [(2, True), (2, True), (7, False)] and len(sizes) > 3 and all(t for _, t in sizes[3:]), e
+        assert len(e.taken) == 22, e
+        close(torch.compile(model, backend=mica.torch.backend, options=options(max_ops=(256, 5)))(*inputs), model(*inputs))
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from .emit import Cannot, number
-from .ops import name_of, row, scaled
+from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, constant, name_of, row, scaled
 
 LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score is 0, and twice it is finite
 
@@ -23,8 +23,8 @@ def added(e, mask, dtype, hides):
     return e.add_input("mask", (mask.source, hides, LOW[dtype], dtype), mask.shape, dtype, mask.batch)
 
 
-@row("aten.masked_fill.Scalar")
-def masked_fill(e, x, mask, value, node=None):
+@row("aten.masked_fill.Scalar", kinds=[HIDES])
+def masked_fill(e, x, mask, value, node):
     if value > -1e4:
         raise Cannot(f"masked elements become {value}; only what a softmax makes 0 can be added")
     if not only_softmax(node):
@@ -32,24 +32,17 @@ def masked_fill(e, x, mask, value, node=None):
     return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True))
 
 
-masked_fill.wants_node = True
-
-
-@row("aten.where.ScalarOther")
-def where_scalar(e, mask, x, value, node=None):
+@row("aten.where.ScalarOther", kinds=[HIDES])
+def where_scalar(e, mask, x, value, node):
     if value > -1e4 or not only_softmax(node):
         raise Cannot("where, other than before a softmax to hide elements")
     return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False))
 
 
-where_scalar.wants_node = True
-
-
-@row("aten.where.self")
-def where(e, mask, x, y, node=None):
+@row("aten.where.self", kinds=[HIDES])
+def where(e, mask, x, y, node):
     """Of two constants, the mask that torch makes of booleans for attention; of one, elements hidden before a softmax."""
-    constants = [a.args[0] if name_of(a.target) == "aten.scalar_tensor.default" else
-                 a.args[1] if name_of(a.target) == "aten.full.default" else None for a in node.args[1:]]
+    constants = [constant(a) for a in node.args[1:]]
     low = [c is not None and c <= -1e4 for c in constants]
     if sum(low) != 1 or not only_softmax(node):
         raise Cannot("where, other than before a softmax to hide elements")
@@ -60,21 +53,16 @@ def where(e, mask, x, y, node=None):
     return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
 
 
-where.wants_node = True
-
-
-# What hands on a hidden element as a hidden element, and what makes it 0.
-THROUGH = {"aten._to_copy.default", "aten.view.default", "aten.unsqueeze.default", "aten.expand.default", "aten.add.Tensor",
-           "aten.slice.Tensor", "aten.clone.default", "aten.constant_pad_nd.default"}
-SOFTMAX = {"aten._softmax.default", "aten._safe_softmax.default", "aten.scaled_dot_product_attention.default",
-           "aten._scaled_dot_product_flash_attention_for_cpu.default", "aten._scaled_dot_product_efficient_attention.default",
-           "aten._scaled_dot_product_cudnn_attention.default", "aten._scaled_dot_product_fused_attention_overrideable.default"}
-
-
 def only_softmax(node):
-    """All users of the node are softmax, or hand it on to one."""
-    return node is not None and bool(node.users) and all(
-        name_of(u.target) in SOFTMAX or (name_of(u.target) in THROUGH and only_softmax(u)) for u in node.users)
+    """All users of the node are softmax, or hand it on to one: views, what is added, and padding."""
+    return bool(node.users) and all(_hides(u, node) for u in node.users)
+
+
+def _hides(user, node):
+    name = name_of(user.target)
+    if name in ATTENTION:
+        return node not in user.args[:3]  # as its mask
+    return name in SOFTMAX or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user))
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):
@@ -101,31 +89,31 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
     return e.matmul(e.along("softmax", scores, -1), v)
 
 
-@row("aten.scaled_dot_product_attention.default")
+@row("aten.scaled_dot_product_attention.default", kinds=[ATTENTION])
 def sdpa(e, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
     return attention(e, q, k, v, mask, dropout, causal, scale)
 
 
-@row("aten._scaled_dot_product_flash_attention_for_cpu.default")
+@row("aten._scaled_dot_product_flash_attention_for_cpu.default", kinds=[ATTENTION])
 def sdpa_cpu(e, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=None):
     return [attention(e, q, k, v, attn_mask, dropout, causal, scale)]
 
 
-@row("aten._scaled_dot_product_flash_attention.default")
+@row("aten._scaled_dot_product_flash_attention.default", kinds=[ATTENTION])
 def sdpa_flash(e, q, k, v, dropout=0.0, causal=False, debug=False, scale=None):
     return [attention(e, q, k, v, None, dropout, causal, scale)]
 
 
-@row("aten._scaled_dot_product_efficient_attention.default")
+@row("aten._scaled_dot_product_efficient_attention.default", kinds=[ATTENTION])
 def sdpa_efficient(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, scale=None):
     return [attention(e, q, k, v, bias, dropout, causal, scale)]
 
 
-@row("aten._scaled_dot_product_cudnn_attention.default")
+@row("aten._scaled_dot_product_cudnn_attention.default", kinds=[ATTENTION])
 def sdpa_cudnn(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, debug=False, scale=None):
     return [attention(e, q, k, v, bias, dropout, causal, scale)]
 
 
-@row("aten._scaled_dot_product_fused_attention_overrideable.default")
+@row("aten._scaled_dot_product_fused_attention_overrideable.default", kinds=[ATTENTION])
 def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, scale=None, lse=False):
     return [attention(e, q, k, v, bias, dropout, causal, scale)]

@@ -17,7 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 from functorch.compile import make_boxed_func
 
 from . import engine, fuse, inductor, measure, verdicts
-from .graphs import any_strides, copy_of, fresh_weights
+from .graphs import any_strides, copy_of, fresh_weights, is_call, keep_strides
 from .ops import VIEWS, name_of
 from .options import options_of
 from .region import real_tensors
@@ -97,6 +97,8 @@ def _with_programs(gm, before, inputs, static, known, options, report):
         regions = fuse.fuse(gm, fuse.Weights(static, known), device.type, target, options, report)
     except engine.EngineError as error:  # there is no target for this GPU
         regions, report.why = [], str(error)
+    if regions:
+        keep_strides(gm, before)
     run = _rest(gm, inputs, static, options)
     if regions and options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
         run = _faster(run, gm, before, inputs, known, static, options, report)
@@ -116,10 +118,6 @@ def _list_nodes(graph, report):
 
 # ---- who runs the graph ----
 
-def _is_call(node):
-    return node.target is torch.ops.mica.run.default
-
-
 def _work(graph):
     """Nodes that are not free: calls of regions and what is left."""
     return [n for n in graph.nodes if n.op == "call_function" and name_of(n.target) not in VIEWS | {"getitem"}
@@ -128,7 +126,7 @@ def _work(graph):
 
 def _rest(gm, inputs, static, options):
     """With nothing but calls and views in it, torch itself runs the graph, unless CUDA graphs are wanted."""
-    everything = all(_is_call(n) for n in _work(gm.graph))
+    everything = all(is_call(n) for n in _work(gm.graph))
     if options.rest == "eager" or (everything and not inductor.in_graphs(options.mode)):
         return fuse.direct(gm)
     return inductor.compile(copy_of(gm), inputs, options.mode, _places(gm, static))

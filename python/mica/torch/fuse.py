@@ -10,10 +10,13 @@ import logging
 from dataclasses import dataclass
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import map_arg
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import inductor, library
+from .graphs import is_call
+from .ops import constant
 from .partition import partition
 from .program import symbols_of
 from .region import Region, real_tensors
@@ -74,17 +77,17 @@ def _say_reasons(parts, prepared, report):
 
 
 def _own_copies(gm, group, shared):
-    """The group's nodes with copies of the shared ones among those that it reads through, so that each belongs to one group."""
+    """The group's nodes with copies of the shared ones among those that it reads through, so that each belongs to one group. Constants
+    that rows read the number of are such too."""
     made, own = {}, []
 
     def copy(arg, before):
-        if arg not in shared and arg not in group.light:
+        if arg not in shared and arg not in group.light and constant(arg) is None:
             return arg
         if arg not in made:
-            source = arg.all_input_nodes[0]
-            into = copy(source, before)
+            into = {a: copy(a, before) for a in arg.all_input_nodes}
             with gm.graph.inserting_before(before):
-                made[arg] = gm.graph.node_copy(arg, lambda n: into if n is source else n)
+                made[arg] = gm.graph.node_copy(arg, into.__getitem__)
             own.append(made[arg])
         return made[arg]
     for node in group.nodes:
@@ -107,7 +110,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
     for k, group in enumerate(parts.groups):
         name = f"program {base + k}"
         node = next(n for n in gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
-        region = Region(name, getattr(gm, node.target), [a.name in weights.static for a in node.args], target, options)
+        region = Region(name, _with_strides_of(getattr(gm, node.target), node.args), [a.name in weights.static for a in node.args], target, options)
         taken = Taken(name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
         log.info("%s: %d operators, at most %g seconds", name, taken.operators, options.time)
         key, region = library.register(region)
@@ -125,6 +128,13 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
     return regions
+
+
+def _with_strides_of(module, args):
+    """The group's nodes, whose placeholders know the strides of what comes to them. Regions that were taken before give dense results."""
+    for p, a in zip((n for n in module.graph.nodes if n.op == "placeholder"), args):
+        p.meta["val"] = a.meta["val"]
+    return module
 
 
 def _decide(region, known):
@@ -154,8 +164,11 @@ def _call(gm, node, key, region):
     sizes = [a for a in node.args if a not in tensors]
     with gm.graph.inserting_before(node):
         call = gm.graph.call_function(torch.ops.mica.run.default, (tensors, sizes, key))
-    call.meta["val"] = [o.meta["val"] for o in region.outputs]
+    with unset_fake_temporarily():
+        call.meta["val"] = [t if region.symbol is not None else t.contiguous() for t in node.meta["val"]]
     node.replace_all_uses_with(call)
+    for user in call.users:
+        user.meta["val"] = call.meta["val"][user.args[1]]
     gm.graph.erase_node(node)
 
 
@@ -177,7 +190,7 @@ def _put_back(gm, node, region, tried):
 def direct(gm):
     """The graph as Python, which calls regions without torch's dispatcher."""
     for node in gm.graph.nodes:
-        if node.target is torch.ops.mica.run.default:
+        if is_call(node):
             tensors, sizes, key = node.args
             region = library.region(key)
             node.target, node.args = _plain(region), tuple(region.joined(tensors, sizes))

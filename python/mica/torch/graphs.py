@@ -1,8 +1,15 @@
-"""Graphs of torch: copies of them, views in them, and weights that CUDA graphs read."""
+"""Graphs of torch: copies of them, views in them, calls of regions, and weights that CUDA graphs read."""
 from __future__ import annotations
 
 import torch
 from torch import fx
+
+from .program import Shapes
+
+
+def is_call(node):
+    """A call of a region."""
+    return node.target is torch.ops.mica.run.default
 
 
 def copy_of(gm):
@@ -26,13 +33,42 @@ def any_strides(graph):
             node.target = torch.ops.aten.reshape.default
 
 
+def by_stride(sizes, strides):
+    """The dimensions of a dense tensor, those of the largest strides first; None where it has gaps or shares elements."""
+    order, apart = sorted(range(len(sizes)), key=lambda d: strides[d], reverse=True), 1
+    for d in reversed(order):
+        if sizes[d] != 1 and strides[d] != apart:
+            return None
+        apart *= sizes[d]
+    return order
+
+
+def keep_strides(gm, before):
+    """Results of gm get the strides that they have in `before`, the same graph as torch runs it: who calls the model may view them."""
+    (results,), (was,) = (next(n for n in m.graph.nodes if n.op == "output").args for m in (gm, before))
+    end = next(n for n in gm.graph.nodes if n.op == "output")
+    aten, made, shapes = torch.ops.aten, [], Shapes()
+    for node, old in zip(results, was):
+        val = old.meta.get("val") if isinstance(old, fx.Node) and old.op == "call_function" else None
+        order = by_stride(shapes.shape(val), [shapes.value(s) for s in val.stride()]) if isinstance(val, torch.Tensor) else None
+        if order is not None and order != sorted(order):
+            with gm.graph.inserting_before(end):
+                turned = gm.graph.call_function(aten.permute.default, (node, order))
+                dense = gm.graph.call_function(aten.contiguous.default, (turned,))
+                node = gm.graph.call_function(aten.permute.default, (dense, [order.index(d) for d in range(len(order))]))
+            node.meta["val"] = val
+        made.append(node)
+    end.args = (type(results)(made),)
+    gm.recompile()
+
+
 def fresh_weights(run, gm, regions):
     """A replayed CUDA graph reads copies of weights where they were: those of weights that have changed are made anew before it."""
     placeholders = {n: i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")}
     by_key = {r.key(): r for r in regions}
     prepared = []
     for n in gm.graph.nodes:
-        if n.target is torch.ops.mica.run.default and n.args[2] in by_key:
+        if is_call(n) and n.args[2] in by_key:
             region = by_key[n.args[2]]
             args = region.joined(n.args[0], n.args[1])
             prepared += [(p, placeholders[args[at]]) for at, p in region.prepared_inputs() if args[at] in placeholders]

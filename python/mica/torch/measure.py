@@ -7,13 +7,15 @@ import time
 
 import torch
 
+from .graphs import by_stride
+
 # Relative norm of the difference to eager, per dtype of the result: eager itself rounds after every operator.
 TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 SAMPLE = 500  # microseconds of calls that are timed together
 
 
 def example(t, shape, generator):
-    """Random elements of t's kind; weights (matrices without a batch) as small as those of a network are."""
+    """Random elements of t's kind, with its strides where it is dense; weights (matrices without a batch) as small as those of a network are."""
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator) < 0.5
         if x.ndim:  # no row is hidden whole, whether true hides or shows
@@ -25,6 +27,8 @@ def example(t, shape, generator):
         x = x.to(t.dtype)
     else:
         x = torch.zeros(shape, dtype=t.dtype)
+    if tuple(t.shape) == shape and by_stride(shape, t.stride()):
+        x = torch.empty_strided(shape, t.stride(), dtype=x.dtype).copy_(x)
     return x.to(t.device)
 
 

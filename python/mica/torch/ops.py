@@ -12,10 +12,14 @@ from __future__ import annotations
 import math
 import operator
 
+from torch import fx
+
 from .emit import Cannot, Value, axis, number
 
 ROWS = {}
-VIEWS, PRODUCTS, SOFTMAX, CASTS = set(), set(), set(), set()  # names in ROWS; what a row says of them beside
+# Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it.
+VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES = set(), set(), set(), set(), set(), set()
+CONSTANTS = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}  # operators without a row: which argument is the number that rows read
 
 
 def row(*names, kinds=()):
@@ -35,9 +39,17 @@ def name_of(target):
     return str(target) if hasattr(target, "_schema") else None
 
 
+def constant(arg):
+    """The number that an argument is, where a constant tensor of torch's is all that it is."""
+    name = name_of(arg.target) if isinstance(arg, fx.Node) and arg.op == "call_function" and not arg.all_input_nodes else None
+    return arg.args[CONSTANTS[name]] if name in CONSTANTS else None
+
+
 def is_light(node):
-    """A view, or a result of one that has several."""
+    """A view, or a result of one that has several; a choice between two constants, which is but an input (`attention.py`)."""
     name = name_of(node.target) if node.op == "call_function" else None
+    if name == "aten.where.self":
+        return all(constant(a) is not None for a in node.args[1:])
     return name in VIEWS or (name == "getitem" and is_light(node.args[0]))
 
 

@@ -20,6 +20,7 @@ import torch
 
 from .cut import pieces
 from .emit import Cannot
+from .graphs import is_call
 from .ops import CASTS, VIEWS, name_of
 from .program import Builder, Shapes, build, symbols_of
 
@@ -98,6 +99,8 @@ def examine(graph, prepared, kind, banned, tried):
             continue
         if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, int, float)):
             continue  # arithmetic on extents
+        if is_call(node.args[0] if name_of(node.target) == "getitem" else node):
+            continue  # in a program of an earlier turn
         why = banned.get(node) or device_reason(node, kind)
         if not why and name_of(node.target) == "getitem":
             of = narrow.get(node.args[0])

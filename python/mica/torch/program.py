@@ -17,7 +17,7 @@ from torch import fx
 
 from . import attention, norms  # noqa: F401  the rows of attention
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
-from .ops import DTYPES, ROWS, name_of, operators
+from .ops import DTYPES, HIDES, ROWS, name_of, operators
 
 
 class Shapes:
@@ -144,7 +144,7 @@ class Builder:
                 raise Cannot("no row for this operator")
             args = fx.map_arg(node.args, self.argument)
             kwargs = dict(fx.map_arg(node.kwargs, self.argument))
-            if getattr(f, "wants_node", False):
+            if name in HIDES:
                 kwargs["node"] = node
             args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
             if any(isinstance(a, (torch.SymInt, torch.SymFloat)) for a in args):

@@ -76,7 +76,7 @@ class Region:
         static = self.static if self.options.weights == "copy" else ()
         prepared = prepared_of(self.module.graph, static)
         shapes = Shapes({self.symbol: bucket} if bucket else None)
-        nodes = [n for n in self.nodes if n not in prepared and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
+        nodes = [n for n in self.nodes if n not in prepared and n.all_input_nodes and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
         return build(nodes, self.outputs, prepared, shapes, "region")
 
     # ---- compiling ----
