@@ -128,6 +128,37 @@ def test_results_are_their_own():
         near(got, model(x * (k + 1)))
 
 
+def test_copies_of_weights_are_there_for_other_streams():
+    model, (x,) = lora()
+    run = compiled(model)
+    run(x)
+    model.base.weight.mul_(2)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(50_000_000)
+        run(x)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        got = run(x)
+    torch.cuda.synchronize()
+    near(got, model(x))
+
+
+def test_a_capture_after_a_change_of_weights():
+    """What is captured is done when the graph is replayed: a call before that sees the new weights too."""
+    model, (x,) = lora()
+    run = compiled(model)
+    run(x)
+    model.base.weight.mul_(2)
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        captured = run(x)
+    near(run(x), model(x))
+    graph.replay()
+    torch.cuda.synchronize()
+    near(captured, model(x))
+
+
 def test_threads_in_streams():
     model, (x,) = lora()
     run, wrong = compiled(model), []

@@ -279,6 +279,52 @@ def test_new_weights_are_seen_in_graphs():
     assert before and all(c.data_ptr() == at and torch.equal(c, -2 * was) for c, at, was in before)
 
 
+def test_what_is_captured_changes_no_copy(monkeypatch):
+    """It is done when the CUDA graph is replayed, not before."""
+    from mica.torch import weights
+    w = torch.randn(4, 6)
+    prepared = weights.Prepared(lambda w: w.t())
+    first = prepared(w)
+    before = first.clone()
+    w.mul_(2)
+    monkeypatch.setattr(weights, "capturing", lambda t: True)
+    assert torch.equal(prepared(w), w.t()) and torch.equal(first, before)
+    assert prepared(torch.ones(2, 3)).shape == (3, 2) and len(prepared.made) == 1
+    monkeypatch.undo()
+    assert prepared(w) is first and torch.equal(first, w.t())
+
+
+def test_the_device_is_that_of_the_inputs(monkeypatch):
+    from mica.torch import engine
+
+    class There:
+        is_cuda, device = True, torch.device("cuda:1")
+
+        def get_device(self):
+            return 1
+    now = [0]
+
+    class Device:
+        def __init__(self, device):
+            self.index = torch.device(device).index
+
+        def __enter__(self):
+            self.was, now[0] = now[0], self.index
+
+        def __exit__(self, *_):
+            now[0] = self.was
+    monkeypatch.setattr(torch.cuda, "device", Device)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: now[0])
+    compiled = engine.Compiled.__new__(engine.Compiled)
+    compiled._program = lambda x: now[0]
+    assert compiled([There()]) == [1] and now == [0]
+    assert measure.race(lambda: 0, lambda: 0, torch.device("cpu"))[0] >= 0
+    seen = []
+    monkeypatch.setattr(measure, "_race", lambda *_: seen.append(now[0]))
+    measure.race(None, None, torch.device("cuda:1"))
+    assert seen == [1]
+
+
 def test_mode_of_torch_compile():
     torch._dynamo.reset()
     with pytest.raises(Exception, match="mode of backend mica is one of default, reduce-overhead"):

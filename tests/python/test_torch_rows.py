@@ -125,6 +125,18 @@ def test_a_written_norm_is_one_operator():
     assert "rms_norm(x0, eps=1e-05)" in program.text and "mean" not in program.text
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_the_eps_that_rms_norm_has_by_itself(dtype):
+    """That of the dtype that torch computes in: seen where the squares are as small."""
+    from mica.torch.emit import Emitter, Value
+    from mica.torch.ops import ROWS
+    x, e = torch.full((2, 64), 2.0 ** -11, dtype=dtype), Emitter()
+    ROWS["aten._fused_rms_norm.default"](e, Value("x", (2, 64), {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]), [64])
+    eps = float(e.lines[0][1].split("eps=")[1].split(")")[0])
+    want = aten._fused_rms_norm(x, [64], None, None)[0]
+    close((x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)).to(dtype), want, 1e-2)
+
+
 def test_shared_heads_are_one_repeat():
     k = torch.randn(2, 2, 5, 4)
     program = program_of(graph_of(lambda k: [k[:, :, None].expand(2, 2, 3, 5, 4).reshape(2, 6, 5, 4) * 1.5], (k,)))

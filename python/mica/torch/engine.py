@@ -44,9 +44,17 @@ class Compiled:
         return self._program.report
 
     def __call__(self, inputs):
-        """inputs: contiguous tensors on one device. The results are new ones; on a GPU in the current stream."""
-        results = self._program(*inputs)
+        """inputs: contiguous tensors on one device. The results are new ones; on a GPU in that device's current stream."""
+        with current(inputs[0]):
+            results = self._program(*inputs)
         return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def current(x):
+    """Where kernels are launched on x's device, which need not be torch's current one."""
+    if x.is_cuda and x.get_device() != torch.cuda.current_device():
+        return torch.cuda.device(x.device)
+    return contextlib.nullcontext()
 
 
 def signature_of(program):

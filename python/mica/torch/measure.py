@@ -1,6 +1,7 @@
 """Is a program right, and is it faster? On random tensors of the real shapes, alternating with what would run in its place."""
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
@@ -83,6 +84,11 @@ def captured(f):
 def race(a, b, device, graphs=False, seconds=0.5):
     """Median microseconds of a call of a and of b, by turns. graphs: both as CUDA graphs; else with the host's time, where that is what
     a loop of calls waits for."""
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():  # streams and events are those of the current one
+        return _race(a, b, device, graphs, seconds)
+
+
+def _race(a, b, device, graphs, seconds):
     for f in (a, b):
         f(), f()
     if graphs and device.type == "cuda":

@@ -190,7 +190,7 @@ ROWS["aten.layer_norm.default"] = lambda e, *a: layer_norm(e, *a)[0]
 def fused_rms_norm(e, x, shape, weight=None, eps=None):
     if len(shape) != 1:
         raise Cannot("a norm over several dimensions")
-    eps = {"f32": 2.0 ** -23, "f16": 2.0 ** -10, "bf16": 2.0 ** -7}[x.dtype] if eps is None else eps
+    eps = 2.0 ** -23 if eps is None else eps  # of what torch computes it in
     return [e.norm("rms_norm", x, [] if weight is None else [weight], eps)]
 
 

@@ -21,7 +21,7 @@ from . import engine, inductor, measure, verdicts
 from .emit import Cannot
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
-from .weights import Prepared
+from .weights import Prepared, capturing
 
 
 @contextlib.contextmanager
@@ -171,8 +171,8 @@ class Region:
         return program(args)
 
     def _meet(self, bucket, args):
-        """The first call of a bucket makes its program; who comes meanwhile does not wait."""
-        if not self.lock.acquire(blocking=False):
+        """The first call of a bucket makes its program, unless a CUDA graph captures it; who comes meanwhile does not wait."""
+        if any(isinstance(a, torch.Tensor) and capturing(a) for a in args) or not self.lock.acquire(blocking=False):
             return
         try:
             if bucket not in self.programs:

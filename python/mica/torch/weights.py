@@ -3,7 +3,8 @@
 A copy is valid while the weight's storage lives and its version counter stands: torch counts every change in place, so an
 optimizer's step or load_state_dict makes the copy anew. (What is written through `.data` is not counted; docs/torch.md says
 so.) Copies are found by storage, place and strides, and go when the storage has gone: a new weight at the same address is
-another storage. Tensors made in inference mode have no counter: they are copied in every call.
+another storage. Tensors made in inference mode have no counter: they are copied in every call. So is what a CUDA graph captures and
+finds no valid copy of: what it makes is there when it is replayed, not before.
 """
 from __future__ import annotations
 
@@ -11,6 +12,11 @@ import threading
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+
+
+def capturing(t):
+    """A CUDA graph captures what is done with t."""
+    return t.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class Prepared:
@@ -29,11 +35,15 @@ class Prepared:
         entry = self.made.get(key)
         if entry is not None and entry[1] == weight._version and not entry[0].expired():
             return entry[2]
+        if capturing(weight):
+            return self.make(weight).contiguous()
         version = weight._version
         with torch.no_grad():
             copy = self.make(weight.detach()).contiguous()
             if entry is not None and not entry[0].expired():
                 copy = entry[2].copy_(copy)  # stays where it is: captured CUDA graphs read it there
+        if copy.is_cuda:
+            torch.cuda.current_stream(copy.device).synchronize()  # calls in other streams read it next
         with self.lock:
             for k in [k for k, e in self.made.items() if e[0].expired()]:
                 del self.made[k]
