@@ -1,0 +1,69 @@
+"""What becomes programs of graphs as torch makes them for a GPU: tensors without elements stand for those there, so that it needs none."""
+import pytest
+
+from conftest_torch import ALL, torch
+import torch_models as models
+
+import mica.torch
+from mica.torch import explain
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+nn, F = torch.nn, torch.nn.functional
+aten = torch.ops.aten
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """model, inputs -> what explain says, where all programs are taken unseen."""
+    def take(region, bucket, examples, taken):
+        taken.text, taken.taken = region.build(bucket).text, True
+    monkeypatch.setattr(mica.torch.region.Region, "compile", take)
+    monkeypatch.setattr(mica.torch.region.Region, "examples", lambda *_: [])
+
+    def run(model, inputs, dtype=torch.float16, **options):
+        mica.torch.library._regions.clear()
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+            def there(x):
+                return mode.from_tensor(x).to("cuda", dtype if x.is_floating_point() else x.dtype)
+            for module in model.modules():
+                for name, p in list(module._parameters.items()):
+                    if p is not None:
+                        module._parameters[name] = nn.Parameter(torch.empty(p.shape, dtype=dtype, device="cuda"), requires_grad=False)
+            return explain(model.eval(), *map(there, inputs), options={**ALL, "target": "sm_90a", **options})
+    return run
+
+
+def flash(q, k, v, is_causal=False):
+    return aten._scaled_dot_product_flash_attention(q, k, v, 0.0, is_causal, False, scale=q.shape[-1] ** -0.5)[0]
+
+
+def efficient(q, k, v, is_causal=False):
+    return aten._scaled_dot_product_efficient_attention(q, k, v, None, False, 0.0, is_causal)[0]
+
+
+def cudnn(q, k, v, is_causal=False):
+    return aten._scaled_dot_product_cudnn_attention(q, k, v, None, False, 0.0, is_causal)[0]
+
+
+def llama():
+    return models.LlamaLayer(128, 2, 1, 256), [torch.randn(1, 64, 128), *models.rotary(64, 64)]
+
+
+@pytest.mark.parametrize("attention, dtype", [(flash, torch.float16), (flash, torch.bfloat16), (efficient, torch.float16), (cudnn, torch.float16)])
+def test_attention_is_in_the_layers_program(programs, monkeypatch, attention, dtype):
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
+    e = programs(*llama(), dtype)
+    assert len(e.programs) == 1 and e.programs[0].text.count("matmul") == 9, e
+    assert {n.why for n in e.left} <= {"made once, of weights alone", "a view at the end of a program"}, e
+
+
+def test_attention_of_single_operators(programs):
+    """What torch makes of it where there is no kernel: in 32 bits, and the mask from constants. It is cut where that is made narrow."""
+    e = programs(*llama())
+    assert len(e.programs) == 2 and "softmax" in e.programs[0].text and "m0: f32[64, 64]" in e.programs[0].text, e
+
+
+@pytest.mark.parametrize("norm, text", [(nn.RMSNorm, "rms_norm"), (nn.LayerNorm, "layer_norm")])
+def test_norms_are_one_operator(programs, norm, text):
+    e = programs(nn.Sequential(nn.Linear(128, 128), norm(128), nn.SiLU()), [torch.randn(16, 128)])
+    assert len(e.programs) == 1 and text in e.programs[0].text, e
