@@ -240,6 +240,23 @@ def test_what_is_left_beside_what_is_taken_is_tried_in_parts(monkeypatch):
         close(torch.compile(model, backend=mica.torch.backend, options=options(max_ops=(256, 5)))(*inputs), model(*inputs))
 
 
+def test_nodes_that_are_put_back_are_those_of_this_graph(monkeypatch):
+    """Also where an earlier graph had the same region."""
+    Clock(monkeypatch, lambda n: False)
+    compiler, modes = mica.torch.compiler, []
+    rest = compiler._rest
+
+    def watched(gm, *more):
+        vals = [n.meta.get("val") for n in gm.graph.nodes]
+        modes.append({id(t.fake_mode) for t in vals if isinstance(t, torch.Tensor)})
+        return rest(gm, *more)
+    monkeypatch.setattr(compiler, "_rest", watched)
+    model, x = models.LoraLinear().eval(), torch.randn(8, 64)
+    for _ in range(2):
+        assert not explain(model, x, options=options(max_ops=256)).taken
+    assert [len(m) for m in modes] == [1, 1]
+
+
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
     """Each program is faster alone, all together with what is left are not; nothing of that is measured twice."""

@@ -110,10 +110,10 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
     for k, group in enumerate(parts.groups):
         name = f"program {base + k}"
         node = next(n for n in gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
-        region = Region(name, _with_strides_of(getattr(gm, node.target), node.args), [a.name in weights.static for a in node.args], target, options)
+        own = Region(name, _with_strides_of(getattr(gm, node.target), node.args), [a.name in weights.static for a in node.args], target, options)
         taken = Taken(name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
         log.info("%s: %d operators, at most %g seconds", name, taken.operators, options.time)
-        key, region = library.register(region)
+        key, region = library.register(own)  # one of another graph, where that has the same
         if region.taken is None:
             region.taken = dataclasses.replace(taken)
             _decide(region, {p: weights.known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in weights.known})
@@ -123,7 +123,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
             _call(gm, node, key, region)
             regions.append(region)
         else:
-            _put_back(gm, node, region, taken.operators)
+            _put_back(gm, node, own, taken.operators)
         delattr(gm, f"mica_{k}")
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
@@ -133,7 +133,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
 def _with_strides_of(module, args):
     """The group's nodes, whose placeholders know the strides of what comes to them. Regions that were taken before give dense results."""
     for p, a in zip((n for n in module.graph.nodes if n.op == "placeholder"), args):
-        p.meta["val"] = a.meta["val"]
+        p.meta["val"] = a.meta.get("val")
     return module
 
 

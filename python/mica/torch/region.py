@@ -68,7 +68,8 @@ class Region:
     def key(self):
         """What this region computes, as a short name: equal in every process, for caches of generated code hold it."""
         what = [self.module.code, self.target, repr(self.options), str(self.symbol)]
-        what += [repr([(n.name, n.meta.get("val")) for n in self.placeholders])]
+        vals = [n.meta.get("val") for n in self.placeholders]
+        what += [repr([(n.name, t, t.stride() if isinstance(t, torch.Tensor) else 0) for n, t in zip(self.placeholders, vals)])]
         return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
     def build(self, bucket=0):
