@@ -194,8 +194,7 @@ def direct(gm):
             tensors, sizes, key = node.args
             region = library.region(key)
             node.target, node.args = _plain(region), tuple(region.joined(tensors, sizes))
-    gm.recompile()
-    return gm.forward
+    return torch.fx.GraphModule(gm, gm.graph).forward  # torch's own is a lazy one, which looks at each call whether it is compiled
 
 
 def _plain(region):
