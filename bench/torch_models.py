@@ -87,7 +87,8 @@ def timed(runs, inputs, how, rounds):
 def row(name, model, inputs, given, how):
     device = inputs[0].device
     want = in_float64(model, inputs)
-    runs, options = callables(model, inputs, {"time": given.time, "take": given.take}, how, given.autotune)
+    sizes = {"max_ops": given.max_ops.split(",")} if given.max_ops else {}
+    runs, options = callables(model, inputs, {"time": given.time, "take": given.take, **sizes}, how, given.autotune)
     began = time.monotonic()
     explanation = mica.torch.explain(model, *inputs, options=options)
     seconds = time.monotonic() - began
@@ -115,6 +116,7 @@ def row(name, model, inputs, given, how):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--time", type=float, default=60, help="seconds for each program")
+    arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
     arguments.add_argument("--rounds", type=int, default=50)
     arguments.add_argument("--only", help="one model, or several with commas")
     arguments.add_argument("--how", default="", help="ways to run, with commas: " + ", ".join(HOW))

@@ -273,6 +273,22 @@ def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
         assert len(clock.races) == races
 
 
+def test_what_cannot_be_measured_as_a_whole_is_left(monkeypatch):
+    """As where a CUDA graph cannot capture what is left."""
+    clock, model, inputs = Clock(monkeypatch, lambda n: True), models.MixtralExperts().eval(), (torch.randn(4, 32),)
+
+    def race(*a):
+        if clock.operators is None:
+            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+        return 1.0, 2.0
+    monkeypatch.setattr(measure, "race", race)
+    with torch.no_grad():
+        e = explain(model, *inputs, options=options(rest="inductor"))
+        assert not e.taken and {p.why for p in e.programs} == {
+            "together with the rest not measured: operation not permitted when stream is capturing"}, e
+        close(compiled(model, take="faster", rest="inductor")(*inputs), model(*inputs))
+
+
 @pytest.mark.parametrize("more, graphs", [({}, False), ({"graphs": True}, True), ({"mode": "reduce-overhead"}, True),
                                           ({"mode": "max-autotune-no-cudagraphs"}, False)])
 def test_times_are_those_of_the_mode(monkeypatch, more, graphs):

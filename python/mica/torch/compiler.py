@@ -160,7 +160,11 @@ def _faster(run, gm, before, inputs, known, static, options, report):
             ours, theirs = run, other
             if inductor.in_graphs(options.mode):  # what captures itself cannot be captured
                 ours, theirs = (inductor.compile_alone(m, examples, options.mode, _places(m, static)) for m in (gm, before))
-            times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
+            try:
+                times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
+            except RuntimeError as error:  # what cannot be captured
+                report.leave(f"together with the rest not measured: {str(error).splitlines()[0]}")
+                return other
         verdicts.remember(options.folder(), key, *times)
     report.us, report.rest_us = times
     if times[0] < times[1]:

@@ -72,7 +72,7 @@ def captured(f):
             f()
     stream.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # what other threads do meanwhile is theirs
         kept = f()
 
     def replay():
