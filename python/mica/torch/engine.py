@@ -45,15 +45,15 @@ class Compiled:
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. The results are new ones; on a GPU in that device's current stream."""
-        with current(inputs[0]):
+        with current(inputs):
             results = self._program(*inputs)
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
-def current(x):
-    """Where kernels are launched on x's device, which need not be torch's current one."""
-    if x.is_cuda and x.get_device() != torch.cuda.current_device():
-        return torch.cuda.device(x.device)
+def current(tensors):
+    """Where kernels are launched on the device of these, which need not be torch's current one."""
+    if tensors and tensors[0].is_cuda and tensors[0].get_device() != torch.cuda.current_device():
+        return torch.cuda.device(tensors[0].device)
     return contextlib.nullcontext()
 
 
