@@ -215,15 +215,17 @@ def options(**more):
     return {**ALL, "take": "faster", **more}
 
 
-def test_what_is_not_faster_is_tried_in_parts(monkeypatch):
+def test_what_is_not_faster_is_tried_in_parts(monkeypatch, caplog):
     clock = Clock(monkeypatch, lambda n: n <= 4)
     model, inputs = bert()
-    with torch.no_grad():
+    with torch.no_grad(), caplog.at_level("INFO", "mica.torch"):
         e = explain(model, *inputs, options=options(max_ops=(256, 20, 4)))
         assert [n for n, _ in clock.races][0] == 11 and 11 not in [n for n, _ in clock.races][1:]  # 20 are no fewer than 11
         left, *kept = (r for r in mica.torch.library._regions.values())
         assert not left.prepared and any(r.prepared for r in kept)  # copies of weights
         assert not e.programs[0].taken and len(e.programs) > 2 and all(p.taken for p in e.programs[1:]), e
+        said = [r.message for r in caplog.records if r.name == "mica.torch"]
+        assert all(p.line() in said for p in e.programs), said
         assert {n.program for n in e.taken} == {f"program {k}" for k in range(1, len(e.programs))}
         close(torch.compile(model, backend=mica.torch.backend, options=options(max_ops=(256, 20, 4)))(*inputs), model(*inputs))
 

@@ -117,6 +117,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report):
         if region.taken is None:
             region.taken = dataclasses.replace(taken)
             _decide(region, {p: weights.known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in weights.known})
+            log.info("%s", region.taken.line())
         taken.like(region.taken)
         report.programs.append(taken)
         if taken.taken or region.symbol is not None:
