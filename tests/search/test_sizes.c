@@ -122,8 +122,27 @@ static void test_sizes(void **state)
   free(b);
 }
 
+static double streamed(double tiles)
+{
+  const struct model m = {.t = &machine};
+  const struct sizes z = {.blocks = 2, .iterations = 1};
+  return cost_seconds(&m, &(struct term){.streams = 1e9, .tile = tiles}, &z);
+}
+
+// What is read again from tiles costs more where they do not fit the nearest cache, and where they fit the next one the same
+// however large they are; what does not fit that is out.
+static void test_tiles(void **state)
+{
+  (void)state;
+  double l1 = (double)machine.l1, scratch = (double)machine.scratch, near = streamed(0), far = streamed(scratch);
+  assert_true(near < streamed(l1) && streamed(l1) < streamed(2 * l1) && streamed(2 * l1) < far);
+  assert_true(streamed(4 * l1) == far && streamed(scratch / 2) == far);
+  assert_true(far > 2.9 * near && far < 3.1 * near);
+  assert_true(isinf(streamed(scratch + 1)));
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
