@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static const double HEAT = 0.15;   // seconds of one comparison between candidates
-static const double FINAL = 0.15;  // and of the last, a candidate
+static const double FINAL = 0.25;  // and of the last, a candidate
 static const double LONG = 0.3;    // seconds of a call from which on every call counts
 static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
 static const double HEATS = 40;    // seconds after which no further heat is begun
