@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Fits the cost model's rates (src/lower/rate.def) to measured kernels (bench/calibrate.csv). Needs numpy.
+"""Fits the cost model's rates (src/lower/rate.def) to measured kernels (bench/calibrate*.csv). Needs numpy.
 
-    bench/calibrate.py                   the shipped rates: rank correlation a program, and what measuring few of them costs
+    bench/calibrate.py [--data TABLE...] the shipped rates: rank correlation a program, and what measuring few of them costs
     bench/calibrate.py --fit             fits, prints the same, and writes rate.def
-    bench/calibrate.py --merge A B...    tables of build/calibrate as one, to bench/calibrate.csv: programs that are counted alike are one,
+    bench/calibrate.py --merge A B... --data C   tables of build/calibrate as one, C: programs that are counted alike are one,
                                          with the mean of their times
     bench/calibrate.py --cross N         fits N times without the programs of each fold, and prints how those that were left out fare
 
+Tables are of different days and machines: what they measured of a program is ranked table by table.
+
 The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
 What is made small is the logarithm of modelled over measured time, robustly (soft l1), about its mean over a program first,
-since ranking is what the model is for, and itself a little; every program weighs the same, fast kernels more than
-slow ones. Rates are pulled towards those they start from, by so much that what no measurement speaks of stays.
+since ranking is what the model is for, and itself a little; every program weighs the same, of it the kernels near
+the fastest most. Rates are pulled towards those they start from, by so much that what no measurement speaks of stays.
 """
 import argparse
 import csv
@@ -23,7 +25,8 @@ import tempfile
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA, RATES = os.path.join(HERE, "calibrate.csv"), os.path.join(HERE, "..", "src", "lower", "rate.def")
+DATA = [os.path.join(HERE, "calibrate%s.csv" % x) for x in ("", "_listed", "_survey")]
+RATES = os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
 LEAST = 8  # kernels of a program, to speak of ranks
 FEW = (1, 3, 5, 12)
@@ -50,28 +53,29 @@ def write_rates(path, head, rates):
 
 
 class Data:
-    """Launches that are alike are computed once: .of by launch; .us, .program by entrant."""
+    """Launches that are alike are computed once: .of by launch; .us, .program by entrant; .table of each program."""
 
-    def __init__(self, path, calibrate):
-        lines = [x for x in open(path) if not x.startswith("#")]
-        rows = list(csv.DictReader(lines))
-        names = [k for k in rows[0] if k not in ("program", "graph", "number", "launch", "us", "how")]
+    def __init__(self, paths, calibrate):
+        rows = [dict(r, table=i) for i, path in enumerate(paths) for r in csv.DictReader(x for x in open(path) if not x.startswith("#"))]
+        names = [k for k in rows[0] if k not in ("program", "graph", "number", "launch", "us", "how", "table")]
         distinct = {}
         self.of = np.array([distinct.setdefault(tuple(r[k] for k in names), len(distinct)) for r in rows])
         self.launches = len(distinct)
-        self.table = tempfile.NamedTemporaryFile("w", suffix=".csv")
-        self.table.write("program,graph,number,launch,us,how," + ",".join(names) + "\n")
-        self.table.writelines(",,,,,," + ",".join(c) + "\n" for c in distinct)
-        self.table.flush()
-        self.model = subprocess.Popen([calibrate, "--times", self.table.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        keys = [(r["program"], r["graph"], r["number"]) for r in rows]
+        self.distinct = tempfile.NamedTemporaryFile("w", suffix=".csv")
+        self.distinct.write("program,graph,number,launch,us,how," + ",".join(names) + "\n")
+        self.distinct.writelines(",,,,,," + ",".join(c) + "\n" for c in distinct)
+        self.distinct.flush()
+        self.model = subprocess.Popen([calibrate, "--times", self.distinct.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        keys = [(r["table"], r["program"], r["graph"], r["number"]) for r in rows]
         number = {k: i for i, k in enumerate(dict.fromkeys(keys))}
         self.entrant = np.array([number[k] for k in keys])
         self.n = len(number)
         self.us = np.zeros(self.n)
         self.us[self.entrant] = [float(r["us"]) for r in rows]
-        self.programs = sorted({k[0] for k in number})
-        self.program = np.array([self.programs.index(k[0]) for k in number])
+        programs = sorted({k[:2] for k in number})
+        at = {k: i for i, k in enumerate(programs)}
+        self.table, self.programs = np.array([k[0] for k in programs]), [k[1] for k in programs]
+        self.program = np.array([at[k[:2]] for k in number])
 
     def totals(self, rates):
         """Microseconds of each entrant."""
@@ -119,10 +123,18 @@ def spearman(a, b):
     return 0.0 if a.std() == 0 or b.std() == 0 else float(np.corrcoef(a, b)[0, 1])
 
 
-def judge(d, modelled, each):
-    rho, loss = [], {n: [] for n in FEW}
-    for i, name in enumerate(d.programs):
+def judge(d, modelled, each, paths):
+    for i, path in enumerate(paths):
+        print(os.path.basename(path))
+        judge_table(d, modelled, each, np.where(d.table == i)[0])
+
+
+def judge_table(d, modelled, each, programs):
+    rho, loss, kernels = [], {n: [] for n in FEW}, 0
+    for i in programs:
+        name = d.programs[i]
         k = np.where(d.program == i)[0]
+        kernels += len(k)
         if len(k) < LEAST:
             continue
         us, order = d.us[k], np.argsort(modelled[k], kind="stable")
@@ -132,17 +144,16 @@ def judge(d, modelled, each):
         if each:
             print("%-46s %3d kernels  rank correlation %5.2f  first 1: %+5.1f%%  5: %+5.1f%%  best %.2f us, modelled over measured %.2f"
                   % (name, len(k), rho[-1], 100 * loss[1][-1], 100 * loss[5][-1], us.min(), np.median(modelled[k] / us)))
-    print("%d programs, %d kernel programs: rank correlation, median %.3f, mean %.3f" % (len(rho), d.n, np.median(rho), np.mean(rho)))
+    print("%d programs, %d kernel programs: rank correlation, median %.3f, mean %.3f" % (len(rho), kernels, np.median(rho), np.mean(rho)))
     for n in FEW:
         print("  measuring the first %2d only: median %+.1f%%, mean %+.1f%%, at most %+.1f%%" % (n, 100 * np.median(loss[n]), 100 * np.mean(loss[n]), 100 * max(loss[n])))
-    return np.median(rho)
 
 
 # ---- fitting ----
 
 class Fit:
     SPREAD = {"memory": 0.03, "near": 0.3, "cache": 0.3, "port": 0.4, "line": 0.4, "mma": 0.25, "wgmma": 0.2, "shared": 0.25, "overlap": 0.3, "show": 1.0}
-    ABSOLUTE, WEIGHT, SOFT = 0.1, 150.0, 2.0
+    ABSOLUTE, WEIGHT, SOFT, NEAR = 0.1, 150.0, 2.0, 2
 
     def __init__(self, d, rates, used):
         self.d, self.rates, self.used = d, rates, used
@@ -151,7 +162,7 @@ class Fit:
         n = len(d.programs)
         fast = np.full(n, np.inf)
         np.minimum.at(fast, d.program[used], d.us[used])
-        self.weight = np.where(used, np.sqrt(fast[d.program] / d.us), 0)
+        self.weight = np.where(used, (fast[d.program] / d.us) ** self.NEAR, 0)
         self.all = np.maximum(np.bincount(d.program, self.weight, n), 1e-9)
         self.count = np.maximum(np.bincount(d.program[used], minlength=n), 1)
 
@@ -199,16 +210,18 @@ def soft(r):
 
 
 def cross(d, rates, folds, rounds):
-    out = np.zeros(d.n)
+    """A program is left out of all tables."""
+    out, names = np.zeros(d.n), sorted(set(d.programs))
+    fold = np.array([names.index(x) % folds for x in d.programs])[d.program]
     for i in range(folds):
-        left = d.program % folds == i
+        left = fold == i
         out[left] = d.totals(Fit(d, rates, ~left).run(rounds))[left]
     return out
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--data", default=DATA)
+    p.add_argument("--data", default=DATA, nargs="+", metavar="TABLE")
     p.add_argument("--rates", default=RATES)
     p.add_argument("--fit", action="store_true")
     p.add_argument("--merge", nargs="+", metavar="TABLE")
@@ -217,18 +230,20 @@ def main():
     p.add_argument("--rounds", type=int, default=40)
     a = p.parse_args()
     if a.merge:
-        merge(a.merge, a.data)
+        if len(a.data) != 1:
+            p.error("--merge needs --data TABLE, the one to write")
+        merge(a.merge, a.data[0])
         return
     d = Data(a.data, a.calibrate)
     head, rates = read_rates(a.rates)
     if a.cross:
-        judge(d, cross(d, rates, a.cross, a.rounds), False)
+        judge(d, cross(d, rates, a.cross, a.rounds), False, a.data)
         return
     if a.fit:
-        judge(d, d.totals(rates), False)
+        judge(d, d.totals(rates), False, a.data)
         rates = Fit(d, rates, np.ones(d.n, bool)).run(a.rounds)
         write_rates(a.rates, head, rates)
-    judge(d, d.totals(rates), True)
+    judge(d, d.totals(rates), True, a.data)
 
 
 if __name__ == "__main__":

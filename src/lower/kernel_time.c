@@ -60,7 +60,7 @@ static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu,
 {
   double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near / (gpu->l2_bandwidth * R(near));
   double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
-  return fmax(fmax(memory, cache), c->lines / s->busy * R(line));
+  return fmax(memory, cache) + c->lines / s->busy * R(line);
 }
 
 static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)

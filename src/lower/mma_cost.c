@@ -13,10 +13,11 @@ static double times(const struct mma_plan *p, bool varying) { return varying ? (
 // Where what waits for one another is counted: in the loop, or outside.
 #define SERIAL(c, loop, name) (*((loop) ? &(c)->loop_##name : &(c)->name))
 
-static double elements_of(const struct mma_plan *p, uint32_t has)
+// Rows of a piece that do not exist are not saved, but loaded: as the last one again, or by TMA, which knows that there are none.
+static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
 {
   int64_t rows = norm_extent(p->n, has & p->row_letters);
-  if (p->cut) rows = MIN(rows, p->cut);
+  if (p->cut) rows = loads && !p->wg && has & p->row_letters ? p->cut : MIN(rows, p->cut);
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
@@ -37,7 +38,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   for (int i = 0; i < p->n->niter; i++) {
     const struct access *a = &p->n->iter[i];
     bool varying = p->n->block->tensors[a->tile].phase == VARYING, tile = p->tile_of[a->tile] >= 0;
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has), run = elem * count_run(p->n, a);
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has, true), run = elem * count_run(p->n, a);
     double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying), bytes = elem * all;
     double copy = tile ? elem * p->tile[p->tile_of[a->tile]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
@@ -60,7 +61,7 @@ static void saves(const struct mma_plan *p, const bool *sent, struct kernel_coun
 {
   for (int i = 0; i < p->n->nsave; i++) {
     const struct access *a = &p->n->save[i];
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has);
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has, false);
     double run = elem * count_run(p->n, a);
     c->cache += c->items * elem * all;
     if (sent && sent[i]) c->shared += 2 * elem * all, c->lanes += all / 4;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 static const double PIECES = 0.15; // of the bytes, for each halving of a line that an access takes of it
+enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
 enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
 static int64_t covered(const struct row_plan *p, int a)
@@ -93,6 +94,15 @@ static double live_regs(const struct row_plan *p)
   return most;
 }
 
+// Warps' parts of a fold whose threads keep `kept` results go through shared memory: each thread writes its own and reads all of them, results
+// side by side, so that lanes meet in the banks.
+static void exchange(const struct row_plan *p, double kept, double warps, struct kernel_counts *c)
+{
+  double meet = fmin(fmax(1, kept * WORD / WIDEST), BANKS * WORD / WIDEST);
+  c->shared += p->threads * kept * WORD * (1 + warps) * meet;
+  c->chain += kept * warps;
+}
+
 static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
@@ -110,8 +120,8 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     else instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
-    if (warps > 1) c->barriers += 1, c->chain += warps;
-    instructions += 2 * log2(lanes) + (warps > 1 ? 10 + warps : 0);
+    if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);
+    instructions += 2 * log2(lanes) * p->held[i] + (warps > 1 ? 10 + warps * p->held[i] : 0);
   }
   c->lanes = instructions * p->threads;
 }

@@ -25,12 +25,11 @@ static const struct {
   const char *file;
   double rank, median, worst;
 } tables[] = {
-    // What races measured of the lists that the model orders, after the rates had been fitted: none of these kernels is in the other table.
+    // The lists that the model orders, of all workloads, and of some on another day.
+    {"bench/calibrate_survey.csv", 0.8, 0.05, 0.15},
     {"bench/calibrate_listed.csv", 0.8, 0.05, 0.15},
-    // The lists of all workloads, raced later: bound by the same memory, the kernels of many of them lie within some percent.
-    {"bench/calibrate_survey.csv", 0.78, 0.01, 0.2},
-    // What the rates are fitted to. Most of it is what climbs tried, near to what they took for the fastest.
-    {"bench/calibrate.csv", 0.78, 0.03, 0.28},
+    // What climbs tried, near to what they took for the fastest.
+    {"bench/calibrate.csv", 0.76, 0.03, 0.4},
 };
 
 // The field at *at, which moves behind it; quotes go.
