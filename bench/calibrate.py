@@ -25,7 +25,7 @@ import tempfile
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA = [os.path.join(HERE, "calibrate%s.csv" % x) for x in ("", "_listed", "_survey")]
+DATA = [os.path.join(HERE, "calibrate%s.csv" % x) for x in ("", "_lists")]
 RATES = os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
 LEAST = 8  # kernels of a program, to speak of ranks

@@ -1,7 +1,7 @@
 // How long a kernel takes that does what was counted (count.def), with rates that were fitted (rate.def). Five things go on side by
 // side on a multiprocessor:
 //
-//   moved   bytes: from memory, through L2, into the multiprocessor that draws most, and the lines of its L1
+//   moved   bytes: from memory, through L2, into the multiprocessor that draws most; after them the lines of its L1
 //   work    tensor cores; shared memory and the lanes beside them; of the multiprocessor that has most items
 //   ring    what an item waits for loads of which only some are under way at a time, and for its iterations: their barriers, folds,
 //           chains of instructions, and loads that no stage holds
@@ -58,7 +58,7 @@ static double norm(double a, double b, double p)
 
 static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
 {
-  double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near / (gpu->l2_bandwidth * R(near));
+  double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near * s->most * gpu->processors / c->items / (gpu->l2_bandwidth * R(near));
   double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
   return fmax(memory, cache) + c->lines / s->busy * R(line);
 }
@@ -78,7 +78,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   const struct placed s = placed_of(c, gpu->processors);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
-  double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds + R(barrier) * c->loop_barriers +
+  double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds + R(loop_barrier) * c->loop_barriers * s.warps +
                            R(loop_chain) * c->loop_chain);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
                 R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / MEMORY_LINE : R(late));

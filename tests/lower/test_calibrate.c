@@ -25,11 +25,10 @@ static const struct {
   const char *file;
   double rank, median, worst;
 } tables[] = {
-    // The lists that the model orders, of all workloads, and of some on another day.
-    {"bench/calibrate_survey.csv", 0.8, 0.05, 0.15},
-    {"bench/calibrate_listed.csv", 0.8, 0.05, 0.15},
+    // The lists that the model orders, of all workloads, raced three times. Only ngpt loses more than 12%.
+    {"bench/calibrate_lists.csv", 0.8, 0.05, 0.19},
     // What climbs tried, near to what they took for the fastest.
-    {"bench/calibrate.csv", 0.76, 0.03, 0.4},
+    {"bench/calibrate.csv", 0.78, 0.03, 0.4},
 };
 
 // The field at *at, which moves behind it; quotes go.
