@@ -17,6 +17,7 @@
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
+//   rank.c         who of them is ahead
 //   device.c       candidates as kernels for GPUs
 //   export.c       kernels for GPUs as CUDA C++ without Mica (export.h)
 //   manifest.c     their machine code, and how it is launched (manifest.h)
@@ -75,6 +76,7 @@ struct candidate {
   struct certificate cert;
   double rel;                // numeric error
   bool overflows;            // dropped because its exponentials would
+  bool final;                // it was in the last heat
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
   const char *dropped;       // why it is out of the race, or NULL
@@ -282,6 +284,10 @@ int race_joined(struct job *j, struct err *e);
 // ---- own_times.c ----
 void own_times(struct job *j, struct buffers *b);
 json_t *own_times_json(const struct job *j);
+
+// ---- rank.c ----
+int rank_finalists(const struct contest *c, int *who, int most); // those nearest the best so far, best first; how many
+int rank_fastest(const struct contest *c); // of the last heat, or one with fewer kernels that is as fast as can be told; 0: op-by-op
 
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);

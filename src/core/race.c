@@ -7,13 +7,11 @@
 #include <stdlib.h>
 
 static const double HEAT = 0.15;   // seconds of one comparison between candidates
-static const double FINAL = 0.5;   // and of the last
-static const double ALIKE = 1.01;  // what noise may be
+static const double FINAL = 0.25;  // and of the last, a candidate
 static const double LONG = 0.3;    // seconds of a call from which on every call counts
-static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // one call this many times slower than the best: no further one
-static const double COLD = 6;      // and the first one this many times
+static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
 static const double HEATS = 40;    // seconds after which no further heat is begun
-enum { NUMERIC_REPEATS = 2, FINALISTS = 4, WHOLE_OPS = 20000000 };
+enum { NUMERIC_REPEATS = 2, FINALISTS = 6, CHANCES = 4, WHOLE_OPS = 20000000 };
 
 static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
 {
@@ -41,17 +39,17 @@ static double one_call(struct candidate *k, struct buffers *b)
   return module_call(k->module, b->in, b->out) == 0 ? now_seconds() - start : INFINITY;
 }
 
-// Cold caches and fresh pages may explain a part of the first call's time, if it is short.
+// Cold caches, fresh pages and whatever else runs may explain a few brief calls that take long.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   if (!best->measured) return false;
   double t = one_call(k, b), least = best->timing.median;
   bool brief = t < LONG;
-  if (brief && t <= COLD * least) t = one_call(k, b);
+  for (int i = 1; i < CHANCES && brief && t > HOPELESS * least; i++) t = MIN(t, one_call(k, b));
   module_rest(k->module);
   if (isinf(t)) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least) return false;
-  k->timing = (struct timing){t, t, t, t, t, 1};
+  k->timing = timing_of(&t, 1);
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
 }
@@ -62,7 +60,6 @@ bool race_lead(struct job *j, struct contest *c, int k)
   return c->best = k, true;
 }
 
-// The lower quartile, because what disturbs a run only makes it slower.
 int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e)
 {
   struct module *m[MOST_IN_A_RUN];
@@ -73,13 +70,13 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
   double unit = who[0] ? c->cand[who[0]].score : 1;
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[who[i]];
-    x->timing = t[i], x->measured = true, x->score = unit * t[i].p25 / t[0].p25;
+    x->timing = t[i], x->measured = true, x->score = unit * t[i].quiet / t[0].quiet;
   }
   return OK;
 }
 
-// Op-by-op and each candidate with the fastest so far; the first that is faster is proven at once, so that a stop finds
-// something to keep.
+// Each candidate with the fastest so far, at first op-by-op; the first that is faster than that is proven at once, so that a
+// stop finds something to keep.
 static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
 {
   int fastest = 0;
@@ -93,8 +90,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
     if (x->dropped || !x->module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
-    bool two = !fastest || c->cand[fastest].timing.median > LONG;
-    TRY(race_run(j, c, two ? (int[]){fastest, k} : (int[]){0, k, fastest}, two ? 2 : 3, b, HEAT, e));
+    TRY(race_run(j, c, (int[]){fastest, k}, 2, b, HEAT, e));
     if (x->score >= c->cand[fastest].score) continue;
     if (!c->best && !race_lead(j, c, k)) continue;
     fastest = k;
@@ -102,40 +98,20 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
   return OK;
 }
 
-static bool runs(const struct candidate *x) { return x->measured && !x->dropped && x->module; }
-
-// The fastest that runs, or one with fewer kernels that is as fast as can be told.
-static int fastest_of(const struct contest *c)
-{
-  int best = 0;
-  for (int pass = 0; pass < 2; pass++)
-    for (int i = 1; i < c->ncand; i++) {
-      const struct candidate *x = &c->cand[i], *y = &c->cand[best];
-      if (runs(x) && (pass ? x->kernels < y->kernels && x->score < ALIKE * y->score : x->score < y->score)) best = i;
-    }
-  return best;
-}
-
-// Those that came out best, once more in one run.
+// Op-by-op and those that came out best, once more in one run.
 static int finals(struct job *j, struct contest *c, struct buffers *b, struct err *e)
 {
-  int who[1 + FINALISTS] = {0}, n = 1;
-  for (int best; n <= FINALISTS; who[n++] = best) {
-    best = 0;
-    for (int i = 1; i < c->ncand; i++) {
-      bool in = !runs(&c->cand[i]);
-      for (int k = 1; k < n; k++) in |= who[k] == i;
-      if (!in && (!best || c->cand[i].score < c->cand[best].score)) best = i;
-    }
-    if (!best) break;
-  }
-  return n > 2 ? race_run(j, c, who, n, b, FINAL, e) : OK;
+  int who[1 + FINALISTS] = {0}, n = 1 + rank_finalists(c, who + 1, FINALISTS);
+  if (n <= 2) return OK;
+  TRY(race_run(j, c, who, n, b, FINAL * n, e));
+  for (int i = 1; i < n; i++) c->cand[who[i]].final = true;
+  return OK;
 }
 
 // The lead goes to the fastest that can be proven; op-by-op needs no proof.
 static void decide(struct job *j, struct contest *c)
 {
-  for (int k; !job_stopping(j) && (k = fastest_of(c)) != c->best;) {
+  for (int k; !job_stopping(j) && (k = rank_fastest(c)) != c->best;) {
     if (!k) c->best = 0;
     else if (race_lead(j, c, k)) break;
   }

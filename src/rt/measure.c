@@ -1,5 +1,5 @@
 // Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
-// down all of them; figures are quantiles over the rounds, after a warm-up that is not counted.
+// down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones.
 #include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static const float ABOVE_ZERO = 0.1f; // what is divided by positive inputs stays moderate
-enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
+enum { LEAST_ROUNDS = 5, LENIENT = 20, PATIENT = 4, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
 
@@ -110,18 +110,6 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, str
 
 // ---- timing ----
 
-static int ascending(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static struct timing summary(double *t, int n)
-{
-  qsort(t, (size_t)n, sizeof *t, ascending);
-  return (struct timing){t[n / 2], t[0], t[n - 1], t[n / 4], t[(3 * n) / 4], n};
-}
-
 static int timed_call(struct module *m, struct buffers *b, double *seconds, struct err *e)
 {
   double start = now_seconds();
@@ -136,6 +124,17 @@ static int least_rounds(double round, double seconds)
   return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round));
 }
 
+// Rounds go on until the time is over, and beyond it while some module had no quiet ones.
+static bool goes_on(const double *times, int n, int rounds, int least, double past, double seconds)
+{
+  if (rounds >= MOST_ROUNDS) return false;
+  if (rounds < least || past < seconds) return true;
+  if (past >= PATIENT * seconds) return false;
+  for (int k = 0; k < n; k++)
+    if (!timing_quiet(times + (size_t)k * MOST_ROUNDS, rounds)) return true;
+  return false;
+}
+
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
             struct err *e)
 {
@@ -148,13 +147,13 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   }
   int least = least_rounds(warm_up, seconds);
   start = now_seconds();
-  while (!s && rounds < MOST_ROUNDS && (rounds < least || now_seconds() - start < seconds)) {
+  while (!s && goes_on(times, n, rounds, least, now_seconds() - start, seconds)) {
     for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
     rounds++;
     if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
   }
   for (int k = 0; k < n; k++) module_rest(m[k]);
-  for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
+  for (int k = 0; k < n && !s; k++) t[k] = timing_of(times + (size_t)k * MOST_ROUNDS, rounds);
   mem_free(times);
   return s;
 }
@@ -174,7 +173,7 @@ int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, 
     if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
   }
   module_rest(m);
-  for (int k = 0; k < n && !s; k++) t[k] = summary(times + (size_t)k * MOST_ROUNDS, rounds);
+  for (int k = 0; k < n && !s; k++) t[k] = timing_of(times + (size_t)k * MOST_ROUNDS, rounds);
   free(times);
   return s;
 }

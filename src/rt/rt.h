@@ -16,6 +16,15 @@ void module_rest(struct module *m); // gives workspaces back until the next call
 void module_close(struct module *m);
 const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
 
+// ---- timing.c: what times of calls say ----
+struct timing {
+  double median, least, most, p25, p75; // seconds a call
+  double quiet; // of a call that nothing disturbed: the third least
+  int runs;
+};
+struct timing timing_of(double *t, int n);          // of n times in seconds, which it sorts
+bool timing_quiet(const double *t, int n);          // in any order: did enough of the calls go undisturbed for .quiet to be told?
+
 // ---- measure.c ----
 struct buffers { // device tensors of one kernel graph's inputs and outputs, in their dtypes, 64-byte aligned
   int nin, nout;
@@ -25,11 +34,8 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
 int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
 void buffers_close(struct buffers *b);
 
-struct timing {
-  double median, least, most, p25, p75; // seconds a call
-  int runs;
-};
-// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds.
+// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds; up to four times as
+// long while others on the machine disturb it.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
 
 // Of a module that gen_c_timed made, its n kernels, in as many calls.

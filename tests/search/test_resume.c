@@ -127,7 +127,8 @@ static void stop_at_first(void *arg, const struct search_stats *s, double best_u
 static void test_first_look(void **state)
 {
   (void)state;
-  static const struct setting_of rows[] = {{"g_fmha", 0, 0}, {"llama_rms_lora", 0, 0}};
+  static const struct setting_of rows[] = {{"g_fmha", 0, 0}, {"qknorm_qk", 0, 0}, {"llama_rms_lora", 0, 0}};
+  enum { CHEAPER = 2 }; // so many of them cost less than op-by-op at first look; the last has library operators, and costs about as much
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct arena mem = {0};
     struct watch w = {0};
@@ -136,7 +137,7 @@ static void test_first_look(void **state)
     struct graph *p = load(&mem, rows[i].name, 0, NULL);
     struct search_result r = run(&mem, &rows[i], &o);
     assert_true(w.stop && r.n > 0);
-    assert_true(!r.complete && r.found[0].cost * 1e6 == w.best && r.stats.first > 0);
+    assert_true(!r.complete && r.found[0].cost * 1e6 == w.best && (i >= CHEAPER || r.stats.first > 0));
     for (int k = 0; k < r.n; k++) assert_true(verify_filter(p, r.found[k].g, 5));
     arena_close(&mem);
   }

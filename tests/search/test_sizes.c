@@ -122,8 +122,28 @@ static void test_sizes(void **state)
   free(b);
 }
 
+// Seconds of a kernel that reads as many bytes of tiles again, and computes beside.
+static double streamed(double tiles, double compute)
+{
+  const struct model m = {.t = &machine};
+  const struct sizes z = {.blocks = 2, .iterations = 1};
+  return cost_seconds(&m, &(struct term){.streams = 1e9, .tile = tiles, .compute = compute}, &z);
+}
+
+// What is read again from tiles costs more where they do not fit the nearest cache, and where they fit the next one the same
+// however large they are; what does not fit that is out. Arithmetic hides most of it.
+static void test_tiles(void **state)
+{
+  (void)state;
+  double l1 = (double)machine.l1, scratch = (double)machine.scratch, near = streamed(0, 0), far = streamed(scratch, 0);
+  assert_true(near < streamed(2 * l1, 0) && streamed(2 * l1, 0) < far && far < 5 * near);
+  assert_true(streamed(4 * l1, 0) == far && streamed(scratch / 2, 0) == far);
+  assert_true(isinf(streamed(scratch + 1, 0)));
+  assert_true(streamed(scratch, 1) - streamed(0, 1) < 0.4 * (far - near));
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
