@@ -47,6 +47,7 @@ struct view {
   struct shape shape;
   int64_t stride[MAX_DIMS];
   const char *past; // C flag: store past the caches, where the address allows it; or NULL
+  bool fetches;     // fetch lines ahead of the stores to them
 };
 struct view view_dense(const char *ptr, int buf, enum dtype t, const struct shape *s);
 bool view_is_dense(const struct view *v);
@@ -82,6 +83,7 @@ struct operand {
   bool local;       // a buffer of one piece of a row
   int64_t ahead;    // prefetch what lies so many elements further: the tile that comes next; or 0
   const char *past; // as of a view
+  bool fetches;     // the same
 };
 struct value {
   const char *code;      // text over x and y, or NULL: the operand

@@ -147,7 +147,9 @@ static void leave_caches(const struct gen *c, struct kernel *k)
     for (int j = 0; j < c->g->nnodes; j++)
       for (int a = 0; a < c->g->nodes[j].nin && c->g->nodes[j].op != OP_OUTPUT; a++) read |= c->g->nodes[j].in[a] == t;
     int64_t bytes = shape_size(&k->out[i].shape) * dtype_bytes(k->out[i].dtype), l3 = c->t->l3 ? c->t->l3 : 32 << 20;
-    if (!read && bytes >= l3 / 4) k->out[i].past = arena_printf(c->mem, "past%d", i);
+    if (read || bytes < l3 / 4) continue;
+    if (c->t->fetches) k->out[i].fetches = true;
+    else k->out[i].past = arena_printf(c->mem, "past%d", i);
   }
 }
 

@@ -142,6 +142,10 @@ M_FN void m_store_past(float *p, m_vec v, int past)
     m_store(p, v);
 }
 
+/* How far ahead of its stores a row fetches the lines that it is stored to, in floats: on some processors that is faster
+ * than to store past the caches, since a line's way from memory is then that of any load. */
+enum { M_FETCH = 512 };
+
 /* Floats from p to where a vector may be stored past the caches whole, fewer than M_W: what a long row starts with. */
 M_FN int m_head(const float *p)
 {

@@ -15,7 +15,7 @@ static struct operand operand_of(const struct nest *f, const struct view *v)
   struct view b = view_broadcast(v, &f->space);
   struct operand o = {b.ptr, b.dtype, {0}, -1};
   memcpy(o.s, b.stride, sizeof b.stride);
-  o.past = v->past;
+  o.past = v->past, o.fetches = v->fetches;
   return o;
 }
 

@@ -59,6 +59,7 @@ void nest_store_line(const struct printer *p, int depth, const struct operand *o
 {
   int64_t step = o->s[last_dim(p->f)];
   const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
+  if (o->fetches && step == 1 && !p->rest) line(p->s, depth, "__builtin_prefetch(%s + M_FETCH, 1);", at);
   if (!step)
     line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
   else if (step != 1)

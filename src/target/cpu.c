@@ -56,6 +56,19 @@ static int vector_lanes(void)
 #endif
 }
 
+// Copying 48 MiB by two cores took 5.4 ms past the caches and 4.6 ms with lines fetched ahead on a Cascade Lake, and softmax of [4096, 4096]
+// 10.4 and 8.6 ms. On other processors results go past the caches. Who made the processor decides and not a measurement, so that a program's
+// code is the same each time.
+static bool fetches(void)
+{
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
 // Mutable and global, on purpose: a fact about the machine, learnt once.
 static struct {
   pthread_mutex_t lock;
@@ -74,7 +87,7 @@ static void rates(struct target *t)
 int cpu_open(int threads, bool quick, struct target *t, struct err *e)
 {
   (void)e;
-  *t = (struct target){.cores = threads > 0 ? threads : pool_cores(), .lanes = vector_lanes()};
+  *t = (struct target){.cores = threads > 0 ? threads : pool_cores(), .lanes = vector_lanes(), .fetches = fetches()};
   snprintf(t->name, sizeof t->name, "cpu");
   device_name(t->device);
   t->l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 0, 32 << 10);

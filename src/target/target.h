@@ -26,6 +26,7 @@ struct target {
   double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
+  bool fetches;           // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
   // of GPUs
   int arch;                 // compute capability times 10, whose instructions kernels use
   int runs_on;              // for which they are compiled where they are measured: of the device, at least arch
