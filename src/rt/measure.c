@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static const float ABOVE_ZERO = 0.1f; // what is divided by positive inputs stays moderate
-enum { LEAST_ROUNDS = 5, LENIENT = 20, PATIENT = 4, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
+enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
 
@@ -124,17 +124,6 @@ static int least_rounds(double round, double seconds)
   return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round));
 }
 
-// Rounds go on until the time is over, and beyond it while some module had no quiet ones.
-static bool goes_on(const double *times, int n, int rounds, int least, double past, double seconds)
-{
-  if (rounds >= MOST_ROUNDS) return false;
-  if (rounds < least || past < seconds) return true;
-  if (past >= PATIENT * seconds) return false;
-  for (int k = 0; k < n; k++)
-    if (!timing_quiet(times + (size_t)k * MOST_ROUNDS, rounds)) return true;
-  return false;
-}
-
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
             struct err *e)
 {
@@ -147,7 +136,7 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   }
   int least = least_rounds(warm_up, seconds);
   start = now_seconds();
-  while (!s && goes_on(times, n, rounds, least, now_seconds() - start, seconds)) {
+  while (!s && rounds < MOST_ROUNDS && timing_goes_on(times, n, MOST_ROUNDS, rounds, least, now_seconds() - start, seconds)) {
     for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
     rounds++;
     if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");

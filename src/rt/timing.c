@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FLATTERED = 2 };
+enum { FLATTERED = 2, PATIENT = 4 };
 static const double ALIKE = 1.02; // times of calls that nothing disturbed
 
 static int ascending(const void *a, const void *b)
@@ -29,4 +29,13 @@ bool timing_quiet(const double *t, int n)
   for (int i = 0; i < n; i++) least = MIN(least, t[i]);
   for (int i = 0; i < n; i++) alike += t[i] <= ALIKE * least;
   return alike > FLATTERED;
+}
+
+bool timing_goes_on(const double *t, int n, int apart, int rounds, int least, double past, double seconds)
+{
+  if (rounds < least || past < seconds) return true;
+  if (past >= PATIENT * seconds) return false;
+  for (int k = 0; k < n; k++)
+    if (!timing_quiet(t + (size_t)k * (size_t)apart, rounds)) return true;
+  return false;
 }

@@ -4,8 +4,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -47,31 +45,20 @@ static void test_enough(void **state)
   assert_false(timing_quiet((double[]){1, 1}, 2));
 }
 
-// A module whose calls take 6 ms but for some that take 2: the 21st, 22nd and 23rd.
-static const char disturbed[] =
-    "#include <time.h>\n"
-    "int mica_p(const void *const *in, void *const *out, void *w)\n"
-    "{\n"
-    "  static int calls;\n"
-    "  (void)in, (void)out, (void)w;\n"
-    "  calls++;\n"
-    "  nanosleep(&(struct timespec){0, calls > 20 && calls < 24 ? 2000000 : 6000000 + 400000 * (calls % 16)}, 0);\n"
-    "  return 0;\n"
-    "}\n"
-    "unsigned long mica_p_workspace(void) { return 0; }\n";
-
-// Rounds go on beyond the time until the quiet calls have come, and no further.
+// Rounds go on beyond the time until each of two modules had its quiet calls, and not for ever.
 static void test_goes_on(void **state)
 {
   (void)state;
-  struct module *m;
-  struct buffers b = {0};
-  struct timing t;
-  struct err e = {0};
-  if (module_build(disturbed, "p", &m, &e) != OK) fail_msg("%s", e.text);
-  assert_int_equal(measure(&m, 1, &b, 0.15, (stop_flag){0}, &t, &e), OK);
-  assert_true(t.runs >= 21 && t.quiet < 1.5 * t.least);
-  module_close(m);
+  enum { LEAST_ROUNDS = 5 };
+  double t[2 * CALLS];
+  fill(t, 5, 1e-3), fill(t + CALLS, 2, 3e-3);
+  assert_true(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.1, 0.15)); // there is time
+  assert_true(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15)); // the second was disturbed
+  assert_false(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.6, 0.15));
+  assert_false(timing_goes_on(t, 1, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
+  fill(t + CALLS, 3, 3e-3);
+  assert_false(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
+  assert_true(timing_goes_on(t, 2, CALLS, LEAST_ROUNDS - 1, LEAST_ROUNDS, 9, 0.15)); // too few rounds
 }
 
 int main(void)
