@@ -24,8 +24,8 @@ struct timing {
 };
 struct timing timing_of(double *t, int n);          // of n times in seconds, which it sorts
 bool timing_quiet(const double *t, int n);          // in any order: did enough of the calls go undisturbed for .quiet to be told?
-// Another round? Until there were `least`, and `past`, the time so far, is over `seconds`; and up to four times as long while some module had no quiet calls. t: of n
-// modules, each's `rounds` times `apart` places behind those of the one before.
+// Another round? Until there were `least`, and `past`, the time so far, is over `seconds`; and up to four times as long while
+// some module had no quiet calls. t: of n modules, each's `rounds` times `apart` places behind those of the one before.
 bool timing_goes_on(const double *t, int n, int apart, int rounds, int least, double past, double seconds);
 
 // ---- measure.c ----
