@@ -1,7 +1,8 @@
 // How long a kernel takes that does what was counted (count.def), with rates that were fitted (rate.def). Five things go on side by
 // side on a multiprocessor:
 //
-//   moved   bytes: from memory, through L2, into the multiprocessor that draws most; after them the lines of its L1
+//   moved   bytes: from memory, through L2, into the multiprocessor that draws most, or rows of boxes there, if these take longer; after
+//           them the lines of its L1
 //   work    tensor cores; shared memory and the lanes beside them; of the multiprocessor that has most items
 //   ring    what an item waits for loads of which only some are under way at a time, and for its iterations: their barriers, folds,
 //           chains of instructions, and loads that no stage holds
@@ -60,7 +61,7 @@ static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu,
 {
   double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near * s->most * gpu->processors / c->items / (gpu->l2_bandwidth * R(near));
   double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
-  return fmax(memory, cache) + c->lines / s->busy * R(line);
+  return fmax(memory, fmax(cache, s->most * c->boxed * R(box))) + c->lines / s->busy * R(line);
 }
 
 static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
