@@ -16,8 +16,8 @@
 // Memory: programs, graphs, reports and texts belong to their context and live until it is closed; modules until they or their context
 // are closed. Strings and arrays that are given are copied.
 //
-// Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call of its CPU modules, which any
-// number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers.
+// Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call and mica_module_prepare, which
+// any number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers.
 //
 // Where memory runs out a call returns MICA_ENVIRONMENT. What it had made so far is gone; all that was there before it is as it was,
 // and may be used on and closed.

@@ -1,7 +1,8 @@
 // include/mica.h: programs that run. A module has an arena of its own, so that closing it frees it before its context.
 //
-// Calls of a CPU module come from any thread, so what they say goes wrong must not be written where another thread reads: a call that
-// fails looks for its message among those that the module has said, adds it once, and points the context to it.
+// Calls come from any thread, so what they say goes wrong must not be written where another thread reads: a call that fails looks for
+// its message among those that the module has said, adds it once, and points the context to it. On a GPU a call only queues kernels, by
+// way of what the module keeps for that (their arguments, tensor maps, the stream): calls take turns there.
 #include "core/context.h"
 #include "core/package.h"
 #include "gpu/gpu.h"
@@ -26,6 +27,7 @@ struct mica_module {
   struct arena mem;
   struct package p;
   struct module *cpu; // NULL: a GPU's
+  pthread_mutex_t turn; // of devices, and of what they have
   struct on_device *devices;
   pthread_mutex_t lock; // of said
   struct said *said;
@@ -86,7 +88,7 @@ void mica_module_close(struct mica_module *x)
     __atomic_compare_exchange_n(&x->m->said, &text, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     free(s);
   }
-  pthread_mutex_destroy(&x->lock);
+  pthread_mutex_destroy(&x->lock), pthread_mutex_destroy(&x->turn);
   arena_close(&x->mem);
   mem_free(x);
 }
@@ -98,7 +100,7 @@ static int open_files(struct mica_context *m, const struct package_files *files,
 {
   struct mica_module *x = mem_handle(sizeof *x, &kind);
   x->m = m, x->mem.lasting = true;
-  pthread_mutex_init(&x->lock, NULL);
+  pthread_mutex_init(&x->lock, NULL), pthread_mutex_init(&x->turn, NULL);
   int status = package_read(&x->mem, files, &x->p, &m->err);
   if (status == OK && !x->p.gpu) status = load_object(x, files, &m->err);
   if (status != OK) return mica_module_close(x), status;
@@ -233,8 +235,11 @@ static int guarded_here(struct mica_module *x, struct gpu_resident **out, struct
 static int call_gpu(struct mica_module *x, const void *const *in, void *const *out, void *workspace, void *stream, struct err *e)
 {
   struct gpu_resident *r;
-  TRY(guarded_here(x, &r, e));
-  return gpu_resident_run(r, in, out, workspace, stream, e);
+  pthread_mutex_lock(&x->turn);
+  int status = guarded_here(x, &r, e);
+  if (status == OK) status = gpu_resident_run(r, in, out, workspace, stream, e);
+  pthread_mutex_unlock(&x->turn);
+  return status;
 }
 
 int mica_module_prepare(struct mica_module *x, void *workspace, void *stream)
@@ -242,8 +247,10 @@ int mica_module_prepare(struct mica_module *x, void *workspace, void *stream)
   struct err e = {0};
   struct gpu_resident *r;
   if (!x->p.gpu) return OK;
+  pthread_mutex_lock(&x->turn);
   int status = guarded_here(x, &r, &e);
   if (status == OK) status = gpu_resident_prepare(r, workspace, stream, &e);
+  pthread_mutex_unlock(&x->turn);
   return status == OK ? OK : failed(x, &e);
 }
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 
 static const char device[] =
     "{\"program\": \"twice\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
@@ -142,6 +143,46 @@ static void in_the_callers_stream(void **state)
   unsetenv("FAKE_ARCH"), unsetenv("FAKE_BYTES");
 }
 
+// Threads with streams, buffers and workspaces of their own call one module: no kernel may get what another thread's call is about.
+struct caller {
+  struct mica_module *x;
+  int number, wrong;
+};
+
+static void *calls(void *arg)
+{
+  enum { CALLS = 50, BYTES = 128 };
+  struct caller *c = arg;
+  _Alignas(256) char in[BYTES], out[BYTES], work[256] = {0};
+  void *stream = (void *)(uintptr_t)(c->number + 1);
+  if (mica_module_prepare(c->x, work, stream)) c->wrong++;
+  for (int i = 0; i < CALLS; i++) {
+    memset(in, c->number + 4 * i, sizeof in), memset(out, ~(c->number + 4 * i), sizeof out);
+    if (mica_module_call(c->x, (const void *[]){in}, (void *[]){out}, work, stream) || memcmp(in, out, sizeof in) != 0) c->wrong++;
+  }
+  return NULL;
+}
+
+static void threads_take_turns(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct caller caller[4] = {{0}};
+  pthread_t thread[COUNT(caller)];
+  fake("tests/cuda/fake.c", "libcuda.so.1");
+  setenv("FAKE_BYTES", "128", 1), setenv("FAKE_PAUSE", "100", 1);
+  struct mica_module *x;
+  if (mica_module_load(m, in_folder("gpu"), &x)) fail_msg("%s", mica_error(m));
+  for (int i = 0; i < (int)COUNT(caller); i++) {
+    caller[i] = (struct caller){.x = x, .number = i};
+    assert_int_equal(pthread_create(&thread[i], NULL, calls, &caller[i]), 0);
+  }
+  for (size_t i = 0; i < COUNT(caller); i++) pthread_join(thread[i], NULL);
+  for (size_t i = 0; i < COUNT(caller); i++) assert_int_equal(caller[i].wrong, 0);
+  mica_close(m);
+  unsetenv("FAKE_BYTES"), unsetenv("FAKE_PAUSE");
+}
+
 // A product of the vendor's library with what it does at its end: Y = relu(X W + c), by rows.
 static const char product[] =
     "{\"program\": \"linear\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
@@ -214,6 +255,6 @@ static void products_of_the_library(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes), cmocka_unit_test(in_the_callers_stream),
-                                     cmocka_unit_test(products_of_the_library)};
+                                     cmocka_unit_test(threads_take_turns), cmocka_unit_test(products_of_the_library)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

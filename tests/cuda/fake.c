@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Each function under its own name here and under the driver's in a library.
 #define FUNCTION(field, symbol, parameters) __attribute__((visibility("default"))) int fake_##field parameters __asm__(symbol);
@@ -100,9 +101,11 @@ static void copy(gpu_address to, gpu_address from)
 
 int fake_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
 {
-  (void)f, (void)extra;
+  const char *pause = getenv("FAKE_PAUSE");
   gpu_address a[2];
+  if (pause) usleep((useconds_t)atoi(pause));
   memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
+  (void)f, (void)extra;
   if (++fake.launches == fake.fail_at) return FAILED;
   if (!is_recorded(c->stream)) copy(a[1], a[0]);
   else if (fake.recorded < FAKE_MOST) fake.second[fake.recorded] = a[1], fake.first[fake.recorded++] = a[0];

@@ -21,13 +21,13 @@ __all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call",
 
 
 @torch.compiler.assume_constant_result
-def _as_text(options):
-    return json.dumps(options, sort_keys=True)
+def _as_json(x):
+    return json.dumps(x, sort_keys=True)
 
 
 def call(program, *tensors, options=None):
     """The results (a list) of a program in Mica's language, as one operator that torch.export and torch.compile work around."""
-    return torch.ops.mica.call(list(tensors), program, _as_text(options) if options else "")
+    return torch.ops.mica.call(list(tensors), _as_json(program), _as_json(options or {}))
 
 
 def explain(model, *inputs, options=None, **kwargs):

@@ -2,7 +2,8 @@
 
 mica::run is what the backend puts into a graph that Inductor compiles: a region by its key.
 mica::call is for users: a program's text with its inputs. The text is all there is to it, so an exported program that is saved
-runs in another process, which optimizes the text at its first call or takes it from the cache.
+runs in another process, which optimizes the text at its first call or takes it from the cache. It is a JSON string, which is one line:
+Inductor writes arguments of operators into comments of what it generates for a GPU.
 """
 from __future__ import annotations
 
@@ -58,14 +59,15 @@ _programs, _lock = {}, threading.Lock()
 
 @torch.library.custom_op("mica::call", mutates_args=())
 def call(tensors: list[torch.Tensor], program: str, options: str) -> list[torch.Tensor]:
-    """The results of a program of Mica's language on tensors, in the order of its inputs. options: JSON, as of the backend."""
+    """The results of a program of Mica's language on tensors, in the order of its inputs. program: its text, a JSON string. options: as of
+    the backend, a JSON object."""
     target = engine.target_of(tensors[0].device) if tensors else "cpu"
     key = (program, options, target)
     with _lock:
         compiled = _programs.get(key)
         if compiled is None:
-            given = options_of(json.loads(options or "{}"))
-            compiled = _programs[key] = engine.compile(program, given.target or target, given)
+            given = options_of(json.loads(options))
+            compiled = _programs[key] = engine.compile(json.loads(program), given.target or target, given)
     if len(tensors) != len(compiled.inputs):
         raise ValueError(f"the program has {len(compiled.inputs)} inputs, not {len(tensors)}")
     for k, (t, (dtype, shape)) in enumerate(zip(tensors, compiled.inputs)):
@@ -77,4 +79,4 @@ def call(tensors: list[torch.Tensor], program: str, options: str) -> list[torch.
 @call.register_fake
 def _(tensors, program, options):
     device = tensors[0].device if tensors else torch.device("cpu")
-    return [torch.empty(shape, dtype=dtype, device=device) for dtype, shape in engine.signature(program)[1]]
+    return [torch.empty(shape, dtype=dtype, device=device) for dtype, shape in engine.signature(json.loads(program))[1]]
