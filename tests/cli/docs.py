@@ -26,6 +26,7 @@ lines stand there in this order but for indentation and remarks behind them, `..
 """
 import collections
 import concurrent.futures
+import ctypes
 import functools
 import json
 import os
@@ -303,13 +304,20 @@ KINDS = {"console": console, "mica": mica, "tile": tile, "c": c, "python": pytho
 FLAGS = {"fails", "figures"}
 
 
+def has_gpu():
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    except OSError:
+        return False
+
+
 @functools.cache
 def missing(need):
     """Why a block that needs this is skipped; empty: it is not."""
     if need in NEVER:
         return NEVER[need]
     if need == "gpu":
-        return "" if os.path.exists("/proc/driver/nvidia/version") else "there is no GPU"
+        return "" if has_gpu() else "there is no GPU"
     if need == "no_gpu":
         return "" if missing("gpu") else "there is a GPU"
     if need == "nvcc":
