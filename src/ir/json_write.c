@@ -33,7 +33,8 @@ static void real(struct str *o, double x)
 {
   char text[32];
   str_double(text, x);
-  str_add(o, isfinite(x) ? "%s" : "\"%s\"", text);
+  if (x == 0 && signbit(x)) str_add(o, "-0.0"); // -0 would be an integer, which has no sign
+  else str_add(o, isfinite(x) ? "%s" : "\"%s\"", text);
 }
 
 static void list(struct str *o, const struct shape *s)
