@@ -10,6 +10,7 @@
 //   graph.c      Graph: a program or a block graph being built
 //   optimize.c   mica_optimize in a thread: signals, progress, options
 //   array.c      Array: memory of our own, for results where nobody brought an array library
+//   ndarray.c    arrays of numpy, looked at in memory; ndarray.h: the fields, as numpy's headers lay them out
 //   dlpack.h     the structs of DLPack, as its specification lays them out in memory
 //   view.c       what a Python object says of its memory: DLPack, the array interfaces, buffers; torch by its attributes
 //   check.c      views held against what a program takes
@@ -56,6 +57,7 @@ struct library { // what is called of an array library; NULL until an array of i
   PyObject *grad;
   PyObject *device;  // torch: number of the current device
   PyObject *from;    // jax: from_dlpack
+  PyTypeObject *exact; // numpy: ndarray, where its arrays can be looked at in memory
 };
 struct state {
   PyTypeObject *context, *source, *graph, *report, *module, *bound, *array;
@@ -177,6 +179,12 @@ enum family ext_family_of(struct state *st, PyObject *object);
 // What the object says of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
 int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
 void ext_view_release(struct view *v);
+// Are elements of these extents (steps in units of `unit`) one after the other, row by row?
+bool ext_view_dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit);
+
+// ---- ndarray.c ----
+bool ext_ndarray_take(struct state *st, PyObject *object, struct view *v); // false: the object has to be asked
+void ext_ndarray_open(struct state *st, PyObject *module);                 // once what is called of numpy is known
 
 // ---- check.c ----
 // "input 1 (W)" is what the message begins with. -1 with an exception.

@@ -22,13 +22,24 @@ static PyObject *look(PyObject *module, const char *path)
   return x;
 }
 
-// numpy has no bf16; ml_dtypes has, and where it is not loaded nobody could have made one: the bits then.
-static PyObject *bf16_of_numpy(PyObject *module)
+// An object of numpy.dtype, which is what arrays have. numpy has no bf16; ml_dtypes has, where it is loaded. NULL without an exception else.
+static PyObject *dtype_of_numpy(PyObject *numpy, enum mica_dtype t)
 {
-  PyObject *loaded = PyImport_GetModule(PyUnicode_InternFromString("ml_dtypes"));
-  PyObject *x = loaded ? look(loaded, "bfloat16") : NULL;
-  Py_XDECREF(loaded);
-  return x ? x : look(module, "uint16");
+  PyObject *home = t == MICA_BF16 ? PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes") : numpy;
+  PyObject *scalar = home ? look(home, dtypes[t]) : NULL, *type = scalar ? look(numpy, "dtype") : NULL;
+  PyObject *x = type ? PyObject_CallFunctionObjArgs(type, scalar, NULL) : NULL;
+  Py_XDECREF(scalar), Py_XDECREF(type);
+  if (!x) PyErr_Clear();
+  return x;
+}
+
+// ml_dtypes may have been loaded since numpy was open.
+static void look_again(struct library *numpy, enum mica_dtype t)
+{
+  PyObject *m = PyImport_ImportModule("numpy");
+  if (m) numpy->dtype[t] = dtype_of_numpy(m, t);
+  else PyErr_Clear();
+  Py_XDECREF(m);
 }
 
 int ext_library_open(struct state *st, enum family f)
@@ -37,8 +48,8 @@ int ext_library_open(struct state *st, enum family f)
   if (!modules[f]) return 0;
   PyObject *m = PyImport_ImportModule(modules[f]);
   if (!m) return -1;
-  for (int i = 0; i < DTYPES; i++) l->dtype[i] = look(m, dtypes[i]);
-  if (!l->dtype[MICA_BF16] && f == FAMILY_NUMPY) l->dtype[MICA_BF16] = bf16_of_numpy(m);
+  for (int i = 0; i < DTYPES; i++)
+    if (!l->dtype[i]) l->dtype[i] = f == FAMILY_NUMPY ? dtype_of_numpy(m, (enum mica_dtype)i) : look(m, dtypes[i]);
   if (f == FAMILY_TORCH) {
     l->current = look(m, "_C._cuda_getCurrentRawStream"); // what torch's own compiler calls; absent without CUDA
     l->grad = look(m, "is_grad_enabled"), l->device = look(m, "cuda.current_device");
@@ -51,6 +62,7 @@ int ext_library_open(struct state *st, enum family f)
   }
   l->empty = look(m, "empty"); // last: it says that the library is open
   if (!l->empty && f == FAMILY_JAX) l->empty = Py_NewRef(m);
+  if (l->empty && f == FAMILY_NUMPY) ext_ndarray_open(st, m);
   Py_DECREF(m);
   return l->empty && (f != FAMILY_TORCH || l->grad) ? 0 : (PyErr_Format(PyExc_ImportError, "%s is not what it was", modules[f]), -1);
 }
@@ -74,6 +86,7 @@ PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, i
   const struct mica_tensor *t = &f->out[output];
   struct library *l = &st->library[family];
   if (!l->empty && modules[family] && ext_library_open(st, family)) return NULL;
+  if (!l->dtype[t->dtype] && family == FAMILY_NUMPY) look_again(l, t->dtype);
   switch (family) {
   case FAMILY_NUMPY: case FAMILY_CUPY:
     if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);

@@ -1,6 +1,6 @@
 // What an argument says of its memory. Each library is asked in the way that is fastest with it:
 //
-//   numpy     __dlpack__, 0.1 us; where that refuses (read-only memory, bf16 of ml_dtypes) __array_interface__
+//   numpy     the array itself (ndarray.c); else __dlpack__; where that refuses (read-only memory) __array_interface__
 //   torch     attributes: its __dlpack__ is Python and takes microseconds
 //   cupy      __cuda_array_interface__, which also names the current stream
 //   jax, any  __dlpack__, then the array interfaces, then the buffer protocol
@@ -79,8 +79,7 @@ static void name_of_dl(const struct dl_tensor *t, char out[24])
   snprintf(out, 24, "%s%d", code, t->dtype.bits);
 }
 
-// Are elements of these extents (steps in units of `unit`) one after the other, row by row?
-static bool dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit)
+bool ext_view_dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit)
 {
   for (int i = n - 1; i >= 0; i--) {
     if (shape[i] != 1 && steps[i] != unit) return false;
@@ -102,7 +101,7 @@ static int from_capsule(struct view *v, PyObject *capsule)
   if (v->dtype < 0) name_of_dl(t, v->dtype_name);
   if (t->ndim > MICA_MAX_DIMS) return 0; // no program takes it: ext_view_check says so
   for (int i = 0; i < t->ndim; i++) v->shape[i] = t->shape[i];
-  v->dense = !t->strides || dense(t->ndim, t->shape, t->strides, 1);
+  v->dense = !t->strides || ext_view_dense(t->ndim, t->shape, t->strides, 1);
   return 0;
 }
 
@@ -149,7 +148,7 @@ static int interface_shape(struct view *v, PyObject *shape, PyObject *strides)
   if (ext_numbers64(shape, MICA_MAX_DIMS, v->shape) < 0) return -1;
   if (!strides || strides == Py_None) return 0;
   if (ext_numbers64(strides, MICA_MAX_DIMS, steps) != n) return PyErr_Occurred() ? -1 : 0;
-  v->dense = dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
+  v->dense = ext_view_dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
   return 0;
 }
 
@@ -209,7 +208,7 @@ static int take_buffer(PyObject *object, struct view *v)
   v->dtype = !strcmp(code, "f") || !strcmp(code, "<f") ? MICA_F32 : !strcmp(code, "e") || !strcmp(code, "<e") ? MICA_F16 : -1;
   snprintf(v->dtype_name, sizeof v->dtype_name, "format %s", code);
   for (int i = 0; i < b->ndim && b->ndim <= MICA_MAX_DIMS; i++) v->shape[i] = b->shape[i], steps[i] = b->strides[i];
-  v->dense = b->ndim <= MICA_MAX_DIMS && dense(b->ndim, v->shape, steps, b->itemsize);
+  v->dense = b->ndim <= MICA_MAX_DIMS && ext_view_dense(b->ndim, v->shape, steps, b->itemsize);
   return 0;
 }
 
@@ -290,7 +289,8 @@ static bool has(struct state *st, PyObject *object, enum word w)
 
 static int take_numpy(struct state *st, PyObject *object, struct view *v)
 {
-  if (!take_dlpack(st, object, v)) return 0;
+  if (!st->library[FAMILY_NUMPY].empty && ext_library_open(st, FAMILY_NUMPY)) PyErr_Clear(); // a type that calls itself numpy's
+  if (ext_ndarray_take(st, object, v) || !take_dlpack(st, object, v)) return 0;
   PyErr_Clear();
   return take_interface(st, object, WORD___array_interface__, v);
 }

@@ -1,6 +1,7 @@
 """Calls: arrays of each library in and out without copies, wrong arguments, bound calls, threads."""
 import array
 import gc
+import subprocess
 import sys
 import threading
 
@@ -79,6 +80,71 @@ def test_wrong_arguments(pair, arrays):
     with pytest.raises(mica.ArgumentError, match="stream="):
         pair(x, y, stream="fast")
     assert issubclass(mica.ArgumentError, TypeError)
+
+
+@pytest.mark.parametrize("make", [
+    lambda np, x: x.copy().view(type("Sub", (np.ndarray,), {})), lambda np, x: np.ma.masked_array(x), lambda np, x: np.matrix(x),
+    lambda np, x: x.astype(np.dtype("f4", metadata={"a": 1})), lambda np, x: np.array(x, order="C").reshape(4, 1, 6)[:, 0],
+    lambda np, x: np.lib.stride_tricks.as_strided(x, (4, 6), (24, 4)), lambda np, x: np.frombuffer(x.tobytes(), "f4").reshape(4, 6)])
+def test_numpy_of_every_kind(pair, arrays, make):
+    np = pytest.importorskip("numpy")
+    x, y, total, _ = arrays
+    assert near(pair(make(np, x), y)[0], total)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda np, x: x[::-1], "contiguous"), (lambda np, x: np.broadcast_to(x[0], (4, 6)), "contiguous"), (lambda np, x: x.T, "shape"),
+    (lambda np, x: x.byteswap().view(">f4"), "dtype"), (lambda np, x: x.view("i4"), "dtype"), (lambda np, x: x.view([("a", "f4")]), "dtype"),
+    (lambda np, x: x.astype(object), "dtype|object"), (lambda np, x: np.float32(1), "shape"), (lambda np, x: np.empty((0, 6), "f4"), "shape"),
+    (lambda np, x: np.ones((1,) * 20 + (4, 6), "f4"), "shape"), (lambda np, x: np.empty((), "f4"), "shape"),
+    (lambda np, x: np.frombuffer(b"0" * 97, "u1")[1:].view("f4").reshape(4, 6), "multiple of 4")])
+def test_numpy_that_does_not_fit(pair, arrays, make, words):
+    np = pytest.importorskip("numpy")
+    x, y, *_ = arrays
+    wrong = make(np, x)
+    before = sys.getrefcount(wrong)
+    with pytest.raises((mica.ArgumentError, mica.Error), match=words):
+        pair(wrong, y)
+    assert sys.getrefcount(wrong) == before
+
+
+def test_out_that_must_not_be_written(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, total, sums = arrays
+    out = np.zeros((4, 6), "f4"), np.zeros((4, 1), "f4")
+    for wrong in (np.frombuffer(bytes(96), "f4").reshape(4, 6), np.broadcast_to(out[0], (4, 6))):
+        with pytest.raises(mica.ArgumentError, match="output 0: it is read-only"):
+            pair(x, y, out=(wrong, out[1]))
+    assert not out[0].any()
+
+
+def test_a_type_that_calls_itself_numpys(pair, arrays):
+    x, y, total, _ = arrays
+    fake = type("ndarray", (), {"__module__": "numpy", "__array_interface__": x.__array_interface__})()
+    assert near(pair(fake, y)[0], total)
+    with pytest.raises(Exception):
+        pair(type("ndarray", (), {"__module__": "numpy"})(), y)
+
+
+def test_bf16_of_numpy():
+    """ml_dtypes may be loaded after the first arrays of numpy."""
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("ml_dtypes")
+    text = """
+import sys, numpy as np, mica
+f, g = (mica.optimize("program p { X: %s[4]\\n return X + X }" % t, measure=1, seconds=0.02, progress=False, threads=1) for t in ("f32", "bf16"))
+assert f(np.ones(4, "f4")).tolist() == [2] * 4 and "ml_dtypes" not in sys.modules
+import ml_dtypes
+for _ in range(2):
+    y = g(np.ones(4, ml_dtypes.bfloat16))
+    assert y.dtype == ml_dtypes.bfloat16 and y.tolist() == [2] * 4
+assert g(y, out=y.copy()).tolist() == [4] * 4
+for wrong in (np.ones(4, "u2"), np.ones(4, "f2")):
+    try: g(wrong)
+    except mica.ArgumentError: continue
+    sys.exit("taken as bf16")
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=120)
 
 
 class OnGpu:
