@@ -43,7 +43,7 @@ enum { DTYPES = 3, CPU = -1 };
 // Strings that are interned once: word[WORD_data_ptr].
 #define WORDS(X)                                                                                                       \
   X(__dlpack__) X(__dlpack_device__) X(__array_interface__) X(__cuda_array_interface__) X(data_ptr) X(dtype) X(shape)  \
-  X(is_contiguous) X(get_device) X(requires_grad) X(new_empty) X(empty) X(data) X(typestr) X(strides) X(stream) X(out)
+  X(is_contiguous) X(is_neg) X(get_device) X(requires_grad) X(new_empty) X(empty) X(data) X(typestr) X(strides) X(stream) X(out)
 enum word {
 #define X(name) WORD_##name,
   WORDS(X)

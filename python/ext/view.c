@@ -271,8 +271,10 @@ static int take_torch(struct state *st, PyObject *object, struct view *v)
   v->device = device ? (int)PyLong_AsLong(device) : CPU;
   v->data = address ? PyLong_AsVoidPtr(address) : NULL;
   v->dense = address && said_yes(call0(st, object, WORD_is_contiguous));
+  bool turned = v->dense && said_yes(call0(st, object, WORD_is_neg));
   Py_XDECREF(device), Py_XDECREF(address);
   if (PyErr_Occurred()) return -1;
+  if (turned) return ext_raise_argument(st, "a tensor whose memory has the other sign (is_neg()): pass tensor.resolve_neg()"), -1;
   v->hold = Py_NewRef(object);
   return 0;
 }

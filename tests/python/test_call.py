@@ -83,7 +83,7 @@ def test_wrong_arguments(pair, arrays):
 
 
 @pytest.mark.parametrize("make", [
-    lambda np, x: x.copy().view(type("Sub", (np.ndarray,), {})), lambda np, x: np.ma.masked_array(x), lambda np, x: np.matrix(x),
+    lambda np, x: x.copy().view(type("Sub", (np.ndarray,), {})), lambda np, x: np.ma.masked_array(x),
     lambda np, x: x.astype(np.dtype("f4", metadata={"a": 1})), lambda np, x: np.array(x, order="C").reshape(4, 1, 6)[:, 0],
     lambda np, x: np.lib.stride_tricks.as_strided(x, (4, 6), (24, 4)), lambda np, x: np.frombuffer(x.tobytes(), "f4").reshape(4, 6)])
 def test_numpy_of_every_kind(pair, arrays, make):
@@ -255,6 +255,9 @@ def test_torch(pair, arrays):
                          ((s.bfloat16(), t), "bf16")]:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(*wrong)
+    with pytest.raises(mica.ArgumentError, match="resolve_neg"):
+        pair(torch._neg_view(s), t)
+    assert near(pair(torch._neg_view(s).resolve_neg(), t)[0], 2 * y - x)
     p = torch.nn.Parameter(s)
     with pytest.raises(mica.ArgumentError, match="no_grad"):
         pair(p, t)
