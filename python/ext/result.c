@@ -53,6 +53,9 @@ int ext_library_open(struct state *st, enum family f)
   if (f == FAMILY_TORCH) {
     l->current = look(m, "_C._cuda_getCurrentRawStream"); // what torch's own compiler calls; absent without CUDA
     l->grad = look(m, "is_grad_enabled"), l->device = look(m, "cuda.current_device");
+    l->strided = look(m, "_C._dynamo.guards._empty_strided_cpu"); // as above; takes a third of new_empty's time
+    l->exact = (PyTypeObject *)look(m, "Tensor"), l->parameter = (PyTypeObject *)look(m, "nn.Parameter");
+    l->exchange = l->exact ? ext_torch_exchange((PyObject *)l->exact) : NULL;
   }
   if (f == FAMILY_JAX) {
     PyObject *dlpack = PyImport_ImportModule("jax.dlpack");
@@ -71,10 +74,13 @@ static PyObject *torch_new(struct module *f, PyObject *like, int output)
 {
   struct state *st = f->st;
   enum mica_dtype dtype = f->out[output].dtype;
+  struct library *torch = &st->library[FAMILY_TORCH];
+  if (!f->gpu && torch->strided && ext_torch_plain(torch, like)) // the inputs are on the CPU: they were looked at
+    return PyObject_CallFunctionObjArgs(torch->strided, f->shapes[output], f->strides[output], torch->dtype[dtype], NULL);
   if (f->nin && f->in[0].dtype == dtype) return PyObject_CallMethodObjArgs(like, st->word[WORD_new_empty], f->shapes[output], NULL);
   PyObject *method = PyObject_GetAttr(like, st->word[WORD_new_empty]), *args = PyTuple_Pack(1, f->shapes[output]);
   PyObject *keywords = PyDict_New(), *x = NULL;
-  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], st->library[FAMILY_TORCH].dtype[dtype]))
+  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], torch->dtype[dtype]))
     x = PyObject_Call(method, args, keywords);
   Py_XDECREF(method), Py_XDECREF(args), Py_XDECREF(keywords);
   return x;

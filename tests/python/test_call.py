@@ -265,6 +265,45 @@ def test_torch(pair, arrays):
         assert near(pair(p, t)[0], total)
 
 
+@pytest.mark.parametrize("make", [
+    lambda torch, x: x.as_subclass(type("Sub", (torch.Tensor,), {})), lambda torch, x: torch.nn.Parameter(x, requires_grad=False),
+    lambda torch, x: torch.nn.Buffer(x), lambda torch, x: x.clone().share_memory_(), lambda torch, x: torch.cat([x[:1] * 0, x])[1:],
+    lambda torch, x: torch.as_strided(x.reshape(-1), (4, 6), (6, 1)), lambda torch, x: x.detach().requires_grad_().detach()])
+def test_torch_of_every_kind(pair, arrays, make):
+    torch = pytest.importorskip("torch")
+    x, y, total, sums = arrays
+    made = make(torch, torch.from_numpy(x))
+    before = sys.getrefcount(made)
+    a, b = pair(made, torch.from_numpy(y))
+    assert isinstance(a, torch.Tensor) and a.is_contiguous() and not a.requires_grad and near(a, total) and near(b, sums)
+    assert sys.getrefcount(made) == before
+
+
+def freed(tensor):
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda torch, x: x.to("meta"), "meta|no memory"), (lambda torch, x: x.to_sparse(), "."), (lambda torch, x: x.to(torch.complex64), "complex64"),
+    (lambda torch, x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "."), (lambda torch, x: x.view(torch.int32), "torch.int32"),
+    (lambda torch, x: x.reshape((1,) * 20 + (4, 6)), "shape"), (lambda torch, x: x[0].expand(4, 6), "contiguous"),
+    (lambda torch, x: torch.empty(0, 6), "shape"), (lambda torch, x: x.reshape(-1)[0], "shape"), (lambda torch, x: x.half(), "f16"),
+    (lambda torch, x: torch._to_functional_tensor(x), "."), (lambda torch, x: freed(x.clone()), "no memory")])
+def test_torch_that_does_not_fit(pair, arrays, make, words):
+    torch = pytest.importorskip("torch")
+    x, y, *_ = arrays
+    with pytest.raises(Exception, match=words):
+        pair(make(torch, torch.from_numpy(x.copy())), torch.from_numpy(y))
+
+
+def test_torch_in_a_transform(pair, arrays):
+    torch = pytest.importorskip("torch")
+    x, y, *_ = arrays
+    with pytest.raises(Exception):
+        torch.vmap(lambda t: pair(t, torch.from_numpy(y))[0])(torch.from_numpy(x).expand(3, 4, 6).contiguous())
+
+
 def test_jax(pair, arrays):
     jax = pytest.importorskip("jax")
     x, y, total, sums = arrays
