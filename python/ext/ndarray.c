@@ -64,7 +64,8 @@ void ext_ndarray_open(struct state *st, PyObject *module)
   struct library *numpy = &st->library[FAMILY_NUMPY];
   PyObject *type = PyObject_GetAttrString(module, "ndarray");
   PyObject *x = type ? PyObject_CallFunction(numpy->empty, "(ii)O", 3, 5, numpy->dtype[MICA_F32]) : NULL;
-  bool good = x && (PyObject *)Py_TYPE(x) == type && says(type, "__basicsize__", sizeof(struct ndarray), 1 << 16) && sized(numpy) && lies_so(numpy, x);
+  bool good = x && (PyObject *)Py_TYPE(x) == type && says(type, "__basicsize__", sizeof(struct ndarray), 1 << 16);
+  good = good && sized(numpy) && lies_so(numpy, x);
   if (good) numpy->exact = (PyTypeObject *)Py_NewRef(type);
   Py_XDECREF(x), Py_XDECREF(type);
   PyErr_Clear();
