@@ -61,13 +61,13 @@ tile_gpu: build/build.ninja
 gpu_race: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_race
 
-# The thread sanitizer on what runs threads: the pool and the search; and on programs that do: contexts and modules in threads.
+# The thread sanitizer on the rooms that run threads, and on tests of core that do: jobs, races, contexts and modules in threads.
 tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
-	cd build-tsan && $(CTEST) -L '^(base|search)$$'
-	cd build-tsan && $(CTEST) -R '^core_test_(threads|module)$$'
+	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
+	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|core|html|race_gpu|race_joined|split|stop_gpu)$$'
 
 # libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
 fuzz:

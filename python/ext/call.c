@@ -130,12 +130,13 @@ static int describe(struct module *f)
   f->gpu = strcmp(mica_module_target(f->x), "cpu") != 0;
   f->in = PyMem_Calloc((size_t)(f->nin + f->nout) + 1, sizeof *f->in);
   f->shapes = PyMem_Calloc((size_t)f->nout + 1, sizeof *f->shapes);
-  if (!f->in || !f->shapes) return PyErr_NoMemory(), -1;
+  f->strides = PyMem_Calloc((size_t)f->nout + 1, sizeof *f->strides);
+  if (!f->in || !f->shapes || !f->strides) return PyErr_NoMemory(), -1;
   f->out = f->in + f->nin;
   for (int i = 0; i < f->nin; i++) f->in[i] = mica_module_input(f->x, i);
   for (int i = 0; i < f->nout; i++) {
     f->out[i] = mica_module_output(f->x, i);
-    if (!(f->shapes[i] = ext_shape_tuple(&f->out[i]))) return -1;
+    if (!(f->shapes[i] = ext_shape_tuple(&f->out[i])) || !(f->strides[i] = ext_strides_tuple(&f->out[i]))) return -1;
   }
   return 0;
 }
@@ -207,7 +208,8 @@ static void module_free(PyObject *self)
     ext_context_drop(f->c, f->x);
   }
   for (int i = 0; f->shapes && i < f->nout; i++) Py_XDECREF(f->shapes[i]);
-  PyMem_Free(f->in), PyMem_Free(f->shapes);
+  for (int i = 0; f->strides && i < f->nout; i++) Py_XDECREF(f->strides[i]);
+  PyMem_Free(f->in), PyMem_Free(f->shapes), PyMem_Free(f->strides);
   Py_XDECREF((PyObject *)f->c);
   give_back(self);
   Py_DECREF(type);

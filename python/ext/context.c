@@ -25,6 +25,14 @@ PyObject *ext_shape_tuple(const struct mica_tensor *t)
   return shape;
 }
 
+PyObject *ext_strides_tuple(const struct mica_tensor *t)
+{
+  struct mica_tensor steps = *t;
+  int64_t step = 1;
+  for (int i = t->ndim - 1; i >= 0; i--) steps.shape[i] = step, step *= t->shape[i];
+  return ext_shape_tuple(&steps);
+}
+
 PyObject *ext_tensor_tuple(const struct mica_tensor *t)
 {
   PyObject *shape = ext_shape_tuple(t);

@@ -27,4 +27,15 @@ struct dl_managed {
   void (*deleter)(struct dl_managed *self);
 };
 
+// What a type has as __dlpack_c_exchange_api__, in a capsule "dlpack_exchange_api": functions of the library (version 1.2 and later).
+struct dl_exchange {
+  struct {
+    uint32_t major, minor;
+  } version;
+  struct dl_exchange *previous; // of an older major version
+  void (*allocate)(void), (*from_object)(void), (*to_object)(void);
+  int (*look)(void *object, struct dl_tensor *out); // owns nothing: valid as long as the object is. May be NULL; not 0 with an exception
+  void (*stream)(void);
+};
+
 #endif

@@ -10,8 +10,10 @@
 //   graph.c      Graph: a program or a block graph being built
 //   optimize.c   mica_optimize in a thread: signals, progress, options
 //   array.c      Array: memory of our own, for results where nobody brought an array library
+//   ndarray.c    arrays of numpy, looked at in memory; ndarray.h: the fields, as numpy's headers lay them out
 //   dlpack.h     the structs of DLPack, as its specification lays them out in memory
-//   view.c       what a Python object says of its memory: DLPack, the array interfaces, buffers; torch by its attributes
+//   view.c       what a Python object says of its memory: DLPack, the array interfaces, buffers
+//   torch.c      tensors of torch
 //   check.c      views held against what a program takes
 //   result.c     new arrays of the family (numpy, torch, ...) that the inputs are of
 //   arguments.c  positions, names, `out=` and `stream=` of a call
@@ -42,7 +44,7 @@ enum { DTYPES = 3, CPU = -1 };
 // Strings that are interned once: word[WORD_data_ptr].
 #define WORDS(X)                                                                                                       \
   X(__dlpack__) X(__dlpack_device__) X(__array_interface__) X(__cuda_array_interface__) X(data_ptr) X(dtype) X(shape)  \
-  X(is_contiguous) X(get_device) X(requires_grad) X(new_empty) X(empty) X(data) X(typestr) X(strides) X(stream) X(out)
+  X(is_contiguous) X(is_neg) X(get_device) X(requires_grad) X(new_empty) X(empty) X(data) X(typestr) X(strides) X(stream) X(out)
 enum word {
 #define X(name) WORD_##name,
   WORDS(X)
@@ -50,12 +52,18 @@ enum word {
   WORD_COUNT
 };
 
+struct dl_tensor; // dlpack.h
+struct dl_exchange;
 struct library { // what is called of an array library; NULL until an array of it has been seen
   PyObject *empty, *dtype[DTYPES];
   PyObject *current; // torch: current stream of a device; grad: whether gradients are recorded
   PyObject *grad;
   PyObject *device;  // torch: number of the current device
   PyObject *from;    // jax: from_dlpack
+  PyTypeObject *exact; // numpy: ndarray, where its arrays can be looked at in memory; torch: Tensor
+  PyTypeObject *parameter;              // torch
+  const struct dl_exchange *exchange;   // torch: its functions in C, or NULL
+  PyObject *strided;                    // torch: empty_strided on the CPU
 };
 struct state {
   PyTypeObject *context, *source, *graph, *report, *module, *bound, *array;
@@ -128,7 +136,7 @@ struct module {
   struct mica_module *x;
   int nin, nout;
   struct mica_tensor *in, *out; // outputs follow the inputs in one array
-  PyObject **shapes;            // of outputs, as tuples
+  PyObject **shapes, **strides; // of outputs, as tuples
   bool gpu;
   int nlane;
   struct lane *lane;
@@ -157,6 +165,7 @@ PyObject *ext_source_new(struct context *c, struct mica_program *p);
 PyObject *ext_report_new(struct context *c, struct mica_report *r);
 PyObject *ext_tensor_tuple(const struct mica_tensor *t); // (name, dtype, shape)
 PyObject *ext_shape_tuple(const struct mica_tensor *t);
+PyObject *ext_strides_tuple(const struct mica_tensor *t); // in elements, dense
 const char *ext_dtype_name(int dtype);
 bool ext_dtype_find(const char *name, enum mica_dtype *out);
 int ext_dtype_bytes(enum mica_dtype t);
@@ -177,6 +186,18 @@ enum family ext_family_of(struct state *st, PyObject *object);
 // What the object says of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
 int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
 void ext_view_release(struct view *v);
+// Are elements of these extents (steps in units of `unit`) one after the other, row by row?
+bool ext_view_dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit);
+void ext_view_dl(struct view *v, const struct dl_tensor *t);
+
+// ---- ndarray.c ----
+bool ext_ndarray_take(struct state *st, PyObject *object, struct view *v); // false: the object has to be asked
+void ext_ndarray_open(struct state *st, PyObject *module);                 // once what is called of numpy is known
+
+// ---- torch.c ----
+int ext_torch_take(struct state *st, PyObject *object, struct view *v);
+bool ext_torch_plain(const struct library *torch, PyObject *object); // a tensor or parameter, no subclass
+const struct dl_exchange *ext_torch_exchange(PyObject *type);
 
 // ---- check.c ----
 // "input 1 (W)" is what the message begins with. -1 with an exception.

@@ -59,7 +59,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
   Py_VISIT(st->argument);
   for (int i = 0; i < FAMILIES; i++) {
     struct library *l = &st->library[i];
-    PyObject *all[] = {l->empty, l->current, l->grad, l->device, l->from};
+    PyObject *all[] = {l->empty, l->current, l->grad, l->device, l->from, (PyObject *)l->exact, (PyObject *)l->parameter, l->strided};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) Py_VISIT(all[k]);
     for (int k = 0; k < DTYPES; k++) Py_VISIT(l->dtype[k]);
   }
@@ -79,6 +79,9 @@ static int clear(PyObject *module)
     struct library *l = &st->library[i];
     PyObject **all[] = {&l->empty, &l->current, &l->grad, &l->device, &l->from};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) Py_CLEAR(*all[k]);
+    Py_CLEAR(l->exact);
+    Py_CLEAR(l->parameter);
+    Py_CLEAR(l->strided);
     for (int k = 0; k < DTYPES; k++) Py_CLEAR(l->dtype[k]);
   }
   return 0;

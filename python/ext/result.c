@@ -22,13 +22,24 @@ static PyObject *look(PyObject *module, const char *path)
   return x;
 }
 
-// numpy has no bf16; ml_dtypes has, and where it is not loaded nobody could have made one: the bits then.
-static PyObject *bf16_of_numpy(PyObject *module)
+// An object of numpy.dtype, which is what arrays have. numpy has no bf16; ml_dtypes has, where it is loaded. NULL without an exception else.
+static PyObject *dtype_of_numpy(PyObject *numpy, enum mica_dtype t)
 {
-  PyObject *loaded = PyImport_GetModule(PyUnicode_InternFromString("ml_dtypes"));
-  PyObject *x = loaded ? look(loaded, "bfloat16") : NULL;
-  Py_XDECREF(loaded);
-  return x ? x : look(module, "uint16");
+  PyObject *home = t == MICA_BF16 ? PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes") : numpy;
+  PyObject *scalar = home ? look(home, dtypes[t]) : NULL, *type = scalar ? look(numpy, "dtype") : NULL;
+  PyObject *x = type ? PyObject_CallFunctionObjArgs(type, scalar, NULL) : NULL;
+  Py_XDECREF(scalar), Py_XDECREF(type);
+  if (!x) PyErr_Clear();
+  return x;
+}
+
+// ml_dtypes may have been loaded since numpy was open.
+static void look_again(struct library *numpy, enum mica_dtype t)
+{
+  PyObject *m = PyImport_ImportModule("numpy");
+  if (m) numpy->dtype[t] = dtype_of_numpy(m, t);
+  else PyErr_Clear();
+  Py_XDECREF(m);
 }
 
 int ext_library_open(struct state *st, enum family f)
@@ -37,11 +48,14 @@ int ext_library_open(struct state *st, enum family f)
   if (!modules[f]) return 0;
   PyObject *m = PyImport_ImportModule(modules[f]);
   if (!m) return -1;
-  for (int i = 0; i < DTYPES; i++) l->dtype[i] = look(m, dtypes[i]);
-  if (!l->dtype[MICA_BF16] && f == FAMILY_NUMPY) l->dtype[MICA_BF16] = bf16_of_numpy(m);
+  for (int i = 0; i < DTYPES; i++)
+    if (!l->dtype[i]) l->dtype[i] = f == FAMILY_NUMPY ? dtype_of_numpy(m, (enum mica_dtype)i) : look(m, dtypes[i]);
   if (f == FAMILY_TORCH) {
     l->current = look(m, "_C._cuda_getCurrentRawStream"); // what torch's own compiler calls; absent without CUDA
     l->grad = look(m, "is_grad_enabled"), l->device = look(m, "cuda.current_device");
+    l->strided = look(m, "_C._dynamo.guards._empty_strided_cpu"); // as above; takes a third of new_empty's time
+    l->exact = (PyTypeObject *)look(m, "Tensor"), l->parameter = (PyTypeObject *)look(m, "nn.Parameter");
+    l->exchange = l->exact ? ext_torch_exchange((PyObject *)l->exact) : NULL;
   }
   if (f == FAMILY_JAX) {
     PyObject *dlpack = PyImport_ImportModule("jax.dlpack");
@@ -51,6 +65,7 @@ int ext_library_open(struct state *st, enum family f)
   }
   l->empty = look(m, "empty"); // last: it says that the library is open
   if (!l->empty && f == FAMILY_JAX) l->empty = Py_NewRef(m);
+  if (l->empty && f == FAMILY_NUMPY) ext_ndarray_open(st, m);
   Py_DECREF(m);
   return l->empty && (f != FAMILY_TORCH || l->grad) ? 0 : (PyErr_Format(PyExc_ImportError, "%s is not what it was", modules[f]), -1);
 }
@@ -59,10 +74,13 @@ static PyObject *torch_new(struct module *f, PyObject *like, int output)
 {
   struct state *st = f->st;
   enum mica_dtype dtype = f->out[output].dtype;
+  struct library *torch = &st->library[FAMILY_TORCH];
+  if (!f->gpu && torch->strided && ext_torch_plain(torch, like)) // the inputs are on the CPU: they were looked at
+    return PyObject_CallFunctionObjArgs(torch->strided, f->shapes[output], f->strides[output], torch->dtype[dtype], NULL);
   if (f->nin && f->in[0].dtype == dtype) return PyObject_CallMethodObjArgs(like, st->word[WORD_new_empty], f->shapes[output], NULL);
   PyObject *method = PyObject_GetAttr(like, st->word[WORD_new_empty]), *args = PyTuple_Pack(1, f->shapes[output]);
   PyObject *keywords = PyDict_New(), *x = NULL;
-  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], st->library[FAMILY_TORCH].dtype[dtype]))
+  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], torch->dtype[dtype]))
     x = PyObject_Call(method, args, keywords);
   Py_XDECREF(method), Py_XDECREF(args), Py_XDECREF(keywords);
   return x;
@@ -74,6 +92,7 @@ PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, i
   const struct mica_tensor *t = &f->out[output];
   struct library *l = &st->library[family];
   if (!l->empty && modules[family] && ext_library_open(st, family)) return NULL;
+  if (!l->dtype[t->dtype] && family == FAMILY_NUMPY) look_again(l, t->dtype);
   switch (family) {
   case FAMILY_NUMPY: case FAMILY_CUPY:
     if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);

@@ -1,7 +1,7 @@
 // What an argument says of its memory. Each library is asked in the way that is fastest with it:
 //
-//   numpy     __dlpack__, 0.1 us; where that refuses (read-only memory, bf16 of ml_dtypes) __array_interface__
-//   torch     attributes: its __dlpack__ is Python and takes microseconds
+//   numpy     the array itself (ndarray.c); else __dlpack__; where that refuses (read-only memory) __array_interface__
+//   torch     its functions in C, else attributes (torch.c): its __dlpack__ is Python and takes microseconds
 //   cupy      __cuda_array_interface__, which also names the current stream
 //   jax, any  __dlpack__, then the array interfaces, then the buffer protocol
 //
@@ -79,8 +79,7 @@ static void name_of_dl(const struct dl_tensor *t, char out[24])
   snprintf(out, 24, "%s%d", code, t->dtype.bits);
 }
 
-// Are elements of these extents (steps in units of `unit`) one after the other, row by row?
-static bool dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit)
+bool ext_view_dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit)
 {
   for (int i = n - 1; i >= 0; i--) {
     if (shape[i] != 1 && steps[i] != unit) return false;
@@ -89,21 +88,24 @@ static bool dense(int n, const int64_t *shape, const int64_t *steps, int64_t uni
   return true;
 }
 
-static int from_capsule(struct view *v, PyObject *capsule)
+void ext_view_dl(struct view *v, const struct dl_tensor *t)
 {
-  struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
-  if (!m) return Py_XDECREF(capsule), -1;
-  const struct dl_tensor *t = &m->t;
-  v->hold = capsule;
   v->data = (char *)t->data + t->byte_offset;
   v->device = t->device.type == DL_CUDA || t->device.type == DL_CUDA_MANAGED ? t->device.id : CPU;
   v->ndim = t->ndim;
   v->dtype = dtype_of_dl(t);
   if (v->dtype < 0) name_of_dl(t, v->dtype_name);
-  if (t->ndim > MICA_MAX_DIMS) return 0; // no program takes it: ext_view_check says so
+  if (t->ndim > MICA_MAX_DIMS) return; // no program takes it: ext_view_check says so
   for (int i = 0; i < t->ndim; i++) v->shape[i] = t->shape[i];
-  v->dense = !t->strides || dense(t->ndim, t->shape, t->strides, 1);
-  return 0;
+  v->dense = !t->strides || ext_view_dense(t->ndim, t->shape, t->strides, 1);
+}
+
+static int from_capsule(struct view *v, PyObject *capsule)
+{
+  struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+  if (!m) return Py_XDECREF(capsule), -1;
+  v->hold = capsule;
+  return ext_view_dl(v, &m->t), 0;
 }
 
 static int take_dlpack(struct state *st, PyObject *object, struct view *v)
@@ -149,7 +151,7 @@ static int interface_shape(struct view *v, PyObject *shape, PyObject *strides)
   if (ext_numbers64(shape, MICA_MAX_DIMS, v->shape) < 0) return -1;
   if (!strides || strides == Py_None) return 0;
   if (ext_numbers64(strides, MICA_MAX_DIMS, steps) != n) return PyErr_Occurred() ? -1 : 0;
-  v->dense = dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
+  v->dense = ext_view_dense((int)n, v->shape, steps, v->dtype < 0 ? 1 : ext_dtype_bytes((enum mica_dtype)v->dtype));
   return 0;
 }
 
@@ -209,7 +211,7 @@ static int take_buffer(PyObject *object, struct view *v)
   v->dtype = !strcmp(code, "f") || !strcmp(code, "<f") ? MICA_F32 : !strcmp(code, "e") || !strcmp(code, "<e") ? MICA_F16 : -1;
   snprintf(v->dtype_name, sizeof v->dtype_name, "format %s", code);
   for (int i = 0; i < b->ndim && b->ndim <= MICA_MAX_DIMS; i++) v->shape[i] = b->shape[i], steps[i] = b->strides[i];
-  v->dense = b->ndim <= MICA_MAX_DIMS && dense(b->ndim, v->shape, steps, b->itemsize);
+  v->dense = b->ndim <= MICA_MAX_DIMS && ext_view_dense(b->ndim, v->shape, steps, b->itemsize);
   return 0;
 }
 
@@ -218,62 +220,6 @@ static int take_own(PyObject *object, struct view *v)
   const struct array *a = (struct array *)object;
   v->data = a->memory, v->device = CPU, v->dtype = (int)a->dtype, v->ndim = a->ndim, v->dense = true;
   memcpy(v->shape, a->shape, sizeof v->shape);
-  v->hold = Py_NewRef(object);
-  return 0;
-}
-
-// ---- torch ----
-
-static PyObject *call0(struct state *st, PyObject *object, enum word w) { return PyObject_CallMethodObjArgs(object, st->word[w], NULL); }
-
-static bool said_yes(PyObject *x)
-{
-  bool yes = x && PyObject_IsTrue(x) > 0;
-  Py_XDECREF(x);
-  return yes;
-}
-
-static int torch_dtype(struct state *st, PyObject *object, struct view *v)
-{
-  PyObject *dtype = PyObject_GetAttr(object, st->word[WORD_dtype]);
-  if (!dtype) return -1;
-  v->dtype = -1;
-  for (int i = 0; i < DTYPES; i++)
-    if (dtype == st->library[FAMILY_TORCH].dtype[i]) v->dtype = i;
-  if (v->dtype < 0) {
-    PyObject *name = PyObject_Str(dtype);
-    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    snprintf(v->dtype_name, sizeof v->dtype_name, "%s", text ? text : "?");
-    Py_XDECREF(name);
-  }
-  Py_DECREF(dtype);
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static int torch_shape(struct state *st, PyObject *object, struct view *v)
-{
-  PyObject *shape = PyObject_GetAttr(object, st->word[WORD_shape]);
-  if (!shape) return -1;
-  v->ndim = (int)PyTuple_Size(shape);
-  for (int i = 0; i < v->ndim && i < MICA_MAX_DIMS; i++) v->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
-  Py_DECREF(shape);
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static int take_torch(struct state *st, PyObject *object, struct view *v)
-{
-  struct library *torch = &st->library[FAMILY_TORCH];
-  if (!torch->empty && ext_library_open(st, FAMILY_TORCH)) return -1;
-  if (torch_dtype(st, object, v) || torch_shape(st, object, v)) return -1;
-  if (said_yes(PyObject_GetAttr(object, st->word[WORD_requires_grad])) && said_yes(PyObject_CallNoArgs(torch->grad)))
-    return ext_raise_argument(st, "a tensor that requires a gradient, which programs of Mica do not compute: call under "
-                              "torch.no_grad(), or pass tensor.detach()"), -1;
-  PyObject *device = call0(st, object, WORD_get_device), *address = device ? call0(st, object, WORD_data_ptr) : NULL;
-  v->device = device ? (int)PyLong_AsLong(device) : CPU;
-  v->data = address ? PyLong_AsVoidPtr(address) : NULL;
-  v->dense = address && said_yes(call0(st, object, WORD_is_contiguous));
-  Py_XDECREF(device), Py_XDECREF(address);
-  if (PyErr_Occurred()) return -1;
   v->hold = Py_NewRef(object);
   return 0;
 }
@@ -290,7 +236,8 @@ static bool has(struct state *st, PyObject *object, enum word w)
 
 static int take_numpy(struct state *st, PyObject *object, struct view *v)
 {
-  if (!take_dlpack(st, object, v)) return 0;
+  if (!st->library[FAMILY_NUMPY].empty && ext_library_open(st, FAMILY_NUMPY)) PyErr_Clear(); // a type that calls itself numpy's
+  if (ext_ndarray_take(st, object, v) || !take_dlpack(st, object, v)) return 0;
   PyErr_Clear();
   return take_interface(st, object, WORD___array_interface__, v);
 }
@@ -312,7 +259,7 @@ static int take(struct state *st, enum family f, PyObject *object, void *stream,
 {
   switch (f) {
   case FAMILY_NUMPY: return take_numpy(st, object, v);
-  case FAMILY_TORCH: return take_torch(st, object, v);
+  case FAMILY_TORCH: return ext_torch_take(st, object, v);
   case FAMILY_CUPY: return take_cuda_interface(st, object, v);
   case FAMILY_OWN: return take_own(object, v);
   case FAMILY_JAX: case FAMILY_OTHER: case FAMILIES: break;

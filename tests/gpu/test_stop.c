@@ -45,7 +45,7 @@ struct fixture {
 static void *set_later(void *flag)
 {
   usleep(A_MOMENT);
-  *(volatile int *)flag = 1;
+  __atomic_store_n((volatile int *)flag, 1, __ATOMIC_RELAXED);
   return NULL;
 }
 
@@ -74,9 +74,15 @@ static void no_process_is_left(void)
   assert_int_equal(errno, ECHILD);
 }
 
-static void end(struct fixture *f)
+static void stop_is_over(struct fixture *f)
 {
   if (f->late) pthread_join(f->late, NULL);
+  f->late = 0, f->stop = 0, f->stage = NULL;
+}
+
+static void end(struct fixture *f)
+{
+  stop_is_over(f);
   no_process_is_left();
   db_close(f->o.db);
   arena_close(&f->mem);
@@ -105,7 +111,7 @@ static void what_hangs_is_ended(void **state)
     assert_int_equal(f.e.id, ERR_STOPPED);
     assert_int_equal(f.r.best, -1); // nothing was timed
     assert_int_equal(f.r.result[1].cold.replays, 0);
-    f.stage = NULL, f.stop = 0;
+    stop_is_over(&f);
     if (with) assert_int_equal(race(&f, 1, names), OK);
     gpu_worker_close(w);
     end(&f);
@@ -172,8 +178,8 @@ static void what_was_measured_is_not_measured_again(void **state)
   assert_int_equal(quick(&f, s, EACH, b), ENV);
   assert_int_equal(f.e.id, ERR_STOPPED);
   gpu_session_close(s);
-  pthread_join(f.late, NULL);
-  f.late = 0, f.stop = 0, f.stage = NULL, b[EACH - 1] = kept;
+  stop_is_over(&f);
+  b[EACH - 1] = kept;
   for (int i = 0; i < EACH; i++) all[2 * i] = b[i], all[2 * i + 1] = a[i];
   f.compiled = 0;
   assert_int_equal(gpu_session_open(f.g, &f.o, &s), OK);

@@ -6,5 +6,6 @@ python=${MICA_PYTHON:-build/venv/bin/python}
 "$python" -c 'import numpy, pytest' 2>/dev/null || { echo "skipped: no Python with numpy and pytest (python/venv.sh build/venv)"; exit 77; }
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 if [ -n "${MICA_SANITIZED:-}" ]; then # the sanitizers come first into the process; what Python itself leaves at its end is not ours
-  export PYTHONMALLOC=malloc LD_PRELOAD=$(${CC:-cc} -print-file-name=libasan.so) ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+  # (and libstdc++ with them, of which they look for what throws: jax is C++, Python is not)
+  export PYTHONMALLOC=malloc LD_PRELOAD="$(${CC:-cc} -print-file-name=libasan.so) $(${CC:-cc} -print-file-name=libstdc++.so.6)" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 fi

@@ -1,6 +1,7 @@
 """Calls: arrays of each library in and out without copies, wrong arguments, bound calls, threads."""
 import array
 import gc
+import subprocess
 import sys
 import threading
 
@@ -79,6 +80,71 @@ def test_wrong_arguments(pair, arrays):
     with pytest.raises(mica.ArgumentError, match="stream="):
         pair(x, y, stream="fast")
     assert issubclass(mica.ArgumentError, TypeError)
+
+
+@pytest.mark.parametrize("make", [
+    lambda np, x: x.copy().view(type("Sub", (np.ndarray,), {})), lambda np, x: np.ma.masked_array(x),
+    lambda np, x: x.astype(np.dtype("f4", metadata={"a": 1})), lambda np, x: np.array(x, order="C").reshape(4, 1, 6)[:, 0],
+    lambda np, x: np.lib.stride_tricks.as_strided(x, (4, 6), (24, 4)), lambda np, x: np.frombuffer(x.tobytes(), "f4").reshape(4, 6)])
+def test_numpy_of_every_kind(pair, arrays, make):
+    np = pytest.importorskip("numpy")
+    x, y, total, _ = arrays
+    assert near(pair(make(np, x), y)[0], total)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda np, x: x[::-1], "contiguous"), (lambda np, x: np.broadcast_to(x[0], (4, 6)), "contiguous"), (lambda np, x: x.T, "shape"),
+    (lambda np, x: x.byteswap().view(">f4"), "dtype"), (lambda np, x: x.view("i4"), "dtype"), (lambda np, x: x.view([("a", "f4")]), "dtype"),
+    (lambda np, x: x.astype(object), "dtype|object"), (lambda np, x: np.float32(1), "shape"), (lambda np, x: np.empty((0, 6), "f4"), "shape"),
+    (lambda np, x: np.ones((1,) * 20 + (4, 6), "f4"), "shape"), (lambda np, x: np.empty((), "f4"), "shape"),
+    (lambda np, x: np.frombuffer(b"0" * 97, "u1")[1:].view("f4").reshape(4, 6), "multiple of 4")])
+def test_numpy_that_does_not_fit(pair, arrays, make, words):
+    np = pytest.importorskip("numpy")
+    x, y, *_ = arrays
+    wrong = make(np, x)
+    before = sys.getrefcount(wrong)
+    with pytest.raises((mica.ArgumentError, mica.Error), match=words):
+        pair(wrong, y)
+    assert sys.getrefcount(wrong) == before
+
+
+def test_out_that_must_not_be_written(pair, arrays):
+    np = pytest.importorskip("numpy")
+    x, y, total, sums = arrays
+    out = np.zeros((4, 6), "f4"), np.zeros((4, 1), "f4")
+    for wrong in (np.frombuffer(bytes(96), "f4").reshape(4, 6), np.broadcast_to(out[0], (4, 6))):
+        with pytest.raises(mica.ArgumentError, match="output 0: it is read-only"):
+            pair(x, y, out=(wrong, out[1]))
+    assert not out[0].any()
+
+
+def test_a_type_that_calls_itself_numpys(pair, arrays):
+    x, y, total, _ = arrays
+    fake = type("ndarray", (), {"__module__": "numpy", "__array_interface__": x.__array_interface__})()
+    assert near(pair(fake, y)[0], total)
+    with pytest.raises(Exception):
+        pair(type("ndarray", (), {"__module__": "numpy"})(), y)
+
+
+def test_bf16_of_numpy():
+    """ml_dtypes may be loaded after the first arrays of numpy."""
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("ml_dtypes")
+    text = """
+import sys, numpy as np, mica
+f, g = (mica.optimize("program p { X: %s[4]\\n return X + X }" % t, measure=1, seconds=0.02, progress=False, threads=1) for t in ("f32", "bf16"))
+assert f(np.ones(4, "f4")).tolist() == [2] * 4 and "ml_dtypes" not in sys.modules
+import ml_dtypes
+for _ in range(2):
+    y = g(np.ones(4, ml_dtypes.bfloat16))
+    assert y.dtype == ml_dtypes.bfloat16 and y.tolist() == [2] * 4
+assert g(y, out=y.copy()).tolist() == [4] * 4
+for wrong in (np.ones(4, "u2"), np.ones(4, "f2")):
+    try: g(wrong)
+    except mica.ArgumentError: continue
+    sys.exit("taken as bf16")
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=120)
 
 
 class OnGpu:
@@ -189,11 +255,53 @@ def test_torch(pair, arrays):
                          ((s.bfloat16(), t), "bf16")]:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(*wrong)
+    with pytest.raises(mica.ArgumentError, match="resolve_neg"):
+        pair(torch._neg_view(s), t)
+    assert near(pair(torch._neg_view(s).resolve_neg(), t)[0], 2 * y - x)
     p = torch.nn.Parameter(s)
     with pytest.raises(mica.ArgumentError, match="no_grad"):
         pair(p, t)
     with torch.no_grad():
         assert near(pair(p, t)[0], total)
+
+
+@pytest.mark.parametrize("make", [
+    lambda torch, x: x.as_subclass(type("Sub", (torch.Tensor,), {})), lambda torch, x: torch.nn.Parameter(x, requires_grad=False),
+    lambda torch, x: torch.nn.Buffer(x), lambda torch, x: x.clone().share_memory_(), lambda torch, x: torch.cat([x[:1] * 0, x])[1:],
+    lambda torch, x: torch.as_strided(x.reshape(-1), (4, 6), (6, 1)), lambda torch, x: x.detach().requires_grad_().detach()])
+def test_torch_of_every_kind(pair, arrays, make):
+    torch = pytest.importorskip("torch")
+    x, y, total, sums = arrays
+    made = make(torch, torch.from_numpy(x))
+    before = sys.getrefcount(made)
+    a, b = pair(made, torch.from_numpy(y))
+    assert isinstance(a, torch.Tensor) and a.is_contiguous() and not a.requires_grad and near(a, total) and near(b, sums)
+    assert sys.getrefcount(made) == before
+
+
+def freed(tensor):
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda torch, x: x.to("meta"), "meta|no memory"), (lambda torch, x: x.to_sparse(), "."), (lambda torch, x: x.to(torch.complex64), "complex64"),
+    (lambda torch, x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "."), (lambda torch, x: x.view(torch.int32), "torch.int32"),
+    (lambda torch, x: x.reshape((1,) * 20 + (4, 6)), "shape"), (lambda torch, x: x[0].expand(4, 6), "contiguous"),
+    (lambda torch, x: torch.empty(0, 6), "shape"), (lambda torch, x: x.reshape(-1)[0], "shape"), (lambda torch, x: x.half(), "f16"),
+    (lambda torch, x: torch._to_functional_tensor(x), "."), (lambda torch, x: freed(x.clone()), "no memory")])
+def test_torch_that_does_not_fit(pair, arrays, make, words):
+    torch = pytest.importorskip("torch")
+    x, y, *_ = arrays
+    with pytest.raises(Exception, match=words):
+        pair(make(torch, torch.from_numpy(x.copy())), torch.from_numpy(y))
+
+
+def test_torch_in_a_transform(pair, arrays):
+    torch = pytest.importorskip("torch")
+    x, y, *_ = arrays
+    with pytest.raises(Exception):
+        torch.vmap(lambda t: pair(t, torch.from_numpy(y))[0])(torch.from_numpy(x).expand(3, 4, 6).contiguous())
 
 
 def test_jax(pair, arrays):
