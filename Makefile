@@ -67,7 +67,7 @@ tsan: setup
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
-	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|core|html|race_gpu|race_joined|split|stop_gpu)$$'
+	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|module_gpu|core|html|race_gpu|race_joined|split|stop_gpu)$$'
 
 # libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
 fuzz:

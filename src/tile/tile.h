@@ -103,7 +103,7 @@ struct tile_coord {
   bool partial;                  // some tile reaches past the limit: accesses need the predicate
 };
 
-enum view_op { VIEW_ROOT, VIEW_TILE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PEER, VIEW_CAST };
+enum view_op { VIEW_ROOT, VIEW_TILE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PEER };
 struct tile_view {
   const char *name; // of the statement that named it; NULL for a part of an expression
   struct loc at;
