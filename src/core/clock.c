@@ -112,6 +112,12 @@ double clock_starters(const struct job *j)
   return c ? now_seconds() + STARTERS * fmax(0, c->part - now_seconds()) : INFINITY;
 }
 
+double clock_late(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
+}
+
 double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
 double clock_most(const struct job *j) { return j->clock ? j->clock->until - j->clock->start : INFINITY; }

@@ -35,7 +35,7 @@ static const struct engine { // how candidates become code and are compared
     [TARGET_GPU] = {devices_build, race_device_part, race_device_whole},
 };
 
-// A part that a stop left alone is run operator by operator.
+// A part that a stop left alone, or for which there was no time, is run operator by operator.
 static int leave_part(struct job *j, int i, struct err *e)
 {
   struct contest *c = &j->contests[i];
@@ -175,8 +175,8 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
-  if (j->stopped && !something(j)) return stopped_early(j, e);
-  for (int i = 0; i < j->split.n && j->stopped && j->target.kind == TARGET_GPU; i++) TRY(leave_part(j, i, e));
+  if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
+  for (int i = 0; i < j->split.n && j->target.kind == TARGET_GPU; i++) TRY(leave_part(j, i, e));
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
