@@ -132,7 +132,7 @@ static int stopped_early(const struct job *j, struct err *e)
   int found = 0;
   for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
   const char *what = *j->unmeasured ? "proven" : "measured";
-  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.0f seconds, was over", clock_most(j));
+  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
   err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
           found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
   if (!j->db) err_hint(e, "with a database the next run goes on from there");
