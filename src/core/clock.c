@@ -106,6 +106,8 @@ void clock_part(struct job *j, int left)
   pthread_mutex_unlock(&c->lock);
 }
 
+bool clock_part_over(const struct job *j) { return j->clock && now_seconds() >= j->clock->part; }
+
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;

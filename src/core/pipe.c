@@ -39,10 +39,12 @@ static const struct engine { // how candidates become code and are compared
 static int leave_part(struct job *j, int i, struct err *e)
 {
   struct contest *c = &j->contests[i];
-  if (c->twin >= 0 || c->decided) return OK;
+  bool gpu = j->target.kind == TARGET_GPU;
+  if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) return OK;
+  if (!gpu || !c->ncand) job_left(j, arena_printf(j->mem, "subprogram %d was not measured and runs operator by operator", i + 1));
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
-  device_candidate(j, c, &c->cand[0]);
+  if (gpu) device_candidate(j, c, &c->cand[0]);
   return c->cand[0].dropped ? err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped) : OK;
 }
 
@@ -52,7 +54,7 @@ static int parts_left(const struct job *j, int part)
   int n = 0, k = 0;
   while (j->order[k] != part) k++;
   for (; k < j->split.n; k++) n += j->contests[j->order[k]].twin < 0;
-  return n + (j->target.kind == TARGET_GPU && !j->single); // the whole is raced like a part
+  return n + !j->single; // the whole is raced like a part on a GPU, and compiled and measured on a CPU
 }
 
 static int optimize_part(struct job *j, int i, struct err *e)
@@ -139,12 +141,15 @@ static int stopped_early(const struct job *j, struct err *e)
   return ENV;
 }
 
-// What there is to report after a stop.
+// What there is to report after a stop. On a CPU several parts have no figure until the whole is measured, for which a user does not wait.
 static bool something(const struct job *j)
 {
-  if (j->target.kind != TARGET_GPU) return j->single && j->contests[0].cand[0].measured;
-  for (int i = 0; i < j->split.n; i++)
-    if (j->contests[i].decided) return true;
+  bool gpu = j->target.kind == TARGET_GPU;
+  if (!gpu && !j->single && job_stopped_by_user(j)) return false;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = &j->contests[i];
+    if (gpu ? c->decided : c->ncand && c->cand[0].measured) return true;
+  }
   return false;
 }
 
@@ -176,7 +181,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
   if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
-  for (int i = 0; i < j->split.n && j->target.kind == TARGET_GPU; i++) TRY(leave_part(j, i, e));
+  for (int i = 0; i < j->split.n; i++) TRY(leave_part(j, i, e));
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
