@@ -41,7 +41,8 @@ static int leave_part(struct job *j, int i, struct err *e)
   struct contest *c = &j->contests[i];
   bool gpu = j->target.kind == TARGET_GPU;
   if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) return OK;
-  if (!gpu || !c->ncand) job_left(j, arena_printf(j->mem, "subprogram %d was not measured and runs operator by operator", i + 1));
+  const char *who = j->single ? "it" : arena_printf(j->mem, "subprogram %d", i + 1);
+  if (!gpu || !c->ncand) job_left(j, arena_printf(j->mem, "%s was not measured and runs operator by operator", who));
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
   if (gpu) device_candidate(j, c, &c->cand[0]);
@@ -141,15 +142,13 @@ static int stopped_early(const struct job *j, struct err *e)
   return ENV;
 }
 
-// What there is to report after a stop. On a CPU several parts have no figure until the whole is measured, for which a user does not wait.
+// What there is to report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
+// not wait for it.
 static bool something(const struct job *j)
 {
-  bool gpu = j->target.kind == TARGET_GPU;
-  if (!gpu && !j->single && job_stopped_by_user(j)) return false;
-  for (int i = 0; i < j->split.n; i++) {
-    const struct contest *c = &j->contests[i];
-    if (gpu ? c->decided : c->ncand && c->cand[0].measured) return true;
-  }
+  if (j->target.kind != TARGET_GPU) return !job_stopped_by_user(j) || (j->single && j->contests[0].cand[0].measured);
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].decided) return true;
   return false;
 }
 

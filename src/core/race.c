@@ -181,10 +181,10 @@ static int whole_modules(struct job *j, struct err *e)
   return OK;
 }
 
-// Where the time is over what is put together of several parts is measured all the same, briefly: nothing stands for it.
+// Where the time is over what was not measured, of several parts the whole, is measured all the same, briefly: nothing stands for it.
 static int time_whole(struct job *j, struct buffers *b, struct err *e)
 {
-  stop_flag until = j->single ? job_stop(j, STOP_WORK) : j->opts->stop;
+  stop_flag until = j->base.measured && j->best.measured ? job_stop(j, STOP_WORK) : j->opts->stop;
   double seconds = job_stopping(j) ? MIN(j->opts->seconds, 2 * FINAL) : j->opts->seconds;
   bool op_by_op = j->best.module == j->base.module;
   struct module *m[2] = {j->base.module, j->best.module};
@@ -208,7 +208,7 @@ static const char *why_op_by_op(const struct job *j)
   int tried = 0;
   for (int i = 1; i < c->ncand; i++) tried += c->cand[i].measured;
   if (j->split.n > 1) return "in no subprogram was a candidate faster than op-by-op";
-  if (j->stopped) return "stopped before a candidate was proven and measured";
+  if (j->stopped) return job_stopped_by_user(j) ? "stopped before a candidate was proven and measured" : "the time was over before a candidate was proven and measured";
   if (!c->part->searchable) return "the program has only operators that are not searched";
   if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
   if (!tried && c->ncand > 1 && c->cand[1].dropped)
@@ -241,7 +241,7 @@ static int numbers(struct job *j, struct err *e)
   struct err inner = {0};
   if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
-  if (j->stopped && (j->single || job_stopped_by_user(j))) return OK;
+  if (j->stopped && (j->best.measured || job_stopped_by_user(j))) return OK;
   int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, &inner);
   if (status == OK) return OK;
   if (j->best.module == j->base.module || inner.id != ERR_WRONG) {

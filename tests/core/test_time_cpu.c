@@ -16,6 +16,7 @@ struct pace {
   double start;
   int part;     // the first that is compiled, -1: none yet
   bool stop;    // the user's flag is raised in the place of a wait
+  bool at_once; // the time is over before anything is measured
   volatile int stopped;
 };
 
@@ -30,14 +31,14 @@ static void wait_for_the_end(void *arg, const struct mica_progress *p)
   while (now_seconds() < w->start + SECONDS && !w->stop) usleep(10000);
 }
 
-static int optimize_slowly(struct arena *mem, struct pace *w, json_t **report, struct err *e)
+static int optimize_slowly(struct arena *mem, const char *text, struct pace *w, json_t **report, struct err *e)
 {
   struct mica_options o = mica_options_default();
   bool recalled;
-  o.remember = false, o.threads = 2, o.measure = 1, o.time = SECONDS, o.seconds = 0.1;
+  o.remember = false, o.threads = 2, o.measure = 1, o.time = w->at_once ? 0.001 : SECONDS, o.seconds = 0.1;
   o.progress = wait_for_the_end, o.progress_arg = w, o.stop = &w->stopped;
   w->start = now_seconds(), w->part = -1;
-  return pipe_optimize(mem, graph_of(mem, several), &o, report, &recalled, e);
+  return pipe_optimize(mem, graph_of(mem, text), &o, report, &recalled, e);
 }
 
 static void the_best_until_then_is_the_result(void **state)
@@ -47,7 +48,7 @@ static void the_best_until_then_is_the_result(void **state)
   struct pace w = {0};
   struct err e = {0};
   json_t *r;
-  if (optimize_slowly(&mem, &w, &r, &e) != OK) fail_msg("%s", e.text);
+  if (optimize_slowly(&mem, several, &w, &r, &e) != OK) fail_msg("%s", e.text);
   assert_true(json_is_true(json_object_get(r, "stopped")));
   const char *left = json_string_value(json_object_get(r, "left"));
   if (!strstr(left, "was not measured and runs operator by operator")) fail_msg("%s", left);
@@ -60,6 +61,27 @@ static void the_best_until_then_is_the_result(void **state)
   arena_close(&mem);
 }
 
+// That much was asked for: no error, and what runs is the program operator by operator.
+static void nothing_measured_is_no_error(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {several, "program soft() {\n X: f32[64, 256]\n return softmax(X, dim=1)\n}\n"};
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    struct arena mem = {0};
+    struct pace w = {.at_once = true};
+    struct err e = {0};
+    json_t *r;
+    if (optimize_slowly(&mem, texts[i], &w, &r, &e) != OK) fail_msg("%s", e.text);
+    const json_t *best = json_object_get(r, "best");
+    assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(best, "op_by_op")));
+    assert_true(json_number_value(json_object_get(best, "us")) > 0 && json_number_value(json_object_get(r, "max_rel_err")) > 0);
+    const char *left = json_string_value(json_object_get(r, "left"));
+    if (!strstr(left, "search was ended early") && !strstr(left, "was not measured and runs operator by operator")) fail_msg("%s", left);
+    json_decref(r);
+    arena_close(&mem);
+  }
+}
+
 static void a_user_does_not_wait_for_it(void **state)
 {
   (void)state;
@@ -67,7 +89,7 @@ static void a_user_does_not_wait_for_it(void **state)
   struct pace w = {.stop = true};
   struct err e = {0};
   json_t *r;
-  assert_int_equal(optimize_slowly(&mem, &w, &r, &e), ENV);
+  assert_int_equal(optimize_slowly(&mem, several, &w, &r, &e), ENV);
   assert_int_equal(e.id, ERR_STOPPED);
   assert_null(r);
   arena_close(&mem);
@@ -75,6 +97,7 @@ static void a_user_does_not_wait_for_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(a_user_does_not_wait_for_it)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(nothing_measured_is_no_error),
+                                     cmocka_unit_test(a_user_does_not_wait_for_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,14 +90,19 @@ def test_wrong_programs_are_left(monkeypatch):
     assert not e.taken and "differ from eager" in e.programs[0].why
 
 
-def test_too_little_time_is_told(tmp_path):
-    """No error of the target's is made of it; with more time the same program is had."""
+def test_too_little_time_is_told(tmp_path, monkeypatch):
+    """With more time the same program is had."""
+    from mica.torch import measure
     model, inputs = lora()
-    options = {**ALL, "cache": str(tmp_path)}
+    options = {**ALL, "take": "faster", "cache": str(tmp_path)}
+    monkeypatch.setattr(measure, "race", lambda *_: (2.0, 1.0))
     e = explain(model, *inputs, options={**options, "time": 1e-3})
     assert not e.taken
-    assert e.programs[0].why.startswith("the time, 0.001 seconds, was over before anything was measured") and "a larger `time`" in e.programs[0].why
-    assert explain(model, *inputs, options=options).taken
+    assert e.programs[0].why.startswith("not faster")
+    assert "in 0.001 seconds not all was tried (" in e.programs[0].why and "a larger `time` gives it more" in e.programs[0].why
+    monkeypatch.setattr(measure, "race", lambda *_: (1.0, 2.0))
+    e = explain(model, *inputs, options=options)
+    assert e.taken and not e.programs[0].recalled and not e.programs[0].why
 
 
 def test_what_there_was_no_time_for_is_made_again(tmp_path, monkeypatch):
