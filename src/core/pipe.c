@@ -36,17 +36,28 @@ static const struct engine { // how candidates become code and are compared
 };
 
 // A part that a stop left alone, or for which there was no time, is run operator by operator.
-static int leave_part(struct job *j, int i, struct err *e)
+static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
-  struct contest *c = &j->contests[i];
-  bool gpu = j->target.kind == TARGET_GPU;
-  if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) return OK;
-  const char *who = j->single ? "it" : arena_printf(j->mem, "subprogram %d", i + 1);
-  if (!gpu || !c->ncand) job_left(j, arena_printf(j->mem, "%s was not measured and runs operator by operator", who));
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
-  if (gpu) device_candidate(j, c, &c->cand[0]);
+  if (j->target.kind == TARGET_GPU) device_candidate(j, c, &c->cand[0]);
   return c->cand[0].dropped ? err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped) : OK;
+}
+
+// What a race on a GPU did not come to the race tells.
+static int leave_parts(struct job *j, struct err *e)
+{
+  bool gpu = j->target.kind == TARGET_GPU;
+  int left = 0;
+  for (int i = 0; i < j->split.n; i++) {
+    struct contest *c = &j->contests[i];
+    if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) continue;
+    left += !gpu || !c->ncand;
+    TRY(leave_part(j, c, e));
+  }
+  const char *who = j->single ? "it was" : arena_printf(j->mem, "%d of %d subprograms were", left, j->split.n);
+  if (left) job_left(j, arena_printf(j->mem, "%s not measured: operator by operator", who));
+  return OK;
 }
 
 // From this one on, in the order of work.
@@ -180,7 +191,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
   if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
-  for (int i = 0; i < j->split.n; i++) TRY(leave_part(j, i, e));
+  TRY(leave_parts(j, e));
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
