@@ -64,9 +64,9 @@ static int fill(struct entrants *f, struct batch *b, struct err *e)
   double limit = f->nlines ? FAR * best_seconds(f) : INFINITY;
   const struct device_program *d[BATCH];
   *b = (struct batch){0};
-  while (b->n < BATCH && now_seconds() < f->until && !job_stopping(f->j)) {
+  while (b->n < f->most && now_seconds() < f->until && !job_stopping(f->j)) {
     int from = b->n;
-    for (int i; b->n < BATCH && (i = next(f, limit, b->who, b->n)) >= 0;) b->who[b->n++] = i;
+    for (int i; b->n < f->most && (i = next(f, limit, b->who, b->n)) >= 0;) b->who[b->n++] = i;
     if (b->n == from) break;
     b->n = from + entrants_make(f, b->n - from, b->who + from);
   }

@@ -62,6 +62,7 @@ struct entrants {
   int part;
   struct gpu_session *session;
   double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
+  int most;                    // of a batch
   int n, cap, nplans, planscap, nlines, batches, sized;
   struct entrant *x;
   struct climb_plan **plan;

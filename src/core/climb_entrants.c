@@ -10,7 +10,7 @@ enum { TRUST = 2 }; // what the model says of a change counts as its square root
 struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s)
 {
   struct entrants *f = NEW(j->mem, struct entrants);
-  *f = (struct entrants){.j = j, .c = c, .part = part, .session = s, .until = INFINITY, .compile_until = INFINITY};
+  *f = (struct entrants){.j = j, .c = c, .part = part, .session = s, .most = BATCH, .until = INFINITY, .compile_until = INFINITY};
   return f;
 }
 

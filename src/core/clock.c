@@ -106,10 +106,18 @@ void clock_part(struct job *j, int left)
   pthread_mutex_unlock(&c->lock);
 }
 
+bool clock_part_over(const struct job *j) { return j->clock && now_seconds() >= j->clock->part; }
+
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;
   return c ? now_seconds() + STARTERS * fmax(0, c->part - now_seconds()) : INFINITY;
+}
+
+double clock_late(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
 }
 
 double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }

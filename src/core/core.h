@@ -130,6 +130,7 @@ struct contest {
   const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
   const char *launches;       // how its kernels were made, as JSON
   bool overflows;            // the part has exponentials that plan_stable tames
+  bool hurried;              // of a CPU: its time was over before all was compiled and measured
   bool decided;              // of a GPU: best is right, and was measured where there is a GPU
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
@@ -218,8 +219,10 @@ bool job_stopped_by_user(const struct job *j); // else it is the time
 void clock_open(struct job *j);
 void clock_close(struct job *j);
 void clock_part(struct job *j, int left);      // a part begins; so many are left, with it
-// By now_seconds(), INFINITY: there is no end. Of the first race that begins now; of a climb; of everything. Seconds of all.
+// By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
+bool clock_part_over(const struct job *j);
 double clock_starters(const struct job *j);
+double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
 double clock_end(const struct job *j);
 double clock_most(const struct job *j);

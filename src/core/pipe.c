@@ -35,15 +35,29 @@ static const struct engine { // how candidates become code and are compared
     [TARGET_GPU] = {devices_build, race_device_part, race_device_whole},
 };
 
-// A part that a stop left alone is run operator by operator.
-static int leave_part(struct job *j, int i, struct err *e)
+// A part that a stop left alone, or for which there was no time, is run operator by operator.
+static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
-  struct contest *c = &j->contests[i];
-  if (c->twin >= 0 || c->decided) return OK;
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
-  device_candidate(j, c, &c->cand[0]);
+  if (j->target.kind == TARGET_GPU) device_candidate(j, c, &c->cand[0]);
   return c->cand[0].dropped ? err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped) : OK;
+}
+
+// What a race on a GPU did not come to the race tells.
+static int leave_parts(struct job *j, struct err *e)
+{
+  bool gpu = j->target.kind == TARGET_GPU;
+  int left = 0;
+  for (int i = 0; i < j->split.n; i++) {
+    struct contest *c = &j->contests[i];
+    if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) continue;
+    left += !gpu || !c->ncand;
+    TRY(leave_part(j, c, e));
+  }
+  const char *who = j->single ? "it was" : arena_printf(j->mem, "%d of %d subprograms were", left, j->split.n);
+  if (left) job_left(j, arena_printf(j->mem, "%s not measured: operator by operator", who));
+  return OK;
 }
 
 // From this one on, in the order of work.
@@ -52,7 +66,7 @@ static int parts_left(const struct job *j, int part)
   int n = 0, k = 0;
   while (j->order[k] != part) k++;
   for (; k < j->split.n; k++) n += j->contests[j->order[k]].twin < 0;
-  return n + (j->target.kind == TARGET_GPU && !j->single); // the whole is raced like a part
+  return n + !j->single; // the whole is raced like a part on a GPU, and compiled and measured on a CPU
 }
 
 static int optimize_part(struct job *j, int i, struct err *e)
@@ -132,17 +146,18 @@ static int stopped_early(const struct job *j, struct err *e)
   int found = 0;
   for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
   const char *what = *j->unmeasured ? "proven" : "measured";
-  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.0f seconds, was over", clock_most(j));
+  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
   err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
           found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
   if (!j->db) err_hint(e, "with a database the next run goes on from there");
   return ENV;
 }
 
-// What there is to report after a stop.
+// What there is to report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
+// not wait for it.
 static bool something(const struct job *j)
 {
-  if (j->target.kind != TARGET_GPU) return j->single && j->contests[0].cand[0].measured;
+  if (j->target.kind != TARGET_GPU) return !job_stopped_by_user(j) || (j->single && j->contests[0].cand[0].measured);
   for (int i = 0; i < j->split.n; i++)
     if (j->contests[i].decided) return true;
   return false;
@@ -175,8 +190,8 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
-  if (j->stopped && !something(j)) return stopped_early(j, e);
-  for (int i = 0; i < j->split.n && j->stopped && j->target.kind == TARGET_GPU; i++) TRY(leave_part(j, i, e));
+  if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
+  TRY(leave_parts(j, e));
   TRY(join(j, e));                                                    // one kernel graph again
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);

@@ -10,6 +10,7 @@ static const double HEAT = 0.15;   // seconds of one comparison between candidat
 static const double FINAL = 0.25;  // and of the last, a candidate
 static const double LONG = 0.3;    // seconds of a call from which on every call counts
 static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
+static const double NEVER = 50, WAIT = 0.1; // nor is a candidate so many times slower: something else has the cores, for so many seconds
 static const double HEATS = 40;    // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, CHANCES = 4, WHOLE_OPS = 20000000 };
 
@@ -45,7 +46,8 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   if (!best->measured) return false;
   double t = one_call(k, b), least = best->timing.median;
   bool brief = t < LONG;
-  for (int i = 1; i < CHANCES && brief && t > HOPELESS * least; i++) t = MIN(t, one_call(k, b));
+  double start = now_seconds();
+  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
   module_rest(k->module);
   if (isinf(t)) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least) return false;
@@ -84,8 +86,9 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
   TRY(race_run(j, c, &fastest, 1, b, HEAT, e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
-    if (now_seconds() - start > HEATS) {
-      if (!x->dropped) x->dropped = "not measured: those before it took the time of the heats";
+    bool over = k > 1 && clock_part_over(j);
+    if (over || now_seconds() - start > HEATS) {
+      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats";
       continue;
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
@@ -132,6 +135,14 @@ static int base_error(struct job *j, const struct contest *c, struct err *e)
   return (int)e->status;
 }
 
+// The next run has what was not measured.
+static void tell_hurry(struct job *j, int part)
+{
+  const char *what = "not all kernel graphs and sizes were measured";
+  j->cut = true;
+  job_left(j, j->single ? what : arena_printf(j->mem, "subprogram %d: %s", part + 1, what));
+}
+
 int race_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct buffers *b;
@@ -148,6 +159,7 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
   }
   buffers_close(b);
   j->stopped = job_stopping(j);
+  if (c->hurried) tell_hurry(j, part);
   if (status != OK && inner.id == ERR_STOPPED) return OK;
   if (status != OK) *e = inner;
   return status;
@@ -169,13 +181,16 @@ static int whole_modules(struct job *j, struct err *e)
   return OK;
 }
 
+// Where the time is over what was not measured, of several parts the whole, is measured all the same, briefly: nothing stands for it.
 static int time_whole(struct job *j, struct buffers *b, struct err *e)
 {
+  stop_flag until = j->base.measured && j->best.measured ? job_stop(j, STOP_WORK) : j->opts->stop;
+  double seconds = job_stopping(j) ? MIN(j->opts->seconds, 2 * FINAL) : j->opts->seconds;
   bool op_by_op = j->best.module == j->base.module;
   struct module *m[2] = {j->base.module, j->best.module};
   struct timing t[2];
   struct err inner = {0};
-  int status = measure(m, op_by_op ? 1 : 2, b, j->opts->seconds, job_stop(j, STOP_WORK), t, &inner);
+  int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
   if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
   if (status != OK) {
@@ -193,7 +208,7 @@ static const char *why_op_by_op(const struct job *j)
   int tried = 0;
   for (int i = 1; i < c->ncand; i++) tried += c->cand[i].measured;
   if (j->split.n > 1) return "in no subprogram was a candidate faster than op-by-op";
-  if (j->stopped) return "stopped before a candidate was proven and measured";
+  if (j->stopped) return job_stopped_by_user(j) ? "stopped before a candidate was proven and measured" : "the time was over before a candidate was proven and measured";
   if (!c->part->searchable) return "the program has only operators that are not searched";
   if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
   if (!tried && c->ncand > 1 && c->cand[1].dropped)
@@ -226,7 +241,7 @@ static int numbers(struct job *j, struct err *e)
   struct err inner = {0};
   if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
-  if (j->stopped) return OK;
+  if (j->stopped && (j->best.measured || job_stopped_by_user(j))) return OK;
   int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, &inner);
   if (status == OK) return OK;
   if (j->best.module == j->base.module || inner.id != ERR_WRONG) {

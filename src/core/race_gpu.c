@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4 };
+enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4 };
 
 // ---- starters ----
 
@@ -108,17 +108,43 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
   return OK;
 }
 
-// What the report says of those that were not tried.
+// Nothing was measured, and nothing was found to be wrong: there was no time for it.
+static bool came_to_nothing(const struct entrants *f)
+{
+  bool open = false;
+  for (int i = 0; i < f->n; i++) {
+    const struct entrant *x = &f->x[i];
+    if (x->result && x->state != LEFT) return false;
+    open |= x->state == WAITING || x->state == LEFT;
+  }
+  return open;
+}
+
+// What the report says of those that were not tried. Where the time was over before a climb could begin, the next run goes on.
 static void tell_untried(struct entrants *f)
 {
   int n[OUT + 1] = {0}, timed = 0;
   for (int i = 0; i < f->n; i++) n[f->x[i].state]++, timed += f->x[i].result && f->x[i].state != LEFT;
-  bool ended = job_stopping(f->j) || (!f->nlines && n[WAITING]);
-  if (!ended && !n[LEFT]) return;
+  bool early = !f->nlines && n[WAITING], nothing = came_to_nothing(f);
+  if (early || nothing) f->j->cut = true;
+  if (!job_stopping(f->j) && !early && !n[LEFT]) return;
   const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
   const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d left because compiling them took too long", n[LEFT]) : "";
-  const char *climb = !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for" : "";
+  const char *climb = nothing ? "; it runs operator by operator" : !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for" : "";
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
+}
+
+// A part whose time was over too soon has what is left of the job's: what the model likes best is tried.
+static void race_late(struct entrants *f, struct err *e)
+{
+  for (int i = 0; i < f->n; i++) {
+    struct entrant *x = &f->x[i];
+    if (x->state == LEFT) x->state = WAITING, x->result = NULL;
+    x->hash = 0; // those that are out as their twins are no reason against them
+  }
+  f->most = LATE, f->until = f->compile_until = clock_late(f->j);
+  climb_starters(f, e);
+  f->compile_until = clock_end(f->j);
 }
 
 // As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
@@ -128,7 +154,7 @@ static int nothing_came(const struct entrants *f, struct err *e)
   enum errid id = ERR_TARGET;
   for (int i = 0; i < f->n && id == ERR_TARGET; i++)
     if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
-  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "not proven");
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "nothing of it was measured");
 }
 
 static int decide(struct entrants *f, struct err *e)
@@ -140,6 +166,7 @@ static int decide(struct entrants *f, struct err *e)
   tell_untried(f);
   race_gpu_times(f);
   j->stopped = job_stopping(j);
+  if (came_to_nothing(f)) return c->cand[0].dropped = NULL, OK;
   if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
   if (j->stopped) return OK;
@@ -188,6 +215,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
   TRY(gpu_session_open(c->part->g, &o, &s));
   struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
+  if (e->status == OK && came_to_nothing(f) && !job_stopping(j)) race_late(f, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
   if (status == OK && !j->single) joined_keep(f);
   entrants_close(f);

@@ -159,6 +159,7 @@ static void climb(struct climb *k, int at)
   c->cand[at].line = k->line;
   course_add(k->j->mem, &c->course, (struct course_step){.line = k->line, .change = schedule(k->j->mem, &c->cand[at]), .seconds = c->cand[at].timing.p25, .measured = measured(c)});
   while (k->left > 0 && now_seconds() - start < MOST_SECONDS && !job_stopping(k->j)) {
+    if ((c->hurried |= clock_part_over(k->j))) break;
     int first = c->ncand;
     around(k, at);
     k->left -= c->ncand - first;

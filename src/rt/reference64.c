@@ -2,6 +2,7 @@
 // a blocked loop on all cores; everything else is the interpreter's, elementwise operators and reductions by rows on all
 // cores too.
 #include "eval/eval.h"
+#include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -215,6 +216,37 @@ static bool fits(const double *x, int64_t n, double largest)
   return !r.left;
 }
 
+// ---- rounding ----
+
+struct rounding {
+  double *x;
+  int64_t n;
+  enum dtype t;
+};
+
+static double rounded(enum dtype t, double x)
+{
+  float f = (float)x;
+  uint16_t h;
+  if (t == F16) return m_f16_to_f32(m_f32_to_f16(f));
+  if (t == BF16) m_store_bf16(&h, &f, 1), m_load_bf16(&f, &h, 1);
+  return f;
+}
+
+static void round_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  struct rounding *r = arg;
+  int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, r->n);
+  for (int64_t i = from; i < to; i++) r->x[i] = rounded(r->t, r->x[i]);
+}
+
+static void round_values(double *x, int64_t n, enum dtype t)
+{
+  struct rounding r = {x, n, t};
+  pool_run(pool_cores(), pieces(n, PIECE), round_piece, &r);
+}
+
 // ---- memory of values ----
 
 // Memory that was touched before is taken again: most of the time of a large elementwise operator would go into touching it first.
@@ -315,8 +347,9 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
   if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret_rows(r, n, e);
   for (int i = 0; i < n->nout && !s; i++) {
     const struct tensor *t = &r->g->tensors[n->out + i];
-    if (r->from->in_range && !fits(r->value[n->out + i], shape_size(&t->shape), dtype_largest(t->dtype)))
-      r->overflow = true;
+    int64_t size = shape_size(&t->shape);
+    if (r->from->in_range && !fits(r->value[n->out + i], size, dtype_largest(t->dtype))) r->overflow = true;
+    if (r->from->rounds) round_values(r->value[n->out + i], size, t->dtype);
   }
   return s;
 }

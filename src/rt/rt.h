@@ -53,6 +53,7 @@ struct reference64_from {
   void (*read)(const void *arg, int input, int64_t from, int64_t to, double *out);
   const void *arg;
   bool in_range; // stop where a value leaves the range of its dtype
+  bool rounds;   // each value is rounded to its dtype as it is made: what a program that runs operator by operator does
 };
 struct reference64 {
   const struct graph *g;
@@ -71,7 +72,8 @@ double dtype_largest(enum dtype t);
 
 // ---- numeric.c ----
 // Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
-// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is.
+// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is. Where
+// rounding alone takes the reference that far (scores of a softmax that are in the hundreds), the inputs are made smaller first.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
 
 // g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where

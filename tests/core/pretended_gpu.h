@@ -29,12 +29,14 @@ typedef double clock_of(const struct device_program *d);
 static struct {
   clock_of *clock;
   int races, programs, wrong, open; // open: batches and sessions that were not given back
+  int sessions;
   double least, last;               // of all that were right; of the first program of the last race
   int spoil;                        // of so many one is wrong
   int stop_at, told;                // the race in which a stop comes, from 1; programs that are measured in it until then
   bool quick;                       // that is a quick one, or the first that is none
   bool waits;                       // for a stop that is another's
   volatile int stop;                // the user's flag
+  int fast[3], late;                // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference;    // of the session that was opened last
 } seen;
 
@@ -54,7 +56,7 @@ int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag st
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
 {
   (void)o;
-  return seen.reference = reference, seen.open++, *out = malloc(1), OK;
+  return seen.reference = reference, seen.open++, seen.sessions++, *out = malloc(1), OK;
 }
 
 void gpu_session_close(struct gpu_session *s)
@@ -96,12 +98,26 @@ static int until_the_stop(const struct gpu_batch *b)
   return MIN(seen.told, b->n);
 }
 
+// The compiler came to none of the programs.
+static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
+{
+  int most = seen.sessions <= (int)COUNT(seen.fast) ? seen.fast[seen.sessions - 1] : 0;
+  if (!b->quick || !most || b->n <= most) return false;
+  seen.late++;
+  for (int i = 0; i < b->n; i++) {
+    out->result[i].verdict = GPU_NOT_COMPILED, out->result[i].round = -1;
+    err_set(&out->result[i].err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", b->programs[i]->launch[0].name);
+  }
+  return true;
+}
+
 // A race tells who is fast; a quick one tells the fastest few better than the others.
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
   seen.races++, seen.programs += b->n;
   assert_false(stop_set(b->stop)); // after a stop there is no race
+  if (came_late(b, out)) return OK;
   int told = until_the_stop(b);
   for (int i = 0; i < told; i++) {
     struct gpu_result *r = &out->result[i];

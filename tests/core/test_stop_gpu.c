@@ -129,6 +129,85 @@ static void parts_that_were_raced_are_kept(void **state)
   end_stopped(&s);
 }
 
+// ---- compilers that take longer than a part's time ----
+
+enum { NONE = -1, FEW = 4 };
+static const int never[3] = {NONE}, at_last[3] = {FEW}, second_never[3] = {0, NONE}, second_at_last[3] = {0, FEW};
+
+static void optimize_late(struct stopped *s, const char *text, const int fast[3])
+{
+  struct mica_options o = mica_options_default();
+  bool recalled;
+  *s = (struct stopped){0};
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.clock = made_up;
+  memcpy(seen.fast, fast, sizeof seen.fast);
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.time = 60, o.tune = 1;
+  s->status = pipe_optimize(&s->mem, graph_of(&s->mem, text), &o, &s->report, &recalled, &s->e);
+  assert_int_equal(seen.open, 0);
+  assert_false(recalled);
+}
+
+// The error says that it was the time; what was not tried is not called wrong.
+static void no_time_to_compile_is_told(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_late(&s, texts[1], never);
+  assert_int_equal(s.status, ENV);
+  assert_int_equal(s.e.id, ERR_STOPPED);
+  assert_null(s.report);
+  if (!strstr(s.e.text, "the time, 60 seconds, was over before anything was measured")) fail_msg("%s", s.e.text);
+  end_stopped(&s);
+}
+
+// What is left of the job's time is for a few programs.
+static void what_is_left_of_the_time_is_used(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_late(&s, texts[1], at_last);
+  if (s.status != OK) fail_msg("%s", s.e.text);
+  assert_true(seen.late > 0);
+  assert_true(number(s.report, "best", "us") * 1e-6 > seen.least * 0.999999);
+  end_stopped(&s);
+}
+
+static void a_part_without_time_runs_operator_by_operator(void **state)
+{
+  (void)state;
+  static const int *const cases[] = {second_never, second_at_last};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stopped s;
+    optimize_late(&s, several, cases[i]);
+    if (s.status != OK) fail_msg("%s", s.e.text);
+    const char *left = json_string_value(json_object_get(s.report, "left"));
+    bool nothing = strstr(left, "0 ways to make kernels were measured") && strstr(left, "it runs operator by operator");
+    assert_int_equal(nothing, cases[i] == second_never);
+    assert_false(json_is_true(json_object_get(s.report, "stopped")));
+    assert_true(number(s.report, "best", "us") > 0);
+    end_stopped(&s);
+  }
+}
+
+// A run that had too little time is no final result either: the next one has what was not tried.
+static void a_run_without_time_is_gone_on_with(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct stopped s;
+  database = arena_printf(&mem, "%s/late.db", folder);
+  optimize_late(&s, several, second_never);
+  double before = number(s.report, "best", "us");
+  end_stopped(&s);
+  json_t *r = optimize(&mem, several, 0, made_up, 1);
+  assert_true(seen.races > 0 && number(r, "best", "us") <= before);
+  assert_null(strstr(json_string_value(json_object_get(r, "left")), "operator by operator"));
+  json_decref(r);
+  database = NULL;
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -137,6 +216,10 @@ int main(void)
       cmocka_unit_test(the_time_is_heeded),
       cmocka_unit_test(a_stopped_run_is_gone_on_with),
       cmocka_unit_test(parts_that_were_raced_are_kept),
+      cmocka_unit_test(no_time_to_compile_is_told),
+      cmocka_unit_test(what_is_left_of_the_time_is_used),
+      cmocka_unit_test(a_part_without_time_runs_operator_by_operator),
+      cmocka_unit_test(a_run_without_time_is_gone_on_with),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -1,8 +1,9 @@
 """Programs that run: text in, a function of torch tensors out. The only module here that knows how Mica is reached.
 
 A compiled program lies in a folder of the cache, named by everything that made it: the text, the target, the options and the
-build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock).
-The database of `mica.optimize` is used beside it, so a search that ran out of time goes on in the next process.
+build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock). What
+was made in too little time is made again where there is more. The database of `mica.optimize` is used beside it, so that it goes
+on from what was found.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ import mica
 from mica import _mica
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+MORE_TIME = "a larger `time` gives it more"
 
 
 class EngineError(RuntimeError):
@@ -42,6 +44,11 @@ class Compiled:
     @property
     def report(self):
         return self._program.report
+
+    @property
+    def untried(self):
+        """What there was no time for, in words; "" where that is nothing."""
+        return untried(self.report)
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. The results are new ones; on a GPU in that device's current stream."""
@@ -79,13 +86,30 @@ def target_of(device):
         raise EngineError(str(error)) from None
 
 
+def untried(report):
+    left = report["left"] or ("the time was over" if report["stopped"] else "")
+    return f"in {report['options']['time']:.3g} seconds not all was tried ({left})" if left else ""
+
+
+def _is_final(folder, options):
+    """Whether what lies in a folder is all that there is to have in the time that is given now."""
+    try:
+        with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
+            report = json.load(f)
+        return not untried(report) or options.time <= report["options"]["time"]
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError) as error:
+        raise EngineError(f"the cache of compiled programs: {folder}: {error!r}") from None
+
+
 def compile(text, target, options):
     """A program of the language, optimized: a Compiled. Raises EngineError."""
     settings = {"threads": options.threads or torch.get_num_threads(), **options.search}
     what = json.dumps([text, target, sorted(settings.items()), _mica.version()])
     folder = os.path.join(options.folder(), hashlib.sha256(what.encode()).hexdigest()[:24])
     with _locked(folder):
-        recalled = os.path.exists(os.path.join(folder, "report.json"))
+        recalled = _is_final(folder, options)
         if not recalled:
             _make(text, target, settings, options, folder)
         return Compiled(folder, recalled)
@@ -109,7 +133,8 @@ def _make(text, target, settings, options, folder):
         try:
             mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(out)
         except (mica.Error, TypeError) as error:
-            raise EngineError(str(error).split("\n")[0]) from None
+            late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
+            raise EngineError(str(error).split("\n")[0] + late) from None
         if os.path.isdir(folder):
             shutil.rmtree(folder)
         os.rename(out, folder)

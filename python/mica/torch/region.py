@@ -112,7 +112,8 @@ class Region:
                 taken.why = f"not measured: {str(error).splitlines()[0]}"
                 return
             if taken.us >= taken.rest_us:
-                taken.why = "not faster than the rest's compiler"
+                untried = made.compiled.untried
+                taken.why = "not faster than the rest's compiler" + (f"; {untried}: {engine.MORE_TIME}" if untried else "")
                 return
         taken.taken = True
 
