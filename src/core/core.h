@@ -219,8 +219,8 @@ bool job_stopped_by_user(const struct job *j); // else it is the time
 void clock_open(struct job *j);
 void clock_close(struct job *j);
 void clock_part(struct job *j, int left);      // a part begins; so many are left, with it
-// By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
 bool clock_part_over(const struct job *j);
+// By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
 double clock_starters(const struct job *j);
 double clock_late(const struct job *j);
 double clock_climb(const struct job *j);

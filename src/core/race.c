@@ -10,7 +10,7 @@ static const double HEAT = 0.15;   // seconds of one comparison between candidat
 static const double FINAL = 0.25;  // and of the last, a candidate
 static const double LONG = 0.3;    // seconds of a call from which on every call counts
 static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
-static const double NEVER = 50, WAIT = 0.1; // nor is a candidate so many times slower: something else has the cores, for so many seconds
+static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slower, others had the cores: it is called again for so many seconds
 static const double HEATS = 40;    // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, CHANCES = 4, WHOLE_OPS = 20000000 };
 
