@@ -186,7 +186,8 @@ def excerpt(page, block):
     return True
 
 
-def console(page, block):
+def steps_of(block):
+    """Commands, each with the lines that it prints."""
     steps = []
     for line in block.lines:
         if line.startswith("$ "):
@@ -197,7 +198,22 @@ def console(page, block):
             steps[-1] = (steps[-1][0] + "\n" + line[2:], [])
         else:
             steps[-1][1].append(line)
-    for command, want in steps:
+    return steps
+
+
+def names_files(page, block):
+    """The scripts that commands name are in the tree, and may be run where they stand first: also in what is skipped."""
+    for command, _ in steps_of(block):
+        for found in re.finditer(r"(^|&& |\s)((?:bench|scripts|python|tests|examples)/[\w/.-]+\.(?:sh|py))\b", command):
+            path = os.path.join(page.tree, found[2])
+            if not os.path.isfile(path):
+                raise Wrong(f"{block.where}: there is no {found[2]}")
+            if not found[1].isspace() and not os.access(path, os.X_OK):
+                raise Wrong(f"{block.where}: {found[2]} cannot be executed")
+
+
+def console(page, block):
+    for command, want in steps_of(block):
         what = f"{block.where}: {command}"
         done = page.run(command, what)
         while want and not want[-1].strip():
@@ -335,6 +351,8 @@ def check(page, block, skipped):
         raise Wrong(f"{block.where}: unknown mark {', '.join(block.flags - FLAGS)}")
     if block.kind != "text" and excerpt(page, block):
         return "excerpt"
+    if block.kind == "console":
+        names_files(page, block)
     for need in block.needs:
         why = missing(need)
         if why:
