@@ -194,6 +194,23 @@ def test_batches_take_buckets():
     assert sorted(program.sizes) == [4, 16] and all(t.taken for t in program.sizes.values())
 
 
+class Scaled(nn.Module):
+    def forward(self, x, w):
+        return (x @ w).relu() * 2
+
+
+def test_strides_with_a_dynamic_extent():
+    """The batch lies second in memory: how far apart rows are is known with it."""
+    run, graphs = compiled(Scaled(), buckets=[8]), []
+    x, w = torch.randn(4, 8, 16).transpose(0, 1), torch.randn(16, 16)
+    torch._dynamo.mark_dynamic(x, 0)
+    mica.torch.compiler._listeners.lists = [graphs]
+    with torch.no_grad():
+        close(run(x, w), Scaled()(x, w))
+    mica.torch.compiler._listeners.lists = []
+    assert graphs[0].programs[0].sizes[8].taken, graphs[0]
+
+
 def test_attention_over_a_dynamic_batch():
     class Attention(nn.Module):
         def forward(self, q, k, v):
@@ -338,3 +355,19 @@ def test_a_mistake_costs_no_model(monkeypatch, caplog, rest):
         close(compiled(model, rest=rest, faults="leave")(*inputs), model(*inputs))
         with pytest.raises(Exception, match="no such node"):
             compiled(model, rest=rest)(*inputs)
+
+
+def test_a_mistake_costs_no_call(monkeypatch, caplog):
+    """Programs of dynamic graphs are made in calls."""
+    def wrong(*_):
+        raise KeyError("no such bucket")
+    monkeypatch.setattr(mica.torch.region.Region, "examples", wrong)
+    x, w, graphs = torch.randn(3, 16), torch.randn(16, 16), []
+    torch._dynamo.mark_dynamic(x, 0)
+    mica.torch.compiler._listeners.lists = [graphs]
+    with torch.no_grad():
+        close(compiled(Scaled(), faults="leave", buckets=[4])(x, w), Scaled()(x, w))
+        with pytest.raises(Exception, match="no such bucket"):
+            compiled(Scaled(), buckets=[4])(torch.cat([x, x])[:3], w)
+    mica.torch.compiler._listeners.lists = []
+    assert "KeyError" in graphs[0].programs[0].sizes[4].why and "please report" in caplog.text

@@ -149,7 +149,7 @@ def _faster(run, gm, before, inputs, known, static, options, report):
         if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
             return run
         with real_tensors():
-            examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), generator))
+            examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), val.stride(), generator))
     device, graphs = _device_of(before.graph), options.timed_in_graphs
     key = verdicts.key_of(device, before.code, [(tuple(e.shape), e.dtype) for e in examples], options, gm.code)
     times = verdicts.recall(options.folder(), key)

@@ -50,7 +50,7 @@ def keep_strides(gm, before):
     aten, made, shapes = torch.ops.aten, [], Shapes()
     for node, old in zip(results, was):
         val = old.meta.get("val") if isinstance(old, fx.Node) and old.op == "call_function" else None
-        order = by_stride(shapes.shape(val), [shapes.value(s) for s in val.stride()]) if isinstance(val, torch.Tensor) else None
+        order = by_stride(shapes.shape(val), shapes.strides(val)) if isinstance(val, torch.Tensor) else None
         if order is not None and order != sorted(order):
             with gm.graph.inserting_before(end):
                 turned = gm.graph.call_function(aten.permute.default, (node, order))

@@ -15,8 +15,9 @@ TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 SAMPLE = 500  # microseconds of calls that are timed together
 
 
-def example(t, shape, generator):
-    """Random elements of t's kind, with its strides where it is dense; weights (matrices without a batch) as small as those of a network are."""
+def example(t, shape, strides, generator):
+    """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
+    network are."""
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator) < 0.5
         if x.ndim:  # no row is hidden whole, whether true hides or shows
@@ -28,8 +29,8 @@ def example(t, shape, generator):
         x = x.to(t.dtype)
     else:
         x = torch.zeros(shape, dtype=t.dtype)
-    if tuple(t.shape) == shape and by_stride(shape, t.stride()):
-        x = torch.empty_strided(shape, t.stride(), dtype=x.dtype).copy_(x)
+    if by_stride(shape, strides):
+        x = torch.empty_strided(shape, strides, dtype=x.dtype).copy_(x)
     return x.to(t.device)
 
 

@@ -47,6 +47,9 @@ class Shapes:
     def shape(self, t):
         return tuple(self.value(s) for s in t.shape)
 
+    def strides(self, t):
+        return tuple(self.value(s) for s in t.stride())
+
 
 def symbols_of(t):
     return {f for s in t.shape if isinstance(s, torch.SymInt) for f in s.node.expr.free_symbols}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import hashlib
+import logging
 import threading
 
 import torch
@@ -22,6 +23,8 @@ from .emit import Cannot
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
 from .weights import Prepared, capturing
+
+log = logging.getLogger("mica.torch")
 
 
 @contextlib.contextmanager
@@ -141,7 +144,7 @@ class Region:
             if p in real:
                 out.append(real[p])
             elif isinstance(val, torch.Tensor):
-                out.append(measure.example(val, shapes.shape(val), generator))
+                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator))
             else:
                 out.append(shapes.value(val))
         return out
@@ -180,8 +183,15 @@ class Region:
             if bucket not in self.programs:
                 real = {p: a for p, a in zip(self.placeholders, args) if p in self.static}
                 taken = Taken(f"{self.name}[{bucket}]", 0, "")
-                with real_tensors():
-                    self.programs[bucket] = self.compile(bucket, self.examples(bucket, real), taken)
+                try:
+                    with real_tensors():
+                        self.programs[bucket] = self.compile(bucket, self.examples(bucket, real), taken)
+                except Exception as error:  # a mistake in here shall cost speed, not the call
+                    if self.options.faults == "raise":
+                        raise
+                    log.warning("%s is left, because making it failed; please report this", taken.name, exc_info=True)
+                    taken.why = f"making it failed: {type(error).__name__}: {error}"
+                    self.programs[bucket] = None
                 if self.taken is not None:
                     self.taken.sizes[bucket] = taken
         finally:
