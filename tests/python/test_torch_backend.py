@@ -211,6 +211,21 @@ def test_strides_with_a_dynamic_extent():
     assert graphs[0].programs[0].sizes[8].taken, graphs[0]
 
 
+def test_results_of_three_dynamic_extents():
+    class Three(nn.Module):
+        def forward(self, x, y, z, w):
+            return (x @ w).relu() * 2, y.t() + 1, z + 1
+
+    inputs = [torch.randn(n, 16) for n in (3, 5, 7)]
+    for x in inputs:
+        torch._dynamo.mark_dynamic(x, 0)
+    w = torch.randn(16, 16)
+    with torch.no_grad():
+        for got, want in zip(compiled(Three(), buckets=[4])(*inputs, w), Three()(*inputs, w)):
+            close(got, want)
+            assert got.stride() == want.stride()
+
+
 def test_attention_over_a_dynamic_batch():
     class Attention(nn.Module):
         def forward(self, q, k, v):

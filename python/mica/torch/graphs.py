@@ -4,6 +4,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from .emit import Cannot
 from .program import Shapes
 
 
@@ -43,14 +44,22 @@ def by_stride(sizes, strides):
     return order
 
 
+def _order_of(val):
+    shapes = Shapes()
+    try:
+        return by_stride(shapes.shape(val), shapes.strides(val))
+    except Cannot:  # three dynamic extents, or one that depends on data
+        return None
+
+
 def keep_strides(gm, before):
     """Results of gm get the strides that they have in `before`, the same graph as torch runs it: who calls the model may view them."""
     (results,), (was,) = (next(n for n in m.graph.nodes if n.op == "output").args for m in (gm, before))
     end = next(n for n in gm.graph.nodes if n.op == "output")
-    aten, made, shapes = torch.ops.aten, [], Shapes()
+    aten, made = torch.ops.aten, []
     for node, old in zip(results, was):
         val = old.meta.get("val") if isinstance(old, fx.Node) and old.op == "call_function" else None
-        order = by_stride(shapes.shape(val), shapes.strides(val)) if isinstance(val, torch.Tensor) else None
+        order = _order_of(val) if isinstance(val, torch.Tensor) else None
         if order is not None and order != sorted(order):
             with gm.graph.inserting_before(end):
                 turned = gm.graph.call_function(aten.permute.default, (node, order))
