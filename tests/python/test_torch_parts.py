@@ -156,6 +156,43 @@ def test_examples_have_the_strides_of_what_comes(monkeypatch):
     assert seen and all(s == [x.stride()] for s in seen)
 
 
+class SharedMask(nn.Module):
+    """Of two attentions, which become two programs: what hides elements from a softmax of another program is no part of one."""
+
+    def forward(self, q, k, v, mask):
+        bias = torch.zeros(8, 8).masked_fill(mask, -torch.inf) * 1
+        a = F.scaled_dot_product_attention(q + 1, k, v, attn_mask=bias)
+        return F.scaled_dot_product_attention(a.relu(), k, v, attn_mask=bias)
+
+
+@pytest.mark.parametrize("most", [3, 5, 16])
+def test_masks_are_made_where_their_softmax_is(most):
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    mask = torch.ones(8, 8).triu(1).bool()
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        e = explain(SharedMask(), q, k, v, mask, options={**ALL, "max_ops": (most,)})
+        assert e.programs and all(p.taken for p in e.programs), e
+        close(compiled(SharedMask(), max_ops=(most,))(q, k, v, mask), SharedMask()(q, k, v, mask))
+
+
+class Halves(nn.Module):
+    """What some models write of a rotation of a part of each head, where the part is all of it; and a root, whose argument is a sum of squares."""
+
+    def forward(self, x):
+        turned = torch.cat([x[..., :16] * 2, x[..., 16:]], -1)
+        return turned * x.square().sum(-1, keepdim=True).sqrt()
+
+
+def test_nothing_is_joined_and_roots_are_of_what_is_positive():
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        e = explain(Halves(), x, options={**ALL, "max_ops": (2,), "min_ops": 1})
+        assert len(e.programs) > 1 and all(p.taken for p in e.programs), e
+        assert any("sqrt" in p.text and "sum" not in p.text for p in e.programs), "the root is of an input"
+        assert not any("concat" in p.text for p in e.programs)
+        close(compiled(Halves(), max_ops=(2,), min_ops=1)(x), Halves()(x))
+
+
 class MaskedAttention(nn.Module):
     """A mask of booleans, which torch makes numbers of by constants that no program has."""
 
@@ -198,9 +235,9 @@ class Clock:
         monkeypatch.setattr(measure, "race", self.race)
         judge = mica.torch.region.Region._judge
 
-        def judged(region, made, examples, taken):
+        def judged(region, made, bucket, real, taken):
             self.operators = taken.operators
-            judge(region, made, examples, taken)
+            judge(region, made, bucket, real, taken)
             self.operators = None
         monkeypatch.setattr(mica.torch.region.Region, "_judge", judged)
 

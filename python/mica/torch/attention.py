@@ -53,16 +53,18 @@ def where(e, mask, x, y, node):
     return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
 
 
-def only_softmax(node):
-    """All users of the node are softmax, or hand it on to one: views, what is added, and padding."""
-    return bool(node.users) and all(_hides(u, node) for u in node.users)
+def only_softmax(node, inside=None):
+    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among."""
+    return bool(node.users) and all(_hides(u, node, inside) for u in node.users)
 
 
-def _hides(user, node):
+def _hides(user, node, inside):
+    if inside is not None and user not in inside:
+        return False
     name = name_of(user.target)
     if name in ATTENTION:
         return node not in user.args[:3]  # as its mask
-    return name in SOFTMAX or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user))
+    return name in SOFTMAX or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside))
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):

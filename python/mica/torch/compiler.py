@@ -17,7 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 from functorch.compile import make_boxed_func
 
 from . import engine, fuse, inductor, measure, verdicts
-from .graphs import any_strides, copy_of, fresh_weights, is_call, keep_strides
+from .graphs import any_strides, copy_of, fresh_weights, is_call, keep_strides, without_empty
 from .ops import VIEWS, name_of
 from .options import options_of
 from .region import real_tensors
@@ -92,6 +92,7 @@ def _compile(gm, inputs, real, options, report):
 def _with_programs(gm, before, inputs, static, known, options, report):
     device = _device_of(gm.graph)
     any_strides(gm.graph)
+    without_empty(gm.graph)
     try:
         target = options.target or engine.target_of(device)
         regions = fuse.fuse(gm, fuse.Weights(static, known), device.type, target, options, report)

@@ -275,22 +275,37 @@ class Emitter:
         return self.say(f"concat({names}, dim={d})", vs, shape, vs[0].dtype, None, vs[0].batch)
 
     def part(self, v, dim, start, length):
-        """Elements start to start + length along dim: one of equal parts."""
+        """Elements start to start + length along dim: one of equal parts, or a few of them in a row."""
         d = axis(dim, v.ndim)
         extent = v.want[d]
         if d == v.batch:
             raise Cannot("a part of the dynamic extent")
         if (start, length) == (0, extent):
             return v
-        if length <= 0 or extent % length or start % length:
-            raise Cannot(f"elements {start} to {start + length} of {extent} are not one of equal parts")
+        if length <= 0:
+            raise Cannot("a tensor without elements")
         if v.shape[d] == 1:  # all parts are alike
             return Value(v.name, v.shape, v.dtype, v.want[:d] + (length,) + v.want[d + 1:], v.batch)
-        shape, want = list(v.shape), list(v.want)
-        shape[d] = want[d] = length
-        return self.say(f"chunk({{0}}, dim={d}, parts={extent // length}, index={start // length})", [v], shape, v.dtype,
-                        want, v.batch)
+        size = math.gcd(start, length, extent)
+        if length > MOST_PARTS * size:
+            raise Cannot(f"elements {start} to {start + length} of {extent} are more than {MOST_PARTS} of equal parts")
+        if length > size:
+            return self.concat([self.part(v, d, at, size) for at in range(start, start + length, size)], d)
+        parts, index = extent // size, start // size
+        while parts > 1:  # of more parts than one operator makes, parts of parts
+            most = max((p for p in range(2, MOST_CHUNKS + 1) if parts % p == 0), default=0)
+            if not most:
+                raise Cannot(f"one of {extent // size} parts, which are no products of at most {MOST_CHUNKS}")
+            parts //= most
+            shape, want = list(v.shape), list(v.want)
+            shape[d] = want[d] = size * parts
+            v = self.say(f"chunk({{0}}, dim={d}, parts={most}, index={index // parts})", [v], shape, v.dtype, want, v.batch)
+            index %= parts
+        return v
 
+
+MOST_CHUNKS = 64  # parts that the language's chunk makes
+MOST_PARTS = 8  # that a slice is put together from
 
 # What stands for the symbol while a graph is looked at: primes that are no extent of any model.
 SYMBOLS = (10007, 10009)

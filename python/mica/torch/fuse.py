@@ -146,7 +146,7 @@ def _decide(region, known):
             if region.options.rest == "inductor" and region.options.take == "faster":
                 region.fallback = _by_inductor(region)
         else:
-            region.programs[0] = region.compile(0, region.examples(0, known), region.taken)
+            region.programs[0] = region.compile(0, known, region.taken)
 
 
 def _by_inductor(region):

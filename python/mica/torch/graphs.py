@@ -34,6 +34,19 @@ def any_strides(graph):
             node.target = torch.ops.aten.reshape.default
 
 
+def without_empty(graph):
+    """Concatenations of what has elements: of what has none, as partial rotations of whole heads make it, there is nothing to join."""
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.cat.default:
+            kept = [a for a in node.args[0] if not _is_empty(a.meta.get("val"))]
+            if kept and len({a.meta["val"].dtype for a in node.args[0]}) == 1:
+                node.args = (kept, *node.args[1:])
+
+
+def _is_empty(val):
+    return isinstance(val, torch.Tensor) and any(isinstance(s, int) and s == 0 for s in val.shape)
+
+
 def by_stride(sizes, strides):
     """The dimensions of a dense tensor, those of the largest strides first; None where it has gaps or shares elements."""
     order, apart = sorted(range(len(sizes)), key=lambda d: strides[d], reverse=True), 1

@@ -15,9 +15,9 @@ TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 SAMPLE = 500  # microseconds of calls that are timed together
 
 
-def example(t, shape, strides, generator):
+def example(t, shape, strides, generator, positive=False):
     """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
-    network are."""
+    network are. positive: no number is negative."""
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator) < 0.5
         if x.ndim:  # no row is hidden whole, whether true hides or shows
@@ -26,7 +26,7 @@ def example(t, shape, strides, generator):
         x = torch.randn(shape, generator=generator)
         if len(shape) == 2:
             x = x / math.sqrt(max(shape))
-        x = x.to(t.dtype)
+        x = (x.abs() if positive else x).to(t.dtype)
     else:
         x = torch.zeros(shape, dtype=t.dtype)
     if by_stride(shape, strides):

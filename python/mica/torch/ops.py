@@ -270,12 +270,16 @@ def expand(e, x, shape, implicit=False):
 
 @row("aten.slice.Tensor", kinds=[VIEWS])
 def slice_(e, x, dim=0, start=None, end=None, step=1):
-    if step != 1:
-        raise Cannot("a slice with a step")
-    extent = x.want[axis(dim, x.ndim)]
+    d = axis(dim, x.ndim)
+    extent = x.want[d]
     start, end = (0 if start is None else start), (extent if end is None else end)
     start, end = (max(0, min(extent, p + extent if p < 0 else p)) for p in (start, end))
-    return e.part(x, dim, start, end - start)
+    if step == 1:
+        return e.part(x, d, start, end - start)
+    if extent % step or start >= step or end < extent - step + start + 1 or d == x.batch:
+        raise Cannot(f"elements {start} to {end} of {extent} in steps of {step}, which are not one of each {step}")
+    v = e.reshape(x, x.want[:d] + (extent // step, step) + x.want[d + 1:])
+    return select(e, v, d + 1, start)
 
 
 @row("aten.select.int", kinds=[VIEWS])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import attention, norms  # noqa: F401  the rows of attention
+from . import attention, norms
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
 from .ops import DTYPES, HIDES, ROWS, name_of, operators
 
@@ -118,6 +118,8 @@ class Builder:
                       batch and batch[0], node)
         if len(value.shape) > 8:
             raise Cannot("more than 8 dimensions")
+        if 0 in value.shape:
+            raise Cannot("a tensor without elements")
         chain, at = [], node
         while at in self.prepared:
             chain.append(at)
@@ -177,25 +179,33 @@ class Builder:
 
 def build(nodes, outputs, prepared, shapes, name):
     """nodes in topological order; Cannot carries the node that was the reason as `.node`."""
-    b = Builder(prepared, shapes)
+    b, inside = Builder(prepared, shapes), set(nodes)
     for node in nodes:
         try:
             b.emit(node)
+            if name_of(node.target) in HIDES and not attention.only_softmax(node, inside):
+                raise Cannot("its softmax is in another program")  # where low numbers would not be what torch makes
         except Cannot as c:
             c.node = node
             raise
     outs = []
     for node in outputs:
-        t = node.meta["val"]
-        v = b.emitter.full(b.values[node])
-        if v.name[0] != "t":  # an input that goes out again, as a copy
-            v = b.emitter.unary("{0} * 1", v)
-        if t.dtype is not torch.float32 and v.dtype != DTYPES[str(t.dtype)] and WIDTH[v.dtype] < 4:
-            c = Cannot(f"a result of dtype {v.dtype}")
+        try:
+            outs.append(output(b, node))
+        except Cannot as c:
             c.node = node
-            raise c
-        outs.append(Output(node, v, t.dtype))
+            raise
     return finish(b, outs, name)
+
+
+def output(b, node):
+    dtype = node.meta["val"].dtype
+    v = b.emitter.full(b.values[node])
+    if v.name[0] != "t":  # an input that goes out again, as a copy
+        v = b.emitter.unary("{0} * 1", v)
+    if dtype is not torch.float32 and v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
+        raise Cannot(f"a result of dtype {v.dtype}")
+    return Output(node, v, dtype)
 
 
 def finish(b, outs, name):

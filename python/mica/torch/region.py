@@ -84,8 +84,8 @@ class Region:
         return build(nodes, self.outputs, prepared, shapes, "region")
 
     # ---- compiling ----
-    def compile(self, bucket, examples, taken):
-        """The program of a bucket, or None; `taken` gets what became of it. examples: tensors of the real shapes."""
+    def compile(self, bucket, real, taken):
+        """The program of a bucket, or None; `taken` gets what became of it. real: tensors that are there already (weights)."""
         try:
             program = self.build(bucket)
             taken.text, taken.operators = program.text, program.operators
@@ -95,15 +95,21 @@ class Region:
             return None
         taken.recalled = compiled.recalled
         made = _Program(self, program, compiled, bucket)
-        self._judge(made, examples, taken)
+        self._judge(made, bucket, real, taken)
         if not taken.taken and not self.programs:
             self.prepared.clear()  # the region stays, copies of weights that nobody reads need not
         return made if taken.taken else None
 
-    def _judge(self, made, examples, taken):
-        want = self.module(*examples)
-        got = made(examples)
-        taken.error = measure.difference(got, want)
+    def _judge(self, made, bucket, real, taken):
+        for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
+            examples = self.examples(bucket, real, positive)
+            want = self.module(*examples)
+            if all(w.isfinite().all() for w in want):
+                break
+        else:
+            taken.why = "eager's results on random inputs are not finite"
+            return
+        taken.error = measure.difference(made(examples), want)
         limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, 2e-4) for w in want)
         if not taken.error <= limit:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
@@ -135,8 +141,8 @@ class Region:
             verdicts.remember(folder, key, *times)
         return times
 
-    def examples(self, bucket, real):
-        """Tensors for every placeholder; real: those that are there already (weights)."""
+    def examples(self, bucket, real, positive=False):
+        """Tensors for every placeholder: the real ones, else random."""
         generator = torch.Generator().manual_seed(1)
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
         for p in self.placeholders:
@@ -144,7 +150,7 @@ class Region:
             if p in real:
                 out.append(real[p])
             elif isinstance(val, torch.Tensor):
-                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator))
+                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator, positive))
             else:
                 out.append(shapes.value(val))
         return out
@@ -185,7 +191,7 @@ class Region:
                 taken = Taken(f"{self.name}[{bucket}]", 0, "")
                 try:
                     with real_tensors():
-                        self.programs[bucket] = self.compile(bucket, self.examples(bucket, real), taken)
+                        self.programs[bucket] = self.compile(bucket, real, taken)
                 except Exception as error:  # a mistake in here shall cost speed, not the call
                     if self.options.faults == "raise":
                         raise
