@@ -160,7 +160,7 @@ class SharedMask(nn.Module):
     """Of two attentions, which become two programs: what hides elements from a softmax of another program is no part of one."""
 
     def forward(self, q, k, v, mask):
-        bias = torch.zeros(8, 8).masked_fill(mask, -torch.inf) * 1
+        bias = torch.zeros(8, 8).masked_fill(mask, -torch.inf)
         a = F.scaled_dot_product_attention(q + 1, k, v, attn_mask=bias)
         return F.scaled_dot_product_attention(a.relu(), k, v, attn_mask=bias)
 
