@@ -79,19 +79,19 @@ static double relative(const struct sums *s)
   return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference);
 }
 
-static int check_one(const struct tensor *t, int which, const double *ref, const void *out, struct check_answer *a,
+static int check_one(const struct tensor *t, enum dtype rounded, int which, const double *ref, const void *out, struct check_answer *a,
                      struct err *e)
 {
   struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref};
   struct sums s = compare(&c);
-  double bound = numeric_tolerance(t->dtype), r = relative(&s);
+  double bound = numeric_tolerance(rounded), r = relative(&s);
   a->relative = fmax(a->relative, r), a->worst = fmax(a->worst, s.worst / (ELEMENT * bound));
   if (s.bad >= 0)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad,
                    numeric_read(t->dtype, out, s.bad), ref[s.bad]);
   if (r > bound)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
-                   dtype_name(t->dtype), bound);
+                   dtype_name(rounded), bound);
   if (s.worst > ELEMENT * bound)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g",
                    which, (long long)s.at, numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
@@ -103,7 +103,7 @@ int check_outputs(const struct problem *p, void *const *outputs, struct check_an
   int status = OK;
   *a = (struct check_answer){0};
   for (int i = 0; i < p->b->nout && status == OK; i++)
-    status = check_one(&p->g->tensors[p->outs[i]], i, p->r.value[p->outs[i]], outputs[i], a, e);
+    status = check_one(&p->g->tensors[p->outs[i]], p->rounded[p->outs[i]], i, p->r.value[p->outs[i]], outputs[i], a, e);
   return status;
 }
 
@@ -114,7 +114,7 @@ int check_repeats(const struct problem *p, void *const *one, void *const *other,
     const struct tensor *t = &p->g->tensors[p->outs[i]];
     struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = other[i], .y = one[i]};
     struct sums s = compare(&c);
-    double bound = numeric_tolerance(t->dtype);
+    double bound = numeric_tolerance(p->rounded[p->outs[i]]);
     a->repeats = fmax(a->repeats, relative(&s));
     if (s.bad < 0 && relative(&s) <= bound && s.worst <= ELEMENT * bound) continue;
     return err_set(e, ERR_WRONG, NOWHERE,

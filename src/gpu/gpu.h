@@ -150,9 +150,10 @@ int gpu_identity(int device, char out[160], struct err *e);
 struct problem {
   const struct graph *g; // composites expanded, stable
   uint64_t seed;
-  struct buffers *b; // inputs, made smaller until the reference stays in the range of its dtypes
+  struct buffers *b; // inputs, made smaller until the reference stays in the range of its dtypes and rounding alone is no mistake
   struct reference64 r;
   const int *outs; // tensors
+  enum dtype *rounded; // of each tensor: whose tolerance it has
   double seconds;  // of the reference
 };
 int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);

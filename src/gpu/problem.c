@@ -11,13 +11,14 @@ int problem_open(struct problem *p, struct arena *mem, const struct graph *g, ui
   int *outs = NEWS(mem, int, graph_outputs(stable, NULL) + 1);
   graph_outputs(stable, outs);
   p->outs = outs;
+  numeric_dtypes(stable, p->rounded = NEWS(mem, enum dtype, stable->ntensors));
   double start = now_seconds();
   struct buffers *b;
   struct reference64 r = {0};
   int status = buffers_open(stable, seed, &b, e);
   if (status != OK) return status;
   mem_keep(p->b = b); // who has the problem closes both
-  status = numeric_reference(stable, b, &r, e);
+  status = numeric_reference_apart(stable, b, &r, e);
   mem_keep(r.room), p->r = r;
   p->seconds = now_seconds() - start;
   return status;

@@ -19,6 +19,25 @@ static const double tolerances[DTYPES] = {[F16] = 5e-3, [BF16] = 4e-2, [F32] = 1
 
 double numeric_tolerance(enum dtype t) { return tolerances[t]; }
 
+static enum dtype coarser(enum dtype a, enum dtype b) { return tolerances[a] >= tolerances[b] ? a : b; }
+
+static bool computes(enum op op)
+{
+  enum rule r = op_rows[op].rule;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_VIEW && r != RULE_CONCAT && r != RULE_SPLIT;
+}
+
+void numeric_dtypes(const struct graph *g, enum dtype *of)
+{
+  for (int t = 0; t < g->ntensors; t++) of[t] = F32; // the reference has inputs as they are
+  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++) {
+    enum dtype read = F32;
+    for (int k = 0; k < n->nin; k++) read = coarser(read, of[n->in[k]]);
+    for (int t = n->out; t < n->out + n->nout; t++) of[t] = computes(n->op) ? coarser(read, g->tensors[t].dtype) : read;
+  }
+  for (int t = 0; t < g->ntensors; t++) of[t] = coarser(of[t], g->tensors[t].dtype);
+}
+
 double numeric_read(enum dtype t, const void *p, int64_t i)
 {
   float f;
@@ -56,7 +75,7 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
   }
 }
 
-static int compare(const struct tensor *t, const double *ref, const void *out, int which, double *rel, struct err *e)
+static int compare(const struct tensor *t, enum dtype rounded, const double *ref, const void *out, int which, double *rel, struct err *e)
 {
   double diff = 0, norm = 0, largest = dtype_largest(t->dtype);
   int64_t n = shape_size(&t->shape);
@@ -71,9 +90,9 @@ static int compare(const struct tensor *t, const double *ref, const void *out, i
   }
   double r = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
   *rel = fmax(*rel, r);
-  if (r <= tolerances[t->dtype]) return OK;
+  if (r <= tolerances[rounded]) return OK;
   return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
-                 dtype_name(t->dtype), tolerances[t->dtype]);
+                 dtype_name(rounded), tolerances[rounded]);
 }
 
 static double distance(const double *x, const double *ref, int64_t n)
@@ -87,7 +106,8 @@ static double distance(const double *x, const double *ref, int64_t n)
 static bool rounding_counts(const struct reference64 *r, const struct buffers *b)
 {
   int *ins = MEM_NEWS(int, b->nin + 1), *outs = MEM_NEWS(int, b->nout + 1);
-  graph_inputs(r->g, ins), graph_outputs(r->g, outs);
+  enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
+  graph_inputs(r->g, ins), graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
   struct device_inputs inputs = {r->g, ins, b};
   struct reference64_from from = {.read = read_inputs, .arg = &inputs, .rounds = true};
   struct reference64 rounded = {0};
@@ -96,10 +116,10 @@ static bool rounding_counts(const struct reference64 *r, const struct buffers *b
   if (reference64_run(&rounded, r->g, &from, &e) == OK)
     for (int i = 0; i < b->nout; i++) {
       const struct tensor *t = &r->g->tensors[outs[i]];
-      counts |= !(distance(rounded.value[outs[i]], r->value[outs[i]], shape_size(&t->shape)) <= ROUNDING * tolerances[t->dtype]);
+      counts |= !(distance(rounded.value[outs[i]], r->value[outs[i]], shape_size(&t->shape)) <= ROUNDING * tolerances[of[outs[i]]]);
     }
   reference64_close(&rounded);
-  mem_free(ins), mem_free(outs);
+  mem_free(ins), mem_free(outs), mem_free(of);
   return counts;
 }
 
@@ -108,9 +128,11 @@ static int call_and_compare(struct module *m, const struct reference64 *r, struc
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0xff, b->out_bytes[i]); // NaN in every dtype
   if (module_call(m, b->in, b->out)) return err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
   int *outs = MEM_NEWS(int, b->nout + 1), s = OK;
-  graph_outputs(r->g, outs);
-  for (int i = 0; i < b->nout && !s; i++) s = compare(&r->g->tensors[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
-  mem_free(outs);
+  enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
+  graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
+  for (int i = 0; i < b->nout && !s; i++)
+    s = compare(&r->g->tensors[outs[i]], of[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
+  mem_free(outs), mem_free(of);
   return s;
 }
 
@@ -130,6 +152,25 @@ int numeric_reference(const struct graph *g, struct buffers *b, struct reference
   mem_free(ins);
   if (s || !r->overflow) return s;
   return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
+}
+
+static bool has_exp(const struct graph *g)
+{
+  bool has = false;
+  for (int i = 0; i < g->nnodes; i++) has |= g->nodes[i].op == OP_EXP;
+  return has;
+}
+
+int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+{
+  int s = numeric_reference(g, b, r, e), *ins = MEM_NEWS(int, b->nin + 1);
+  graph_inputs(g, ins);
+  for (int shrunk = 0; !s && has_exp(g) && shrunk < SHRINKS && rounding_counts(r, b); shrunk++) {
+    shrink_inputs(g, ins, b);
+    s = numeric_reference(g, b, r, e);
+  }
+  mem_free(ins);
+  return s;
 }
 
 static int check_once(struct module *m, const struct graph *g, uint64_t seed, double *rel, struct err *e)

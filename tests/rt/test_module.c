@@ -4,6 +4,7 @@
 #include "rt/rt.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -174,6 +175,53 @@ static void rounding_is_no_mistake(void **state)
   arena_close(&mem);
 }
 
+// The same for who makes inputs once and holds many candidates against them. Without an exponential they stay.
+static void inputs_of_many_checks(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  static const struct { const char *text; bool smaller; } cases[] = {
+    {SHARP("S * 0.125"), true}, {SHARP("S * 0.0001"), false}, {SCORES("return matmul(S * 0.125, V)"), false}};
+  for (int i = 0; i < 3; i++) {
+    const struct graph *g = expanded(&mem, cases[i].text);
+    struct buffers *b;
+    struct reference64 r = {0};
+    struct err e = {0};
+    assert_int_equal(buffers_open(g, 5, &b, &e), OK);
+    double before = numeric_read(BF16, b->in[0], 7), after;
+    if (numeric_reference_apart(g, b, &r, &e)) fail_msg("%s", e.text);
+    after = numeric_read(BF16, b->in[0], 7);
+    if (cases[i].smaller) assert_true(after != 0 && fabs(after) <= 0.25 * fabs(before));
+    else assert_true(after == before);
+    reference64_close(&r);
+    buffers_close(b);
+  }
+  arena_close(&mem);
+}
+
+// A result in fp32 of what was rounded to bf16 on its way is no better than that; one that fp32 alone leads to is, be the inputs bf16.
+static void tolerance_of_what_is_rounded(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *g = expanded(&mem, "program p { X: bf16[8, 16]\n Y: bf16[16, 8]\n z: f32[]\n return reshape(matmul(X, Y) * z, [64]),"
+                                         " transpose(X) * z, matmul(X, Y), transpose(X) }");
+  static const enum dtype want[] = {BF16, F32, BF16, BF16};
+  enum dtype *of = NEWS(&mem, enum dtype, g->ntensors);
+  int outs[4];
+  assert_int_equal(graph_outputs(g, outs), 4);
+  numeric_dtypes(g, of);
+  for (int i = 0; i < 4; i++) assert_int_equal(of[outs[i]], want[i]);
+  assert_int_equal(g->tensors[outs[0]].dtype, F32);
+  struct module *m = build(g);
+  struct err e = {0};
+  double rel;
+  if (check_numeric(m, g, 1, 2, &rel, &e)) fail_msg("%s", e.text);
+  assert_true(rel > 1e-4);
+  module_close(m);
+  arena_close(&mem);
+}
+
 static void bytes_load_again(void **state)
 {
   (void)state;
@@ -269,6 +317,8 @@ int main(void)
       cmocka_unit_test(untouched_outputs_are_found),
       cmocka_unit_test(large_exponents),
       cmocka_unit_test(rounding_is_no_mistake),
+      cmocka_unit_test(inputs_of_many_checks),
+      cmocka_unit_test(tolerance_of_what_is_rounded),
       cmocka_unit_test(bytes_load_again),
       cmocka_unit_test(timing_makes_sense),
       cmocka_unit_test(kernels_have_their_own_times),
