@@ -193,6 +193,54 @@ def test_nothing_is_joined_and_roots_are_of_what_is_positive():
         close(compiled(Halves(), max_ops=(2,), min_ops=1)(x), Halves()(x))
 
 
+class WideNorm(nn.Module):
+    """A norm as Gemma's models write it: in 32 bits, its weights too, and narrow in the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.p = nn.Parameter(torch.randn(64) / 4), nn.Parameter(torch.randn(64, 64) / 8)
+
+    def norm(self, x):
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return (y * (1.0 + self.w.float())).type_as(x)
+
+    def forward(self, x):
+        return self.norm(x + self.norm(self.norm(x) @ self.p).relu())
+
+
+@pytest.mark.parametrize("most", [8, 256])
+def test_what_is_wide_inside_only_is_narrow_in_programs(most):
+    model, x = WideNorm().bfloat16(), torch.randn(8, 64).bfloat16()
+    with torch.no_grad():
+        e = explain(model, x, options={**ALL, "max_ops": (most,)})
+        assert all(p.taken and p.text.count("rms_norm") and "f32" not in p.text for p in e.programs), e
+        assert sum(p.text.count("rms_norm") for p in e.programs) == 3
+        close(compiled(model, max_ops=(most,))(x), model(x), 2e-2)
+
+
+class Router(nn.Module):
+    """Chances in 32 bits, which are a result: what leads to them stays, but for the last step."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.gate = WideNorm(), nn.Linear(64, 8, bias=False)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return y * 2, self.gate(y).float().softmax(-1) * 3
+
+
+def test_a_wide_result_is_cut_off_at_the_last_cast():
+    model, x = Router().bfloat16(), torch.randn(8, 64).bfloat16()
+    with torch.no_grad():
+        e = explain(model, x, options=ALL)
+        assert [p.taken for p in e.programs] == [True, True] and len([n for n in e.left if n.operator == "aten._to_copy.default" and "result of" in n.why]) == 1, e
+        got, want = compiled(model)(x), model(x)
+        assert got[1].dtype == torch.float32
+        close(got[0], want[0], 2e-2), close(got[1], want[1], 2e-2)
+
+
 class MaskedAttention(nn.Module):
     """A mask of booleans, which torch makes numbers of by constants that no program has."""
 

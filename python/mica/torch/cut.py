@@ -4,7 +4,7 @@ Operators are counted, views are not: the search moves none of their elements. E
 reads through, so that only roots (what a view is a view of) cross from one piece to another. Pieces are stretches of the graph's order;
 of all ways to cut, that is taken in which the pieces read and write the fewest bytes, as the library does with the parts of a program
 (src/lax/segment.c). So a cut falls where a tensor is small; of ways that cost the same, before products, so that what makes the
-operand stays together. What lies between the two products of an attention counts many times its bytes: it never is written where one
+operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. What lies between the two products of an attention counts many times its bytes: it never is written where one
 kernel does both. So does what torch computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
 """
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from .emit import Cannot
-from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, operators
+from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, narrows, operators
 from .program import Shapes
 
 HELD = 1000  # times its bytes: what a cut should not write
@@ -32,6 +32,7 @@ class Cutter:
     def __init__(self, nodes):
         self.nodes, self.inside = nodes, set(nodes)
         self.place = {n: i for i, n in enumerate(nodes)}
+        self.carried = {}           # casts that narrow -> the operator whose result they are
         self.items = self._items()  # an operator with its results
         self.item_of = {n: k for k, item in enumerate(self.items) for n in item}
         self.reads = [{r for n in item for a in n.all_input_nodes for r in self.roots(a)} - set(item) for item in self.items]
@@ -45,11 +46,22 @@ class Cutter:
         for n in core:
             if name_of(n.target) == "getitem":
                 results.setdefault(n.args[0], []).append(n)
+        carried = {}
+        for n in self.nodes:
+            roots = self.roots(n.all_input_nodes[0]) & self.inside if narrows(n) else ()
+            if len(roots) == 1:
+                (root,) = roots
+                carried[n] = root.args[0] if name_of(root.target) == "getitem" else root
+                results.setdefault(carried[n], []).append(n)
+        self.carried = carried
         return [[n, *results.get(n, [])] for n in core if name_of(n.target) != "getitem"]
+
+    def is_light(self, node):
+        return is_light(node) and node not in self.carried
 
     def roots(self, node):
         """What the piece reads that reads this node."""
-        if node in self.inside and is_light(node):
+        if node in self.inside and self.is_light(node):
             return {r for a in node.all_input_nodes for r in self.roots(a)}
         return {node}
 
@@ -58,7 +70,7 @@ class Cutter:
         found, todo = set(), [a for n in nodes for a in n.all_input_nodes]
         while todo:
             n = todo.pop()
-            if n in self.inside and is_light(n) and n not in found:
+            if n in self.inside and self.is_light(n) and n not in found:
                 found.add(n)
                 todo += n.all_input_nodes
         return found
@@ -66,7 +78,7 @@ class Cutter:
     def readers(self, node):
         """Who reads this node, also through views; None stands for those outside."""
         for u in node.users:
-            if u in self.inside and is_light(u):
+            if u in self.inside and self.is_light(u):
                 yield from self.readers(u)
             else:
                 yield u if u in self.inside else None

@@ -16,7 +16,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import inductor, library
 from .graphs import is_call
-from .ops import constant
+from .ops import READS_NUMBERS, constant, name_of
 from .partition import partition
 from .program import symbols_of
 from .region import Region, real_tensors
@@ -81,11 +81,12 @@ def _own_copies(gm, group, shared):
     that rows read the number of are such too."""
     made, own = {}, []
 
-    def copy(arg, before):
-        if arg not in shared and arg not in group.light and constant(arg) is None:
+    def copy(arg, before, user):
+        number = constant(arg) is not None and name_of(user.target) in READS_NUMBERS
+        if arg not in shared and arg not in group.light and not number:
             return arg
         if arg not in made:
-            into = {a: copy(a, before) for a in arg.all_input_nodes}
+            into = {a: copy(a, before, arg) for a in arg.all_input_nodes}
             with gm.graph.inserting_before(before):
                 made[arg] = gm.graph.node_copy(arg, into.__getitem__)
             own.append(made[arg])
@@ -93,8 +94,8 @@ def _own_copies(gm, group, shared):
     for node in group.nodes:
         if node in group.light:
             continue
-        node.args = map_arg(node.args, lambda a: copy(a, node))
-        node.kwargs = map_arg(node.kwargs, lambda a: copy(a, node))
+        node.args = map_arg(node.args, lambda a: copy(a, node, node))
+        node.kwargs = map_arg(node.kwargs, lambda a: copy(a, node, node))
         own.append(node)
     return own
 

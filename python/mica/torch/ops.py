@@ -19,7 +19,10 @@ from .emit import Cannot, Value, axis, number
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it.
 VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES = set(), set(), set(), set(), set(), set()
-CONSTANTS = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}  # operators without a row: which argument is the number that rows read
+READS_NUMBERS = {"aten.where.self"}  # of constant tensors
+CONSTANTS = {  # operators without a row, whose number those read
+    "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
+    "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1}
 
 
 def row(*names, kinds=()):
@@ -42,15 +45,29 @@ def name_of(target):
 def constant(arg):
     """The number that an argument is, where a constant tensor of torch's is all that it is."""
     name = name_of(arg.target) if isinstance(arg, fx.Node) and arg.op == "call_function" and not arg.all_input_nodes else None
-    return arg.args[CONSTANTS[name]] if name in CONSTANTS else None
+    return CONSTANTS[name](*arg.args) if name in CONSTANTS else None
 
 
 def is_light(node):
     """A view, or a result of one that has several; a choice between two constants, which is but an input (`attention.py`)."""
     name = name_of(node.target) if node.op == "call_function" else None
-    if name == "aten.where.self":
+    if name in READS_NUMBERS:
         return all(constant(a) is not None for a in node.args[1:])
     return name in VIEWS or (name == "getitem" and is_light(node.args[0]))
+
+
+NARROW = ("torch.float16", "torch.bfloat16")
+
+
+def narrows(node):
+    """A cast to 16 bits: in a program the value is that narrow already."""
+    return name_of(node.target) in CASTS and str(node.meta["val"].dtype) in NARROW
+
+
+def widens(node):
+    """A cast of 16 bits to 32, which changes no value."""
+    return name_of(node.target) in CASTS and str(node.meta["val"].dtype) == "torch.float32" \
+        and str(node.all_input_nodes[0].meta["val"].dtype) in NARROW
 
 
 def operators(nodes):

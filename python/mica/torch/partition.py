@@ -21,7 +21,7 @@ import torch
 from .cut import pieces
 from .emit import Cannot
 from .graphs import is_call
-from .ops import CASTS, VIEWS, name_of
+from .ops import VIEWS, name_of, narrows, widens
 from .program import Builder, Shapes, build, symbols_of
 
 STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view_as_real.default"}
@@ -186,24 +186,29 @@ class Groups:
 
 
 def split_off_views(nodes):
-    """Nodes without the views at the end, whose users are all outside."""
+    """Nodes without the views at the end, whose users are all outside. A cast that narrows stays: a program's values are narrow already."""
     inside = set(nodes)
     for n in reversed(nodes):
-        if name_of(n.target) in VIEWS and not any(u in inside for u in n.users) and not isinstance(
+        if name_of(n.target) in VIEWS and not narrows(n) and not any(u in inside for u in n.users) and not isinstance(
                 n.all_input_nodes[0].meta.get("val"), (list, tuple)):
             inside.discard(n)
     return [n for n in nodes if n in inside]
 
 
 def widened(nodes, output):
-    """The casts of a group that widen, and from which this output is computed."""
-    inside, todo, seen = set(nodes), [output], set()
+    """The casts of a group that widen, and from which this output is computed in 32 bits."""
+    inside, todo, seen, casts = set(nodes), [output], set(), set()
     while todo:
         n = todo.pop()
-        if n in inside and n not in seen:
-            seen.add(n)
+        val = n.meta.get("val")
+        if n not in inside or n in seen or (isinstance(val, torch.Tensor) and val.dtype is not torch.float32):
+            continue
+        seen.add(n)
+        if widens(n):
+            casts.add(n)
+        else:
             todo += n.all_input_nodes
-    return [n for n in nodes if n in seen and name_of(n.target) in CASTS and n.meta["val"].dtype is torch.float32]
+    return [n for n in nodes if n in casts]
 
 
 def partition(graph, static, kind, min_ops, min_work, max_ops):

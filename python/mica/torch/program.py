@@ -17,7 +17,7 @@ from torch import fx
 
 from . import attention, norms
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
-from .ops import DTYPES, HIDES, ROWS, name_of, operators
+from .ops import CASTS, DTYPES, HIDES, ROWS, name_of, operators, widens
 
 
 class Shapes:
@@ -110,7 +110,15 @@ class Builder:
         t = node.meta.get("val")
         if not isinstance(t, torch.Tensor):
             raise Cannot("an argument that is no tensor")
-        dtype = "bool" if t.dtype is torch.bool else DTYPES.get(str(t.dtype))
+        chain, at, stored = [], node, t.dtype
+        while at in self.prepared:
+            source = at.all_input_nodes[0]
+            if stored is torch.float32 and str(source.meta["val"].dtype) in DTYPES:  # a cast that widens is no change of a value
+                stored = source.meta["val"].dtype
+            if not widens(at):
+                chain.append(at)
+            at = source
+        dtype = "bool" if stored is torch.bool else DTYPES.get(str(stored))
         if dtype is None:
             raise Cannot(f"dtype {str(t.dtype).removeprefix('torch.')}")
         batch = batch_of(t)
@@ -120,10 +128,6 @@ class Builder:
             raise Cannot("more than 8 dimensions")
         if 0 in value.shape:
             raise Cannot("a tensor without elements")
-        chain, at = [], node
-        while at in self.prepared:
-            chain.append(at)
-            at = at.all_input_nodes[0]
         self.inputs.append(Input("prepared" if chain else "raw", at, value, tuple(reversed(chain))))
         return value
 
@@ -151,6 +155,8 @@ class Builder:
             kwargs = dict(fx.map_arg(node.kwargs, self.argument))
             if name in HIDES:
                 kwargs["node"] = node
+            if name in CASTS and kwargs.get("device") == node.args[0].meta["val"].device:
+                del kwargs["device"]  # type_as says it, too
             args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
             if any(isinstance(a, (torch.SymInt, torch.SymFloat)) for a in args):
                 raise Cannot("a symbolic argument")
@@ -203,7 +209,7 @@ def output(b, node):
     v = b.emitter.full(b.values[node])
     if v.name[0] != "t":  # an input that goes out again, as a copy
         v = b.emitter.unary("{0} * 1", v)
-    if dtype is not torch.float32 and v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
+    if v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
         raise Cannot(f"a result of dtype {v.dtype}")
     return Output(node, v, dtype)
 

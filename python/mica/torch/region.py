@@ -35,11 +35,16 @@ def real_tensors():
 
 
 def chain_module(chain, weight):
-    """weight -> the last node of the chain, as a function."""
+    """weight -> the last node of the chain, as a function. What lies between two of them and is no part of it is left out."""
     graph, env = fx.Graph(), {}
     env[weight] = graph.placeholder("weight")
+
+    def of(node):
+        while node not in env:
+            node = node.all_input_nodes[0]
+        return env[node]
     for node in chain:
-        env[node] = graph.node_copy(node, lambda n: env[n])
+        env[node] = graph.node_copy(node, of)
     graph.output(env[chain[-1]])
     return fx.GraphModule({}, graph)
 
