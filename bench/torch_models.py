@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Four models in plain torch (examples/python/torch_models.py) by eager mode, Inductor and Mica, in one process.
 
-    python bench/torch_models.py [--time SECONDS] [--only NAME] [--how calls,captured,reduce-overhead] > bench/torch_models.csv
+    python bench/torch_models.py [--time SECONDS] [--only NAME] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
 
 A row is a model run in one way: by calls, with the host's time; in a CUDA graph that we capture, which leaves the host out; or as
 torch.compile(mode="reduce-overhead") does it. Calls alternate; a row has the median microseconds and the quartiles of each,
@@ -98,7 +98,7 @@ def row(name, model, inputs, given, how):
         runs["mica"](*inputs)
     again = time.monotonic() - began
     errors = {k: ((f(*inputs).double() - want).norm() / want.norm()).item() for k, f in runs.items()}
-    out = {"model": name, "how": how,
+    out = {"model": name, "how": how, "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
            "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()}
     times = timed(runs, inputs, how, given.rounds)
     for k in ("eager", "inductor", "autotune", "mica"):
@@ -117,6 +117,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--time", type=float, default=60, help="seconds for each program")
     arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
+    arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="of weights and inputs: else float16 on a GPU, float32 without")
     arguments.add_argument("--rounds", type=int, default=50)
     arguments.add_argument("--only", help="one model, or several with commas")
     arguments.add_argument("--how", default="", help="ways to run, with commas: " + ", ".join(HOW))
@@ -128,7 +129,7 @@ def main():
     torch.manual_seed(0)
     if not gpu:
         torch.set_num_threads(2)
-    to = ("cuda", torch.float16) if gpu else ("cpu", torch.float32)
+    to = ("cuda" if gpu else "cpu", getattr(torch, given.dtype or ("float16" if gpu else "float32")))
     if not gpu and "captured" in given.how:
         arguments.error("captured needs a GPU")
     ways = given.how.split(",") if given.how else list(HOW) if gpu else ["calls"]

@@ -1,4 +1,6 @@
 """What becomes programs of graphs as torch makes them for a GPU: tensors without elements stand for those there, so that it needs none."""
+import re
+
 import pytest
 
 from conftest_torch import ALL, torch
@@ -66,3 +68,41 @@ def test_attention_of_single_operators(programs):
 def test_norms_are_one_operator(programs, norm, text):
     e = programs(nn.Sequential(nn.Linear(128, 128), norm(128), nn.SiLU()), [torch.randn(16, 128)])
     assert len(e.programs) == 1 and text in e.programs[0].text, e
+
+
+class Partial(nn.Module):
+    """A rotation of a part of each head, and a token ahead of others."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(1, 1, 64))
+
+    def forward(self, x):
+        x = torch.cat([-x[..., :16], x[..., 16:]], -1).relu()
+        return torch.cat([self.first.expand(len(x), 1, 64), x], 1) * 2
+
+
+def test_kernels_join_equal_parts(programs):
+    e = programs(Partial(), [torch.randn(4, 196, 64)])
+    assert all("concat" not in p.text or re.search(r"concat\(t\d+, t\d+, t\d+, t\d+, dim=2\)", p.text) for p in e.programs), e
+    assert any("concat" in p.text for p in e.programs)
+    assert [n.why for n in e.left if n.operator == "aten.cat.default"] == ["a concatenation of extents [1, 196], which are more than 8 equal parts"], e
+
+
+class Frequencies(nn.Module):
+    """Angles in 32 bits of weights in 16, as models make them for their rotations; and a product with a narrow weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.inverse, self.w = nn.Parameter(torch.randn(1, 16, 1)), nn.Parameter(torch.randn(64, 64))
+
+    def forward(self, positions, x):
+        angles = (self.inverse.float() @ (positions.float() * 2)).transpose(1, 2) * 3
+        return angles, (x.float() @ self.w.float()).type_as(x).relu()
+
+
+def test_weights_are_wide_where_they_meet_what_is(programs):
+    e = programs(Frequencies(), [torch.ones(1, 1, 8, dtype=torch.int64), torch.randn(8, 64)], torch.bfloat16)
+    texts = sorted((p.text for p in e.programs), key=lambda t: "relu" in t)
+    assert len(texts) == 2 and "bf16" not in texts[0] and "matmul" in texts[0], e
+    assert "f32" not in texts[1].replace("bf16", "") and "matmul" in texts[1], e

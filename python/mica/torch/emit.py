@@ -71,6 +71,8 @@ class Emitter:
     added: dict = field(default_factory=dict)  # inputs that no node of the graph is: name -> (kind, what)
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
+    joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
+    device: str = ""                           # "cpu" or "cuda"
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
     count: int = 0
 
@@ -169,6 +171,8 @@ class Emitter:
         before = self._before_views(a, b)
         if before:
             return self.reshape(self.matmul(*before), a.want[:-1] + b.want[-1:])
+        if self.device == "cuda" and a.dtype != b.dtype:
+            raise Cannot(f"a product of {a.dtype} and {b.dtype}")
         # Broadcast by itself are leading dimensions only.
         a, b = self._full_matrix(a), self._full_matrix(b)
         if a.want[-1] != b.want[-2]:
@@ -267,12 +271,20 @@ class Emitter:
             raise Cannot("a concatenation along the dynamic extent")
         if len({v.dtype for v in vs}) > 1:
             raise Cannot("a concatenation of several dtypes")
+        extents = [v.shape[d] for v in vs]
+        if self.device == "cuda" and len(set(extents)) > 1:  # there, kernels join equal parts
+            size = math.gcd(*extents)
+            if sum(extents) > MOST_PARTS * size:
+                raise Cannot(f"a concatenation of extents {extents}, which are more than {MOST_PARTS} equal parts")
+            vs = [self.part(v, d, at, size) for v, extent in zip(vs, extents) for at in range(0, extent, size)]
         if len(vs) == 1:
             return vs[0]
         shape = list(vs[0].shape)
         shape[d] = sum(v.shape[d] for v in vs)
         names = ", ".join(f"{{{i}}}" for i in range(len(vs)))
-        return self.say(f"concat({names}, dim={d})", vs, shape, vs[0].dtype, None, vs[0].batch)
+        v = self.say(f"concat({names}, dim={d})", vs, shape, vs[0].dtype, None, vs[0].batch)
+        self.joined[v.name] = d, {sum(x.shape[d] for x in vs[:i]): x for i, x in enumerate(vs)}
+        return v
 
     def part(self, v, dim, start, length):
         """Elements start to start + length along dim: one of equal parts, or a few of them in a row."""
@@ -286,6 +298,9 @@ class Emitter:
             raise Cannot("a tensor without elements")
         if v.shape[d] == 1:  # all parts are alike
             return Value(v.name, v.shape, v.dtype, v.want[:d] + (length,) + v.want[d + 1:], v.batch)
+        along, parts = self.joined.get(v.name, (None, {}))
+        if along == d and start in parts and parts[start].shape[d] == length:
+            return parts[start]
         size = math.gcd(start, length, extent)
         if length > MOST_PARTS * size:
             raise Cannot(f"elements {start} to {start + length} of {extent} are more than {MOST_PARTS} of equal parts")

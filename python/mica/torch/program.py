@@ -105,18 +105,22 @@ class Builder:
     emitted: list = field(default_factory=list)  # nodes
     inputs: list = field(default_factory=list)
     narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, where the node is tried alone
+    narrowed: set = field(default_factory=set)   # nodes that are weights in 32 bits in torch only
+    widened: dict = field(default_factory=dict)  # of these: node -> Value that is, too
 
-    def input_of(self, node):
+    def input_of(self, node, wide=False):
+        """wide: of a weight that torch casts to 32 bits, as that. Else the cast, which changes no value, is left out."""
         t = node.meta.get("val")
         if not isinstance(t, torch.Tensor):
             raise Cannot("an argument that is no tensor")
         chain, at, stored = [], node, t.dtype
         while at in self.prepared:
             source = at.all_input_nodes[0]
-            if stored is torch.float32 and str(source.meta["val"].dtype) in DTYPES:  # a cast that widens is no change of a value
-                stored = source.meta["val"].dtype
-            if not widens(at):
+            if wide or not widens(at):
                 chain.append(at)
+            elif stored is torch.float32:
+                stored = source.meta["val"].dtype
+                self.narrowed.add(node)
             at = source
         dtype = "bool" if stored is torch.bool else DTYPES.get(str(stored))
         if dtype is None:
@@ -131,13 +135,22 @@ class Builder:
         self.inputs.append(Input("prepared" if chain else "raw", at, value, tuple(reversed(chain))))
         return value
 
-    def argument(self, node):
+    def argument(self, node, wide=False):
         val = node.meta.get("val")
         if isinstance(val, (torch.SymInt, torch.SymFloat)):
             return self.shapes.value(val)
         if node not in self.values:
             self.values[node] = self.input_of(node)
+        if wide and node in self.narrowed:
+            if node not in self.widened:
+                self.widened[node] = self.input_of(node, wide=True)
+            return self.widened[node]
         return self.values[node]
+
+    def meets_wide(self, node):
+        """Another argument has 32 bits."""
+        values = [self.argument(n) for n in node.all_input_nodes]
+        return any(isinstance(v, Value) and v.dtype == "f32" for v in values)
 
     def emit(self, node):
         """The values of one node, checked against the shapes that torch found."""
@@ -151,8 +164,11 @@ class Builder:
             f = ROWS.get(name)
             if f is None:
                 raise Cannot("no row for this operator")
-            args = fx.map_arg(node.args, self.argument)
-            kwargs = dict(fx.map_arg(node.kwargs, self.argument))
+            wide = self.meets_wide(node)
+            args = fx.map_arg(node.args, lambda n: self.argument(n, wide))
+            kwargs = dict(fx.map_arg(node.kwargs, lambda n: self.argument(n, wide)))
+            tensors = [n.meta["val"] for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+            self.emitter.device = tensors[0].device.type if tensors else ""
             if name in HIDES:
                 kwargs["node"] = node
             if name in CASTS and kwargs.get("device") == node.args[0].meta["val"].device:
