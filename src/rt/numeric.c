@@ -161,16 +161,38 @@ static bool has_exp(const struct graph *g)
   return has;
 }
 
-int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+// Inputs of b go to `to`, or come back.
+static void copy_inputs(struct buffers *b, void **to, bool back)
 {
-  int s = numeric_reference(g, b, r, e), *ins = MEM_NEWS(int, b->nin + 1);
+  for (int i = 0; i < b->nin; i++) memcpy(back ? b->in[i] : to[i], back ? to[i] : b->in[i], b->in_bytes[i]);
+}
+
+static int shrink_until_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+{
+  int s = OK, *ins = MEM_NEWS(int, b->nin + 1);
+  void **first = MEM_NEWS(void *, b->nin + 1);
+  bool counts = true;
   graph_inputs(g, ins);
-  for (int shrunk = 0; !s && has_exp(g) && shrunk < SHRINKS && rounding_counts(r, b); shrunk++) {
+  for (int i = 0; i < b->nin; i++) first[i] = mem_take(b->in_bytes[i] + 1);
+  copy_inputs(b, first, false);
+  for (int shrunk = 0; !s && counts && shrunk < SHRINKS; shrunk++) {
     shrink_inputs(g, ins, b);
     s = numeric_reference(g, b, r, e);
+    counts = !s && rounding_counts(r, b);
   }
-  mem_free(ins);
+  if (!s && counts) { // it is not for their size
+    copy_inputs(b, first, true);
+    s = numeric_reference(g, b, r, e);
+  }
+  for (int i = 0; i < b->nin; i++) mem_free(first[i]);
+  mem_free(first), mem_free(ins);
   return s;
+}
+
+int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+{
+  int s = numeric_reference(g, b, r, e);
+  return s || !has_exp(g) || !rounding_counts(r, b) ? s : shrink_until_apart(g, b, r, e);
 }
 
 static int check_once(struct module *m, const struct graph *g, uint64_t seed, double *rel, struct err *e)

@@ -79,8 +79,8 @@ int check_numeric(struct module *m, const struct graph *reference, uint64_t seed
 // g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where
 // nothing helps. r is to be closed after an error too.
 int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
-// The same on inputs that are made smaller until rounding alone, where an exponential makes it a factor, may not be taken for a mistake;
-// check_numeric does so when it meets one.
+// The same on inputs that are made smaller until rounding alone, where an exponential makes it a factor, may not be taken for a mistake, if
+// that helps; check_numeric does so when it meets one.
 int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
 double numeric_tolerance(enum dtype t); // of a relative norm
 // of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.

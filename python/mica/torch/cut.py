@@ -4,8 +4,9 @@ Operators are counted, views are not: the search moves none of their elements. E
 reads through, so that only roots (what a view is a view of) cross from one piece to another. Pieces are stretches of the graph's order;
 of all ways to cut, that is taken in which the pieces read and write the fewest bytes, as the library does with the parts of a program
 (src/lax/segment.c). So a cut falls where a tensor is small; of ways that cost the same, before products, so that what makes the
-operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. What lies between the two products of an attention counts many times its bytes: it never is written where one
-kernel does both. So does what torch computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
+operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. What lies
+between the two products of an attention counts many times its bytes: it never is written where one kernel does both. So does what torch
+computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
 """
 from __future__ import annotations
 

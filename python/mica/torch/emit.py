@@ -171,7 +171,7 @@ class Emitter:
         before = self._before_views(a, b)
         if before:
             return self.reshape(self.matmul(*before), a.want[:-1] + b.want[-1:])
-        if self.device == "cuda" and a.dtype != b.dtype:
+        if self.device == "cuda" and a.dtype != b.dtype:  # there, no kernel multiplies them
             raise Cannot(f"a product of {a.dtype} and {b.dtype}")
         # Broadcast by itself are leading dimensions only.
         a, b = self._full_matrix(a), self._full_matrix(b)
@@ -298,9 +298,9 @@ class Emitter:
             raise Cannot("a tensor without elements")
         if v.shape[d] == 1:  # all parts are alike
             return Value(v.name, v.shape, v.dtype, v.want[:d] + (length,) + v.want[d + 1:], v.batch)
-        along, parts = self.joined.get(v.name, (None, {}))
-        if along == d and start in parts and parts[start].shape[d] == length:
-            return parts[start]
+        along, begins = self.joined.get(v.name, (None, {}))
+        if along == d and start in begins and begins[start].shape[d] == length:
+            return begins[start]
         size = math.gcd(start, length, extent)
         if length > MOST_PARTS * size:
             raise Cannot(f"elements {start} to {start + length} of {extent} are more than {MOST_PARTS} of equal parts")
