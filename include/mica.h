@@ -102,6 +102,7 @@ struct mica_options {
   const volatile int *stop; // NULL, or a flag that ends the work soon after it is set; what was found is kept
   void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
   void *progress_arg;
+  const char *accept;    // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
 };
 
 MICA_API const char *mica_version(void);   // "0.1.0"
@@ -225,7 +226,8 @@ MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *s
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
 
 // Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate
-// as JSON in *json, which lives in the context.
+// as JSON in *json, which lives in the context. `finding` is "equal", "not equal" or "undecided", and `scope` the evidence:
+// "proved", "full" (tests at full size) or "reduced" (tests at smaller extents only).
 MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b,
                          uint64_t seed, const char **json);
 

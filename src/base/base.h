@@ -6,6 +6,7 @@
 //   doc.c     JSON documents that are not lost on that way (doc.h)
 //   err.c     one error: status, place, message, hint (rows in err.def)
 //   str.c     growable text, used by every printer
+//   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
 //   pool.c    a thread pool whose results do not depend on the number of threads
 #ifndef MICA_BASE_H
@@ -69,7 +70,8 @@ void *arena_grow(struct arena *a, void *old, size_t old_bytes, size_t new_bytes)
 // ---- err.c: one error --------------------------------------------------------------------------
 
 // Exit statuses of the command and return values of the library.
-enum status { OK = 0, NO = 1, USER = 2, ENV = 3 };
+// UNSURE: of `verify --strict` only.
+enum status { OK = 0, NO = 1, USER = 2, ENV = 3, UNSURE = 4 };
 
 enum errid {
 #define ERR(id, status, name, hint) ERR_##id,

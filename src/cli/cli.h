@@ -36,10 +36,10 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump;
+  const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump, *accept;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize;
+  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict;
 };
 
 struct cmd {
@@ -85,7 +85,7 @@ int output_folder(const char *path, struct err *e); // made, and can be written 
 void output_revision(char out[48]); // of the tree that the command runs in, else of the build: a column of tables
 
 // ---- what several subcommands do ----
-enum { CLI_FULL_OPS = 20000000 }; // a full-size test of each of many graphs may take so many operations
+enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);

@@ -63,7 +63,7 @@ static int make_inputs(struct run *r)
   graph_inputs(r->g, r->in = NEWS(mem, int, r->nin));
   graph_outputs(r->g, r->out = NEWS(mem, int, r->nout));
   r->inputs = NEWS(mem, void *, r->nin), r->outputs = NEWS(mem, void *, r->nout);
-  if (r->domain == DOM_FIELD) field_open(r->field = NEW(mem, struct field), 62, r->c->seed);
+  if (r->domain == DOM_FIELD) field_open(r->field = NEW(mem, struct field), primes_draw(PRIMES_TEST, r->c->seed, 0, NULL), r->c->seed);
   eval_random(mem, r->g, r->domain, r->field, r->c->seed, r->inputs);
   if (r->domain == DOM_FIELD && r->c->nargs > 1)
     return err_set(&r->c->err, ERR_OPTION, NOWHERE, "arrays are real numbers; the field engine takes random elements only");

@@ -17,10 +17,9 @@ static void print_graph(const struct found *f, int i, const json_t *v)
 {
   const json_t *cert = json_object_get(v, "certificate");
   struct str text = {0};
-  bool equal = json_is_true(json_object_get(cert, "equal")), proved = json_is_true(json_object_get(cert, "proved"));
-  printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (delta %.1e)\n", i + 1, f->kernels,
+  printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (%s)\n", i + 1, f->kernels,
          f->kernels == 1 ? "" : "s", f->block_ops, json_string_value(json_object_get(v, "schedule")), 1e6 * f->cost,
-         proved ? "proved equal" : equal ? "equal" : "NOT EQUAL", json_number_value(json_object_get(cert, "delta")));
+         json_string_value(json_object_get(cert, "finding")), json_string_value(json_object_get(cert, "scope")));
   graph_draw(f->g, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);

@@ -10,34 +10,29 @@ int cli_load(struct cli *c, const char *path, struct graph **g)
   return graph_cast(&c->mem, *g, t, g, &c->err);
 }
 
+static const int64_t FULL_OPS = 200000000000; // of tests at full size: minutes on a few cores
+
 static void print(const struct certificate *r)
 {
-  if (!r->equal) {
-    printf("not equal: %s\n", r->note);
-    printf("  test %d of seed %llu\n", r->tests, (unsigned long long)r->seed);
-    return;
-  }
-  printf(r->proved ? "equal: proved by normal forms at full size, for all inputs on which both are defined\n" : "equal\n");
-  if (r->delta < 1) printf("  an unequal pair passes with probability at most %.1e\n", r->delta);
-  else printf("  no theorem bounds the error here\n");
-  printf("  %d tests over Z_%llu, exponents over Z_%llu, seed %llu\n", r->tests, (unsigned long long)r->p,
-         (unsigned long long)r->q, (unsigned long long)r->seed);
-  if (r->reduced) printf("  at reduced extents %s%s\n", r->extents, r->full_size ? ", and once at full size" : "");
-  if (*r->note) printf("  %s\n", r->note);
-  if (!r->proved) printf("  no proof by normal forms: %s\n", r->proof);
+  struct str text = {0};
+  certificate_text(r, &text);
+  fputs(str_text(&text), stdout);
+  str_free(&text);
 }
 
 int cmd_verify(struct cli *c)
 {
   struct graph *a, *b;
   struct certificate r = {0};
-  struct verify_opts o = {.seed = c->seed, .threads = c->threads ? c->threads : pool_cores(), .stop = cli_stop};
+  struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = c->threads ? c->threads : pool_cores(), .stop = cli_stop};
   TRY(cli_load(c, c->args[0], &a));
   TRY(cli_load(c, c->args[1], &b));
   TRY(verify_equal(a, b, &o, &r, &c->err));
   if (output_wants_text(c)) print(&r);
+  int answer = r.equal ? OK : NO;
+  if (c->strict && (r.scope == EVIDENCE_REDUCED || r.finding == FOUND_UNDECIDED)) answer = UNSURE;
   json_t *v = certificate_json(&r);
   int status = output_json(c, v);
   json_decref(v);
-  return status != OK ? status : r.equal ? OK : NO;
+  return status != OK ? status : answer;
 }

@@ -30,7 +30,7 @@ void help_overview(FILE *f)
   fprintf(f, "mica %s, a superoptimizer for tensor programs\n\n", mica_version());
   for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s ", cmds[i].name), wrapped(f, cmds[i].summary, COMMAND_AT);
   fprintf(f, "\n`mica help COMMAND` has the options and examples.\n"
-             "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is.\n");
+             "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is,\n4 the answer is not certain (`mica verify --strict`).\n");
 }
 
 static void example_lines(FILE *f, const char *text)

@@ -16,6 +16,7 @@
 //   clock.c        the time of a job, and how its rooms are told to end
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
+//   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race.c         candidates against op-by-op: measure, prove, keep the fastest
 //   rank.c         who of them is ahead
 //   device.c       candidates as kernels for GPUs
@@ -162,6 +163,7 @@ struct job {
   struct course course;      // of the whole program's race, where it had one of several parts
   int nown;                  // kernels of the best on a CPU whose own times are known: all or none
   struct timing *own;
+  enum evidence accept;         // the weakest evidence that a result may have
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;              // by the user, or the time was over
   bool cut;                  // the time has ended a search early, or the last compiling: the next run goes on
@@ -241,6 +243,11 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
 int candidate_base(struct job *j, struct contest *c, struct err *e);
+
+// ---- verified.c ----
+int job_accepts(struct job *j, struct err *e); // sets j->accept from the options
+// Is k->g equal to the part, by evidence that the job accepts? Sets k->cert; else k is dropped with the reason.
+bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until);
 
 // ---- race.c ----
 int race_part(struct job *j, struct contest *c, int part, struct err *e);

@@ -48,14 +48,17 @@ static void headline(struct html *h)
   else html_add(h, "<p class=\"big\">%s</p>\n", html_time(h, b));
 }
 
+static bool has_scope(const json_t *c, const char *scope) { return !strcmp(html_txt(c, "scope"), scope); }
+
 static const char *proof_short(const struct html *h)
 {
   const json_t *c = json_object_get(h->r, "certificate");
   if (op_by_op(h)) return "nothing to prove: the program as written";
   if (!html_yes(c, "equal")) return "no certificate";
-  if (html_yes(c, "proved")) return "equality proved by normal forms, at full size";
-  if (html_num(c, "delta") < 1) return arena_printf(h->mem, "equal in every test; an unequal graph passes with probability at most %.1e", html_num(c, "delta"));
-  return "equal in every test";
+  if (has_scope(c, "proved")) return "equality proved by normal forms, at full size";
+  if (has_scope(c, "reduced")) return "equal at the tested extents, not proved at full size";
+  if (html_num(c, "delta") < 1) return arena_printf(h->mem, "equal in every test at full size; an unequal graph passes with probability at most %.1e", html_num(c, "delta"));
+  return "equal in every test at full size";
 }
 
 static void badges(struct html *h)
@@ -96,13 +99,13 @@ void html_summary(struct html *h)
 static void tests(struct html *h, const json_t *c)
 {
   row_open(h, "Random tests");
-  html_add(h, "%s over the integers modulo %s, exponents modulo %s, seed %s", html_count(h, html_num(c, "tests")), whole_number(h, c, "p"), whole_number(h, c, "q"), whole_number(h, c, "seed"));
+  html_add(h, "%s over fields, seed %s; the first over the integers modulo %s, exponents modulo %s", html_count(h, html_num(c, "tests")), whole_number(h, c, "seed"), whole_number(h, c, "p"), whole_number(h, c, "q"));
   row_close(h);
   row_open(h, "Bound");
   if (html_num(c, "delta") < 1) html_add(h, "an unequal graph passes with probability at most %.3g, for %d exponentials and degree %d (docs/theory.md)", html_num(c, "delta"), html_int(c, "k"), html_int(c, "degree"));
   else html_raw(h, "no theorem bounds the probability that an unequal graph passes here");
   row_close(h);
-  if (*html_txt(c, "extents")) row(h, "Tested at", arena_printf(h->mem, "%s%s", html_txt(c, "extents"), html_yes(c, "full_size") ? ", and once at full size" : ""));
+  if (*html_txt(c, "extents")) row(h, "Tested at", html_txt(c, "extents"));
 }
 
 void html_certificate(struct html *h)
@@ -115,12 +118,14 @@ void html_certificate(struct html *h)
     return;
   }
   html_raw(h, "<p>Is what was found equal to the program, for all inputs? ");
-  if (html_yes(c, "proved")) html_raw(h, "<strong>Yes, proved</strong>: both have the same normal form, at full size, for all inputs on which both are defined.");
-  else if (html_yes(c, "equal")) html_add(h, "<strong>Yes, by tests</strong>: it passed every one. Normal forms did not decide it%s%s.", *html_txt(c, "proof") ? ": " : "", html_txt(c, "proof"));
+  const char *colon = *html_txt(c, "proof") ? ": " : "";
+  if (has_scope(c, "proved")) html_raw(h, "<strong>Yes, proved</strong>: both have the same normal form, at full size, for all inputs on which both are defined.");
+  else if (has_scope(c, "full")) html_add(h, "<strong>Yes, by tests at full size</strong>: it passed every one. Normal forms did not decide it%s%s.", colon, html_txt(c, "proof"));
+  else if (html_yes(c, "equal")) html_add(h, "<strong>At the tested extents</strong>: it passed every test there. It was not tested at full size, and normal forms did not decide it%s%s.", colon, html_txt(c, "proof"));
   else html_raw(h, "<strong>No</strong>.");
   html_raw(h, " Equality is that of arithmetic without rounding; how far rounding takes the numbers apart is held against float64 below.</p>\n");
   html_raw(h, "<div class=\"scroll\"><table class=\"words\"><tbody>\n");
-  tests(h, c);
+  if (!has_scope(c, "proved")) tests(h, c);
   row(h, "Note", html_txt(c, "note"));
   html_raw(h, "</tbody></table></div>\n");
   html_section_end(h);

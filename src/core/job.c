@@ -95,10 +95,10 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
   struct str text = {0};
   graph_print(g, &text);
   const char *key = arena_printf(
-      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu\n%s",
+      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
       j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
-      (unsigned long long)o->seed, str_text(&text));
+      (unsigned long long)o->seed, evidence_name(j->accept), str_text(&text));
   str_free(&text);
   return key;
 }
@@ -138,6 +138,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   j->threads = opts->threads > 0 ? opts->threads : pool_cores();
   j->search_threads = opts->search_threads > 0 ? opts->search_threads : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
+  TRY(job_accepts(j, e));
   if (opts->dtype) {
     if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);
     TRY(graph_cast(mem, program, t, &cast, e));

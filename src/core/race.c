@@ -22,13 +22,8 @@ static void drop(struct job *j, struct candidate *c, const struct err *e, const 
 // The certificate, then the numbers. False and a reason when it fails either.
 static bool prove(struct job *j, struct contest *c, struct candidate *k)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, STOP_WORK)};
   struct err e = {0};
-  if (verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK) return drop(j, k, &e, "verifier"), false;
-  if (!k->cert.equal) {
-    k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note);
-    return false;
-  }
+  if (!job_verified(j, c->part->g, k, STOP_WORK)) return false;
   if (check_numeric(k->module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK)
     return drop(j, k, &e, "numbers"), false;
   return k->proven = true;
@@ -233,7 +228,7 @@ static bool joined_rightly(struct job *j)
   struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_WORK)};
   struct err e = {0};
   if (j->single || j->best.module == j->base.module || verify_equal(j->plain, j->best.g, &o, &j->whole, &e) != OK) return true;
-  return j->whole.equal || !j->whole.tests;
+  return j->whole.finding != FOUND_UNEQUAL;
 }
 
 static int numbers(struct job *j, struct err *e)

@@ -5,12 +5,7 @@
 
 static bool equal(struct job *j, const struct contest *c, struct candidate *k)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};
-  struct err e = {0};
-  if (k->g == c->cand->g || k->cert.equal) return true;
-  if (verify_equal(c->part->g, k->g, &o, &k->cert, &e) != OK) k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
-  else if (!k->cert.equal) k->dropped = arena_printf(j->mem, "not equal to the program: %s", k->cert.note);
-  return k->cert.equal;
+  return k->g == c->cand->g || k->cert.equal || job_verified(j, c->part->g, k, STOP_PROOF);
 }
 
 // What is put together of parts is proven by parts.

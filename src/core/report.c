@@ -40,11 +40,13 @@ json_t *stats_json(const struct search_stats *s)
                    "verified", whole(s->verified));
 }
 
+// `proved`, `reduced` and `full_size` say in the words of schema 1 what `scope` says.
 json_t *certificate_json(const struct certificate *c)
 {
-  return json_pack("{s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:b, s:o, s:o}", "equal", c->equal, "proved",
-                   c->proved, "proof", words(c->proof), "delta", real(c->delta), "tests", c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p",
-                   whole(c->p), "q", whole(c->q), "reduced", c->reduced, "full_size", c->full_size, "extents",
+  return json_pack("{s:b, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:o}", "equal", c->equal, "finding",
+                   finding_name(c->finding), "scope", evidence_name(c->scope), "proved", c->scope == EVIDENCE_PROVED, "reduced",
+                   c->scope == EVIDENCE_REDUCED, "full_size", c->scope == EVIDENCE_FULL, "proof", words(c->proof), "delta", real(c->delta), "tests",
+                   c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p", whole(c->p), "q", whole(c->q), "extents",
                    words(c->extents), "note", words(c->note));
 }
 
@@ -125,10 +127,10 @@ static json_t *search_json(const struct job *j)
   return v;
 }
 
-// Of several parts: wrong with at most the sum of their bounds, as each was tested by itself.
+// Of several parts: the weakest evidence of any; wrong with at most the sum of their bounds, as each was tested by itself.
 static json_t *certificate_of(const struct job *j)
 {
-  struct certificate all = {.equal = true, .proved = true};
+  struct certificate all = {.equal = true, .finding = FOUND_EQUAL, .scope = EVIDENCE_PROVED, .seed = j->opts->seed};
   bool first = true;
   for (int i = 0; i < j->split.n; i++) {
     const struct contest *c = &j->contests[i];
@@ -136,17 +138,16 @@ static json_t *certificate_of(const struct job *j)
     const struct certificate *one = &c->cand[c->best].cert;
     if (first) all = *one;
     else {
-      if (all.proved) memcpy(all.proof, one->proof, sizeof all.proof);
-      all.proved &= one->proved;
+      if (all.scope == EVIDENCE_PROVED) memcpy(all.proof, one->proof, sizeof all.proof), all.p = one->p, all.q = one->q;
+      all.scope = MAX(all.scope, one->scope); // from the strongest to the weakest
       all.delta += one->delta, all.tests += one->tests;
       all.k = MAX(all.k, one->k), all.degree = MAX(all.degree, one->degree);
-      all.reduced |= one->reduced, all.full_size &= one->full_size;
       *all.extents = 0; // each has its own
       snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own");
     }
     first = false;
   }
-  if (j->whole.equal) snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they passed %d tests more", j->whole.tests);
+  if (j->whole.equal) snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they are equal too: %s", evidence_name(j->whole.scope));
   if (first) snprintf(all.note, sizeof all.note, "the program as written; nothing to prove");
   return certificate_json(&all);
 }

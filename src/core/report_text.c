@@ -119,12 +119,16 @@ static void proof(const json_t *r, struct str *out)
     str_add(out, "  proof      the program as written, nothing to prove\n");
   } else {
     double delta = num(c, "delta"), tests = num(c, "tests");
-    if (yes(c, "proved")) str_add(out, "  proof      equal: proved by normal forms at full size, for all inputs on which both are defined\n");
-    else if (delta < 1) str_add(out, "  proof      equal; an unequal graph passes with probability at most %.1e\n", delta);
-    else str_add(out, "  proof      equal in every test; no theorem bounds the error here\n");
-    str_add(out, "             %.0f test%s over Z_%lld, exponents over Z_%lld, seed %.0f\n", tests, plural(tests),
-            whole_number(c, "p"), whole_number(c, "q"), num(c, "seed"));
-    if (*txt(c, "extents")) str_add(out, "             at %s%s\n", txt(c, "extents"), yes(c, "full_size") ? ", and once at full size" : "");
+    const char *scope = txt(c, "scope");
+    bool proved = !strcmp(scope, "proved");
+    if (proved) str_add(out, "  proof      proved equal by normal forms at full size, for all inputs on which both are defined\n");
+    else if (!strcmp(scope, "full")) str_add(out, "  proof      equal in every test at full size\n");
+    else str_add(out, "  proof      equal at the tested extents, not proved at full size\n");
+    if (!proved && delta < 1) str_add(out, "             an unequal graph passes with probability at most %.1e\n", delta);
+    else if (!proved) str_add(out, "             no theorem bounds the probability that an unequal graph passes\n");
+    if (!proved) str_add(out, "             %.0f test%s over fields, seed %.0f; the first over Z_%lld, exponents over Z_%lld\n", tests, plural(tests), num(c, "seed"),
+                         whole_number(c, "p"), whole_number(c, "q"));
+    if (*txt(c, "extents")) str_add(out, "             at %s\n", txt(c, "extents"));
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
     if (*txt(c, "proof")) str_add(out, "             no proof by normal forms: %s\n", txt(c, "proof"));
   }

@@ -2,7 +2,7 @@
 // accumulators, thread graphs) over float64, float32 or a pair of prime fields, from the rows of op.def: it is
 // the definition that generated code and the search are held against.
 //
-//   field.h, field.c   the pair of prime fields; primes.def has the primes
+//   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
 //   move.c             boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; nest.c: block and thread graphs
@@ -23,6 +23,9 @@ size_t domain_bytes(enum domain d); // of one element: 8, 4, sizeof(struct ffv)
 // would take more than 16 GiB are refused with ERR_MEMORY.
 int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
              void **outputs, stop_flag stop, struct err *e);
+// The same, with large matrix products of the kernel level on so many threads; the result does not depend on them.
+int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
+                void **outputs, stop_flag stop, struct err *e);
 
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1), rounded to the tensor's dtype; field elements
 // are uniform. Different for every tensor and seed.

@@ -5,6 +5,7 @@
 #define NUM struct ffv
 #define DOMAIN domain_ff
 #define DOMAIN_RUN run_ff
+#define DOMAIN_PRODUCT product_ff
 #define VALUE(real, field) field
 #define CONSTANT(c) ff_const(F, c)
 #define OVER(x, y) ff_div(F, x, y)

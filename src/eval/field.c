@@ -2,16 +2,11 @@
 // since every exponential of a test has the same base.
 #include "eval/field.h"
 
+#include "base/rational.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct primes_row primes_rows[] = {
-#define PRIMES(bits, p, q, doc) {bits, p, q, doc},
-#include "eval/primes.def"
-#undef PRIMES
-};
-const int primes_count = COUNT(primes_rows);
 
 struct modulus mod_open(uint64_t n)
 {
@@ -47,15 +42,11 @@ static void fill_powers(struct field *F)
   }
 }
 
-void field_open(struct field *F, int bits, uint64_t seed)
+void field_open(struct field *F, struct primes primes, uint64_t seed)
 {
-  const struct primes_row *row = NULL;
-  for (int i = 0; i < primes_count; i++)
-    if (primes_rows[i].bits == bits) row = &primes_rows[i];
-  CHECK(row);
   struct rng r = {seed ^ 0x6d6963612d666621u};
-  *F = (struct field){.P = mod_open(row->p), .Q = mod_open(row->q), .key = rng_next(&r)};
-  do F->omega = mod_pow(&F->P, rng_below(&r, row->p - 1) + 1, (row->p - 1) / row->q);
+  *F = (struct field){.P = mod_open(primes.p), .Q = mod_open(primes.q), .key = rng_next(&r)};
+  do F->omega = mod_pow(&F->P, rng_below(&r, primes.p - 1) + 1, (primes.p - 1) / primes.q);
   while (F->omega == F->P.one);
   fill_powers(F);
 }
@@ -78,7 +69,7 @@ struct ffv ff_inv(struct field *F, struct ffv x)
 
 static uint64_t root(const struct modulus *m, uint64_t x)
 {
-  return m->n % 4 == 3 ? mod_pow(m, x, m->n / 4 + 1) : FF_NONE;
+  return mod_pow(m, x, m->n / 4 + 1); // n = 3 mod 4
 }
 
 struct ffv ff_sqrt(const struct field *F, struct ffv x)
@@ -123,38 +114,17 @@ static struct ffv pick(const struct field *F, struct ffv x, struct ffv y, bool l
 struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y) { return pick(F, x, y, true); }
 struct ffv ff_min(const struct field *F, struct ffv x, struct ffv y) { return pick(F, x, y, false); }
 
-struct decimal {
-  bool negative;
-  uint64_t digits; // at most 17 decimal digits
-  int exponent;    // of ten
-};
-
-static struct decimal decimal_read(const char *s)
+static uint64_t power_mod(const struct modulus *m, uint64_t base, int exponent)
 {
-  struct decimal d = {.negative = *s == '-'};
-  bool point = false;
-  for (s += d.negative; *s && *s != 'e'; s++) {
-    if (*s == '.') {
-      point = true;
-      continue;
-    }
-    if (d.digits > UINT64_MAX / 10 - 10)
-      d.exponent += !point; // trailing zeros of a long integer
-    else
-      d.digits = d.digits * 10 + (uint64_t)(*s - '0'), d.exponent -= point;
-  }
-  int e = 0;
-  if (*s == 'e') sscanf(s + 1, "%d", &e);
-  d.exponent += e;
-  return d;
+  uint64_t x = mod_pow(m, mod_to(m, base), (uint64_t)abs(exponent));
+  return exponent < 0 ? mod_pow(m, x, m->n - 2) : x;
 }
 
-static uint64_t decimal_mod(const struct modulus *m, struct decimal d)
+static uint64_t rational_mod(const struct modulus *m, const struct rational *c)
 {
-  uint64_t ten = mod_pow(m, mod_to(m, 10), (uint64_t)abs(d.exponent));
-  if (d.exponent < 0) ten = mod_pow(m, ten, m->n - 2);
-  uint64_t r = mod_mul(m, mod_to(m, d.digits), ten);
-  return d.negative ? mod_sub(m, 0, r) : r;
+  uint64_t r = mod_mul(m, mod_to(m, c->n), mod_pow(m, mod_to(m, c->d), m->n - 2));
+  r = mod_mul(m, r, mod_mul(m, power_mod(m, 10, c->tens), power_mod(m, 2, c->twos)));
+  return c->negative ? mod_sub(m, 0, r) : r;
 }
 
 static struct ffv const_value(const struct field *F, double c)
@@ -163,10 +133,8 @@ static struct ffv const_value(const struct field *F, double c)
     struct ffv tag = {isnan(c) ? 1 : c > 0 ? 2 : 3, 0};
     return ff_opaque(F, -4, tag, tag);
   }
-  char text[32];
-  str_double(text, c);
-  struct decimal d = decimal_read(text);
-  return (struct ffv){decimal_mod(&F->P, d), decimal_mod(&F->Q, d)};
+  struct rational r = rational_of(c);
+  return (struct ffv){rational_mod(&F->P, &r), rational_mod(&F->Q, &r)};
 }
 
 struct ffv ff_const(struct field *F, double c)

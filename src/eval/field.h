@@ -15,7 +15,7 @@
 #ifndef MICA_FIELD_H
 #define MICA_FIELD_H
 
-#include "base/base.h"
+#include "eval/primes.h"
 
 struct ffv {
   uint64_t p, q;
@@ -50,16 +50,8 @@ struct field {
   } consts[FF_CONSTS];
 };
 
-struct primes_row {
-  int bits;
-  uint64_t p, q;
-  const char *doc;
-};
-extern const struct primes_row primes_rows[];
-extern const int primes_count;
-
-// Opens the field of the row with that many bits (a row of primes.def, else a bug); omega and key from the seed.
-void field_open(struct field *F, int bits, uint64_t seed);
+// Opens the field of that pair; omega and key from the seed.
+void field_open(struct field *F, struct primes primes, uint64_t seed);
 struct ffv field_random(const struct field *F, struct rng *r);
 uint64_t mod_pow(const struct modulus *m, uint64_t x, uint64_t e); // Montgomery in and out
 struct modulus mod_open(uint64_t n);
@@ -70,7 +62,7 @@ struct ffv ff_exp(struct field *F, struct ffv x);
 struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y);
 struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y);
 struct ffv ff_min(const struct field *F, struct ffv x, struct ffv y);
-// The exact rational that the shortest decimal text of c denotes: 0.1 is 1/10.
+// The number that c stands for (base/rational.h): 0.1 is 1/10.
 struct ffv ff_const(struct field *F, double c);
 
 static inline uint64_t mod_reduce(const struct modulus *m, unsigned __int128 t) // t < n * 2^64

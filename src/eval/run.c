@@ -67,7 +67,7 @@ static void run_contract(struct run *r, struct frame *f, const struct node *n, s
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
   for (int i = 0; i < terms; i++)
-    r->dom->contract(r->F, n->op, f->exps[n->out], o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
+    r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
 }
 
 static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)
@@ -154,10 +154,16 @@ static int fits(const struct graph *g, enum domain d, struct err *e)
 int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
              void **outputs, stop_flag stop, struct err *e)
 {
+  return eval_run_on(1, mem, g, d, F, inputs, outputs, stop, e);
+}
+
+int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
+                void **outputs, stop_flag stop, struct err *e)
+{
   CHECK(g->level == KERNEL && (d == DOM_FIELD) == (F != NULL));
   if (fits(g, d, e)) return (int)e->status;
   struct arena tmp = {0};
-  struct run r = {domains[d], F, &tmp, stop, e};
+  struct run r = {domains[d], F, &tmp, MAX(1, threads), stop, e};
   struct frame *f = frame_new(&r, g, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {

@@ -1,6 +1,7 @@
 // Arithmetic on numbers that are known while parsing. Extents need exact integers, scalars need doubles, and one
 // expression may become either; so a number stays an exact integer as long as it can and remembers why it ceased to
 // be one. Functions of numbers are the FLOAT column of op.def, compiled here over double.
+#include "base/rational.h"
 #include "front/parse.h"
 
 #include <math.h>
@@ -29,8 +30,11 @@ static struct number whole_op(int op, int64_t a, int64_t b)
   }
 }
 
+// Exact where both are short decimals or fractions, so that 0.1 + 0.2 is 0.3 and 1 / 3 / 7 is 1 / 21.
 static double real_op(int op, double a, double b)
 {
+  double r;
+  if (rational_fold(op, a, b, &r)) return r;
   return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
 }
 

@@ -170,7 +170,7 @@ int64_t graph_tile_bytes(const struct graph *g, int elem)
   return n;
 }
 
-static bool attrs_same(const struct attrs *a, const struct attrs *b)
+bool attrs_same(const struct attrs *a, const struct attrs *b)
 {
   return a->dim == b->dim && a->group == b->group && a->extent == b->extent && a->times == b->times &&
          a->parts == b->parts && a->index == b->index && a->scalar == b->scalar && a->lo == b->lo && a->hi == b->hi &&

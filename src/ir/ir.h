@@ -117,6 +117,8 @@ struct attrs {
 };
 struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaults (layer_norm's eps)
 
+bool attrs_same(const struct attrs *a, const struct attrs *b);
+
 struct attr_row {
   const char *name, *doc;
   enum attr_kind kind;

@@ -1,15 +1,13 @@
-// Fingerprints: tensors over small extents and a pair of 32- and 31-bit primes (paper, section 5.2). Equal
+// Fingerprints: tensors over small extents and a pair of 32- and 31-bit primes drawn by the seed (paper, section 5.2). Equal
 // tensors have equal fingerprints; different ones differ but for a chance near 2^-30, and the verifier
 // decides what survives. The field semantics are op.def's own column, on a pair of 32-bit words.
+#include "base/rational.h"
+#include "eval/primes.h"
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-// p = 2q + 1, both 3 mod 4, so that x^((p+1)/4) is a square root of plus or minus x in both.
-#define P 4294967087u
-#define Q 2147483543u
 
 struct field_pair { // what the rows' F is here
   const struct fctx *f;
@@ -20,85 +18,57 @@ struct field_pair { // what the rows' F is here
   } memo[4]; // constants, which a row asks for at every element
 };
 
-// Residues of any x: 2^32 is 209 mod p and 2^31 is 105 mod q, so two rounds leave less than twice the prime.
-static inline uint32_t modp(uint64_t x)
+// x mod n by a product with floor(2^64 / n): the quotient is at most one too small.
+static inline uint32_t reduced(const struct finger_prime *m, uint64_t x)
 {
-  x = (x >> 32) * 209 + (uint32_t)x;
-  x = (x >> 32) * 209 + (uint32_t)x;
-  return (uint32_t)(x >= P ? x - P : x);
+  uint64_t r = x - (uint64_t)((unsigned __int128)x * m->inverse >> 64) * m->n;
+  return (uint32_t)(r >= m->n ? r - m->n : r);
 }
-static inline uint32_t modq(uint64_t x)
-{
-  x = (x >> 31) * 105 + (x & 0x7fffffff);
-  x = (x >> 31) * 105 + (x & 0x7fffffff);
-  return (uint32_t)(x >= Q ? x - Q : x);
-}
-
-static inline uint32_t mulp(uint32_t a, uint32_t b) { return modp((uint64_t)a * b); }
-static inline uint32_t mulq(uint32_t a, uint32_t b) { return modq((uint64_t)a * b); }
-
-static inline uint32_t addp(uint32_t a, uint32_t b)
+static inline uint32_t times(const struct finger_prime *m, uint32_t a, uint32_t b) { return reduced(m, (uint64_t)a * b); }
+static inline uint32_t plus(const struct finger_prime *m, uint32_t a, uint32_t b)
 {
   uint64_t s = (uint64_t)a + b;
-  return (uint32_t)(s >= P ? s - P : s);
+  return (uint32_t)(s >= m->n ? s - m->n : s);
 }
-static inline uint32_t addq(uint32_t a, uint32_t b)
-{
-  uint32_t s = a + b;
-  return s >= Q ? s - Q : s;
-}
-
-static uint32_t powp(uint32_t x, uint64_t n)
+static uint32_t power(const struct finger_prime *m, uint32_t x, uint64_t n)
 {
   uint32_t r = 1;
-  for (; n; n >>= 1, x = mulp(x, x))
-    if (n & 1) r = mulp(r, x);
-  return r;
-}
-static uint32_t powq(uint32_t x, uint64_t n)
-{
-  uint32_t r = 1;
-  for (; n; n >>= 1, x = mulq(x, x))
-    if (n & 1) r = mulq(r, x);
+  for (; n; n >>= 1, x = times(m, x, x))
+    if (n & 1) r = times(m, r, x);
   return r;
 }
 
 static inline struct fv ff_add(struct field_pair *F, struct fv x, struct fv y)
 {
-  (void)F;
-  return (struct fv){addp(x.p, y.p), addq(x.q, y.q)};
+  return (struct fv){plus(&F->f->p, x.p, y.p), plus(&F->f->q, x.q, y.q)};
 }
 static inline struct fv ff_neg(struct field_pair *F, struct fv x)
 {
-  (void)F;
-  return (struct fv){x.p ? P - x.p : 0, x.q ? Q - x.q : 0};
+  return (struct fv){x.p ? F->f->p.n - x.p : 0, x.q ? F->f->q.n - x.q : 0};
 }
 static inline struct fv ff_sub(struct field_pair *F, struct fv x, struct fv y) { return ff_add(F, x, ff_neg(F, y)); }
 static inline struct fv ff_mul(struct field_pair *F, struct fv x, struct fv y)
 {
-  (void)F;
-  return (struct fv){mulp(x.p, y.p), mulq(x.q, y.q)};
+  return (struct fv){times(&F->f->p, x.p, y.p), times(&F->f->q, x.q, y.q)};
 }
 static struct fv ff_inv(struct field_pair *F, struct fv x)
 {
-  (void)F;
-  return (struct fv){powp(x.p, P - 2), powq(x.q, Q - 2)};
+  return (struct fv){power(&F->f->p, x.p, F->f->p.n - 2), power(&F->f->q, x.q, F->f->q.n - 2)};
 }
 static struct fv ff_div(struct field_pair *F, struct fv x, struct fv y) { return ff_mul(F, x, ff_inv(F, y)); }
 static struct fv ff_sqrt(struct field_pair *F, struct fv x)
 {
-  (void)F;
-  return (struct fv){powp(x.p, ((uint64_t)P + 1) / 4), powq(x.q, ((uint64_t)Q + 1) / 4)};
+  return (struct fv){power(&F->f->p, x.p, ((uint64_t)F->f->p.n + 1) / 4), power(&F->f->q, x.q, ((uint64_t)F->f->q.n + 1) / 4)};
 }
 static struct fv ff_exp(struct field_pair *F, struct fv x)
 {
   const uint32_t(*t)[2048] = F->f->power;
-  return (struct fv){mulp(mulp(t[0][x.q & 2047], t[1][x.q >> 11 & 2047]), t[2][x.q >> 22]), 0};
+  return (struct fv){times(&F->f->p, times(&F->f->p, t[0][x.q & 2047], t[1][x.q >> 11 & 2047]), t[2][x.q >> 22]), 0};
 }
 static struct fv ff_opaque(struct field_pair *F, enum op op, struct fv x, struct fv y)
 {
   uint64_t h = hash_mix(hash_mix(F->f->key + (uint64_t)op, (uint64_t)x.p << 32 | x.q), (uint64_t)y.p << 32 | y.q);
-  return (struct fv){(uint32_t)(h % P), (uint32_t)((h >> 20) % Q)};
+  return (struct fv){(uint32_t)(h % F->f->p.n), (uint32_t)((h >> 20) % F->f->q.n)};
 }
 static uint64_t order(struct field_pair *F, struct fv x)
 {
@@ -107,24 +77,20 @@ static uint64_t order(struct field_pair *F, struct fv x)
 static struct fv ff_max(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? y : x; }
 static struct fv ff_min(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? x : y; }
 
-// The rational that the shortest decimal text of c denotes: 0.1 is 1/10 here too.
+static uint32_t rational_part(const struct finger_prime *m, const struct rational *c)
+{
+  uint32_t up = times(m, power(m, 10, (uint64_t)MAX(0, c->tens)), power(m, 2, (uint64_t)MAX(0, c->twos)));
+  uint32_t down = times(m, power(m, 10, (uint64_t)MAX(0, -c->tens)), power(m, 2, (uint64_t)MAX(0, -c->twos)));
+  down = times(m, down, reduced(m, c->d));
+  uint32_t r = times(m, times(m, reduced(m, c->n), up), power(m, down, m->n - 2));
+  return c->negative && r ? m->n - r : r;
+}
+
 static struct fv rational(struct field_pair *F, double c)
 {
-  char text[32], *at;
-  str_double(text, c);
-  int64_t digits = 0, exponent = 0;
-  bool point = false;
-  for (at = text; *at && *at != 'e'; at++) {
-    if (*at == '.') point = true;
-    if (*at < '0' || *at > '9') continue;
-    digits = digits * 10 + (*at - '0');
-    exponent -= point;
-  }
-  if (*at == 'e') exponent += atoi(at + 1);
-  uint64_t e = (uint64_t)llabs(exponent);
-  struct fv ten = {powp(10, e), powq(10, e)}, d = {(uint32_t)(digits % P), (uint32_t)(digits % Q)};
-  struct fv r = exponent < 0 ? ff_div(F, d, ten) : ff_mul(F, d, ten);
-  return c < 0 ? ff_neg(F, r) : r;
+  if (!isfinite(c)) c = isnan(c) ? 1 : 2; // no program has such a constant
+  struct rational r = rational_of(c);
+  return (struct fv){rational_part(&F->f->p, &r), rational_part(&F->f->q, &r)};
 }
 
 static struct fv ff_const(struct field_pair *F, double c)
@@ -157,15 +123,18 @@ static map_fn *const maps[OPS] = {
 #undef OP
 };
 
+static struct finger_prime prime_of(uint64_t n) { return (struct finger_prime){(uint32_t)n, (uint32_t)(((uint64_t)1 << 32) % n), UINT64_MAX / n}; }
+
 void finger_open(struct fctx *f, const struct space *s, uint64_t seed)
 {
   struct rng r = {seed ^ 0x6d696361};
-  f->s = s, f->key = rng_next(&r);
-  uint32_t omega = powp((uint32_t)(2 + rng_below(&r, P - 3)), 2); // a square: of order q
+  struct primes primes = primes_draw(PRIMES_FILTER, seed, 0, NULL);
+  f->s = s, f->key = rng_next(&r), f->p = prime_of(primes.p), f->q = prime_of(primes.q);
+  uint32_t omega = power(&f->p, (uint32_t)(2 + rng_below(&r, f->p.n - 3)), 2); // a square: of order q
   for (int k = 0; k < 3; k++) {
-    uint32_t step = powp(omega, (uint64_t)1 << (11 * k));
+    uint32_t step = power(&f->p, omega, (uint64_t)1 << (11 * k));
     f->power[k][0] = 1;
-    for (int i = 1; i < 2048; i++) f->power[k][i] = mulp(f->power[k][i - 1], step);
+    for (int i = 1; i < 2048; i++) f->power[k][i] = times(&f->p, f->power[k][i - 1], step);
   }
 }
 
@@ -199,7 +168,7 @@ void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v
     for (int d = 0; d < v->l.n; d++)
       for (int k = 0; k < v->l.d[d].n; k++)
         for (int p = 0; p < 3; p++) h = hash_mix(h, (uint64_t)digit[3 * v->l.d[d].c[k] + p]);
-    out->v[i] = (struct fv){(uint32_t)(h % P), (uint32_t)(hash_mix(h, 1) % Q)};
+    out->v[i] = (struct fv){(uint32_t)(h % f->p.n), (uint32_t)(hash_mix(h, 1) % f->q.n)};
   }
 }
 
@@ -259,15 +228,15 @@ static void invert_all(const struct fctx *f, struct arena *mem, const struct fin
   struct fv all = {1, 1};
   for (int64_t i = 0; i < x->n; i++) {
     out->v[i] = all;
-    if (x->v[i].p) all.p = mulp(all.p, x->v[i].p);
-    if (x->v[i].q) all.q = mulq(all.q, x->v[i].q);
+    if (x->v[i].p) all.p = times(&f->p, all.p, x->v[i].p);
+    if (x->v[i].q) all.q = times(&f->q, all.q, x->v[i].q);
   }
   all = ff_inv(&F, all);
   for (int64_t i = x->n - 1; i >= 0; i--) {
     struct fv v = x->v[i];
-    out->v[i] = (struct fv){v.p ? mulp(out->v[i].p, all.p) : 0, v.q ? mulq(out->v[i].q, all.q) : 0};
-    if (v.p) all.p = mulp(all.p, v.p);
-    if (v.q) all.q = mulq(all.q, v.q);
+    out->v[i] = (struct fv){v.p ? times(&f->p, out->v[i].p, all.p) : 0, v.q ? times(&f->q, out->v[i].q, all.q) : 0};
+    if (v.p) all.p = times(&f->p, all.p, v.p);
+    if (v.q) all.q = times(&f->q, all.q, v.q);
   }
 }
 
@@ -338,7 +307,7 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
 }
 
 // n products for one element, summed in halves: of 2^31 none overflows.
-static void add_inner(struct fv *out, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
+static void add_inner(const struct fctx *f, struct fv *out, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
 {
   uint64_t pl = out->p, ph = 0, ql = out->q, qh = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -346,15 +315,16 @@ static void add_inner(struct fv *out, const struct fv *x, int64_t dx, const stru
     uint64_t p = (uint64_t)a.p * b.p, q = (uint64_t)a.q * b.q;
     pl += (uint32_t)p, ph += p >> 32, ql += (uint32_t)q, qh += q >> 32;
   }
-  *out = (struct fv){modp(modp(pl) + (uint64_t)modp(ph) * 209), modq(modq(ql) + (uint64_t)modq(qh) * 210)};
+  out->p = reduced(&f->p, reduced(&f->p, pl) + (uint64_t)reduced(&f->p, ph) * f->p.carry);
+  out->q = reduced(&f->q, reduced(&f->q, ql) + (uint64_t)reduced(&f->q, qh) * f->q.carry);
 }
 
 // A product each for n elements.
-static void add_outer(struct fv *out, int64_t d, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
+static void add_outer(const struct fctx *f, struct fv *out, int64_t d, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
     struct fv a = x[i * dx], b = y[i * dy], *o = &out[i * d];
-    *o = (struct fv){modp((uint64_t)a.p * b.p + o->p), modq((uint64_t)a.q * b.q + o->q)};
+    *o = (struct fv){reduced(&f->p, (uint64_t)a.p * b.p + o->p), reduced(&f->q, (uint64_t)a.q * b.q + o->q)};
   }
 }
 
@@ -368,8 +338,8 @@ void finger_product(const struct fctx *f, struct arena *mem, const struct finger
   walk_open(&w, f->s, all, (mask[]){out->has, x->has, y->has}, 3);
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0}, d = w.step[0][0], dx = w.step[1][0], dy = w.step[2][0];
   do {
-    if (d) add_outer(&out->v[at[0]], d, &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
-    else add_inner(&out->v[at[0]], &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
+    if (d) add_outer(f, &out->v[at[0]], d, &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
+    else add_inner(f, &out->v[at[0]], &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
   } while (walk_next(&w, index, at, 3));
 }
 

@@ -105,8 +105,13 @@ struct finger { // a tensor over the pieces in `has`, row-major in the order of 
   int64_t n;
   struct fv *v;
 };
+struct finger_prime {
+  uint32_t n, carry; // carry: 2^32 mod n
+  uint64_t inverse;  // floor(2^64 / n)
+};
 struct fctx {   // one a search; read-only after finger_open
   const struct space *s;
+  struct finger_prime p, q; // drawn by the seed
   uint64_t key; // of opaque functions
   uint32_t power[3][2048]; // omega^x by digits of x
 };

@@ -31,20 +31,29 @@ void certificate_extents(struct certificate *c, const struct graph *g)
   }
 }
 
+static void tests_text(const struct certificate *c, struct str *out)
+{
+  str_add(out, "  %d random test%s over fields, seed %llu; the first: values mod %llu, exponents mod %llu\n", c->tests,
+          c->tests == 1 ? "" : "s", (unsigned long long)c->seed, (unsigned long long)c->p, (unsigned long long)c->q);
+  if (c->scope == EVIDENCE_FULL) str_add(out, "  values in float64 agree to rounding\n");
+  if (c->scope == EVIDENCE_REDUCED) str_add(out, "  at %s\n", c->extents);
+  if (c->delta < 1) str_add(out, "  unequal graphs%s pass with probability at most %.1e; degree %d, %d exponentials\n",
+                            c->scope == EVIDENCE_REDUCED ? " of these extents" : "", c->delta, c->degree, c->k);
+  else str_add(out, "  no theorem bounds the probability that unequal graphs pass\n");
+}
+
 void certificate_text(const struct certificate *c, struct str *out)
 {
+  static const char *const heads[] = {[EVIDENCE_PROVED] = "equal: proved by normal forms at full size, for all inputs on which both are defined",
+                                      [EVIDENCE_FULL] = "equal: every test at full size passed",
+                                      [EVIDENCE_REDUCED] = "equal at the tested extents, not proved at full size"};
   if (!c->equal) {
-    str_add(out, "not equal: %s\n", *c->note ? c->note : "a test failed");
-    str_add(out, "  %d tests passed before, seed %llu\n", c->tests, (unsigned long long)c->seed);
-    return;
+    str_add(out, "%s: %s\n", finding_name(c->finding), *c->note ? c->note : "a test failed");
+    str_add(out, "  seed %llu\n", (unsigned long long)c->seed);
+  } else {
+    str_add(out, "%s\n", heads[c->scope]);
+    if (c->scope != EVIDENCE_PROVED) tests_text(c, out);
+    if (*c->note) str_add(out, "  %s\n", c->note);
   }
-  const char *where = !c->reduced ? " at full size" : c->full_size ? " at reduced extents, and one at full size" : " at reduced extents";
-  str_add(out, "equal: %d random test%s%s, seed %llu\n", c->tests, c->tests == 1 ? "" : "s", where, (unsigned long long)c->seed);
-  str_add(out, "  values mod %llu, exponents mod %llu; degree %d, %d exponentials\n", (unsigned long long)c->p,
-          (unsigned long long)c->q, c->degree, c->k);
-  if (c->proved) str_add(out, "  proved by normal forms at full size, for all inputs on which both are defined\n");
-  else str_add(out, "  no proof by normal forms: %s\n", c->proof);
-  if (c->delta < 1) str_add(out, "  unequal graphs%s pass with probability at most %.1e\n", c->reduced ? " of these extents" : "", c->delta);
-  else str_add(out, "  no theorem bounds the error here\n");
-  if (c->reduced || *c->note) str_add(out, "  %s%s%s\n", c->reduced ? c->extents : "", c->reduced && *c->note ? "; " : "", c->note);
+  if (*c->proof) str_add(out, "  no proof by normal forms: %s\n", c->proof);
 }

@@ -1,23 +1,18 @@
-// verify_equal: which tests, where, and what follows from them.
+// verify_equal: which evidence is asked for, in which order, and the finding.
 //
-// Where the theorem covers the pair at full size with few enough tests (no exponentials, or few), those are run. Else
-// they are run at reduced extents, with one test at other small extents, so that a constant that fits the first by
-// chance is found, and one at full size. A pair that fails at reduced extents only because its constants belong to
-// the full size is told apart in two ways: constants of means are rescaled, and a full-size test decides where it
-// is affordable. Work is limited by counting operations, never by the clock: results do not depend on the machine.
+//   1. The formal check. Its yes is a proof.
+//   2. Tests at full size, where they are affordable: over fields and over the reals. First with the tensors that both
+//      graphs compute alike as inputs (cut.c), which is cheaper and only accepts; then as the graphs are.
+//   3. Tests at several reduced extents. What passes them is equal there; the scope says so. What does not is undecided.
+//
+// "Not equal" is said only with evidence of it at full size: a difference over fields of graphs that have only field
+// operations and exponentials, or one over the reals that rounding does not explain. All else is undecided.
 #include "verify/proof.h"
 
-#include <math.h>
-
-static const double DELTA = 1e-9;
-static const int64_t FULL_OPS = 2000000000;   // of the full-size test unless told: seconds on one core
-static const int64_t FULL_BYTES = (int64_t)2 << 30;
-static const int64_t SMALL_OPS = 4000000000;  // of all tests at reduced extents
-static const int64_t OVERHEAD = 20000;        // of one test, in operations
-static const int64_t LAST_RESORT = 8;         // so many times the full-size limit where nothing else is possible
-enum { BITS = 62, SIGN_BITS = 31, MOST_TESTS = 200000 };
-enum { ORDERS = 1000 }; // tests of maxima under random orders: most orders may hide a wrong choice
-enum { BLIND = 4 };     // tests where no theorem says how many: a few are as good as many
+static const int64_t FULL_OPS = 2000000000;  // of tests at full size unless told: seconds on one core
+static const int64_t FULL_BYTES = (int64_t)4 << 30;
+static const int64_t SMALL_OPS = 4000000000; // of all tests at reduced extents
+static const int64_t ONE_TEST = 1;
 
 struct job {
   struct arena *mem;
@@ -25,238 +20,147 @@ struct job {
   const struct verify_opts *o;
   struct certificate *c;
   struct err *e;
-  int64_t limit, ops; // of the full-size test
-  int threads;
-  bool opaque_max;
-  enum verdict verdict;
-};
-// Tests planned for one pair of graphs.
-struct plan {
-  const struct graph *a, *b;
-  struct bound bound;
-  double error;  // of one test
-  int wanted;    // tests for delta; INT_MAX where no number is enough
-  int64_t ops;   // of one test
+  uint64_t seed; // of the options and of both graphs, so that no program is written for the primes it will meet
+  int64_t limit; // of tests at full size
+  bool broken;   // *e says why
 };
 
-static double delta_of(const struct job *j) { return j->o->delta > 0 ? j->o->delta : DELTA; }
-
-static struct plan plan_tests(const struct job *j, const struct graph *a, const struct graph *b)
+const char *finding_name(enum finding f)
 {
-  struct plan p = {a, b, .bound = size_pair(a, b)};
-  p.error = size_error(&p.bound, j->c->p, j->c->q);
-  double n = p.error < 1 ? ceil(log(delta_of(j)) / log(p.error)) : 1e9;
-  p.wanted = n < 1e9 ? MAX(1, (int)n) : 1000000000;
-  p.ops = work_ops(a) + work_ops(b) + OVERHEAD;
-  return p;
+  static const char *const names[] = {[FOUND_UNDECIDED] = "undecided", [FOUND_EQUAL] = "equal", [FOUND_UNEQUAL] = "not equal"};
+  return names[f];
 }
 
-// Are maxima taken in a random order, rather than as unknown functions?
-static bool ordered(const struct job *j, const struct plan *p) { return p->bound.maxima && !j->opaque_max; }
-
-static int affordable(const struct job *j, const struct plan *p, int64_t ops)
+const char *evidence_name(enum evidence s)
 {
-  int64_t wanted = ordered(j, p) ? ORDERS : p->error >= 1 ? BLIND : p->wanted;
-  int64_t n = MIN(wanted, MIN(MOST_TESTS, ops / p->ops));
-  return (int)MAX(1, n);
+  static const char *const names[] = {[EVIDENCE_NONE] = "none", [EVIDENCE_PROVED] = "proved", [EVIDENCE_FULL] = "full", [EVIDENCE_REDUCED] = "reduced"};
+  return names[s];
 }
 
-// In a field of p = 7 mod 8 the square roots of x and -x are the same, with p = 3 mod 8 they are opposite. So graphs
-// with square roots pass one more test in such a field; but not roots of roots, since only the first kind of field
-// keeps sqrt(sqrt(x)^2) = sqrt(x).
-static enum verdict test(struct job *j, const struct plan *p, int n, uint64_t seed, int *passed, const char *where)
+static void conclude(struct job *j, enum finding f, enum evidence s)
 {
-  struct trial t = {p->a, p->b, BITS, j->opaque_max, j->o->stop};
-  struct place at = {0};
-  enum verdict v = trial_many(&t, n, seed, j->threads, passed, &at, j->e);
+  j->c->finding = f, j->c->equal = f == FOUND_EQUAL, j->c->scope = s;
+  if (f != FOUND_EQUAL) j->c->delta = 1;
+}
+
+static void differs(struct job *j, enum finding f, const struct graph *g, const struct place *at, const char *where)
+{
   char text[160];
-  int once;
-  t.bits = SIGN_BITS;
-  if (v == SAME && p->bound.roots > 0 && !p->bound.nested) v = trial_many(&t, 1, seed, 1, &once, &at, j->e);
-  if (v == DIFFERENT) {
-    place_text(text, p->a, &at);
-    j->c->note[0] = 0;
-    certificate_note(j->c, "%s %s", text, where);
-  }
-  if (v == ZERO_DIVISOR) j->c->note[0] = 0, certificate_note(j->c, "divides by zero whatever the inputs, %s", where);
-  return j->verdict = v;
+  place_text(text, g, at);
+  j->c->note[0] = 0;
+  certificate_note(j->c, "%s %s", text, where);
+  conclude(j, f, EVIDENCE_NONE);
 }
 
-static int clamp(double x) { return x < 1e9 ? (int)x : 1000000000; }
+static void undecided(struct job *j, const char *why)
+{
+  j->c->note[0] = 0;
+  certificate_note(j->c, "%s", why);
+  conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
+}
 
-// What the tests of a plan are worth.
-static void credit(struct job *j, const struct plan *p, int passed)
+// The finding of both kinds of tests at full size, of which tests over the reals did not tell that the pair is unequal.
+// `whole`: the pair is as it was given, so that a difference counts.
+static void weigh(struct job *j, const struct testing *t, enum verdict fields, enum numbers numbers, bool whole)
 {
   struct certificate *c = j->c;
-  bool order = ordered(j, p);
-  c->tests = passed, c->k = p->bound.exps ? clamp(p->bound.diff.k) : 0;
-  c->degree = clamp(MAX(p->bound.diff.d, p->bound.diff.h));
-  c->delta = order || p->error >= 1 ? 1 : pow(p->error, passed);
-  if (p->bound.gap) certificate_note(c, "not covered: %s", p->bound.gap);
-  if (order) certificate_note(c, "maxima were tested under random orders, which no theorem covers");
-  if (!order && p->bound.maxima) certificate_note(c, "holds whatever values the maxima have");
-  if (!p->bound.gap && !order && c->delta > delta_of(j)) certificate_note(c, "%d tests would give the wanted delta", p->wanted);
+  c->note[0] = 0;
+  testing_credit(t, c);
+  if (fields == SAME && numbers == NUMBERS_AGREE) return conclude(j, FOUND_EQUAL, EVIDENCE_FULL);
+  if (!whole) return conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
+  if (fields == DIFFERENT && t->faithful) return differs(j, FOUND_UNEQUAL, t->a, &t->where, "at full size");
+  if (numbers == NUMBERS_DIFFER) return undecided(j, "tests over fields agree, but values in float64 differ");
+  if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs");
+  if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
+  undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in float64 agree");
 }
 
-static bool full_affordable(const struct job *j, int64_t times)
+static bool affordable(const struct job *j, const struct graph *a, const struct graph *b)
 {
-  return j->ops <= j->limit * times && work_bytes(j->a) + work_bytes(j->b) <= FULL_BYTES;
+  return work_ops(a) + work_ops(b) <= j->limit && work_bytes(a) + work_bytes(b) <= FULL_BYTES;
 }
 
-static bool run_full(struct job *j, const struct plan *p, int n)
+// Tests at full size. False: they were too much, or broken.
+static bool full(struct job *j, const struct graph *a, const struct graph *b, bool whole)
 {
-  int passed;
-  if (test(j, p, n, j->o->seed, &passed, "at full size") != SAME) return j->c->tests = passed, false;
-  j->c->reduced = false, j->c->full_size = true, j->c->note[0] = 0;
-  credit(j, p, passed);
+  if (!affordable(j, a, b)) return false;
+  struct testing t = testing_of(j->o, j->seed, a, b);
+  struct place at = {0};
+  enum numbers numbers = real_compare(a, b, j->seed, j->o->threads, j->o->stop, &at, j->e);
+  if ((j->broken = numbers == NUMBERS_BROKEN)) return false;
+  if (numbers == NUMBERS_DIFFER && !whole) return false;
+  if (numbers == NUMBERS_DIFFER && !t.faithful) return differs(j, FOUND_UNEQUAL, a, &at, "at full size, in float64"), true;
+  enum verdict fields = testing_fields(&t, j->limit, j->e);
+  if ((j->broken = fields == BROKEN)) return false;
+  weigh(j, &t, fields, numbers, whole);
   return true;
 }
 
-// Tests at full size and nothing else, where they are all that is needed.
-static bool full_is_enough(struct job *j, const struct plan *p)
-{
-  return p->error < 1 && full_affordable(j, 1) && (double)p->ops * p->wanted <= (double)j->limit;
-}
+// ---- reduced extents ----
 
-static const uint64_t OTHER_SEED = 0x9e3779b9;
-
-// One test at other small extents.
-static bool agrees_elsewhere(struct job *j)
+// The tests on the pair at small extents; with constants 1/n of means rescaled where they differ as written.
+static bool small_agrees(struct job *j, enum shrink_style style, int64_t ops, struct testing *t)
 {
   struct graph *a, *b;
-  int passed;
-  if (!shrink_pair(j->mem, j->a, j->b, OTHER, &a, &b)) return true;
-  struct plan p = {a, b, .ops = 0}; // no bound: one test in one field
-  return test(j, &p, 1, j->o->seed ^ OTHER_SEED, &passed, "at other reduced extents") == SAME;
-}
-
-// The theorem's tests on the pair at small extents.
-static bool run_small(struct job *j, const struct graph *a, const struct graph *b)
-{
-  struct plan p = plan_tests(j, a, b);
-  int passed;
-  certificate_extents(j->c, a);
-  j->c->reduced = true;
-  if (test(j, &p, affordable(j, &p, SMALL_OPS), j->o->seed, &passed, "at reduced extents") != SAME) return j->c->tests = passed, false;
-  credit(j, &p, passed);
-  return true;
-}
-
-static void full_too(struct job *j, bool exact)
-{
-  struct plan p = {j->a, j->b, .ops = j->ops};
-  struct certificate before = *j->c;
-  int passed;
-  if (!exact) {
-    certificate_note(j->c, "no full-size test: 1/n is no finite decimal there");
-  } else if (!full_affordable(j, 1)) {
-    certificate_note(j->c, "no full-size test: it takes %.1e operations", (double)j->ops);
-  } else if (test(j, &p, 1, j->o->seed ^ OTHER_SEED, &passed, "at full size") == SAME) {
-    j->c->full_size = true;
-  } else {
-    j->c->equal = false, j->c->reduced = false, j->c->tests = before.tests;
+  if (!shrink_pair(j->mem, j->a, j->b, style, &a, &b)) return undecided(j, "extents cannot be reduced"), false;
+  for (int rescaled = 0; rescaled < 2; rescaled++) {
+    if (rescaled && !(rescale_constants(a, j->a) + rescale_constants(b, j->b))) break;
+    *t = testing_of(j->o, j->seed ^ (uint64_t)style, a, b);
+    enum verdict v = testing_fields(t, ops, j->e);
+    if ((j->broken = v == BROKEN)) return false;
+    if (v == SAME) return true;
+    if (v == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs, at reduced extents"), false;
+    differs(j, FOUND_UNDECIDED, a, &t->where, "at reduced extents");
   }
-}
-
-// Constants 1/n in a field are what their shortest decimal text denotes: exact for n = 2^i 5^j only.
-static bool decimal_constants(const struct graph *g)
-{
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->sub && !decimal_constants(n->sub)) return false;
-    if (n->op != OP_MUL_SCALAR) continue;
-    int64_t k = n->a.scalar != 0 && fabs(1 / n->a.scalar) < 1e15 ? llround(fabs(1 / n->a.scalar)) : 0;
-    if (!k || fabs(n->a.scalar) != 1 / (double)k) continue;
-    while (k % 2 == 0) k /= 2;
-    while (k % 5 == 0) k /= 5;
-    if (k != 1) return false;
-  }
-  return true;
-}
-
-// At reduced extents, as written and then with rescaled constants. Sets *rescaled.
-static bool small_agrees(struct job *j, bool *rescaled)
-{
-  struct graph *a, *b;
-  *rescaled = false;
-  if (!shrink_pair(j->mem, j->a, j->b, TINY, &a, &b)) return false;
-  if (run_small(j, a, b) && agrees_elsewhere(j)) return true;
-  if (j->verdict != DIFFERENT) return false;
-  struct certificate failed = *j->c;
-  if (rescale_constants(a, j->a) + rescale_constants(b, j->b)) {
-    j->c->note[0] = 0;
-    if (run_small(j, a, b)) {
-      certificate_note(j->c, "constants 1/n follow the extents");
-      return *rescaled = true;
-    }
-    if (j->verdict != DIFFERENT) return false;
-  }
-  *j->c = failed;
   return false;
 }
 
-static bool shrinks(struct job *j)
+static void small(struct job *j, double ops)
 {
-  struct graph *a, *b;
-  return shrink_pair(j->mem, j->a, j->b, TINY, &a, &b);
+  static const enum shrink_style styles[] = {APART, OTHER, VARIED};
+  struct testing t;
+  for (size_t i = 0; i < COUNT(styles); i++)
+    if (!small_agrees(j, styles[i], ONE_TEST, &t)) goto no;
+  if (!small_agrees(j, TINY, SMALL_OPS, &t)) goto no;
+  j->c->note[0] = 0;
+  testing_credit(&t, j->c);
+  certificate_extents(j->c, t.a);
+  certificate_note(j->c, "not tested at full size: that takes %.1e operations", ops);
+  return conclude(j, FOUND_EQUAL, EVIDENCE_REDUCED);
+no:
+  if (!j->broken) certificate_note(j->c, "not tested at full size: that takes %.1e operations", ops);
 }
 
-// Full size decides where small extents could not.
-static void last_resort(struct job *j, const struct plan *full, bool shrunk)
-{
-  struct certificate failed = *j->c;
-  if (full_affordable(j, shrunk ? 1 : LAST_RESORT)) {
-    if (run_full(j, full, affordable(j, full, j->limit))) {
-      j->c->equal = true;
-      certificate_note(j->c, shrunk ? "differs at reduced extents: a constant belongs to this size" : "extents cannot be reduced");
-    } else if (shrunk && j->verdict == DIFFERENT) {
-      *j->c = failed; // the smaller counterexample
-    }
-  } else if (!shrunk) {
-    certificate_note(j->c, "not tested: extents cannot be reduced, and a full-size test takes %.1e operations", (double)j->ops);
-  }
-}
+// ---- all ----
 
 static void decide(struct job *j)
 {
-  struct plan full = plan_tests(j, j->a, j->b);
-  j->opaque_max = full.bound.maxima;
-  if (full_is_enough(j, &full) && run_full(j, &full, full.wanted)) j->c->equal = true;
-  bool exact = decimal_constants(j->a) && decimal_constants(j->b);
-  if (j->c->equal || j->verdict == BROKEN || (j->verdict == DIFFERENT && !j->opaque_max && exact)) return;
-  bool rescaled = false, shrunk = shrinks(j);
-  for (int order = !full.bound.maxima; order < 2 && shrunk && !j->c->equal && j->verdict != BROKEN; order++) {
-    j->opaque_max = !order;
-    j->c->note[0] = 0;
-    j->c->equal = small_agrees(j, &rescaled);
-  }
-  if (j->c->equal) full_too(j, !rescaled || exact);
-  else if (j->verdict == DIFFERENT || !shrunk) j->opaque_max = false, last_resort(j, &full, shrunk);
-}
-
-static const struct primes_row *primes(int bits)
-{
-  for (int i = 0; i < primes_count; i++)
-    if (primes_rows[i].bits == bits) return &primes_rows[i];
-  return NULL;
+  struct graph *a, *b;
+  bool cut = cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
+  if (cut && full(j, a, b, false) && j->c->equal) return;
+  if (j->broken || full(j, j->a, j->b, true) || j->broken) return;
+  small(j, (double)(work_ops(j->a) + work_ops(j->b)));
 }
 
 static int verify(struct arena *mem, const struct graph *a, const struct graph *b, const struct verify_opts *o,
                   struct certificate *c, struct err *e)
 {
   struct graph *pa, *pb;
-  const struct primes_row *row = primes(BITS);
   int s = signature_match(a, b, e);
   if (!s) s = graph_expand(mem, a, false, &pa, e);
   if (!s) s = graph_expand(mem, b, false, &pb, e);
   if (s) return s;
-  *c = (struct certificate){.delta = 1, .p = row->p, .q = row->q, .seed = o->seed};
+  *c = (struct certificate){.delta = 1, .seed = o->seed};
   struct job j = {mem, pa, pb, o, c, e, .limit = o->full_size_ops > 0 ? o->full_size_ops : FULL_OPS};
-  j.ops = work_ops(pa) + work_ops(pb), j.threads = MAX(1, o->threads);
+  j.seed = hash_mix(hash_mix(o->seed, graph_hash(pa)), graph_hash(pb));
+  if (stop_set(o->stop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
+  if (!o->no_proof && verify_prove(pa, pb, c->proof)) {
+    conclude(&j, FOUND_EQUAL, EVIDENCE_PROVED), c->delta = 0;
+    return OK;
+  }
+  if (o->no_proof) snprintf(c->proof, sizeof c->proof, "it was not asked for");
   decide(&j);
-  if (!c->equal) c->delta = 1;
-  else c->proved = verify_prove(pa, pb, c->proof);
-  return j.verdict == BROKEN ? (int)e->status : OK;
+  return j.broken ? (conclude(&j, FOUND_UNDECIDED, EVIDENCE_NONE), (int)e->status) : OK;
 }
 
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,

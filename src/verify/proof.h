@@ -1,10 +1,13 @@
 // proof: the private header of the verifier's room.
 //
 // Files
-//   equal.c        verify_equal: the plan of tests and the verdict
+//   equal.c        verify_equal: the order of evidence and the verdict
+//   tests.c        which tests, and what they are worth
+//   cut.c          tensors that both graphs compute in the same way become inputs
+//   real.c         both graphs in float64 and float32: evidence of a difference over the reals
 //   signature.c    inputs and outputs agree; attest.c prints what was found
 //   filter.c       verify_filter: one cheap test
-//   series.c       tests: the same random inputs through both graphs, every element compared
+//   series.c       tests over fields: the same random inputs through both graphs, every element compared
 //   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
 //   work.c         field operations and bytes of one evaluation
 //   reduce.c       verify_shrink: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
@@ -58,8 +61,9 @@ struct system {
   bool failed;
   int64_t largest;           // extent that a proposal may have
 };
-// Which small values: TINY gives 2 to every class, VARIED 2 and 3 in turn, OTHER 3 and 4: none that TINY has.
-enum shrink_style { VARIED, TINY, OTHER };
+// Which small values: TINY gives 2 to every class, VARIED 2 and 3 alternately, OTHER 3 and 4: none that TINY has. APART gives
+// different values to free classes of different full extents.
+enum shrink_style { VARIED, TINY, OTHER, APART };
 
 int shrink_find(struct system *s, int v);
 int64_t shrink_value(struct system *s, int v);
@@ -101,29 +105,75 @@ struct bound size_pair(const struct graph *a, const struct graph *b);
 // Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
 double size_error(const struct bound *b, uint64_t p, uint64_t q);
 
-// ---- work.c, series.c ---------------------------------------------------------------------------------------
+// ---- work.c, series.c: random tests over fields -------------------------------------------------------------
 
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
+// Is a difference over fields a difference over the reals? True of graphs whose operators are all field operations and
+// exponentials: no roots, maxima or opaque functions, and no constant that may stand for another number.
+bool work_faithful(const struct graph *g);
 
 enum verdict { SAME, DIFFERENT, ZERO_DIVISOR, BROKEN };
+enum { MOST_RESIDUES = 24 };
 struct trial {
   const struct graph *a, *b;
-  int bits;        // row of primes
-  bool opaque_max; // maxima are unknown functions
+  int bits;        // of the primes: PRIMES_FILTER or PRIMES_TEST
+  bool opaque_max; // maxima are opaque functions
+  int threads;     // of one evaluation
   stop_flag stop;
+  int nresidues;   // numbers that the primes shall have as residues: trial_residues
+  uint64_t residues[MOST_RESIDUES];
 };
 struct place { // of the first element that differs
   int output;
   int64_t index;
 };
-// One test. BROKEN: *e says why (stopped, out of memory).
+// Sets t->residues: the prime factors of constants and of the counts of means.
+void trial_residues(struct trial *t);
+uint64_t trial_seed(uint64_t seed, int i);                        // of test i of trial_many
+struct primes trial_primes(const struct trial *t, uint64_t seed); // that trial_run draws
+// One test, with primes drawn by the seed. BROKEN: *e says why (stopped, out of memory).
 enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where, struct err *e);
 // `n` tests with seeds from `seed` on `threads` threads, each drawn again up to 16 times where it meets a zero
 // divisor. *passed counts tests before the first that did not pass; the verdict is that one's.
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where,
                         struct err *e);
 void place_text(char out[160], const struct graph *g, const struct place *w);
+
+// ---- tests.c -------------------------------------------------------------------------------------------------
+
+struct testing { // of one pair of graphs, at one size
+  const struct verify_opts *o;
+  uint64_t seed;
+  const struct graph *a, *b;
+  struct bound bound;
+  double error;   // of one test
+  int wanted;     // tests for delta; 1000000000 where no number is enough
+  int64_t ops;    // of one test
+  bool faithful;  // a difference over fields is one over the reals
+  bool opaque_max;
+  int passed;         // what came of it,
+  struct place where; // the first difference,
+  struct primes first; // and the primes of the first test
+};
+struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
+// As many tests over fields as delta wants, but at least one, and no more than `ops` operations allow.
+enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
+void testing_credit(const struct testing *t, struct certificate *c); // what the passed tests are worth
+
+// ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------
+
+// AGREES: no element differs by more than rounding explains, and every output has elements that both define.
+// DIFFERS: some element differs by far more. UNKNOWN: an output was defined by both on no input, or rounding hides all.
+enum numbers { NUMBERS_AGREE, NUMBERS_DIFFER, NUMBERS_UNKNOWN, NUMBERS_BROKEN };
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
+                          struct err *e);
+
+// ---- cut.c -----------------------------------------------------------------------------------------------------
+
+// The pair with tensors that both compute by the same operators from the same inputs replaced by inputs; what no output
+// needs any more is left out. If these are equal, so are a and b. False where they have no such tensor.
+bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb);
 
 // ---- signature.c, attest.c ------------------------------------------------------------------------
 

@@ -93,8 +93,7 @@ struct ratio ratio_inverse(struct ratio x);
 bool ratio_is(struct ratio x, int n);
 int ratio_order(struct prover *p, struct ratio x, struct ratio y); // -1, 0, 1
 whole ratio_floor(struct ratio x);
-// The rational that a constant of a graph means: its decimal text where that is short, 1/n where it is the nearest
-// double to that. False: it stays a number without a name.
+// The rational that a constant of a graph stands for (base/rational.h). False: the constant stays a number without a name.
 bool ratio_meant(double c, struct ratio *r);
 
 // ---- prove_unfold.c, prove_loop.c: terms --------------------------------------------------------------------

@@ -1,12 +1,8 @@
-// Exact rationals of 128 bits; what does not fit is given up. And what constants mean: a graph holds the double nearest
-// to a number that somebody wrote, 0.00001 or the 1/n of a mean. Each double has one meaning, in both graphs.
+// Exact rationals of 128 bits; what does not fit is given up.
+#include "base/rational.h"
 #include "verify/prove.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { SHORT = 9 }; // digits of a decimal text that is taken at its word
 
 static whole gcd(whole a, whole b)
 {
@@ -59,39 +55,11 @@ int ratio_order(struct prover *p, struct ratio x, struct ratio y)
 
 whole ratio_floor(struct ratio x) { return x.n / x.d - (x.n < 0 && x.n % x.d); }
 
-// "-12.5e-3" without its exponent is n / 10^k.
-static bool decimal(const char *text, whole *n, int *scale)
-{
-  int digits = 0;
-  *n = 0, *scale = 0;
-  for (bool point = false; *text && *text != 'e'; text++) {
-    if (*text == '-') continue;
-    if (*text == '.')
-      point = true;
-    else if (*text < '0' || *text > '9')
-      return false;
-    else
-      *n = *n * 10 + (*text - '0'), *scale += point, digits += *n != 0;
-    if (digits > SHORT) return false;
-  }
-  if (*text == 'e') *scale -= atoi(text + 1);
-  return abs(*scale) <= 18;
-}
-
 bool ratio_meant(double c, struct ratio *r)
 {
-  char text[32];
-  whole n, ten = 1;
-  int scale;
-  double k = c != 0 ? round(1 / fabs(c)) : 0;
   if (!isfinite(c)) return false;
-  if (c == trunc(c) && fabs(c) < 0x1p53) return *r = (struct ratio){(whole)c, 1}, true;
-  if (k > 0 && k < 0x1p40 && fabs(c) == 1 / k) return *r = (struct ratio){c < 0 ? -1 : 1, (whole)k}, true;
-  str_double(text, c);
-  if (!decimal(text, &n, &scale)) return false;
-  for (int i = 0; i < abs(scale); i++) ten *= 10;
-  if (c < 0) n = -n;
-  whole d = scale > 0 ? ten : 1, g = gcd(scale > 0 ? n : n * ten, d);
-  *r = (struct ratio){(scale > 0 ? n : n * ten) / g, d / g};
+  struct rational x = rational_of(c);
+  if (x.rounded || !rational_fraction(x, &r->n, &r->d)) return false;
+  if (x.negative) r->n = -r->n;
   return true;
 }

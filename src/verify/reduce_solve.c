@@ -6,6 +6,8 @@
 // shape inference judges the rebuilt graphs.
 #include "verify/proof.h"
 
+#include <stdlib.h>
+
 int shrink_find(struct system *s, int v)
 {
   while (s->parent[v] != v) v = s->parent[v] = s->parent[s->parent[v]];
@@ -186,10 +188,33 @@ static bool balance_total(struct system *s, const struct total *t, bool *changed
   return true;
 }
 
+static int by_extent(const void *x, const void *y)
+{
+  int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+  return (a > b) - (a < b);
+}
+
+// The free classes get 2, 3, ... by the order of their full extents, so that equal values mean equal extents.
+static void set_apart(struct system *s, const bool *defined)
+{
+  int64_t *full = NEWS(s->mem, int64_t, s->nvars), value = 1;
+  int n = 0;
+  for (int v = 0; v < s->nvars; v++)
+    if (s->parent[v] == v && !s->fixed[v] && !defined[v]) full[n++] = s->full[v];
+  if (n) qsort(full, (size_t)n, sizeof *full, by_extent);
+  for (int i = 0; i < n; i++) {
+    if (i && full[i] == full[i - 1]) continue;
+    value++;
+    for (int v = 0; v < s->nvars; v++)
+      if (s->parent[v] == v && !s->fixed[v] && !defined[v] && s->full[v] == full[i]) s->small[v] = value;
+  }
+}
+
 // A class that a product or a sum defines starts at 1 and gets what its factors make.
 static void first_values(struct system *s, enum shrink_style style)
 {
   bool *defined = NEWS(s->mem, bool, s->nvars);
+  for (int v = 0; v < s->nvars; v++) shrink_find(s, v);
   for (int i = 0; i < s->nproducts; i++)
     for (int side = 0; side < 2; side++)
       if (s->products[i].n[side] == 1) defined[shrink_find(s, s->products[i].v[side][0])] = true;
@@ -199,10 +224,12 @@ static void first_values(struct system *s, enum shrink_style style)
     if (shrink_find(s, v) != v) continue;
     if (s->fixed[v]) s->small[v] = s->full[v];
     else if (defined[v]) s->small[v] = 1;
+    else if (style == APART) continue;
     else if (style == TINY || s->full[v] == 2) s->small[v] = 2;
     else if (s->axis[v]) s->small[v] = style == OTHER ? 3 : 2;
     else s->small[v] = style == OTHER ? 3 + turn++ % 2 : 3 - turn++ % 2;
   }
+  if (style == APART) set_apart(s, defined);
 }
 
 static bool settle(struct system *s, enum shrink_style style, bool from_end)
@@ -222,5 +249,6 @@ bool shrink_solve(struct system *s, enum shrink_style style)
   simplify_all(s);
   if (s->failed) return false;
   s->small = NEWS(s->mem, int64_t, s->nvars);
-  return settle(s, style, false) || settle(s, style, true) || settle(s, TINY, false) || settle(s, TINY, true);
+  if (settle(s, style, false) || settle(s, style, true)) return true;
+  return style != APART && (settle(s, TINY, false) || settle(s, TINY, true));
 }

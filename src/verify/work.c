@@ -1,6 +1,9 @@
 // What one evaluation over a field costs: multiply-adds, with the dear operations weighted by how many
 // multiplications they take, and the memory of the tensors between kernels.
+#include "base/rational.h"
 #include "verify/proof.h"
+
+#include <math.h>
 
 static int64_t weight(enum op op)
 {
@@ -33,4 +36,51 @@ int64_t work_ops(const struct graph *g)
 int64_t work_bytes(const struct graph *g)
 {
   return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD));
+}
+
+// ---- is a difference over fields one over the reals? ----
+
+static bool field_operation(const struct op_row *row)
+{
+  switch (row->abstract) {
+  case AE_NONE:
+  case AE_ID:
+  case AE_CONST:
+  case AE_ADD:
+  case AE_SUB:
+  case AE_NEG:
+  case AE_MUL:
+  case AE_DIV:
+  case AE_EXP:
+  case AE_SQUARE:
+  case AE_SCALE:
+  case AE_SHIFT:
+  case AE_MATMUL:
+  case AE_CONCAT_MATMUL:
+  case AE_SUM:
+  case AE_MEAN:
+  case AE_CONCAT:
+  case AE_ACCUM:
+  case AE_GRAPH: return !(row->flags & (RMS | OPAQUE));
+  case AE_SQRT:
+  case AE_RSQRT:
+  case AE_SILU:
+  case AE_OPAQUE:
+  case AE_EWMAX:
+  case AE_EWMIN:
+  case AE_MAX:
+  case AE_ACCUM_MAX: break;
+  }
+  return false;
+}
+
+bool work_faithful(const struct graph *g)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct op_row *row = &op_rows[n->op];
+    if (!field_operation(row) || (n->sub && !work_faithful(n->sub))) return false;
+    if ((row->attrs & A_SCALAR) && (!isfinite(n->a.scalar) || rational_of(n->a.scalar).rounded)) return false;
+  }
+  return true;
 }

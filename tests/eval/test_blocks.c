@@ -172,7 +172,7 @@ static void check_pair(struct arena *mem, const char *name, const struct graph *
 {
   struct field *F = d == DOM_FIELD ? NEW(mem, struct field) : NULL;
   struct values v = {0};
-  if (F) field_open(F, 62, 3);
+  if (F) field_open(F, primes_draw(PRIMES_TEST, 3, 0, NULL), 3);
   test_inputs(mem, a, d, F, scale, &v);
   struct values w = v;
   test_run(mem, a, F, &v);

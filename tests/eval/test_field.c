@@ -36,20 +36,80 @@ static bool prime(uint64_t n)
   return true;
 }
 
+static const int sizes[] = {PRIMES_FILTER, 40, PRIMES_TEST}; // bits of p
+
+static void is_pair(struct primes r, int bits)
+{
+  assert_true(prime(r.p) && prime(r.q) && prime_is(r.p) && prime_is(r.q));
+  assert_int_equal(r.p, 2 * r.q + 1);
+  assert_int_equal(r.p >> (bits - 1), 1); // as many bits as were asked for
+  assert_true(r.p % 8 == 7 && r.q % 8 == 7);
+}
+
+// Euler's criterion.
+static bool residue(uint64_t x, uint64_t n) { return power(x % n, (n - 1) / 2, n) == 1; }
+
 static void primes(void **state)
 {
   (void)state;
   assert_true(prime(1000000007) && !prime(3215031751u) && !prime(4611686018427387905u));
-  for (int i = 0; i < primes_count; i++) {
-    const struct primes_row *row = &primes_rows[i];
-    assert_true(prime(row->p) && prime(row->q));
-    assert_int_equal((row->p - 1) % row->q, 0);
-    assert_int_equal(row->p >> (row->bits - 1), 1); // as many bits as the row says
-    assert_true(row->p < (uint64_t)1 << 62);
-    assert_int_equal(row->p % 4, 3);
-    if (row->p == 2 * row->q + 1 && row->q % 4 == 3) assert_int_equal(row->p % 8, 7);
-    if (row->bits > 31) assert_int_equal(row->q % 4, 3);
+  for (uint64_t n = 2; n < 2000; n++) assert_int_equal(prime_is(n), n == 2 || (n % 2 && (n < 38 ? prime_is(n) : prime(n))));
+  for (size_t i = 0; i < COUNT(sizes); i++)
+    for (uint64_t seed = 0; seed < 50; seed++) {
+      struct primes r = primes_draw(sizes[i], seed, 0, NULL), again = primes_draw(sizes[i], seed, 0, NULL);
+      is_pair(r, sizes[i]);
+      assert_true(r.p == again.p);
+      assert_true(r.p != primes_draw(sizes[i], seed + 1, 0, NULL).p);
+      assert_true(residue(2, r.p) && residue(2, r.q) && residue(3, r.p) && residue(3, r.q) && residue(5, r.p) && residue(5, r.q));
+      assert_false(residue(r.p - 1, r.p) || residue(r.q - 1, r.q));
+    }
+}
+
+// Numbers that a caller names are residues: small primes, large ones, and products nobody factored.
+static void wanted_residues(void **state)
+{
+  (void)state;
+  static const uint64_t wanted[] = {29, 31, 97, 841, 1009, 1000003, 1000000007, 999999000001};
+  for (uint64_t seed = 0; seed < 10; seed++) {
+    struct primes r = primes_draw(PRIMES_TEST, seed, COUNT(wanted), wanted);
+    is_pair(r, PRIMES_TEST);
+    for (size_t i = 0; i < COUNT(wanted); i++) assert_true(residue(wanted[i], r.p) && residue(wanted[i], r.q));
+    for (uint64_t small = 2; small < 30; small++) assert_true(residue(small, r.p) && residue(small, r.q));
   }
+}
+
+// More than can be had: the last ones are left out, and a pair is found all the same.
+static void too_many_residues(void **state)
+{
+  (void)state;
+  uint64_t wanted[30];
+  int n = 0;
+  for (uint64_t x = 1000; n < 30; x++)
+    if (prime(x | 1) && (!n || wanted[n - 1] != (x | 1))) wanted[n++] = x | 1;
+  struct primes r = primes_draw(PRIMES_FILTER, 1, n, wanted);
+  is_pair(r, PRIMES_FILTER);
+  assert_true(residue(wanted[0], r.p) && residue(wanted[0], r.q));
+}
+
+static void jacobi_symbol(void **state)
+{
+  (void)state;
+  for (uint64_t n = 3; n < 300; n += 2)
+    for (uint64_t a = 0; a < n && prime_is(n); a++) assert_int_equal(jacobi(a, n), a == 0 ? 0 : residue(a, n) ? 1 : -1);
+  assert_int_equal(jacobi(2, 15), 1), assert_int_equal(jacobi(7, 15), -1), assert_int_equal(jacobi(6, 15), 0);
+}
+
+static void factors(void **state)
+{
+  (void)state;
+  uint64_t f[4];
+  int n = 0;
+  prime_factors(841 * 6, 4, f, &n);
+  assert_true(n == 3 && f[0] == 2 && f[1] == 3 && f[2] == 29);
+  prime_factors(1, 4, f, &n), prime_factors(29, 4, f, &n);
+  assert_int_equal(n, 3);
+  prime_factors(1000000007, 4, f, &n), prime_factors(13, 4, f, &n); // no room for a fifth
+  assert_true(n == 4 && f[3] == 1000000007);
 }
 
 // ---- laws, for every pair of primes ----
@@ -86,8 +146,7 @@ static void root_laws(struct field *F, struct ffv x, struct ffv y)
 {
   struct ffv r = ff_sqrt(F, x), s = ff_mul(F, r, r), minus = ff_neg(F, x);
   assert_true(s.p == x.p || s.p == minus.p);
-  assert_int_equal(ff_lost(r), F->Q.n % 4 != 3);
-  if (!ff_lost(r)) assert_true(s.q == x.q || s.q == minus.q);
+  assert_true(s.q == x.q || s.q == minus.q);
   assert_true(eq(ff_sqrt(F, ff_mul(F, x, y)), ff_mul(F, r, ff_sqrt(F, y))));
 }
 
@@ -105,11 +164,11 @@ static void order_laws(struct field *F, struct ffv x, struct ffv y, struct ffv z
 static void laws(void **state)
 {
   (void)state;
-  for (int row = 0; row < primes_count; row++)
+  for (size_t row = 0; row < COUNT(sizes); row++)
     for (uint64_t seed = 0; seed < 20; seed++) {
       struct field F;
       struct rng r = {seed};
-      field_open(&F, primes_rows[row].bits, seed);
+      field_open(&F, primes_draw(sizes[row], seed, 0, NULL), seed);
       for (int i = 0; i < 50; i++) {
         struct ffv x = field_random(&F, &r), y = field_random(&F, &r), z = field_random(&F, &r);
         ring_laws(&F, x, y, z);
@@ -126,7 +185,8 @@ static void opaque_functions(void **state)
   (void)state;
   struct field F, G;
   struct rng r = {1};
-  field_open(&F, 62, 1), field_open(&G, 62, 2);
+  struct primes pair = primes_draw(PRIMES_TEST, 1, 0, NULL);
+  field_open(&F, pair, 1), field_open(&G, pair, 2);
   struct ffv x = field_random(&F, &r), y = field_random(&F, &r);
   assert_true(eq(ff_opaque(&F, OP_LOG, x, x), ff_opaque(&F, OP_LOG, x, x)));
   assert_false(eq(ff_opaque(&F, OP_LOG, x, x), ff_opaque(&F, OP_ABS, x, x)));
@@ -147,8 +207,8 @@ static void constants(void **state)
               {0.125, "8", "1"}, {3, "7", "21"},      {1e20, "1", "100000000000000000000"},
               {-0.0, "1", "0"},  {1.5e3, "2", "3000"}};
   struct field F;
-  for (int row = 0; row < primes_count; row++) {
-    field_open(&F, primes_rows[row].bits, 1);
+  for (size_t row = 0; row < COUNT(sizes); row++) {
+    field_open(&F, primes_draw(sizes[row], 1, 0, NULL), 1);
     for (size_t i = 0; i < COUNT(rows); i++)
       assert_true(eq(ff_mul(&F, ff_const(&F, rows[i].c), ff_const(&F, strtod(rows[i].times, NULL))),
                      ff_const(&F, strtod(rows[i].is, NULL))));
@@ -160,12 +220,34 @@ static void constants(void **state)
   }
 }
 
+// 1/48, 2/7 and 0.13 are no doubles, but the fields have them exactly; roots of squares of constants are positive.
+static void constants_are_exact(void **state)
+{
+  (void)state;
+  static const struct {
+    double c;
+    uint64_t n, d;
+  } rows[] = {{1.0 / 48, 1, 48}, {2.0 / 7, 2, 7}, {1.0 / 4095, 1, 4095}, {0.13, 13, 100}, {1e-5, 1, 100000}, {0.123456789012, 123456789012, 1000000000000}, {97.0 / 89, 97, 89}};
+  uint64_t wanted[8];
+  int n = 0;
+  for (size_t i = 0; i < COUNT(rows); i++) prime_factors(rows[i].n, 8, wanted, &n), prime_factors(rows[i].d, 8, wanted, &n);
+  struct field F;
+  for (uint64_t seed = 0; seed < 5; seed++) {
+    field_open(&F, primes_draw(PRIMES_TEST, seed, n, wanted), seed);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+      struct ffv c = ff_const(&F, rows[i].c);
+      assert_true(eq(ff_mul(&F, c, ff_const(&F, (double)rows[i].d)), ff_const(&F, (double)rows[i].n)));
+      assert_true(eq(ff_sqrt(&F, ff_mul(&F, c, c)), c));
+    }
+  }
+}
+
 static void what_is_counted(void **state)
 {
   (void)state;
   struct field F;
   struct rng r = {1};
-  field_open(&F, 62, 1);
+  field_open(&F, primes_draw(PRIMES_TEST, 1, 0, NULL), 1);
   struct ffv x = field_random(&F, &r);
   assert_true(eq(ff_div(&F, x, FF_ZERO), FF_ZERO));
   assert_true(eq(ff_div(&F, x, FF_ZERO), FF_ZERO)); // from memory, and counted again
@@ -218,13 +300,13 @@ static void check_product(struct field *F, int64_t m, int64_t n, int64_t k, bool
 static void products(void **state)
 {
   (void)state;
-  static const int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 4}, {9, 130, 7}, {8, 128, 64}, {3, 257, 5}, {17, 2, 33}};
-  for (int row = 0; row < primes_count; row++)
-    for (size_t i = 0; i < COUNT(sizes); i++)
+  static const int64_t extents[][3] = {{1, 1, 1}, {2, 3, 4}, {9, 130, 7}, {8, 128, 64}, {3, 257, 5}, {17, 2, 33}};
+  for (size_t row = 0; row < COUNT(sizes); row++)
+    for (size_t i = 0; i < COUNT(extents); i++)
       for (int kind = 0; kind < 8; kind++) {
         struct field F;
-        field_open(&F, primes_rows[row].bits, 1);
-        check_product(&F, sizes[i][0], sizes[i][1], sizes[i][2], kind & 1, kind & 2 ? 2 : 0, kind & 4);
+        field_open(&F, primes_draw(sizes[row], 1, 0, NULL), 1);
+        check_product(&F, extents[i][0], extents[i][1], extents[i][2], kind & 1, kind & 2 ? 2 : 0, kind & 4);
       }
 }
 
@@ -277,7 +359,7 @@ static void rounding(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(primes),           cmocka_unit_test(laws),
+      cmocka_unit_test(primes), cmocka_unit_test(wanted_residues), cmocka_unit_test(too_many_residues), cmocka_unit_test(jacobi_symbol), cmocka_unit_test(factors), cmocka_unit_test(constants_are_exact),           cmocka_unit_test(laws),
       cmocka_unit_test(opaque_functions), cmocka_unit_test(constants),
       cmocka_unit_test(what_is_counted),  cmocka_unit_test(products),
       cmocka_unit_test(random_inputs),    cmocka_unit_test(rounding),

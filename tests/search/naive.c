@@ -303,7 +303,7 @@ static void each_iter(struct growth *g, const int *inputs, int ninput, int k, in
 struct trial_inputs trial_open(struct arena *mem, const struct graph *p)
 {
   struct trial_inputs x = {.in = NEWS(mem, void *, graph_inputs(p, NULL) + 1)};
-  field_open(&x.F, 32, 5);
+  field_open(&x.F, primes_draw(PRIMES_FILTER, 5, 0, NULL), 5);
   eval_random(mem, p, DOM_FIELD, &x.F, 11, x.in);
   return x;
 }

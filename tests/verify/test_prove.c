@@ -461,7 +461,7 @@ static void test_certificate(void **state)
   struct str text = {0};
   assert_int_equal(verify_equal(graph_of(&mem, ATTENTION), graph_of(&mem, FLASH("", "exp(change)", "m")), &few, &c, &e),
                    OK);
-  assert_true(c.equal && c.proved && !*c.proof);
+  assert_true(c.equal && c.scope == EVIDENCE_PROVED && !*c.proof && c.delta == 0);
   certificate_text(&c, &text);
   assert_non_null(
       strstr(str_text(&text), "proved by normal forms at full size, for all inputs on which both are defined\n"));
@@ -469,14 +469,14 @@ static void test_certificate(void **state)
   const char *twice = "program p { " IN2 "; return sqrt(X) / sqrt(Y) }",
              *once = "program p { " IN2 "; return sqrt(X / Y) }";
   assert_int_equal(verify_equal(graph_of(&mem, twice), graph_of(&mem, once), &few, &c, &e), OK);
-  assert_true(c.equal && !c.proved);
+  assert_true(c.equal && c.scope == EVIDENCE_FULL);
   assert_string_equal(c.proof, DIFFER);
   certificate_text(&c, &text);
   assert_non_null(strstr(str_text(&text), "no proof by normal forms: the normal forms differ\n"));
   // not equal: nothing is proved
   assert_int_equal(verify_equal(graph_of(&mem, twice), graph_of(&mem, "program p { " IN2 "; return X }"), &few, &c, &e),
                    OK);
-  assert_true(!c.equal && !c.proved);
+  assert_true(!c.equal && c.finding == FOUND_UNEQUAL && c.scope == EVIDENCE_NONE);
   str_free(&text);
   arena_close(&mem);
 }

@@ -1,0 +1,165 @@
+// Tensors that both graphs compute by the same operators from the same inputs. Each becomes an input of both, so that
+// what remains to be tested is what differs: a product of large matrices before a norm that is written in two ways is
+// then not evaluated. Random values of such an input are more general than values of the tensor, so this only accepts
+// what is equal; a difference of the cut pair says nothing about the pair.
+#include "verify/proof.h"
+
+#include <string.h>
+
+struct side {
+  const struct graph *g;
+  int *class;   // of a tensor: the same number in both graphs for the same computation
+  bool *needed; // of a tensor: some output of the cut graph needs it
+};
+struct known { // one computation: a node, by the classes of its inputs
+  const struct node *n;
+  int *in, first; // first: class of its first output
+  bool side[2];   // occurs in that graph
+};
+struct cutting {
+  struct arena *mem;
+  struct side s[2];
+  struct known *known;
+  int nknown, known_cap, classes;
+  bool *common, *wanted; // of a class: costly and computed by both; an input of the cut graphs
+};
+
+static bool same_operator(const struct node *x, const struct node *y)
+{
+  if (x->op != y->op || x->nin != y->nin || x->nout != y->nout || !x->sub != !y->sub) return false;
+  return attrs_same(&x->a, &y->a) && (!x->sub || graph_same(x->sub, y->sub));
+}
+
+static struct known *find(struct cutting *c, const struct node *n, const int *in)
+{
+  for (int k = 0; k < c->nknown; k++) {
+    struct known *x = &c->known[k];
+    if (same_operator(x->n, n) && (!n->nin || !memcmp(x->in, in, sizeof *in * (size_t)n->nin))) return x;
+  }
+  return NULL;
+}
+
+static void classify(struct cutting *c, int side)
+{
+  struct side *s = &c->s[side];
+  int inputs = 0;
+  for (int i = 0; i < s->g->nnodes; i++) {
+    const struct node *n = &s->g->nodes[i];
+    if (n->op == OP_INPUT) {
+      s->class[n->out] = inputs++;
+      continue;
+    }
+    int *in = NEWS(c->mem, int, n->nin + 1);
+    for (int j = 0; j < n->nin; j++) in[j] = s->class[n->in[j]];
+    struct known *k = n->nout ? find(c, n, in) : NULL;
+    if (!k && n->nout) {
+      PUSH(c->mem, c->known, c->nknown, c->known_cap) = (struct known){.n = n, .in = in, .first = c->classes};
+      k = &c->known[c->nknown - 1], c->classes += n->nout;
+    }
+    for (int j = 0; j < n->nout; j++) s->class[n->out + j] = k->first + j;
+    if (k) k->side[side] = true;
+  }
+}
+
+static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
+
+// Follows the outputs back to the cut.
+static void mark(struct cutting *c, const struct side *s)
+{
+  for (int i = s->g->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &s->g->nodes[i];
+    bool inside = n->op == OP_OUTPUT;
+    for (int j = 0; j < n->nout; j++) {
+      int t = n->out + j;
+      if (s->needed[t] && c->common[s->class[t]]) c->wanted[s->class[t]] = true;
+      else inside |= s->needed[t];
+    }
+    for (int j = 0; j < n->nin && inside; j++) s->needed[n->in[j]] = true;
+  }
+}
+
+// ---- the cut graphs ----
+
+struct making {
+  const struct cutting *c;
+  const struct side *s;
+  struct graph *to;
+  int *at, *input; // of a tensor of s: its place; of a class: the tensor of its input
+};
+
+static int add_input(struct graph *to, const struct tensor *t, int *out)
+{
+  struct err e = {0};
+  return graph_input(to, NULL, t->dtype, &t->shape, NOWHERE, out, &e);
+}
+
+static int add_node(struct making *m, const struct node *n)
+{
+  struct err e = {0};
+  int *in = NEWS(m->c->mem, int, n->nin + 1), out;
+  for (int j = 0; j < n->nin; j++) in[j] = m->at[n->in[j]];
+  int status = n->sub ? graph_nest(m->to, n->sub, n->nin, in, n->at, &out, &e) : graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, &e);
+  for (int j = 0; j < n->nout && !status; j++) m->at[n->out + j] = out + j;
+  return status;
+}
+
+static int make_inputs(struct making *m)
+{
+  const struct graph *g = m->s->g;
+  int status = OK;
+  for (int i = 0; i < g->nnodes && !status; i++)
+    if (g->nodes[i].op == OP_INPUT) status = add_input(m->to, &g->tensors[g->nodes[i].out], &m->at[g->nodes[i].out]);
+  // By class, so that both graphs have them in one order. The shape is that of any node of the class.
+  for (int k = 0; k < m->c->nknown && !status; k++)
+    for (int j = 0; j < m->c->known[k].n->nout && !status; j++) {
+      int class = m->c->known[k].first + j;
+      for (int t = 0; m->c->wanted[class] && t < g->ntensors; t++)
+        if (m->s->class[t] == class) {
+          status = add_input(m->to, &g->tensors[t], &m->input[class]);
+          break;
+        }
+    }
+  return status;
+}
+
+static struct graph *make(const struct cutting *c, int side, struct arena *mem)
+{
+  const struct graph *g = c->s[side].g;
+  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1), NEWS(c->mem, int, c->classes + 1)};
+  struct err e = {0};
+  int status = make_inputs(&m);
+  for (int i = 0; i < g->nnodes && !status; i++) {
+    const struct node *n = &g->nodes[i];
+    bool inside = n->op == OP_OUTPUT;
+    for (int j = 0; j < n->nout && n->op != OP_INPUT; j++) {
+      int t = n->out + j;
+      if (c->wanted[m.s->class[t]]) m.at[t] = m.input[m.s->class[t]];
+      else inside |= m.s->needed[t];
+    }
+    if (inside) status = add_node(&m, n);
+    for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept for another one
+      if (c->wanted[m.s->class[n->out + j]]) m.at[n->out + j] = m.input[m.s->class[n->out + j]];
+  }
+  return status == OK && graph_check(m.to, &e) == OK ? m.to : NULL;
+}
+
+bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb)
+{
+  struct arena scratch = {0};
+  struct cutting c = {.mem = &scratch, .s = {{.g = a}, {.g = b}}, .classes = graph_inputs(a, NULL)};
+  for (int i = 0; i < 2; i++) {
+    c.s[i].class = NEWS(&scratch, int, c.s[i].g->ntensors + 1);
+    c.s[i].needed = NEWS(&scratch, bool, c.s[i].g->ntensors + 1);
+    classify(&c, i);
+  }
+  c.common = NEWS(&scratch, bool, c.classes + 1), c.wanted = NEWS(&scratch, bool, c.classes + 1);
+  bool some = false;
+  for (int k = 0; k < c.nknown; k++)
+    for (int j = 0; j < c.known[k].n->nout && c.known[k].side[0] && c.known[k].side[1] && costly(c.known[k].n); j++)
+      c.common[c.known[k].first + j] = some = true;
+  if (some) mark(&c, &c.s[0]), mark(&c, &c.s[1]);
+  *ca = some ? make(&c, 0, mem) : NULL;
+  *cb = *ca ? make(&c, 1, mem) : NULL;
+  arena_close(&scratch);
+  return *ca && *cb;
+}

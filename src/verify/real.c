@@ -1,0 +1,123 @@
+// The same real inputs through both graphs, in float64 and in float32. A graph's error in float64 is estimated from how
+// far its float32 result is away: rounding errors of the two differ by a factor of about 2^29. Values of the two
+// graphs that differ by far more than both errors differ as functions of real numbers. This is the evidence of a
+// difference where fields have another meaning of roots, maxima or opaque functions.
+#include "verify/proof.h"
+
+#include <math.h>
+
+static const double FACTOR = 0x1p-29 * 64; // an error in float64, of one in float32, with room for luck
+static const double LEAST = 0x1p-44;       // relative to the largest value of a tensor, whatever float32 says
+enum { DRAWS = 4 };
+
+// Inputs of draw i: normal ones, then positive ones, so that roots and logarithms are defined, then small ones, so that
+// exponentials stay finite in float32.
+static double drawn(int draw, double x)
+{
+  static const struct {
+    bool positive;
+    double scale;
+  } how[DRAWS] = {{false, 1}, {true, 1}, {false, 0.0625}, {true, 0.0625}};
+  return (how[draw].positive ? fabs(x) + 0.0625 : x) * how[draw].scale;
+}
+
+struct runs { // outputs of one graph
+  double **wide;
+  float **narrow;
+};
+
+static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow, uint64_t seed, int draw)
+{
+  int n = graph_inputs(g, NULL), *in = NEWS(mem, int, n + 1);
+  void **p = NEWS(mem, void *, n + 1);
+  graph_inputs(g, in);
+  for (int i = 0; i < n; i++) {
+    const struct tensor *t = &g->tensors[in[i]];
+    int64_t size = shape_size(&t->shape);
+    struct rng r = {hash_mix(hash_mix(seed, (uint64_t)draw), (uint64_t)i + 1)};
+    p[i] = tensor_room(mem, t, narrow ? sizeof(float) : sizeof(double));
+    for (int64_t k = 0; k < size; k++) {
+      float x = (float)drawn(draw, rng_normal(&r)); // one that both domains have
+      if (narrow) ((float *)p[i])[k] = x;
+      else ((double *)p[i])[k] = x;
+    }
+  }
+  return p;
+}
+
+struct compared {
+  const struct graph *g[2];
+  uint64_t seed;
+  int threads;
+  stop_flag stop;
+  int nout, *outs;
+  int64_t *seen; // of each output: elements that were compared
+  struct place *where;
+};
+
+static int evaluate(struct arena *mem, const struct compared *c, int side, int draw, struct runs *r, struct err *e)
+{
+  const struct graph *g = c->g[side];
+  r->wide = NEWS(mem, double *, c->nout + 1), r->narrow = NEWS(mem, float *, c->nout + 1);
+  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide, c->stop, e);
+  if (!s) s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow, c->stop, e);
+  return s;
+}
+
+static bool counts(const struct runs *x, const struct runs *y, int i, int64_t k)
+{
+  return isfinite(x->wide[i][k]) && isfinite(y->wide[i][k]) && isfinite(x->narrow[i][k]) && isfinite(y->narrow[i][k]);
+}
+
+// How far apart output i of the graphs may be by rounding.
+static double tolerance(const struct runs *x, const struct runs *y, int i, int64_t n)
+{
+  double error = 0, most = 0;
+  for (int64_t k = 0; k < n; k++) {
+    if (!counts(x, y, i, k)) continue;
+    error = fmax(error, fmax(fabs(x->wide[i][k] - x->narrow[i][k]), fabs(y->wide[i][k] - y->narrow[i][k])));
+    most = fmax(most, fmax(fabs(x->wide[i][k]), fabs(y->wide[i][k])));
+  }
+  return FACTOR * error + LEAST * most;
+}
+
+static bool differs(struct compared *c, const struct runs *x, const struct runs *y)
+{
+  for (int i = 0; i < c->nout; i++) {
+    int64_t n = shape_size(&c->g[0]->tensors[c->outs[i]].shape);
+    double most = tolerance(x, y, i, n);
+    for (int64_t k = 0; k < n; k++) {
+      if (!counts(x, y, i, k)) continue;
+      if (fabs(x->wide[i][k] - y->wide[i][k]) > most) return *c->where = (struct place){i, k}, true;
+      c->seen[i]++;
+    }
+  }
+  return false;
+}
+
+static enum numbers compare(struct arena *mem, struct compared *c, struct err *e)
+{
+  for (int draw = 0; draw < DRAWS; draw++) {
+    struct arena_mark mark = arena_mark(mem);
+    struct runs x, y;
+    if (evaluate(mem, c, 0, draw, &x, e) || evaluate(mem, c, 1, draw, &y, e)) return NUMBERS_BROKEN;
+    if (differs(c, &x, &y)) return NUMBERS_DIFFER;
+    arena_reset(mem, mark);
+    bool all = draw > 0; // two draws where they are enough
+    for (int i = 0; i < c->nout; i++) all &= c->seen[i] > 0;
+    if (all) return NUMBERS_AGREE;
+  }
+  return NUMBERS_UNKNOWN;
+}
+
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
+                          struct err *e)
+{
+  struct arena mem = {0};
+  struct compared c = {{a, b}, seed, threads, stop, .nout = graph_outputs(a, NULL), .where = where};
+  c.outs = NEWS(&mem, int, c.nout + 1), c.seen = NEWS(&mem, int64_t, c.nout + 1);
+  graph_outputs(a, c.outs);
+  enum numbers r = compare(&mem, &c, e);
+  arena_close(&mem);
+  return r;
+}
