@@ -49,10 +49,13 @@ static void options_grow(void **state)
   newer.known.measure = 3;
   assert_int_equal(options_take(&newer.known, &taken, &e), OK);
   assert_true(taken.measure == 3 && taken.size == sizeof taken);
+  struct mica_options first = {.size = offsetof(struct mica_options, progress_arg) + sizeof first.progress_arg, .target = "cpu", .measure = 4};
+  assert_int_equal(options_take(&first, &taken, &e), OK); // of the first version, which ended there
+  assert_true(taken.measure == 4 && !taken.accept);
   newer.later = 1;
   assert_int_equal(options_take(&newer.known, &taken, &e), USER);
   assert_non_null(strstr(e.text, "an option is set"));
-  static const size_t sizes[] = {0, 8, sizeof o - 8, (size_t)1 << 20, SIZE_MAX};
+  static const size_t sizes[] = {0, 8, offsetof(struct mica_options, progress_arg), (size_t)1 << 20, SIZE_MAX};
   for (size_t i = 0; i < COUNT(sizes); i++) {
     struct err mine = {0};
     o.size = sizes[i];
