@@ -67,7 +67,7 @@ static void run_contract(struct run *r, struct frame *f, const struct node *n, s
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
   for (int i = 0; i < terms; i++)
-    r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
+    r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, r->stop, o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
 }
 
 static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)

@@ -20,8 +20,10 @@ struct domain_row {
   void (*constant)(struct field *F, double c, void *out);
   // elementwise; y is x for operators of one argument. Broadcasts to o's shape.
   void (*map)(struct field *F, enum op op, const struct attrs *a, struct value o, struct value x, struct value y);
-  // Adds to o. `exps`: an exponential follows; without, the part mod q may get lost. A large product uses that many threads.
-  void (*contract)(struct field *F, enum op op, bool exps, int threads, struct value o, struct value x, struct value y);
+  // Adds to o. `exps`: an exponential follows; without, the part mod q may get lost. A large product uses that many
+  // threads, and is left unfinished soon after `stop` is set.
+  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct value o, struct value x,
+                   struct value y);
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
   void (*finish)(struct field *F, bool root, int64_t count, int64_t n, void *o); // o / count, or its root
 };

@@ -69,7 +69,7 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
   case RULE_IO: load(b, n, s, whole, o); break;
   case RULE_CONST: domain_ff.constant(F, n->a.scalar, o.p); break;
   case RULE_MAP: domain_ff.map(F, n->op, &n->a, o, x, y); break;
-  case RULE_CONTRACT: domain_ff.contract(F, n->op, true, 1, o, x, y); break;
+  case RULE_CONTRACT: domain_ff.contract(F, n->op, true, 1, NULL, o, x, y); break;
   case RULE_VIEW: move_view(sizeof(struct ffv), n, o, x); break;
   case RULE_ACCUM: accumulate(F, b, n, s, o, x); break;
   case RULE_REDUCE:
