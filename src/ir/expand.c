@@ -3,6 +3,7 @@
 // maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
 #include "ir/ir.h"
 
+#include <math.h>
 #include <string.h>
 
 struct rewrite {
@@ -27,28 +28,53 @@ static int along(struct rewrite *w, enum op op, int x, int dim)
   return put(w, op, x, -1, &a);
 }
 
-static int shifted(struct rewrite *w, int x, double by)
+static int with_number(struct rewrite *w, enum op op, int x, double c)
 {
-  struct attrs a = attrs_default(OP_ADD_SCALAR);
-  a.scalar = by;
-  return by == 0 ? x : put(w, OP_ADD_SCALAR, x, -1, &a);
+  struct attrs a = attrs_default(op);
+  a.scalar = c;
+  return put(w, op, x, -1, &a);
+}
+
+static int limited(struct rewrite *w, int x, double lo, double hi)
+{
+  struct attrs a = attrs_default(OP_CLAMP);
+  a.lo = lo, a.hi = hi;
+  return put(w, OP_CLAMP, x, -1, &a);
 }
 
 static int two(struct rewrite *w, enum op op, int x, int y) { return put(w, op, x, y, NULL); }
 static int one(struct rewrite *w, enum op op, int x) { return put(w, op, x, -1, NULL); }
 
-static int softmax(struct rewrite *w, int x, int dim)
+static int plain_softmax(struct rewrite *w, int x, int dim)
 {
   if (w->stable) x = two(w, OP_SUB, x, along(w, OP_MAX, x, dim));
   int e = one(w, OP_EXP, x);
   return two(w, OP_DIV, e, along(w, OP_SUM, e, dim));
 }
 
+// -1 where the mask is -inf, else 0: a quarter of any finite number plus half of the largest is positive, and finite.
+static int hidden(struct rewrite *w, int mask)
+{
+  double half = dtype_largest(w->to->tensors[mask].dtype) / 2;
+  return limited(w, with_number(w, OP_ADD_SCALAR, with_number(w, OP_MUL_SCALAR, mask, 0.25), half), -1, 0);
+}
+
+// What is hidden becomes finite, lower than all that is not, so that no difference to a maximum is one of infinities. Of a row of
+// nothing else this makes an average, which a factor of 0 takes away.
+static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
+{
+  int hides = hidden(w, mask), along_mask = dim - (w->to->tensors[x].shape.n - w->to->tensors[mask].shape.n);
+  int row = along_mask < 0 ? hides : along(w, OP_MAX, hides, along_mask), sum = two(w, OP_ADD, x, mask);
+  double low = dtype_low(w->to->tensors[sum].dtype) / 2;
+  int seen = two(w, OP_ADD, limited(w, sum, low, INFINITY), with_number(w, OP_MUL_SCALAR, hides, -low));
+  return two(w, OP_MUL, plain_softmax(w, seen, dim), with_number(w, OP_ADD_SCALAR, row, 1));
+}
+
 // x / sqrt(mean(x * x) + eps) [* weight] [+ shift]
 static int normalized(struct rewrite *w, int x, int last, double eps, int nin, const int *in)
 {
   int mean = along(w, OP_MEAN, one(w, OP_SQUARE, x), last);
-  int r = two(w, OP_DIV, x, one(w, OP_SQRT, shifted(w, mean, eps)));
+  int r = two(w, OP_DIV, x, one(w, OP_SQRT, eps == 0 ? mean : with_number(w, OP_ADD_SCALAR, mean, eps)));
   if (nin > 1) r = two(w, OP_MUL, r, in[1]);
   if (nin > 2) r = two(w, OP_ADD, r, in[2]);
   return r;
@@ -80,7 +106,7 @@ static int composite(struct rewrite *w, const struct node *n, const int *in)
 {
   if (op_rows[n->op].rule != RULE_COMPOSITE) return partial_sums(w, n, in[0]);
   int last = w->to->tensors[in[0]].shape.n - 1;
-  if (n->op == OP_SOFTMAX) return softmax(w, in[0], n->a.dim);
+  if (n->op == OP_SOFTMAX) return n->nin > 1 ? masked_softmax(w, in[0], in[1], n->a.dim) : plain_softmax(w, in[0], n->a.dim);
   int x = in[0];
   if (n->op == OP_LAYER_NORM) x = two(w, OP_SUB, x, along(w, OP_MEAN, x, last));
   return normalized(w, x, last, n->a.eps, n->nin, in);

@@ -326,6 +326,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
     else if (!out->shape.n) s = bad(&c, ERR_SHAPE, "needs at least one dimension");
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
+      out->dtype = dtype_join(out->dtype, arg(&c, i)->dtype);
       if (!shape_broadcast(&out->shape, &arg(&c, i)->shape, &both) || !shape_eq(&both, &out->shape))
         s = bad(&c, ERR_SHAPE, "argument %d does not broadcast to the first", i + 1);
     }

@@ -34,6 +34,8 @@ enum dtype { F16, BF16, F32, DTYPES };
 const char *dtype_name(enum dtype t);
 int dtype_bytes(enum dtype t);
 bool dtype_parse(const char *s, enum dtype *t);
+double dtype_largest(enum dtype t);                 // finite number
+double dtype_low(enum dtype t);                     // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
 enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------

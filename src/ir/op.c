@@ -34,12 +34,15 @@ static const char *const phase_names[] = {"fixed", "varying", "running", "after"
 static const struct {
   const char *name;
   int bytes;
-} dtypes[DTYPES] = {{"f16", 2}, {"bf16", 2}, {"f32", 4}};
+  double largest, low;
+} dtypes[DTYPES] = {{"f16", 2, 65504, -3e4}, {"bf16", 2, 0x1.FEp127, -1e30}, {"f32", 4, 0x1.FFFFFEp127, -1e30}};
 
 const char *level_name(enum level l) { return level_names[l]; }
 const char *phase_name(enum phase p) { return phase_names[p]; }
 const char *dtype_name(enum dtype t) { return dtypes[t].name; }
 int dtype_bytes(enum dtype t) { return dtypes[t].bytes; }
+double dtype_largest(enum dtype t) { return dtypes[t].largest; }
+double dtype_low(enum dtype t) { return dtypes[t].low; }
 enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
 
 bool dtype_parse(const char *s, enum dtype *t)

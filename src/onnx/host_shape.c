@@ -19,6 +19,17 @@ void host_identity(struct onnx_host *h)
   if (h->n->nout > 1 && *h->n->out_name[1]) host_fail(h, "its second output is not computed");
 }
 
+// Nothing is dropped out of training, or with a ratio of 0. What is dropped else is random, so that no other result is right.
+void host_dropout(struct onnx_host *h)
+{
+  const struct onnx_cells *ratio = host_has(h, 1) ? host_in(h, 1) : NULL, *training = host_has(h, 2) ? host_in(h, 2) : NULL;
+  if (training && (onnx_type_kind(training->type) != WHOLE || onnx_elements(&training->shape) != 1)) host_fail(h, "its training_mode is no bool");
+  if (ratio && (onnx_type_kind(ratio->type) != REAL || onnx_elements(&ratio->shape) != 1)) host_fail(h, "its ratio is no number");
+  bool trains = !h->failed && training && training->p && training->i[0], keeps = !h->failed && ratio && (!ratio->p || ratio->f[0] == 0);
+  if (trains && !keeps) host_fail(h, "it is in training, and drops elements at random");
+  host_identity(h);
+}
+
 void host_shape(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);

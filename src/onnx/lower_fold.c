@@ -161,6 +161,15 @@ void onnx_as_softmax(struct onnx_lower *l)
   lo_out(l, 0, logs ? lo_op1(l, OP_LOG, t) : t);
 }
 
+void onnx_as_masked_softmax(struct onnx_lower *l)
+{
+  int x = lo_in(l, 0), axis;
+  struct attrs a = attrs_default(OP_SOFTMAX);
+  if (!lo_axis(l, onnx_attr_int(l->n, "axis", -1), lo_shape(l, x)->n, &axis)) return;
+  a.dim = axis;
+  lo_out(l, 0, lo_op(l, OP_SOFTMAX, 2, (int[]){x, lo_in(l, 1)}, &a));
+}
+
 // ---- reductions ----
 
 static int along(struct onnx_lower *l, enum op op, int x, const bool *cut)

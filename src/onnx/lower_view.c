@@ -3,13 +3,15 @@
 
 #include <string.h>
 
-void onnx_as_identity(struct onnx_lower *l)
+void onnx_as_identity(struct onnx_lower *l) { lo_out(l, 0, lo_in(l, 0)); }
+
+// Out of training; else the simple function says what it comes to.
+void onnx_as_dropout(struct onnx_lower *l)
 {
-  bool dropout = !strcmp(l->row->type, "Dropout");
-  const struct onnx_cells *training = dropout && lo_has(l, 2) ? onnx_known(l->m, l->n->in[2]) : NULL;
-  if (dropout && lo_wants(l, 1)) lo_fail(l, "its mask is read");
-  if (dropout && lo_has(l, 2) && (!training || onnx_type_kind(training->type) != WHOLE || onnx_elements(&training->shape) != 1 || training->i[0])) lo_fail(l, "it is in training");
-  lo_out(l, 0, lo_in(l, 0));
+  const struct onnx_cells *training = lo_has(l, 2) ? onnx_known(l->m, l->n->in[2]) : NULL;
+  if (lo_wants(l, 1)) lo_fail(l, "its mask is read");
+  if (lo_has(l, 2) && (!training || onnx_type_kind(training->type) != WHOLE || onnx_elements(&training->shape) != 1 || training->i[0])) lo_fail(l, "it is, or may be, in training");
+  onnx_as_identity(l);
 }
 
 // Mica has no conversions. A kernel computes with 32 bits whatever it loads, so what is widened may stay what it is, and

@@ -237,9 +237,10 @@ void onnx_cells_round(struct onnx_cells *c);                    // to what its t
 struct onnx_lower;
 struct onnx_host;
 struct onnx_write;
+enum { MADE = 1 << 20 }; // since: no opset has it
 struct onnx_row {
   const char *domain, *type;
-  int since, least, most; // since: the first opset in which it is; inputs
+  int since, least, most; // since: the first opset in which it is, or MADE; inputs
   void (*lower)(struct onnx_lower *l); // NULL: it is never an operator of Mica's
   enum op op;             // that lower uses
   void (*host)(struct onnx_host *h);   // NULL: it has no simple function

@@ -85,7 +85,12 @@ int wr_list(struct onnx_write *w, int n, const int64_t *v)
   return constant(w, fresh(w, "list"), x);
 }
 
-double wr_lowest(int type) { return type == ONNX_FLOAT16 ? -65504 : type == ONNX_BFLOAT16 ? -0x1.FEp127 : -0x1.FFFFFEp127; }
+double wr_lowest(int type)
+{
+  enum dtype t = F32;
+  (void)onnx_type_dtype(type, &t);
+  return -dtype_largest(t);
+}
 
 static bool same_cells(const struct onnx_value *v, const struct onnx_cells *c)
 {
@@ -93,19 +98,19 @@ static bool same_cells(const struct onnx_value *v, const struct onnx_cells *c)
 }
 
 // Layers share it, by its name.
-int wr_band(struct onnx_write *w, int type, int64_t rows, int64_t cols, int64_t offset, int64_t left, int64_t right)
+int wr_band(struct onnx_write *w, int type, const struct band *b)
 {
-  struct shape s = {.n = 2, .d = {rows, cols}};
+  struct shape s = {.n = 2, .d = {b->rows, b->cols}};
   int64_t n = onnx_elements(&s);
   if (n > ONNX_KNOWN_CELLS || n > ONNX_MOST_KNOWN - w->m->known_cells) wr_fail(w, "its mask would have %lld elements", (long long)n);
   if (w->failed) return -1;
   struct onnx_cells *c = onnx_cells_new(w->m->mem, type, &s);
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < cols; j++) {
-      bool far = (right >= 0 && j > i + offset + right) || (left >= 0 && j < i + offset - left);
-      c->f[i * cols + j] = far ? wr_lowest(type) : 0;
+  for (int64_t i = 0; i < b->rows; i++)
+    for (int64_t j = 0; j < b->cols; j++) {
+      bool far = (b->right >= 0 && j > i + b->before + b->right) || (b->left >= 0 && j < i + b->before - b->left);
+      c->f[i * b->cols + j] = far ? b->otherwise : 0;
     }
-  const char *name = arena_printf(w->m->mem, "mask_%lldx%lld_%s", (long long)rows, (long long)cols, onnx_type_name(type));
+  const char *name = arena_printf(w->m->mem, "mask_%lldx%lld_%s", (long long)b->rows, (long long)b->cols, onnx_type_name(type));
   int v = onnx_find(w->m, name);
   if (v >= 0 && same_cells(&w->m->values[v], c)) return v;
   return constant(w, v < 0 ? name : fresh(w, "mask"), c);

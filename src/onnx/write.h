@@ -19,9 +19,12 @@ void wr_refuse_attr(struct onnx_write *w, const char *name, int64_t plain); // f
 
 int wr_number(struct onnx_write *w, int type, double c);       // constants
 int wr_list(struct onnx_write *w, int n, const int64_t *v);
-// 0 where query i may read key j and the type's lowest number where not: j <= i + offset + right, j >= i + offset - left; -1: no limit.
-int wr_band(struct onnx_write *w, int type, int64_t rows, int64_t cols, int64_t offset, int64_t left, int64_t right);
-double wr_lowest(int type);
+struct band { // 0 where query i may read key j and `otherwise` where not: j <= i + before + right, j >= i + before - left; -1: no limit
+  int64_t rows, cols, before, left, right;
+  double otherwise;
+};
+int wr_band(struct onnx_write *w, int type, const struct band *b);
+double wr_lowest(int type);                                    // finite number
 
 int wr_op(struct onnx_write *w, const char *type, int n, const int *in, int nout, int *out);
 int wr_op1(struct onnx_write *w, const char *type, int x);
@@ -43,6 +46,7 @@ struct heads { // of attention: q [batch, heads, rows, size], k [batch, kv, cols
   int bias[3], nbias;     // added to the scores
   int64_t batch, heads, kv, rows, cols, size, vsize;
   double scale, cap;      // of the scores; cap 0: none
+  bool zeros;             // of a row that hides every key, and what hides is -inf; else it is the lowest number
   int stage, scores;      // which scores are an output (0 products, 1 capped, 2 biased, 3 softmax; -1 none), and they
 };
 int wr_attention(struct onnx_write *w, struct heads *h);                                  // [batch, heads, rows, vsize]

@@ -1,6 +1,7 @@
 // Attention, written out: products, scale, cap, biases, softmax, product. Heads that share a key are rows of one product with it.
 // A mask of bools becomes a bias, by a node that is left where the mask is computed when the model runs; what a causal mask or a
-// window hides is a constant. Hidden scores get the type's lowest number: of a row that hides every key an average remains.
+// window hides is a constant. ONNX hides by -inf, and of a row that hides every key it makes zeros; Microsoft's operators hide by the
+// lowest number or one that is given, and of such a row an average remains.
 #include "onnx/write.h"
 
 #include <math.h>
@@ -35,7 +36,15 @@ void wr_add_band(struct onnx_write *w, struct heads *h, int64_t before, int64_t 
 {
   struct shape s = {.n = 2, .d = {h->rows, h->cols}};
   left = MIN(left, h->rows + h->cols), right = MIN(right, h->rows + h->cols);
-  if (left >= 0 || right >= 0) wr_add_bias(w, h, wr_band(w, h->type, h->rows, h->cols, before, left, right), &s);
+  struct band b = {h->rows, h->cols, before, left, right, h->zeros ? -INFINITY : wr_lowest(h->type)};
+  if (left >= 0 || right >= 0) wr_add_bias(w, h, wr_band(w, h->type, &b), &s);
+}
+
+// Zeros of rows without a key are the masked softmax's. It takes all that is added as one mask.
+static int softmax_of(struct onnx_write *w, struct heads *h, int s, int mask)
+{
+  int y = h->zeros && mask >= 0 ? wr_op2(w, "MaskedSoftmax", s, mask) : wr_op1(w, "Softmax", mask < 0 ? s : wr_op2(w, "Add", s, mask));
+  return wr_int(w, "axis", -1), y;
 }
 
 static void keep_scores(struct onnx_write *w, struct heads *h, int stage, int x, bool grouped)
@@ -55,10 +64,10 @@ int wr_attention(struct onnx_write *w, struct heads *h)
   keep_scores(w, h, 1, s, false);
   bool apart = group > 1 && h->nbias;
   if (apart) s = wr_reshape(w, s, 5, DIMS(h->batch, h->kv, group, h->rows, h->cols));
-  for (int i = 0; i < h->nbias; i++) s = wr_op2(w, "Add", s, h->bias[i]);
-  keep_scores(w, h, 2, s, apart);
-  s = wr_op1(w, "Softmax", s);
-  wr_int(w, "axis", -1);
+  int mask = h->nbias ? h->bias[0] : -1;
+  for (int i = 1; i < h->nbias; i++) mask = wr_op2(w, "Add", mask, h->bias[i]);
+  if (h->stage == 2) keep_scores(w, h, 2, mask < 0 ? s : wr_op2(w, "Add", s, mask), apart);
+  s = softmax_of(w, h, s, mask);
   keep_scores(w, h, 3, s, apart);
   if (apart) s = wr_reshape(w, s, 4, DIMS(h->batch, h->kv, group * h->rows, h->cols));
   int y = wr_op2(w, "MatMul", s, h->v);
@@ -106,7 +115,7 @@ static void add_mask(struct onnx_write *w, struct heads *h, int k)
   if (!fits || s.d[s.n - 1] != h->cols) wr_fail(w, "its mask does not fit [%lld, %lld, %lld, %lld]; one that is shorter is not taken", (long long)want[0], (long long)want[1], (long long)want[2], (long long)want[3]);
   bool real = wr_type(w, mask) == h->type;
   if (!real && wr_type(w, mask) != ONNX_BOOL) wr_fail(w, "its mask is %s", onnx_type_name(wr_type(w, mask)));
-  if (!real) mask = wr_bool_bias(w, mask, h->type, wr_lowest(h->type));
+  if (!real) mask = wr_bool_bias(w, mask, h->type, -INFINITY);
   wr_add_bias(w, h, mask, &s);
 }
 
@@ -116,6 +125,15 @@ static void check_heads(struct onnx_write *w, const int64_t q[4], const int64_t 
   if (!w->failed && !fit) wr_fail(w, "its query, key and value do not fit one another");
   for (int i = 0; i < 4 && !w->failed; i++)
     if (q[i] < 1 || k[i] < 1 || v[i] < 1) wr_fail(w, "one of its inputs is empty");
+}
+
+// Does a causal mask or a window leave some query without a key?
+static bool band_hides_row(const struct heads *h, int64_t before, int64_t left, int64_t right)
+{
+  bool hides = false;
+  for (int64_t i = before; i < before + h->rows && !hides; i++)
+    hides = MAX(left < 0 ? 0 : i - left, 0) > MIN(right < 0 ? h->cols : i + right, h->cols - 1);
+  return hides;
 }
 
 void onnx_write_attention(struct onnx_write *w)
@@ -134,8 +152,10 @@ void onnx_write_attention(struct onnx_write *w)
   if (wr_wants(w, 3)) h.stage = (int)onnx_attr_int(w->n, "qk_matmul_output_mode", 0);
   if (wr_wants(w, 3) && (h.stage < 0 || h.stage > 3)) wr_fail(w, "qk_matmul_output_mode %d is not known", h.stage);
   if (w->failed) return;
+  int64_t left = onnx_attr_int(w->n, "left_window_size", -1), right = onnx_attr_int(w->n, "is_causal", 0) ? 0 : onnx_attr_int(w->n, "right_window_size", -1);
+  h.zeros = wr_has(w, 3) || h.stage == 2 || band_hides_row(&h, before, left, right);
   add_mask(w, &h, 3);
-  wr_add_band(w, &h, before, onnx_attr_int(w->n, "left_window_size", -1), onnx_attr_int(w->n, "is_causal", 0) ? 0 : onnx_attr_int(w->n, "right_window_size", -1));
+  wr_add_band(w, &h, before, left, right);
   int y = wr_attention(w, &h);
   wr_out(w, 0, wr_shape(w, wr_in(w, 0))->n == 4 ? y : wr_join_heads(w, y, h.batch, h.rows, h.heads * h.vsize));
   if (wr_wants(w, 1)) wr_out(w, 1, h.k);

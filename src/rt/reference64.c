@@ -14,8 +14,6 @@
 
 enum { ROWS = 32, COLS = 256, DEEP = 64, PIECE = 1 << 16, LARGE_PAGE = 2 << 20 };
 
-double dtype_largest(enum dtype t) { return t == F16 ? 65504 : 3e38; }
-
 // ---- products in float64 ----
 
 struct product {

@@ -68,7 +68,6 @@ struct reference64 {
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e);
 void reference64_close(struct reference64 *r);
 double reference64_products(const struct graph *g); // multiply-adds of matrix products
-double dtype_largest(enum dtype t);
 
 // ---- numeric.c ----
 // Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs

@@ -163,6 +163,9 @@ static const struct {
     {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}},
     {OP_SOFTMAX, "softmax(log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX, "softmax(log(A), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
+    {OP_SOFTMAX, "softmax(A - A, log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
+    {OP_SOFTMAX, "softmax(A - A, log(chunk(A, dim=0, parts=2, index=0)), dim=1)", {1 / 6., 2 / 6., 3 / 6., 1 / 6., 2 / 6., 3 / 6.}},
+    {OP_SOFTMAX, "softmax(log(A), reshape(chunk(A, dim=0, parts=2, index=0), [3]), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
     {OP_RMS_NORM,
      "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)",
      {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
@@ -246,6 +249,54 @@ static void expansion(void **state)
   arena_close(&mem);
 }
 
+// ---- masked softmax: what is hidden is 0, whole rows too ----
+
+static void masked_softmax(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {"program p { X: f32[5, 4]\n M: f32[5, 4]\n return softmax(X, M, dim=1) }",
+                                      "program p { X: f32[4, 5]\n M: f32[4, 5]\n return softmax(X, M, dim=0) }"};
+  const float none = -INFINITY, least = -0x1.FFFFFEp127f;
+  const float mask[5][4] = {{0, none, 0, none}, {none, none, none, none}, {least, least, least, least}, {none, none, least, none}, {none, 3, 5, none}};
+  const float x[5][4] = {{1, 1e30f, 1, 2}, {1, -1e30f, 1e30f, 2}, {9, 8, 7, 6}, {50, 50, -50, 50}, {1e30f, 1, 0, 1e30f}};
+  const float want[5][4] = {{.5, 0, .5, 0}, {0, 0, 0, 0}, {.25, .25, .25, .25}, {0, 0, 1, 0}, {0, .26894142f, .73105858f, 0}};
+  for (size_t k = 0; k < COUNT(texts); k++) {
+    struct arena mem = {0};
+    float in[2][20];
+    for (int i = 0; i < 5; i++)
+      for (int j = 0; j < 4; j++) in[0][k ? j * 5 + i : i * 4 + j] = x[i][j], in[1][k ? j * 5 + i : i * 4 + j] = mask[i][j];
+    struct values v = {.d = DOM_F32, .nin = 2, .in = {in[0], in[1]}};
+    test_run(&mem, test_graph(&mem, texts[k], true), NULL, &v);
+    for (int i = 0; i < 5; i++)
+      for (int j = 0; j < 4; j++) {
+        double is = test_real(&v, 0, k ? j * 5 + i : i * 4 + j);
+        if (!(want[i][j] == 0 ? is == 0 : fabs(is - (double)want[i][j]) < 1e-6)) fail_msg("row %d, element %d is %g, not %g", i, j, is, (double)want[i][j]);
+      }
+    arena_close(&mem);
+  }
+}
+
+// What a composite gives has the dtype of what it is expanded to.
+static void composites_join_dtypes(void **state)
+{
+  (void)state;
+  static const char *const calls[] = {"softmax(X, Y, dim=1)", "rms_norm(X, Y)", "layer_norm(X, Y, Y)", "layer_norm(X, X, Y)"};
+  for (size_t i = 0; i < COUNT(calls); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g;
+    const char *text = arena_printf(&mem, "program p { X: f16[2, 8]\n Y: f32[2, 8]\n return %s }", calls[i]);
+    int out;
+    assert_int_equal(front_parse(&mem, text, strlen(text), "t.mica", 0, NULL, &g, &e), OK);
+    graph_outputs(g, &out);
+    assert_int_equal(g->tensors[out].dtype, F32);
+    assert_int_equal(graph_expand(&mem, g, false, &g, &e), OK);
+    graph_outputs(g, &out);
+    assert_int_equal(g->tensors[out].dtype, F32);
+    arena_close(&mem);
+  }
+}
+
 // ---- what is refused ----
 
 static void refusals(void **state)
@@ -276,7 +327,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(elementwise),     cmocka_unit_test(not_a_number),
       cmocka_unit_test(other_operators), cmocka_unit_test(every_operator_is_here),
-      cmocka_unit_test(expansion),       cmocka_unit_test(refusals),
+      cmocka_unit_test(expansion),       cmocka_unit_test(masked_softmax),
+      cmocka_unit_test(composites_join_dtypes), cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
