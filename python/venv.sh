@@ -16,3 +16,4 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || ski
 echo "venv: making $folder"
 python3 -m venv "$folder" || skip "python3 -m venv failed (python3-venv is missing?)"
 timeout 300 "$folder/bin/pip" install --quiet --disable-pip-version-check numpy pytest || skip "numpy and pytest cannot be installed"
+timeout 300 "$folder/bin/pip" install --quiet --disable-pip-version-check onnx || echo "venv: onnx cannot be installed; its node tests will be skipped" >&2

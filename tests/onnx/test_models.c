@@ -107,6 +107,7 @@ static void assert_answer(const char *file, const struct line *l, const struct o
   if (!x || !shape_eq(&x->shape, &l->x->shape)) fail_msg("%s: %s has another shape", file, l->name);
   for (int64_t i = 0; i < onnx_elements(&x->shape); i++) {
     double a = onnx_type_kind(x->type) == REAL ? x->f[i] : (double)x->i[i], b = onnx_type_kind(l->x->type) == REAL ? l->x->f[i] : (double)l->x->i[i];
+    if (isinf(a) && a == b) continue;
     far += (a - b) * (a - b), all += b * b;
   }
   if (!(sqrt(far) <= allowed * sqrt(all) + 1e-12)) fail_msg("%s: %s is off by %g of its norm", file, l->name, sqrt(far / all));
@@ -121,7 +122,7 @@ static const struct {
     {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
     {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
     {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
-    {"attentions", 2, 1, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0}, {"conversions", 1, 0, 0}, {"mixed", 3, 8, 0},
+    {"attentions", 2, 1, 0}, {"hidden", 1, 4, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0}, {"conversions", 1, 0, 0}, {"mixed", 3, 8, 0},
     {"mlp_script", 1, 0, 0},  {"gated_dynamo", 1, 0, 4}, {"bert_dynamo23", 1, 2, 0}, {"llama_script", 2, 5, 0}, {"llama_dynamo", 2, 4, 0}, {"lora_dynamo", 1, 0, 0},
     {"experts_dynamo", 2, 4, 0}, {"llama_half_dynamo23", 2, 6, 0},
 };

@@ -27,14 +27,14 @@ def write(path, feeds, answers):
                 f.write(f"{word} {name} {x.dtype} {' '.join(map(str, x.shape))} : {values}\n")
 
 
-for make in models.SMALL:
-    g = make()
-    if wanted(g.name):
-        path, answers = models.save(g, folder)
-        write(path, g.feeds, answers)
+for makes, answers_of in ((models.SMALL, models.answers_of), (models.DEFINED, models.defined_answers)):
+    for g in (make() for make in makes):
+        if wanted(g.name):
+            path, answers = models.save(g, folder, answers_of)
+            write(path, g.feeds, answers)
 for make in models.UNANSWERED:
     if wanted(make.__name__):
-        models.save(make(), folder, answers=False)
+        models.save(make(), folder, answers=None)
 for case in torch_models.cases():
     for exporter in torch_models.EXPORTERS:
         if f"{case.name}_{exporter}" in torch_models.KEPT and wanted(f"{case.name}_{exporter}"):

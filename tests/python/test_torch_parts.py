@@ -258,6 +258,23 @@ def test_a_boolean_mask_of_attention_is_in_the_program(backend):
         close(compiled(MaskedAttention())(q, k, v, mask), MaskedAttention()(q, k, v, mask))
 
 
+@pytest.mark.parametrize("backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+@pytest.mark.parametrize("floats", [False, True])
+def test_attention_makes_zeros_of_hidden_rows(backend, floats):
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    mask = (torch.arange(8)[None] < torch.tensor([[5], [0]])).view(2, 1, 1, 8)
+    mask = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf) if floats else mask
+
+    def f(q, k, v, mask):
+        return F.scaled_dot_product_attention(q * 2, k, v, attn_mask=mask) * 2
+    with torch.no_grad(), sdpa_kernel(backend):
+        e = explain(f, q, k, v, mask, options=ALL)
+        assert len(e.programs) == 1 and e.programs[0].taken and e.programs[0].text.count("matmul") == 2, e
+        got = compiled(f)(q, k, v, mask)
+        assert not got[1].any()
+        close(got, f(q, k, v, mask))
+
+
 def test_a_mask_is_not_cut_from_its_softmax():
     """Nor by a view between them."""
     q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))

@@ -1,26 +1,33 @@
 """Rows of the table: masks, and attention in the forms that torch has for it.
 
 Tensors of booleans are no dtype of Mica. A mask becomes an input that is added to scores: 0, or so low that its exponential is 0. That
-is the same only where a softmax comes next, which `only_softmax` looks for.
+is the same only where a softmax comes next, which `only_softmax` looks for. Attention makes zeros of a row that is hidden whole: its mask
+keeps -inf, and is an argument of the softmax.
 """
 from __future__ import annotations
 
 import math
 
 from .emit import Cannot, number
-from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, constant, name_of, row, scaled
+from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, ZEROS, constant, name_of, row, scaled
 
 LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score is 0, and twice it is finite
 
 
-def added(e, mask, dtype, hides):
-    """A boolean tensor as what is added: LOW where it is `hides`, 0 elsewhere. What is added already may be -inf, and a tile of
-    nothing else would make NaN of a running maximum: it is LOW too."""
+def added(e, mask, dtype, hides, low=None):
+    """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. What is added already may be -inf,
+    and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
+    low = LOW[dtype if mask.dtype == "bool" else mask.dtype] if low is None else low
     if mask.dtype != "bool" and mask.source is None:
-        return e.unary(f"clamp({{0}}, {number(LOW[mask.dtype])}, inf)", mask)
+        return mask if low == -math.inf else e.unary(f"clamp({{0}}, {number(low)}, inf)", mask)
     if mask.dtype != "bool":
-        return e.add_input("floor", (mask.source, LOW[mask.dtype], mask.dtype), mask.shape, mask.dtype, mask.batch)
-    return e.add_input("mask", (mask.source, hides, LOW[dtype], dtype), mask.shape, dtype, mask.batch)
+        return e.add_input("floor", (mask.source, low, mask.dtype), mask.shape, mask.dtype, mask.batch)
+    return e.add_input("mask", (mask.source, hides, low, dtype), mask.shape, dtype, mask.batch)
+
+
+def low_of(value, node):
+    """What hides in place of `value`: -inf itself where it goes to softmaxes only that define zeros of it."""
+    return -math.inf if value == -math.inf and only_softmax(node, None, ZEROS) else None
 
 
 @row("aten.masked_fill.Scalar", kinds=[HIDES])
@@ -29,14 +36,14 @@ def masked_fill(e, x, mask, value, node):
         raise Cannot(f"masked elements become {value}; only what a softmax makes 0 can be added")
     if not only_softmax(node):
         raise Cannot("masked elements go elsewhere than into a softmax")
-    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True))
+    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True, low_of(value, node)))
 
 
 @row("aten.where.ScalarOther", kinds=[HIDES])
 def where_scalar(e, mask, x, value, node):
     if value > -1e4 or not only_softmax(node):
         raise Cannot("where, other than before a softmax to hide elements")
-    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False))
+    return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False, low_of(value, node)))
 
 
 @row("aten.where.self", kinds=[HIDES])
@@ -48,23 +55,23 @@ def where(e, mask, x, y, node):
         raise Cannot("where, other than before a softmax to hide elements")
     hides, other = low[0], constants[1] if low[0] else constants[0]
     kept = y if hides else x
-    if other == 0:
-        return e.expand(added(e, mask, kept.dtype, hides), node.meta["val"].shape)
-    return e.binary("{0} + {1}", kept, added(e, mask, kept.dtype, hides))
+    bias = added(e, mask, kept.dtype, hides, low_of(constants[0] if hides else constants[1], node))
+    return e.expand(bias, node.meta["val"].shape) if other == 0 else e.binary("{0} + {1}", kept, bias)
 
 
-def only_softmax(node, inside=None):
-    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among."""
-    return bool(node.users) and all(_hides(u, node, inside) for u in node.users)
+def only_softmax(node, inside=None, kind=SOFTMAX):
+    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among;
+    kind: of softmax."""
+    return bool(node.users) and all(_hides(u, node, inside, kind) for u in node.users)
 
 
-def _hides(user, node, inside):
+def _hides(user, node, inside, kind):
     if inside is not None and user not in inside:
         return False
     name = name_of(user.target)
     if name in ATTENTION:
         return node not in user.args[:3]  # as its mask
-    return name in SOFTMAX or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside))
+    return name in kind or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside, kind))
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):
@@ -80,15 +87,19 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
     scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
     turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])
     scores = scaled(e, e.matmul(q, turned), scale)
+    low = LOW[scores.dtype] if mask is None else -math.inf  # a causal mask alone hides no row
     if mask is not None:
-        scores = e.binary("{0} + {1}", scores, added(e, mask, scores.dtype, False))
+        mask = added(e, mask, scores.dtype, False, low)
     if causal:
         t, s = scores.want[-2:]
         if scores.batch is not None and scores.batch >= scores.ndim - 2:
             raise Cannot("a causal mask over a dynamic extent")
-        scores = e.binary("{0} + {1}", scores, e.add_input("causal", (t, s, LOW[scores.dtype], scores.dtype), (t, s),
-                                                            scores.dtype))
-    return e.matmul(e.along("softmax", scores, -1), v)
+        band = e.add_input("causal", (t, s, low, scores.dtype), (t, s), scores.dtype)
+        if mask is None:
+            scores = e.binary("{0} + {1}", scores, band)
+        else:
+            mask = e.binary("{0} + {1}", mask, band)
+    return e.matmul(e.softmax(scores, -1, mask), v)
 
 
 @row("aten.scaled_dot_product_attention.default", kinds=[ATTENTION])

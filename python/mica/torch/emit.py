@@ -71,6 +71,7 @@ class Emitter:
     added: dict = field(default_factory=dict)  # inputs that no node of the graph is: name -> (kind, what)
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
+    sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
     device: str = ""                           # "cpu" or "cuda"
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
@@ -118,8 +119,10 @@ class Emitter:
     def binary(self, text, a, b):
         want = broadcast(a.want, b.want)
         shape = broadcast(a.shape, b.shape)
-        return self.say(text, [a, b], shape, join_dtypes(a.dtype, b.dtype), want,
-                        self._together(a, b, len(want)))
+        made = self.say(text, [a, b], shape, join_dtypes(a.dtype, b.dtype), want, self._together(a, b, len(want)))
+        if text == "{0} + {1}":
+            self.sums[made.name] = (a, b)
+        return made
 
     @staticmethod
     def _together(a, b, n):
@@ -143,14 +146,19 @@ class Emitter:
             return v
         return self.reshape(v, [s for d, s in enumerate(v.shape) if d not in dims])
 
-    def along(self, op, v, dim):
-        """An operator that keeps the shape and mixes elements along dim."""
+    def softmax(self, v, dim, mask=None):
+        """With a mask of v + mask, and 0 where the mask is -inf, also in a row that it hides as a whole."""
         v = self.full(v)
         d = axis(dim, v.ndim)
-        if d == v.batch:
-            raise Cannot(f"{op} along the dynamic extent")
+        if mask is not None and broadcast(v.shape, mask.shape) != tuple(v.shape):
+            raise Cannot("a mask that is wider than its scores")
+        batch = v.batch if mask is None else self._together(v, mask, v.ndim)
+        if d == batch:
+            raise Cannot("softmax along the dynamic extent")
         self.work += 4 * math.prod(v.shape)
-        return self.say(f"{op}({{0}}, dim={d})", [v], v.shape, v.dtype, None, v.batch)
+        if mask is None:
+            return self.say(f"softmax({{0}}, dim={d})", [v], v.shape, v.dtype, None, batch)
+        return self.say(f"softmax({{0}}, {{1}}, dim={d})", [v, mask], v.shape, join_dtypes(v.dtype, mask.dtype), None, batch)
 
     def norm(self, op, v, others, eps):
         v = self.full(v)

@@ -18,7 +18,7 @@ from .emit import Cannot, Value, axis, number
 
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it.
-VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES = set(), set(), set(), set(), set(), set()
+VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS = set(), set(), set(), set(), set(), set(), set()
 READS_NUMBERS = {"aten.where.self"}  # of constant tensors
 CONSTANTS = {  # operators without a row, whose number those read
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
@@ -186,9 +186,16 @@ def var(e, x, dims=None, correction=1, keepdim=False):
     return scaled(e, e.reduce("sum", off, dims, keepdim), 1 / (n - correction))
 
 
-@row("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int", kinds=[SOFTMAX])
+@row("aten._softmax.default", "aten.softmax.int", kinds=[SOFTMAX])
 def softmax(e, x, dim, half_to_float=False, dtype=None):
-    return e.along("softmax", x, dim)
+    return e.softmax(x, dim)
+
+
+@row("aten._safe_softmax.default", kinds=[SOFTMAX, ZEROS])
+def safe_softmax(e, x, dim, dtype=None):
+    """What torch writes attention out with: of scores, or of scores and a mask behind them; hidden rows are zeros."""
+    scores, mask = e.sums.get(x.name, (x, None))
+    return e.softmax(scores, dim, mask)
 
 
 @row("aten.native_layer_norm.default", "aten.layer_norm.default")
