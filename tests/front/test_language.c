@@ -70,6 +70,8 @@ static const struct {
     {"sum(X, dim=1, group=4) + mean(X, dim=-1)", "sum(X, dim=1, group=4) + mean(X, dim=1)"},
     {"max(X, dim=0)", "max(X, dim=0)"},
     {"softmax(X, dim=-1)", "softmax(X, dim=1)"},
+    {"softmax(X, 1)", "softmax(X, dim=1)"},
+    {"softmax(X, Y, dim=-1)", "softmax(X, Y, dim=1)"},
     {"rms_norm(X)", "rms_norm(X)"},
     {"rms_norm(X, Y, eps=1e-5)", "rms_norm(X, Y, eps=1e-05)"},
     {"rms_norm(X, 1e-5)", "rms_norm(X, eps=1e-05)"},
