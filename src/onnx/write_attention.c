@@ -131,6 +131,7 @@ static void check_heads(struct onnx_write *w, const int64_t q[4], const int64_t 
 static bool band_hides_row(const struct heads *h, int64_t before, int64_t left, int64_t right)
 {
   bool hides = false;
+  right = MIN(right, h->cols);
   for (int64_t i = before; i < before + h->rows && !hides; i++)
     hides = MAX(left < 0 ? 0 : i - left, 0) > MIN(right < 0 ? h->cols : i + right, h->cols - 1);
   return hides;
