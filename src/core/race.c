@@ -40,7 +40,8 @@ static double one_call(struct candidate *k, struct buffers *b)
   return module_call(k->module, b->in, b->out) == 0 ? now_seconds() - start : INFINITY;
 }
 
-// Cold caches and fresh pages may explain a few brief calls that take long; where others had the processors, nothing is said of the candidate.
+// Cold caches and fresh pages may explain brief calls that take long, so there are as many as tell whether others had the processors.
+// If they had, nothing is said of the candidate.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   struct stretch calls;
@@ -49,7 +50,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   double t = one_call(k, b), least = best->timing.median;
   bool brief = t < LONG;
   double start = now_seconds();
-  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
+  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
   gauge_record(j->gauge, 1, &calls);
   module_rest(k->module);
   if (isinf(t)) return k->dropped = "too little memory", true;
