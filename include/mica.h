@@ -189,7 +189,7 @@ MICA_API const char *mica_report_json(const struct mica_report *r); // docs/repo
 // what it shows.
 MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
 MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
-// What disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
+// Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
 // program.json with machine code: docs/lower.md), what mica_module_load needs besides (module.json, kernel.so), and the report

@@ -61,7 +61,7 @@ class Program(_mica.Module):
 
     @property
     def disturbed(self) -> str:
-        """What disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did."""
+        """Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did."""
         return self.report.get("disturbed", "")
 
     @property

@@ -27,7 +27,7 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-// Of the stretches with that cause: a share of their time, or how many times slower the median was.
+// How much that cause disturbed its stretches: a share of their time, or how many times slower the median was.
 static double extent(const struct stretch *s, int n, double reference, enum disturbance why)
 {
   double *slower = MEM_NEWS(double, n + 1), wall = 0, lost = 0;

@@ -1,5 +1,5 @@
-// What else went on while calls were timed, as the system tells it: how long threads of this process waited for a processor, how much
-// of the processors' time the hypervisor took, and how fast a loop of fixed work runs. disturbed.c says what follows from that.
+// Records what else went on while calls were timed: how long threads of this process waited for a processor, how much of the
+// processors' time the hypervisor took, and how fast a loop of fixed work runs. disturbed.c says what follows from that.
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -24,18 +24,18 @@ struct gauge {
   double cpu;                        // seconds on a processor of the thread that measures
   double start, cost;                // of the stretch; of recording one
   double reference;                  // the least seconds that the loop ever took here
+  volatile uint64_t result;          // of the loop, so that it is not left out
 };
 
 // ---- the loop ----
 
 // Each step needs the one before, so that the loop takes as many cycles on every run: some 50 us.
-static double reference_loop(void)
+static double reference_loop(struct gauge *g)
 {
-  static volatile uint64_t result;
-  uint64_t x = result | 1;
+  uint64_t x = g->result | 1;
   double start = now_seconds();
   for (int i = 0; i < STEPS; i++) x = x * 6364136223846793005u + 1442695040888963407u;
-  result = x;
+  g->result = x;
   return now_seconds() - start;
 }
 
@@ -65,7 +65,7 @@ static double stolen_seconds(const struct gauge *g)
   if (!read_text(g->stat, text, sizeof text)) return 0;
   char *p = text + strcspn(text, " ");
   for (int i = 0; i < 8; i++) ticks = strtoull(p, &p, 10);
-  return (double)ticks / (double)sysconf(_SC_CLK_TCK) / pool_cores();
+  return (double)ticks / (double)sysconf(_SC_CLK_TCK) / (double)MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static double thread_seconds(void)
@@ -82,7 +82,7 @@ static long thread_switches(void)
   return u.ru_nivcsw;
 }
 
-// Of the thread that waited longest since the last stretch.
+// The longest of all threads since the last stretch.
 static double longest_wait(struct gauge *g)
 {
   double most = 0;
@@ -126,7 +126,7 @@ struct gauge *gauge_open(void)
   struct gauge *g = mem_handle(sizeof *g, &kind);
   g->stat = open("/proc/stat", O_RDONLY | O_CLOEXEC);
   g->reference = INFINITY;
-  for (int i = 0; i < FIRST; i++) g->reference = MIN(g->reference, reference_loop());
+  for (int i = 0; i < FIRST; i++) g->reference = MIN(g->reference, reference_loop(g));
   return g;
 }
 
@@ -164,7 +164,7 @@ bool gauge_due(const struct gauge *g) { return now_seconds() - g->start >= PART 
 void gauge_record(struct gauge *g, int rounds, struct stretch *s)
 {
   double end = now_seconds();
-  *s = (struct stretch){.rounds = rounds, .wall = end - g->start, .reference = reference_loop()};
+  *s = (struct stretch){.rounds = rounds, .wall = end - g->start, .reference = reference_loop(g)};
   g->reference = MIN(g->reference, s->reference);
   read_all(g, s);
   g->start = now_seconds(), g->cost = g->start - end;

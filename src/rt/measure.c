@@ -170,7 +170,7 @@ static bool goes_on(const struct rounds *r, int least, double start, double seco
          timing_goes_on(r->times, r->last ? 0 : r->n, MOST_ROUNDS, r->kept + r->open, all_rounds(r), least, now_seconds() - start, seconds);
 }
 
-// Where too few rounds went undisturbed, all of them are what there is to tell.
+// All rounds count if too few of them went undisturbed: there is nothing better to tell.
 static void conclude(struct rounds *r, int least, const struct gauge *g, struct timing *t)
 {
   struct disturbed all = stretches_verdict(r->stretch, r->nstretch, gauge_reference(g), MIN(least, LEAST_QUIET));
@@ -190,9 +190,11 @@ static int play_rounds(struct rounds *r, int least, struct buffers *b, double se
   int s = OK;
   r->times = MEM_NEWS(double, r->n * MOST_ROUNDS), r->stretch = MEM_NEWS(struct stretch, MOST_ROUNDS);
   gauge_watch(g);
-  while (!s && goes_on(r, least, start, seconds)) {
+  while (!s) {
+    bool more = goes_on(r, least, start, seconds);
+    if (r->open && (!more || gauge_due(g))) end_stretch(r, g), more = goes_on(r, least, start, seconds);
+    if (!more) break;
     s = play(r, b, stop, e);
-    if (!s && (gauge_due(g) || !goes_on(r, least, start, seconds))) end_stretch(r, g);
   }
   if (!s) conclude(r, least, g, t);
   mem_free(r->times), mem_free(r->stretch);

@@ -44,7 +44,7 @@ struct stretch {    // some rounds in a row
   double reference; // seconds of a loop of fixed work, right after the rounds
 };
 enum disturbance stretch_cause(const struct stretch *s, double reference); // reference: the least seconds of that loop
-// Of n stretches. DISTURBED_NOT where those that nothing disturbed have at least `enough` rounds.
+// The verdict on n stretches: DISTURBED_NOT if those that nothing disturbed have at least `enough` rounds.
 struct disturbed stretches_verdict(const struct stretch *s, int n, double reference, int enough);
 struct disturbed timing_verdict(const struct timing *t); // by its spread
 const char *disturbed_words(char out[96], struct disturbed d); // "" where nothing was disturbed

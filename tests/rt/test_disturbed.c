@@ -1,4 +1,4 @@
-// What recorded figures say of what disturbed them. No time is taken here: all figures are as they were recorded, or made up.
+// Verdicts on recorded figures: were they disturbed, and by what? No time is taken here: all figures are as they were recorded, or made up.
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -61,7 +61,7 @@ static void enough_is_left(void **state)
   assert_int_equal(stretches_verdict(&one, 1, BEST, 1).why, DISTURBED_NOT);
 }
 
-// What took the most time is told, and how much it was.
+// The cause that took the most time is told, and how much it was.
 static void reasons(void **state)
 {
   (void)state;
