@@ -268,7 +268,9 @@ int race_whole(struct job *j, struct err *e)
   TRY(buffers_open(j->program, j->opts->seed, &b, e));
   int status = time_whole(j, b, e);
   double ours = j->best.timing.median, theirs = j->base.timing.median;
-  if (status == OK && j->best.g != j->base.g && ours > theirs)
+  bool slower = status == OK && j->best.g != j->base.g && ours > theirs;
+  if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // which may be why it lost
+  if (slower)
     fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
   if (status == OK) own_times(j, b);
   buffers_close(b);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static const double SHARE = 0.2;     // of a stretch's time that waiting, or others on the processors, may take
-static const double BRIEF = 0.5e-3;  // seconds that waking up threads may take in a stretch
+static const double BRIEF = 0.25e-3; // seconds that waking up threads may take in a stretch
 static const double SLOWER = 1.6;    // than its best the reference loop may be: clocks differ that much on a quiet machine
 static const double APART = 2;       // the quartiles of a measurement may lie
 enum { FEWEST = 5 };                 // times that have quartiles

@@ -23,7 +23,7 @@ static void causes(void **state)
   } rows[] = {
       {{9, 1.74e-3, 12e-6, 0, 53e-6}, DISTURBED_NOT},
       {{9, 1.80e-3, 90e-6, 0, 70e-6}, DISTURBED_NOT},     // a short task of the system's; a clock that fell by a quarter
-      {{9, 1.80e-3, 0.45e-3, 0, 53e-6}, DISTURBED_NOT},   // threads that sleep between calls wake up
+      {{9, 1.10e-3, 0.24e-3, 0, 53e-6}, DISTURBED_NOT},   // threads that sleep between calls wake up
       {{1, 30.4e-3, 28.9e-3, 0, 55e-6}, DISTURBED_WAITED},
       {{4, 5.10e-3, 3.20e-3, 0, 730e-6}, DISTURBED_WAITED},
       {{9, 2.10e-3, 0, 0, 730e-6}, DISTURBED_SLOWED},
