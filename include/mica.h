@@ -103,6 +103,7 @@ struct mica_options {
   void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
   void *progress_arg;
   const char *accept;    // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
+  bool disturbed; // take an earlier result also if its times were disturbed by what else ran; else it is measured again
 };
 
 MICA_API const char *mica_version(void);   // "0.1.0"
@@ -189,6 +190,8 @@ MICA_API const char *mica_report_json(const struct mica_report *r); // docs/repo
 // what it shows.
 MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
 MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
+// Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
+MICA_API const char *mica_report_disturbed(const struct mica_report *r);
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
 // program.json with machine code: docs/lower.md), what mica_module_load needs besides (module.json, kernel.so), and the report
 // into a folder, which is made if need be. Files are whole or absent.

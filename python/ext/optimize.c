@@ -21,7 +21,7 @@ static const struct {
     ROW(max_part_ops, INT),   ROW(max_values, INT),   ROW(threads, INT),        ROW(search_threads, INT),
     ROW(measure, INT),        ROW(tune, REAL),        ROW(time, REAL),          ROW(seconds, REAL),
     ROW(seed, SEED),          ROW(off, TEXT),         ROW(remember, BOOL),      ROW(fresh, BOOL),
-    ROW(db, TEXT),            ROW(accept, TEXT),
+    ROW(db, TEXT),            ROW(accept, TEXT),       ROW(disturbed, BOOL),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -60,6 +60,11 @@ class Program(_mica.Module):
         return self._report.recalled if self._report else True
 
     @property
+    def disturbed(self) -> str:
+        """Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did."""
+        return self.report.get("disturbed", "")
+
+    @property
     def speedup(self) -> float | None:
         """Times faster than the program one operator at a time; None where that was not measured."""
         return self.report.get("speedup")

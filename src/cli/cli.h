@@ -39,7 +39,7 @@ struct cli {
   const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump, *accept;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict;
+  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict;
 };
 
 struct cmd {

@@ -155,6 +155,8 @@ static void print_foot(const struct bench *b)
   int n, left = 0;
   double mean = mean_ratio(b, &n);
   printf("\ngeometric mean of %d: %.2f\n", n, mean);
+  for (int i = 0; i < b->n; i++)
+    if (*txt(b->rows[i].report, "disturbed", NULL)) printf("disturbed: %s: %s\n", b->rows[i].what, txt(b->rows[i].report, "disturbed", NULL));
   for (int i = 0; i < b->n; i++) {
     if (!b->rows[i].report || !op_by_op(&b->rows[i])) continue;
     if (!left++) printf("left at op-by-op:\n");
@@ -163,6 +165,13 @@ static void print_foot(const struct bench *b)
 }
 
 // ---- files ----
+
+// Why it stays op-by-op; of disturbed times what disturbed them.
+static const char *note(const json_t *v)
+{
+  const char *disturbed = txt(v, "disturbed", NULL);
+  return *disturbed ? disturbed : txt(v, "best", "reason");
+}
 
 // The first n rows: written anew after each, so that an interrupted run keeps what it measured.
 static int write_csv(const struct bench *b, int n)
@@ -187,7 +196,7 @@ static int write_csv(const struct bench *b, int n)
               num(v, "baseline", "p25"), num(v, "baseline", "p75"), num(v, "baseline", "kernels"), num(v, "best", "us"),
               num(v, "best", "p25"), num(v, "best", "p75"), num(v, "best", "kernels"), num(v, "speedup", NULL),
               num(v, "share", "best"), txt(v, "share", "of"), num(v, "search", "seconds"), num(v, "max_rel_err", NULL),
-              num(v, "certificate", "delta"), txt(v, "best", "reason"));
+              num(v, "certificate", "delta"), note(v));
     else str_add(&s, ",,,,,,,,,,,,,,\"%.*s\"\n", (int)strcspn(why, "\n\""), why);
   }
   int status = output_write(c->csv, str_text(&s), s.n, &c->err);

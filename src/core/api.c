@@ -137,6 +137,12 @@ const char *mica_report_text(const struct mica_report *r) { return r->text; }
 const char *mica_report_json(const struct mica_report *r) { return r->json_text; }
 bool mica_report_recalled(const struct mica_report *r) { return r->recalled; }
 
+const char *mica_report_disturbed(const struct mica_report *r)
+{
+  const char *why = json_string_value(json_object_get(r->json, "disturbed"));
+  return why ? why : "";
+}
+
 static int page(struct mica_context *m, const struct mica_report *r, const char **html)
 {
   struct str text = {0};

@@ -132,6 +132,7 @@ struct contest {
   const char *launches;       // how its kernels were made, as JSON
   bool overflows;            // the part has exponentials that plan_stable tames
   bool hurried;              // of a CPU: its time was over before all was compiled and measured
+  struct disturbed disturbed; // of a CPU: a comparison of candidates that stayed disturbed
   bool decided;              // of a GPU: best is right, and was measured where there is a GPU
   int nfound, ncand, best;   // cand[0] is op-by-op
   struct candidate *cand;
@@ -163,7 +164,8 @@ struct job {
   struct course course;      // of the whole program's race, where it had one of several parts
   int nown;                  // kernels of the best on a CPU whose own times are known: all or none
   struct timing *own;
-  enum evidence accept;         // the weakest evidence that a result may have
+  enum evidence accept;      // the weakest evidence that a result may have
+  struct gauge *gauge;       // of what disturbs times on a CPU
   struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
   bool stopped;              // by the user, or the time was over
   bool cut;                  // the time has ended a search early, or the last compiling: the next run goes on

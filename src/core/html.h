@@ -53,6 +53,9 @@ const char *html_unit(const struct html *h, double x, const char *unit); // "1.2
 const char *html_tensor(const struct html *h, const struct tensor *t); // "f16[2, 3]"
 void html_section(struct html *h, const char *id, const char *title);
 void html_section_end(struct html *h);
+// A bar, as a share of the box that it is in. What is added before the end is placed in the same box, and so has the same scale.
+void html_bar(struct html *h, double share, bool model);
+void html_bar_end(struct html *h);
 
 // ---- html_sheet.c ----
 struct sheet_box {

@@ -198,7 +198,7 @@ static const char *name_of(const struct html *h, const struct function *f)
   return arena_printf(h->mem, "%.*s", (int)strcspn(name, "("), name);
 }
 
-double html_own_time(const struct html *h, int node)
+static const json_t *own_figures(const struct html *h, int node)
 {
   const json_t *list = json_object_get(json_object_get(h->r, "cpu"), "kernels"), *k;
   struct function f;
@@ -207,9 +207,11 @@ double html_own_time(const struct html *h, int node)
   while (at && next_function(h, &at, &f))
     if (f.node == node)
       json_array_foreach(list, i, k)
-        if (!strcmp(html_txt(k, "name"), name_of(h, &f))) return html_num(k, "us");
-  return 0;
+        if (!strcmp(html_txt(k, "name"), name_of(h, &f))) return k;
+  return NULL;
 }
+
+double html_own_time(const struct html *h, int node) { return html_num(own_figures(h, node), "us"); }
 
 static void function_facts(struct html *h, const struct function *f)
 {
@@ -218,7 +220,10 @@ static void function_facts(struct html *h, const struct function *f)
   size_t i;
   json_array_foreach(list, i, k) all += html_num(k, "us");
   if (!(own > 0 && own <= all)) return;
-  html_add(h, "<dl class=\"facts\"><div><dt>Own time</dt><dd>%s, %.0f%% of all kernels</dd></div></dl>\n", html_time(h, own), 100 * own / all);
+  html_add(h, "<dl class=\"facts\"><div><dt>Own time</dt><dd>%s, %.0f%% of all kernels", html_time(h, own), 100 * own / all);
+  const char *disturbed = html_txt(own_figures(h, f->node), "disturbed");
+  if (*disturbed) html_add(h, ", <strong>disturbed</strong>: %s", disturbed);
+  html_raw(h, "</dd></div></dl>\n");
 }
 
 static void function(struct html *h, const struct function *f, int number, int all)

@@ -18,7 +18,7 @@ static void bar_row(struct html *h, const struct counter *c, double most)
 {
   double share = most > 0 && c->n > 0 ? log1p(c->n) / log1p(most) : 0;
   html_add(h, "<tr><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"barcell\">", c->name, html_count(h, c->n));
-  if (share > 0) html_add(h, "<span class=\"bar\" style=\"width:%.1f%%\"></span>", 100 * share);
+  html_bar(h, share, false), html_bar_end(h);
   html_add(h, "</td><td>%s</td></tr>\n", c->what);
 }
 
@@ -129,10 +129,14 @@ static void entry_row(struct html *h, const json_t *p, const struct entry *x, do
   double us = html_has(c, "us") ? html_num(c, "us") : html_num(c, "model_us");
   html_add(h, "<tr class=\"v-%s\"><td class=\"num\" data-v=\"%d\">%d</td>", strchr(v, ' ') ? "none" : v, (int)x->number, (int)x->number);
   html_add(h, "<td><strong class=\"verdict\">%s</strong>", v);
-  html_raw(h, html_yes(c, "tuned") ? " <small>other sizes</small></td>" : "</td>");
+  if (html_yes(c, "tuned")) html_raw(h, " <small>other sizes</small>");
+  if (*html_txt(c, "disturbed")) html_add(h, " <small>disturbed: %s</small>", html_txt(c, "disturbed"));
+  html_raw(h, "</td>");
   time_cell(h, c, "us");
-  html_add(h, "<td class=\"barcell\"><span class=\"bar%s\" style=\"width:%.1f%%\"></span>", html_has(c, "us") ? "" : " model", most > 0 ? 100 * MIN(1, us / most) : 0);
+  html_raw(h, "<td class=\"barcell\">");
+  html_bar(h, most > 0 ? us / most : 0, !html_has(c, "us"));
   if (base > 0 && base <= most) html_add(h, "<span class=\"mark\" style=\"left:%.1f%%\" title=\"op-by-op\"></span>", 100 * base / most);
+  html_bar_end(h);
   html_raw(h, "</td>");
   time_cell(h, c, "model_us");
   html_add(h, "<td class=\"num\" data-v=\"%d\">%d</td><td><code>", html_int(c, "kernels"), html_int(c, "kernels"));

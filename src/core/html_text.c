@@ -116,6 +116,14 @@ void html_section(struct html *h, const char *id, const char *title)
 
 void html_section_end(struct html *h) { html_raw(h, "</section>\n"); }
 
+void html_bar(struct html *h, double share, bool model)
+{
+  html_raw(h, "<span class=\"track\">");
+  if (share > 0) html_add(h, "<span class=\"bar%s\" style=\"width:%.1f%%\"></span>", model ? " model" : "", 100 * MIN(1, share));
+}
+
+void html_bar_end(struct html *h) { html_raw(h, "</span>"); }
+
 // ---- the document ----
 
 double html_num(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }

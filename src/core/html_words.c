@@ -27,14 +27,22 @@ static bool op_by_op(const struct html *h) { return html_yes(json_object_get(h->
 
 static const char *key_of_time(const json_t *t) { return html_has(t, "us") ? "us" : "model_us"; }
 
+static void spread(struct html *h, const json_t *t)
+{
+  html_add(h, "<td>%s to %s in %s runs, least %s", html_time(h, html_num(t, "p25")), html_time(h, html_num(t, "p75")), html_count(h, html_num(t, "runs")), html_time(h, html_num(t, "least")));
+  if (*html_txt(t, "disturbed")) html_add(h, ", <strong>disturbed</strong>: %s", html_txt(t, "disturbed"));
+  html_raw(h, "</td></tr>\n");
+}
+
 static void time_bar(struct html *h, const char *name, const json_t *t, double most)
 {
   double us = html_num(t, key_of_time(t)), a = html_num(t, "p25"), b = html_num(t, "p75");
   html_add(h, "<tr><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"barcell\">", name, html_time(h, us));
-  html_add(h, "<span class=\"bar%s\" style=\"width:%.1f%%\"></span>", html_has(t, "us") ? "" : " model", most > 0 ? 100 * MIN(1, us / most) : 0);
+  html_bar(h, most > 0 ? us / most : 0, !html_has(t, "us"));
   if (a > 0 && b > a && b <= most) html_add(h, "<span class=\"range\" style=\"left:%.1f%%;width:%.1f%%\"></span>", 100 * a / most, 100 * (b - a) / most);
+  html_bar_end(h);
   html_add(h, "</td><td class=\"num\">%s</td>", html_count(h, html_num(t, "kernels")));
-  if (html_has(t, "us")) html_add(h, "<td>%s to %s in %s runs, least %s</td></tr>\n", html_time(h, a), html_time(h, b), html_count(h, html_num(t, "runs")), html_time(h, html_num(t, "least")));
+  if (html_has(t, "us")) spread(h, t);
   else html_add(h, "<td>%s</td></tr>\n", *html_txt(t, "dropped") ? html_txt(t, "dropped") : html_has(t, "model_us") ? "by the model" : "not measured");
 }
 
@@ -75,6 +83,7 @@ static void notices(struct html *h)
   const json_t *gpu = json_object_get(h->r, "gpu");
   if (html_yes(h->r, "stopped")) html_raw(h, "<p class=\"notice\">The run was stopped, or its time was over; this is the best until then.</p>\n");
   if (*html_txt(h->r, "left")) html_add(h, "<p class=\"notice\">Not done: %s</p>\n", html_txt(h->r, "left"));
+  if (*html_txt(h->r, "disturbed")) html_add(h, "<p class=\"notice\">Disturbed: %s. Times and choice are not sure, and a later run measures again.</p>\n", html_txt(h->r, "disturbed"));
   if (*html_txt(gpu, "unmeasured")) html_add(h, "<p class=\"notice\">Not measured: %s. A cost model ranks.</p>\n", html_txt(gpu, "unmeasured"));
   if (*html_txt(h->r, "warning")) html_add(h, "<p class=\"notice\">Warning: %s</p>\n", html_txt(h->r, "warning"));
 }

@@ -151,6 +151,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;
   j->key = key_of(j, "program", opts->tune, j->program);
+  if (j->target.kind == TARGET_CPU) j->gauge = gauge_open();
   return opts->remember ? db_open(opts->db, &j->db, e) : OK;
 }
 
@@ -273,6 +274,8 @@ void job_close(struct job *j)
   gpu_worker_close(j->worker);
   j->worker = NULL;
   clock_close(j);
+  gauge_close(j->gauge);
+  j->gauge = NULL;
   db_close(j->db);
   j->db = NULL;
 }

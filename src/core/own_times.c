@@ -13,7 +13,7 @@ static int time_kernels(struct job *j, int n, struct buffers *b, struct timing *
   gen_identifier(id, j->program->name ? j->program->name : "program");
   int status = gen_c_timed(j->best.g, id, &j->target, &source, &info, e);
   if (status == OK) status = module_build(str_text(&source), id, &m, e);
-  if (status == OK) status = info.kernels == n ? measure_kernels(m, n, b, SECONDS, job_stop(j, STOP_WORK), t, e) : NO;
+  if (status == OK) status = info.kernels == n ? measure_kernels(m, n, b, SECONDS, job_stop(j, STOP_WORK), j->gauge, t, e) : NO;
   module_close(m);
   return str_free(&source), status;
 }
@@ -32,12 +32,12 @@ void own_times(struct job *j, struct buffers *b)
 json_t *own_times_json(const struct job *j)
 {
   json_t *list = json_array();
-  char id[64], name[80];
+  char id[64], name[80], why[96];
   gen_identifier(id, j->program->name ? j->program->name : "program");
   for (int i = 0; i < j->nown; i++) {
     snprintf(name, sizeof name, "%s_k%d", id, i);
-    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f}", "name", name, "us", 1e6 * j->own[i].median, "p25", 1e6 * j->own[i].p25, "p75",
-                                          1e6 * j->own[i].p75));
+    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f, s:s}", "name", name, "us", 1e6 * j->own[i].median, "p25", 1e6 * j->own[i].p25, "p75",
+                                          1e6 * j->own[i].p75, "disturbed", disturbed_words(why, j->own[i].disturbed)));
   }
   return list;
 }

@@ -119,6 +119,13 @@ static int join(struct job *j, struct err *e)
   return better ? pipe_join(j, of, &j->best, e) : OK;
 }
 
+// Times that were disturbed are no last word: they are measured again, unless the caller takes them.
+static bool stands(const struct job *j, const json_t *report)
+{
+  const char *disturbed = json_string_value(json_object_get(report, "disturbed"));
+  return report && (j->opts->disturbed || !disturbed || !*disturbed);
+}
+
 static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   char *text;
@@ -126,8 +133,11 @@ static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
   if (!j->db || j->opts->fresh) return OK;
   int status = db_get(j->db, j->key, j->mem, &text, NULL, NULL, e);
   if (status == NO) return OK;
-  if (status == OK && (*report = json_loads(text, 0, NULL))) *recalled = true;
-  return status;
+  if (status != OK) return status;
+  json_t *kept = json_loads(text, 0, NULL);
+  if ((*recalled = stands(j, kept))) *report = kept;
+  else json_decref(kept);
+  return OK;
 }
 
 static void remember(struct job *j, const json_t *report)

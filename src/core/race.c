@@ -35,17 +35,21 @@ static double one_call(struct candidate *k, struct buffers *b)
   return module_call(k->module, b->in, b->out) == 0 ? now_seconds() - start : INFINITY;
 }
 
-// Cold caches, fresh pages and whatever else runs may explain a few brief calls that take long.
+// Cold caches and fresh pages may explain brief calls that take long, so there are as many as tell whether others had the processors.
+// If they had, nothing is said of the candidate.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
+  struct stretch calls;
   if (!best->measured) return false;
+  gauge_watch(j->gauge);
   double t = one_call(k, b), least = best->timing.median;
   bool brief = t < LONG;
   double start = now_seconds();
-  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
+  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
+  gauge_record(j->gauge, 1, &calls);
   module_rest(k->module);
   if (isinf(t)) return k->dropped = "too little memory", true;
-  if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least) return false;
+  if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;
   k->timing = timing_of(&t, 1);
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
@@ -63,7 +67,8 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
   struct timing t[MOST_IN_A_RUN];
   CHECK(n <= MOST_IN_A_RUN);
   for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].module;
-  TRY(measure(m, n, b, seconds, job_stop(j, STOP_WORK), t, e));
+  TRY(measure(m, n, b, seconds, job_stop(j, STOP_WORK), j->gauge, t, e));
+  if (t[0].disturbed.why && t[0].disturbed.why != DISTURBED_SCATTERED) c->disturbed = t[0].disturbed; // which is that of all
   double unit = who[0] ? c->cand[who[0]].score : 1;
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[who[i]];
@@ -185,7 +190,7 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   struct module *m[2] = {j->base.module, j->best.module};
   struct timing t[2];
   struct err inner = {0};
-  int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, t, &inner);
+  int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, j->gauge, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
   if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
   if (status != OK) {
@@ -258,7 +263,9 @@ int race_whole(struct job *j, struct err *e)
   TRY(buffers_open(j->program, j->opts->seed, &b, e));
   int status = time_whole(j, b, e);
   double ours = j->best.timing.median, theirs = j->base.timing.median;
-  if (status == OK && j->best.g != j->base.g && ours > theirs)
+  bool slower = status == OK && j->best.g != j->base.g && ours > theirs;
+  if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // which may be why it lost
+  if (slower)
     fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
   if (status == OK) own_times(j, b);
   buffers_close(b);

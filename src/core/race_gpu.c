@@ -50,7 +50,7 @@ static void enter_raced(struct entrants *f, int cand)
 
 static void set_timing(struct candidate *c, const struct gpu_time *t)
 {
-  c->timing = (struct timing){.median = t->median, .least = t->least, .most = t->p90, .p25 = t->low, .p75 = t->high, .quiet = t->low, .runs = t->replays};
+  c->timing = (struct timing){.median = t->median, .least = t->least, .most = t->p90, .p25 = t->low, .p75 = t->high, .quiet = t->low, .runs = t->replays, .disturbed = gpu_disturbed(t)};
   c->measured = true;
 }
 

@@ -59,11 +59,17 @@ json_t *schedule_json(const char *schedule, const struct graph *g)
   return v;
 }
 
+static json_t *disturbed_json(struct disturbed d)
+{
+  char text[96];
+  return json_string(disturbed_words(text, d));
+}
+
 static json_t *timing_json(const struct timing *t, int kernels)
 {
-  return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i}", "us", real(1e6 * t->median), "kernels", kernels, "least",
+  return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "us", real(1e6 * t->median), "kernels", kernels, "least",
                    real(1e6 * t->least), "p25", real(1e6 * t->p25), "p75", real(1e6 * t->p75), "most",
-                   real(1e6 * t->most), "runs", t->runs);
+                   real(1e6 * t->most), "runs", t->runs, "disturbed", disturbed_json(t->disturbed));
 }
 
 // What was not measured has the model's time only.
@@ -81,6 +87,7 @@ static json_t *candidate_json(const struct candidate *c)
                         "structure", c->structure, "tuned", c->tuned, "proven", c->proven);
   if (c->cost > 0) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
+  if (c->timing.disturbed.why) json_object_set_new(v, "disturbed", disturbed_json(c->timing.disturbed));
   if (c->proven && (c->measured || !c->lowered)) json_object_set_new(v, "max_rel_err", real(c->rel));
   if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
   return v;
@@ -206,6 +213,14 @@ static json_t *options_json(const struct job *j)
                    real(o->time), "seed", whole(o->seed), "off", words(o->off));
 }
 
+// Why the result is not the last word: its own times, else those by which it was chosen.
+static json_t *why_disturbed(const struct job *j)
+{
+  struct disturbed d = j->best.timing.disturbed.why ? j->best.timing.disturbed : j->base.timing.disturbed;
+  for (int i = 0; i < j->split.n && !d.why; i++) d = j->contests[i].disturbed;
+  return disturbed_json(d);
+}
+
 json_t *report_make(const struct job *j)
 {
   json_t *parts = json_array();
@@ -216,6 +231,7 @@ json_t *report_make(const struct job *j)
   json_object_set_new(v, "options", options_json(j));
   json_object_set_new(v, "machine", machine_json(j));
   json_object_set_new(v, "left", words(j->left));
+  json_object_set_new(v, "disturbed", why_disturbed(j));
   json_object_set_new(v, "search", search_json(j));
   json_object_set_new(v, "baseline", time_json(&j->base));
   if (j->base.dropped) json_object_set_new(json_object_get(v, "baseline"), "dropped", words(j->base.dropped));

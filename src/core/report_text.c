@@ -110,6 +110,7 @@ static void times(const json_t *r, struct str *out)
   else modelled("op-by-op", json_object_get(r, "baseline"), out);
   if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
   else time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
+  if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are not sure, and a later run measures again\n", txt(r, "disturbed"));
 }
 
 static void proof(const json_t *r, struct str *out)

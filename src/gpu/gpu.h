@@ -309,6 +309,8 @@ void gpu_batch_drop(struct gpu_batch *b);
 // One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
 int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
                     struct err *e);
+// By the spread of as many replays as finalists have: others ran on the GPU, or its clock changed. In rank.c.
+struct disturbed gpu_disturbed(const struct gpu_time *t);
 const char *gpu_verdict_name(enum gpu_verdict v);
 void gpu_race_text(const struct gpu_race *r, int n, const struct device_program *const *programs, struct str *out);
 

@@ -95,7 +95,7 @@ static bool result_of(struct arena *mem, const json_t *o, struct gpu_result *r)
   return true;
 }
 
-// A row that cannot be read is as good as none.
+// A row that cannot be read is as good as none, and so is one whose winner's times were disturbed.
 bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struct gpu_race *out)
 {
   char *text;
@@ -104,6 +104,7 @@ bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struc
   json_t *root = json_loads(text, 0, NULL), *results = json_object_get(root, "results");
   bool good = json_array_size(results) == (size_t)n && integer(root, "best") < n;
   for (int i = 0; i < n && good; i++) good = result_of(mem, json_array_get(results, (size_t)i), &out->result[i]);
+  if (good && integer(root, "best") >= 0) good = !gpu_disturbed(&out->result[integer(root, "best")].cold).why;
   if (good) {
     out->best = integer(root, "best"), out->sure = json_is_true(json_object_get(root, "sure")), out->recalled = true;
     out->reference_seconds = real(root, "reference"), out->seconds = real(root, "seconds"),

@@ -246,13 +246,21 @@ static bool order(struct race *r)
   return rank_sure(t, r->nwho);
 }
 
-// Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out.
+static bool disturbed(const struct race *r)
+{
+  for (int i = 0; i < r->nwho; i++)
+    if (gpu_disturbed(&r->out->result[r->who[i]].cold).why) return true;
+  return false;
+}
+
+// Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out. Disturbed turns are begun again.
 static int time_final(struct race *r, struct err *e)
 {
   double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS,
          *got = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
   double **all = NEWS(r->mem, double *, r->n + 1), *sorted = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
   int *launches = NEWS(r->mem, int, r->nwho + 1), n = 0;
+  bool more;
   if (time_hot(r, e)) return e->status;
   for (int i = 0; i < r->nwho; i++) all[r->who[i]] = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
   do {
@@ -269,7 +277,9 @@ static int time_final(struct race *r, struct err *e)
     }
     n += REPLAYS;
     r->out->sure = order(r);
-  } while (!r->out->sure && n < MOST_SAMPLES && now_seconds() - start < budget);
+    more = now_seconds() - start < budget && n < MOST_SAMPLES && (!r->out->sure || disturbed(r));
+    if (more && disturbed(r)) n = 0;
+  } while (more);
   return OK;
 }
 

@@ -44,6 +44,14 @@ bool rank_sure(const struct gpu_time *t, int n)
   return true;
 }
 
+struct disturbed gpu_disturbed(const struct gpu_time *t)
+{
+  enum { FEWEST = 20 };
+  static const double APART = 1.5;
+  if (t->replays < FEWEST || t->p90 <= APART * t->least) return (struct disturbed){DISTURBED_NOT, 0};
+  return (struct disturbed){DISTURBED_SCATTERED, t->p90 / t->least};
+}
+
 int rank_launches(double each, double seconds, int sets, bool *flush)
 {
   enum { LEAST = 4, MOST = 400 };

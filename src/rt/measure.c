@@ -1,15 +1,17 @@
 // Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
-// down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones.
+// down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
+// rounds that something disturbed are put aside (disturbed.c).
 #include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static const float ABOVE_ZERO = 0.1f; // what is divided by positive inputs stays moderate
-enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
+enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, LEAST_QUIET = 3, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
 
@@ -124,45 +126,105 @@ static int least_rounds(double round, double seconds)
   return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round));
 }
 
-int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t,
+struct rounds {
+  struct module *const *m;
+  const double *last; // of the only module, the times of n kernels; NULL: n modules are timed
+  int n, kept, open, lost; // rounds: undisturbed, of the stretch that is under way, disturbed
+  double *times;      // of each of n: those kept from the front, with the open ones behind; those lost at the end
+  int nstretch;
+  struct stretch *stretch;
+};
+
+static double *times_of(const struct rounds *r, int k) { return r->times + (size_t)k * MOST_ROUNDS; }
+static int all_rounds(const struct rounds *r) { return r->kept + r->open + r->lost; }
+
+static int play(struct rounds *r, struct buffers *b, stop_flag stop, struct err *e)
+{
+  int at = r->kept + r->open, s = OK;
+  double one;
+  if (r->last) s = timed_call(r->m[0], b, &one, e);
+  for (int k = 0; k < r->n && !s; k++) {
+    if (r->last) times_of(r, k)[at] = r->last[k];
+    else s = timed_call(r->m[k], b, &times_of(r, k)[at], e);
+  }
+  r->open++;
+  return !s && stop_set(stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring") : s;
+}
+
+static void end_stretch(struct rounds *r, struct gauge *g)
+{
+  struct stretch *s = &r->stretch[r->nstretch++];
+  gauge_record(g, r->open, s);
+  if (!stretch_cause(s, gauge_reference(g))) r->kept += r->open;
+  else {
+    r->lost += r->open;
+    for (int k = 0; k < r->n; k++) memmove(times_of(r, k) + MOST_ROUNDS - r->lost, times_of(r, k) + r->kept, sizeof(double) * (size_t)r->open);
+  }
+  r->open = 0;
+}
+
+// Kernels need no quiet calls: their times are told, and none is compared.
+static bool goes_on(const struct rounds *r, int least, double start, double seconds)
+{
+  return all_rounds(r) < MOST_ROUNDS &&
+         timing_goes_on(r->times, r->last ? 0 : r->n, MOST_ROUNDS, r->kept + r->open, all_rounds(r), least, now_seconds() - start, seconds);
+}
+
+// All rounds count if too few of them went undisturbed: there is nothing better to tell.
+static void conclude(struct rounds *r, int least, const struct gauge *g, struct timing *t)
+{
+  struct disturbed all = stretches_verdict(r->stretch, r->nstretch, gauge_reference(g), MIN(least, LEAST_QUIET));
+  int n = all.why ? r->kept + r->lost : r->kept;
+  for (int k = 0; k < r->n; k++) {
+    double *x = times_of(r, k);
+    if (all.why) memmove(x + r->kept, x + MOST_ROUNDS - r->lost, sizeof *x * (size_t)r->lost);
+    t[k] = timing_of(x, n);
+    t[k].disturbed = all.why ? all : timing_verdict(&t[k]);
+  }
+}
+
+static int play_rounds(struct rounds *r, int least, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
+                       struct err *e)
+{
+  double start = now_seconds();
+  int s = OK;
+  r->times = MEM_NEWS(double, r->n * MOST_ROUNDS), r->stretch = MEM_NEWS(struct stretch, MOST_ROUNDS);
+  gauge_watch(g);
+  while (!s) {
+    bool more = goes_on(r, least, start, seconds);
+    if (r->open && (!more || gauge_due(g))) end_stretch(r, g), more = goes_on(r, least, start, seconds);
+    if (!more) break;
+    s = play(r, b, stop, e);
+  }
+  if (!s) conclude(r, least, g, t);
+  mem_free(r->times), mem_free(r->stretch);
+  return s;
+}
+
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
             struct err *e)
 {
-  double *times = MEM_NEWS(double, n * MOST_ROUNDS), warm_up = 0, start = 0;
-  int s = OK, rounds = 0;
+  struct rounds r = {.m = m, .n = n};
+  double warm_up = 0;
+  int s = OK;
   for (int k = 0; k < n && !s; k++) {
     double one;
     s = timed_call(m[k], b, &one, e);
     warm_up += one;
   }
-  int least = least_rounds(warm_up, seconds);
-  start = now_seconds();
-  while (!s && rounds < MOST_ROUNDS && timing_goes_on(times, n, MOST_ROUNDS, rounds, least, now_seconds() - start, seconds)) {
-    for (int k = 0; k < n && !s; k++) s = timed_call(m[k], b, &times[(size_t)k * MOST_ROUNDS + (size_t)rounds], e);
-    rounds++;
-    if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
-  }
+  if (!s) s = play_rounds(&r, least_rounds(warm_up, seconds), b, seconds, stop, g, t, e);
   for (int k = 0; k < n; k++) module_rest(m[k]);
-  for (int k = 0; k < n && !s; k++) t[k] = timing_of(times + (size_t)k * MOST_ROUNDS, rounds);
-  mem_free(times);
   return s;
 }
 
-int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e)
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
+                    struct err *e)
 {
-  const double *last = module_seconds(m);
-  CHECK(last);
-  double *times = calloc((size_t)n * MOST_ROUNDS, sizeof *times), one, start;
-  CHECK(times);
-  int s = timed_call(m, b, &one, e), rounds = 0, least = least_rounds(one, seconds);
-  start = now_seconds();
-  while (!s && rounds < MOST_ROUNDS && (rounds < least || now_seconds() - start < seconds)) {
-    s = timed_call(m, b, &one, e);
-    for (int k = 0; k < n; k++) times[(size_t)k * MOST_ROUNDS + (size_t)rounds] = last[k];
-    rounds++;
-    if (!s && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring");
-  }
+  struct rounds r = {.m = &m, .last = module_seconds(m), .n = n};
+  double one;
+  CHECK(r.last);
+  int s = timed_call(m, b, &one, e);
+  if (!s) s = play_rounds(&r, least_rounds(one, seconds), b, seconds, stop, g, t, e);
   module_rest(m);
-  for (int k = 0; k < n && !s; k++) t[k] = timing_of(times + (size_t)k * MOST_ROUNDS, rounds);
-  free(times);
   return s;
 }

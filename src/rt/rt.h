@@ -17,16 +17,46 @@ void module_close(struct module *m);
 const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
 
 // ---- timing.c: what times of calls say ----
+enum disturbance { DISTURBED_NOT, DISTURBED_WAITED, DISTURBED_STOLEN, DISTURBED_SLOWED, DISTURBED_SCATTERED, DISTURBANCES };
+struct disturbed { // what disturbed a measurement, and how much: a share of the time, or how many times slower
+  enum disturbance why;
+  double by;
+};
 struct timing {
   double median, least, most, p25, p75; // seconds a call
   double quiet; // of a call that nothing disturbed: the third least
   int runs;
+  struct disturbed disturbed; // it stayed so, however often it was repeated
 };
 struct timing timing_of(double *t, int n);          // of n times in seconds, which it sorts
 bool timing_quiet(const double *t, int n);          // in any order: did enough of the calls go undisturbed for .quiet to be told?
 // Another round? Until there were `least`, and `past`, the time so far, is over `seconds`; and up to four times as long while
-// some module had no quiet calls. t: of n modules, each's `rounds` times `apart` places behind those of the one before.
-bool timing_goes_on(const double *t, int n, int apart, int rounds, int least, double past, double seconds);
+// fewer than `least` are kept, or some module had no quiet calls among these. t: of n modules, each's `kept` times `apart` places
+// behind those of the one before.
+bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int least, double past, double seconds);
+
+// ---- disturbed.c: whether something else on the machine disturbed them, from recorded figures alone ----
+struct stretch {    // some rounds in a row
+  int rounds;
+  double wall;      // seconds
+  double waited;    // seconds for which one thread of the process could have run, and had no processor
+  double stolen;    // seconds a processor for which the hypervisor ran others
+  double reference; // seconds of a loop of fixed work, right after the rounds
+};
+enum disturbance stretch_cause(const struct stretch *s, double reference); // reference: the least seconds of that loop
+// The verdict on n stretches: DISTURBED_NOT if those that nothing disturbed have at least `enough` rounds.
+struct disturbed stretches_verdict(const struct stretch *s, int n, double reference, int enough);
+struct disturbed timing_verdict(const struct timing *t); // by its spread
+const char *disturbed_words(char out[96], struct disturbed d); // "" where nothing was disturbed
+
+// ---- gauge.c: records stretches ----
+struct gauge;
+struct gauge *gauge_open(void);
+void gauge_close(struct gauge *g);
+double gauge_reference(const struct gauge *g);
+void gauge_watch(struct gauge *g);     // a first stretch begins, with the threads that there are
+bool gauge_due(const struct gauge *g); // it took long enough for recording it to cost little
+void gauge_record(struct gauge *g, int rounds, struct stretch *s); // and the next one begins
 
 // ---- measure.c ----
 struct buffers { // device tensors of one kernel graph's inputs and outputs, in their dtypes, 64-byte aligned
@@ -37,12 +67,14 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
 int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
 void buffers_close(struct buffers *b);
 
-// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds; up to four times as
-// long while others on the machine disturb it.
-int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
+// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds. Disturbed rounds are
+// repeated, for up to four times as long; where too few are left, all count, and the timings say so.
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
+            struct err *e);
 
 // Of a module that gen_c_timed made, its n kernels, in as many calls.
-int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct timing *t, struct err *e);
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
+                    struct err *e);
 
 // ---- positive.c ----
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero

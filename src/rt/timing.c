@@ -31,11 +31,12 @@ bool timing_quiet(const double *t, int n)
   return alike > FLATTERED;
 }
 
-bool timing_goes_on(const double *t, int n, int apart, int rounds, int least, double past, double seconds)
+bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int least, double past, double seconds)
 {
   if (rounds < least || past < seconds) return true;
   if (past >= PATIENT * seconds) return false;
+  if (kept < least) return true;
   for (int k = 0; k < n; k++)
-    if (!timing_quiet(t + (size_t)k * (size_t)apart, rounds)) return true;
+    if (!timing_quiet(t + (size_t)k * (size_t)apart, kept)) return true;
   return false;
 }

@@ -15,7 +15,7 @@ program att() {
   return matmul(softmax(matmul(Q, K), dim=2), V)
 }
 EOF
-small=(--max-block-ops 8 --measure 2 --threads 2)
+small=(--max-block-ops 8 --measure 2 --threads 2 --disturbed)
 
 # ---- the command ----
 expect 0 'Result|optimized' "$MICA" optimize "$work/found.mica" "${small[@]}" --html "$work/cpu.html" --out "$work/cpu"

@@ -97,7 +97,7 @@ static void optimize_and_recall(void **state)
   struct mica_options o = mica_options_default();
   char path[64];
   snprintf(path, sizeof path, "%s/mica.db", folder);
-  o.db = path, o.seconds = 0.05, o.measure = 2, o.threads = 2;
+  o.db = path, o.seconds = 0.05, o.measure = 2, o.threads = 2, o.disturbed = true;
   assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
   assert_int_equal(mica_optimize(m, p, &o, &r), MICA_OK);
   assert_false(mica_report_recalled(r));

@@ -14,7 +14,7 @@ os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_")
 
 os.environ["MICA_TORCH_FAULTS"] = "raise"  # what a user shall not lose a model for, a test shall see
 
-SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2}
+SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2, "disturbed": True}
 ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 300, "search": SHORT}
 
 

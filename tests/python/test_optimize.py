@@ -16,6 +16,7 @@ def test_report(pair):
     assert pair.report["program"] == "pair" and pair.report["target"] == "cpu"
     assert pair.report["certificate"]["equal"] and "pair" in pair.report_text
     assert pair.speedup == pair.report["speedup"]
+    assert pair.disturbed == pair.report["disturbed"]
     assert pair.report_html.lstrip().lower().startswith("<!doctype html") and pair._repr_html_().startswith("<iframe srcdoc=")
 
 

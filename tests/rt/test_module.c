@@ -250,21 +250,22 @@ static void timing_makes_sense(void **state)
   struct graph *one = parse(&mem, adds_one);
   struct module *m[2] = {build(one), build(parse(&mem, adds_two))};
   struct buffers *b;
+  struct gauge *g = gauge_open();
   struct timing t[2];
   struct err e = {0};
   int stop = 1;
   assert_int_equal(buffers_open(one, 5, &b, &e), OK);
   assert_int_equal(b->nin, 1);
   assert_int_equal(b->in_bytes[0], 600);
-  assert_int_equal(measure(m, 2, b, 0.01, NULL, t, &e), OK);
+  assert_int_equal(measure(m, 2, b, 0.01, NULL, g, t, &e), OK);
   for (int i = 0; i < 2; i++) {
     assert_true(t[i].runs >= 5 && t[i].least > 0);
     assert_true(t[i].least <= t[i].p25 && t[i].p25 <= t[i].median && t[i].median <= t[i].p75 && t[i].p75 <= t[i].most);
   }
   assert_int_equal(t[0].runs, t[1].runs);
-  assert_int_equal(measure(m, 2, b, 1, &stop, t, &e), ENV);
+  assert_int_equal(measure(m, 2, b, 1, &stop, g, t, &e), ENV);
   assert_int_equal(e.id, ERR_STOPPED);
-  buffers_close(b);
+  buffers_close(b), gauge_close(g);
   module_close(m[0]), module_close(m[1]);
   arena_close(&mem);
 }
@@ -281,6 +282,7 @@ static void kernels_have_their_own_times(void **state)
   struct gen_info info;
   struct module *m, *plain = build(g);
   struct buffers *b;
+  struct gauge *gauge = gauge_open();
   struct timing own[8];
   double rel;
   assert_int_equal(gen_c_timed(g, "p", &t, &s, &info, &e), OK);
@@ -288,9 +290,9 @@ static void kernels_have_their_own_times(void **state)
   assert_int_equal(buffers_open(g, 1, &b, &e), OK);
   assert_true(info.kernels == 4 && module_seconds(m) && !module_seconds(plain));
   assert_int_equal(check_numeric(m, g, 3, 1, &rel, &e), OK);
-  assert_int_equal(measure_kernels(m, info.kernels, b, 0.05, NULL, own, &e), OK);
+  assert_int_equal(measure_kernels(m, info.kernels, b, 0.05, NULL, gauge, own, &e), OK);
   for (int k = 0; k < info.kernels; k++) assert_true(own[k].runs >= 5 && own[k].least > 0 && own[k].median <= own[k].most);
-  buffers_close(b), module_close(m), module_close(plain), str_free(&s), arena_close(&mem);
+  buffers_close(b), gauge_close(gauge), module_close(m), module_close(plain), str_free(&s), arena_close(&mem);
 }
 
 static void targets(void **state)

@@ -52,13 +52,15 @@ static void test_goes_on(void **state)
   enum { LEAST_ROUNDS = 5 };
   double t[2 * CALLS];
   fill(t, 5, 1e-3), fill(t + CALLS, 2, 3e-3);
-  assert_true(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.1, 0.15)); // there is time
-  assert_true(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15)); // the second was disturbed
-  assert_false(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.6, 0.15));
-  assert_false(timing_goes_on(t, 1, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
+  assert_true(timing_goes_on(t, 2, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.1, 0.15)); // there is time
+  assert_true(timing_goes_on(t, 2, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15)); // the second was disturbed
+  assert_false(timing_goes_on(t, 2, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.6, 0.15));
+  assert_false(timing_goes_on(t, 1, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
   fill(t + CALLS, 3, 3e-3);
-  assert_false(timing_goes_on(t, 2, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
-  assert_true(timing_goes_on(t, 2, CALLS, LEAST_ROUNDS - 1, LEAST_ROUNDS, 9, 0.15)); // too few rounds
+  assert_false(timing_goes_on(t, 2, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
+  assert_true(timing_goes_on(t, 2, CALLS, LEAST_ROUNDS - 1, LEAST_ROUNDS - 1, LEAST_ROUNDS, 9, 0.15)); // too few rounds
+  assert_true(timing_goes_on(t, 1, CALLS, LEAST_ROUNDS - 1, CALLS, LEAST_ROUNDS, 0.2, 0.15)); // too few were kept
+  assert_false(timing_goes_on(t, 1, CALLS, 0, CALLS, LEAST_ROUNDS, 0.6, 0.15));               // that is how it stays
 }
 
 int main(void)

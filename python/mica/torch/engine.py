@@ -96,7 +96,8 @@ def _is_final(folder, options):
     try:
         with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
             report = json.load(f)
-        return not untried(report) or options.time <= report["options"]["time"]
+        disturbed = report.get("disturbed") and not options.search.get("disturbed")
+        return not disturbed and (not untried(report) or options.time <= report["options"]["time"])
     except FileNotFoundError:
         return False
     except (ValueError, KeyError) as error:
