@@ -44,7 +44,7 @@ static uint64_t atom_hash(const struct prover *p, const struct atom *a)
   uint64_t h = hash_mix((uint64_t)a->kind, (uint64_t)a->tag), x = 0, y = 0;
   if (a->f[0]) x = form_hash(a->f[0]);
   if (a->f[1]) y = form_hash(a->f[1]);
-  h = double_hash(a->hi, double_hash(a->lo, h));
+  h = double_hash(a->value, h);
   for (int i = 0; i < a->nat; i++) h = hash_mix(h, subscript_hash(p, a->at[i]));
   for (int i = 0; i < a->nbound; i++) x += hash_mix(8, (uint64_t)p->digits[a->bound[i]].extent);
   return hash_mix(h, symmetric(a) ? x + y : hash_mix(x, y));

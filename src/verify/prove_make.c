@@ -1,0 +1,160 @@
+// Terms -> forms. A digit that has to be cut for a case is cut before the term that binds it is complete, so that no
+// form knows it whole.
+#include "verify/prove.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_EXPONENT = 16 };
+
+// The number with at most nine digits that is nearest to x.
+static double shortened(double x)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%.9g", x);
+  return strtod(text, NULL);
+}
+
+// Is c > 0 the double nearest to the root of a number that has a name, or of the inverse of one?
+static bool root_meant(double c, struct ratio *r)
+{
+  double up = shortened(c * c), down = shortened(1 / (c * c));
+  if (sqrt(up) == c) return ratio_meant(up, r);
+  if ((1 / sqrt(down) != c && sqrt(1 / down) != c) || !ratio_meant(down, r)) return false;
+  return *r = ratio_inverse(*r), true;
+}
+
+static struct form *of_constant(struct prover *p, struct term *t)
+{
+  static const struct ratio half = {1, 2};
+  struct ratio r;
+  double c = t->constant;
+  if (ratio_meant(c, &r)) return form_constant(p, r);
+  if (root_meant(fabs(c), &r))
+    return form_scale(p, form_root(p, form_constant(p, r), half), (struct ratio){c < 0 ? -1 : 1, 1});
+  if (!(c - c == 0)) return prove_give_up(p, "a constant is no number");
+  return form_atom(p, (struct atom){.kind = ATOM_CONSTANT, .value = c < 0 ? -c : c, .sign = POSITIVE},
+                   (struct ratio){c < 0 ? -1 : 1, 1});
+}
+
+static struct form *element(struct prover *p, int array, int n, const struct subscript *from)
+{
+  struct subscript *at = NEWS(p->mem, struct subscript, n + 1);
+  for (int i = 0; i < n; i++) {
+    at[i] = subscript_expand(p, from[i]);
+    if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
+  }
+  return form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
+}
+
+static struct form *of_element(struct prover *p, struct term *t) { return element(p, t->array, t->n, t->at); }
+
+static struct form *unknown(struct prover *p, enum op op, const struct form *x, const struct form *y)
+{
+  if (!x || p->why) return NULL;
+  return form_atom(p, (struct atom){.kind = ATOM_OPAQUE, .tag = (int)op, .f = {x, y}}, (struct ratio){1, 1});
+}
+
+// ---- digits that are bound ----
+
+// The digits that a sum or a maximum binds, cut as they are now.
+static struct digits bound_by(struct prover *p, struct term *t)
+{
+  struct digits d = {0};
+  struct subscript s = subscript_expand(p, *t->at);
+  for (int i = 0; i < s.n; i++)
+    if (s.p[i].digit >= 0) PUSH(p->mem, d.d, d.n, d.cap) = s.p[i].digit;
+  return d;
+}
+
+static struct form *of_sum(struct prover *p, struct term *t)
+{
+  const struct form *x = form_of(p, t->x);
+  struct digits d = bound_by(p, t);
+  struct form *r = x ? form_sum(p, x, d.n, d.d) : NULL;
+  if (r) r->sign = x->sign;
+  return r;
+}
+
+static const struct form *of_max(struct prover *p, struct term *t)
+{
+  const struct form *x = form_of(p, t->x);
+  struct digits d = bound_by(p, t);
+  return x ? form_max(p, &(struct branches){.n = 1, .b = &(struct branch){x, d.n, d.d}}) : NULL;
+}
+
+// The second argument fixes the order of the loop's axes: an element of an array that no graph has.
+static struct form *of_running(struct prover *p, struct term *t)
+{
+  enum { NO_ARRAY = -1 };
+  struct digits d = {0};
+  int n = t->n / 2;
+  p->running++;
+  const struct form *x = form_of(p, t->x), *order = x ? element(p, NO_ARRAY, n, t->at + n) : NULL;
+  const struct form *now = order ? element(p, NO_ARRAY, n, t->at) : NULL;
+  p->running--;
+  if (!now) return NULL;
+  const struct atom *axes = order->m[0].f[0].a, *here = now->m[0].f[0].a;
+  for (int i = 0; i < axes->nfree; i++) digits_add(p, &d, axes->free[i]);
+  struct atom a = {
+      .kind = ATOM_RUNNING, .tag = t->change, .nat = n, .at = here->at, .f = {x, order}, .nbound = d.n, .bound = d.d};
+  return form_atom(p, a, (struct ratio){1, 1});
+}
+
+// ---- products and powers ----
+
+static struct form *of_product(struct prover *p, struct term *t)
+{
+  const struct form *x = form_of(p, t->x), *y = x ? form_of(p, t->y) : NULL;
+  struct form *r = form_mul(p, x, y);
+  if (r && r->sign == ANY_SIGN && (x == y || form_same(p, x, y))) r->sign = NONNEGATIVE;
+  return r;
+}
+
+// A power whose exponent is no small number is an unknown function.
+static const struct form *of_power(struct prover *p, struct term *t)
+{
+  const struct form *x = form_of(p, t->x), *y = x ? form_of(p, t->y) : NULL;
+  if (!y) return NULL;
+  struct ratio e = y->n ? y->m[0].c : (struct ratio){0, 1};
+  bool number = !y->n || (y->n == 1 && !y->m[0].nfactors && !y->m[0].nbound);
+  if (!number || ratio_floor(ratio_abs(e)) >= MOST_EXPONENT) return unknown(p, OP_POW, x, y);
+  if (e.d == 1) return form_power(p, x, e.n);
+  struct form *r = form_root(p, x, ratio_abs(e));
+  return e.n < 0 ? form_inverse(p, r) : r;
+}
+
+// ---- all ----
+
+static const struct form *made(struct prover *p, struct term *t)
+{
+  static const struct ratio half = {1, 2};
+  bool plain = t->x && t->kind != TERM_RUNNING;
+  const struct form *x = plain ? form_of(p, t->x) : NULL;
+  switch (t->kind) {
+  case TERM_NUMBER: return form_constant(p, t->number);
+  case TERM_CONSTANT: return of_constant(p, t);
+  case TERM_ELEMENT: return of_element(p, t);
+  case TERM_ADD: return form_add(p, x, form_of(p, t->y));
+  case TERM_MUL: return of_product(p, t);
+  case TERM_INVERSE: return form_inverse(p, x);
+  case TERM_EXP: return form_exp(p, x);
+  case TERM_SQRT: return form_root(p, x, half);
+  case TERM_LOG: return form_log(p, x);
+  case TERM_POWER: return of_power(p, t);
+  case TERM_LARGER: return form_larger(p, x, form_of(p, t->y));
+  case TERM_OPAQUE: return unknown(p, t->op, x, t->y ? form_of(p, t->y) : NULL);
+  case TERM_SUM: return of_sum(p, t);
+  case TERM_MAX: return of_max(p, t);
+  case TERM_RUNNING: return of_running(p, t);
+  }
+  return NULL;
+}
+
+const struct form *form_of(struct prover *p, struct term *t)
+{
+  if (p->why || !t) return NULL;
+  if (!t->form || t->round != p->round) t->form = made(p, t), t->round = p->round;
+  return p->why ? NULL : t->form;
+}
