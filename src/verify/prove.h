@@ -33,6 +33,7 @@
 //   atom        an element of an input, a constant, exp of a monomial, a base, a logarithm, an absolute value, an unknown
 //               function of forms, a maximum, or a maximum up to some iteration of a loop
 //   base        a form in a denominator or under a root
+//   ramp        the maximum of a form and 0
 //   branch      one of the forms that a maximum is of, for all values of the digits that it binds
 //   fact        a form that is not negative wherever both graphs are defined, since one has a root or logarithm of it
 //   primitive   of a base: no factor that could stand outside is left in it
@@ -114,7 +115,7 @@ bool ratio_meant(double c, struct ratio *r);
 
 enum term_kind {
   TERM_NUMBER, TERM_CONSTANT, TERM_ELEMENT, TERM_ADD, TERM_MUL, TERM_INVERSE, TERM_EXP, TERM_SQRT, TERM_LOG, TERM_POWER,
-  TERM_LARGER, TERM_OPAQUE, TERM_SUM, TERM_MAX, TERM_RUNNING,
+  TERM_LARGER, TERM_LOGISTIC, TERM_OPAQUE, TERM_SUM, TERM_MAX, TERM_RUNNING,
 };
 struct term {
   enum term_kind kind;
@@ -193,6 +194,7 @@ struct atom {
   const int *free;         // digits that are not bound inside, ascending
   enum sign sign;
   bool primitive;
+  int weight;              // how many atoms it has inside, with itself
 };
 struct factor {
   const struct atom *a;
@@ -278,7 +280,9 @@ struct branches {
 };
 const struct form *form_max(struct prover *p, const struct branches *b);
 const struct form *form_larger(struct prover *p, const struct form *x, const struct form *y);
-const struct form *form_abs(struct prover *p, const struct form *f);
+const struct form *factor_abs_root(struct prover *p, const struct factor *f, struct ratio e); // |a^f|^e
+const struct form *factor_abs(struct prover *p, const struct factor *f);
+const struct form *atom_ramp(const struct atom *a); // x, where a is max(x, 0)
 struct monomial branch_close(struct prover *p, const struct branch *b); // as a monomial of a maximum's argument
 void branch_add(struct prover *p, struct branches *s, struct branch b);
 bool branch_has(const struct branch *b, const struct monomial *m); // does m depend on what b binds?

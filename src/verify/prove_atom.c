@@ -84,12 +84,22 @@ static void collect_free(struct prover *p, struct digits *s, const struct atom *
     }
 }
 
+static int weight(const struct atom *a)
+{
+  enum { HEAVY = 1 << 20 };
+  int w = 1;
+  for (int f = 0; f < 2 && a->f[f]; f++)
+    for (int i = 0; i < a->f[f]->n; i++)
+      for (int k = 0; k < a->f[f]->m[i].nfactors; k++) w = MIN(w + a->f[f]->m[i].f[k].a->weight, HEAVY);
+  return w;
+}
+
 const struct atom *atom_make(struct prover *p, struct atom a)
 {
   struct digits s = {0};
   collect_free(p, &s, &a);
   if (s.n) qsort(s.d, (size_t)s.n, sizeof *s.d, ascending);
-  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a);
+  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a), a.weight = weight(&a);
   return arena_copy(p->mem, &a, sizeof a);
 }
 

@@ -38,9 +38,10 @@ void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a,
   }
 }
 
-// How much of a factor's exponent can be multiplied out: |x|^2 is x^2.
+// How much of a factor's exponent can be multiplied out: |x|^2 is x^2, and max(x, 0)^2 is x max(x, 0).
 static whole expandable(const struct factor *f)
 {
+  if (atom_ramp(f->a)) return f->e.d == 1 && f->e.n > 1 ? f->e.n - 1 : 0;
   if (f->a->kind == ATOM_ABS) return 2 * ratio_floor((struct ratio){f->e.n, 2 * f->e.d});
   if (f->a->kind != ATOM_BASE) return 0;
   whole e = ratio_floor(f->e);
@@ -96,7 +97,7 @@ struct form *form_finish(struct prover *p, const struct monomial *from)
     if (!e) continue;
     const struct atom *a = m.f[i].a;
     m.nbound = 0, monomial_factor(p, &m, a, (struct ratio){-e, 1});
-    return form_sum(p, form_mul(p, form_finish(p, &m), form_power(p, a->f[0], e)), from->nbound, from->bound);
+    return form_sum(p, form_mul(p, form_finish(p, &m), form_power(p, atom_ramp(a) ? atom_ramp(a) : a->f[0], e)), from->nbound, from->bound);
   }
   for (int i = 0; i < m.nbound; i++) {
     bool used = false;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_EXPONENT = 16 };
+enum { MOST_EXPONENT = 16, MOST_WEIGHT = 40 };
 
 // The number with at most nine digits that is nearest to x.
 static double shortened(double x)
@@ -53,7 +53,8 @@ static struct form *of_element(struct prover *p, struct term *t) { return elemen
 static struct form *unknown(struct prover *p, enum op op, const struct form *x, const struct form *y)
 {
   if (!x || p->why) return NULL;
-  return form_atom(p, (struct atom){.kind = ATOM_OPAQUE, .tag = (int)op, .f = {x, y}}, (struct ratio){1, 1});
+  struct atom a = {.kind = ATOM_OPAQUE, .tag = (int)op, .f = {x, y}, .sign = op == OP_SIGMOID ? POSITIVE : ANY_SIGN};
+  return form_atom(p, a, (struct ratio){1, 1});
 }
 
 // ---- digits that are bound ----
@@ -125,6 +126,15 @@ static const struct form *of_power(struct prover *p, struct term *t)
   return e.n < 0 ? form_inverse(p, r) : r;
 }
 
+// 1 / (1 + exp(-x)), where that is no large form; it has x in it more than once, and deep networks would grow by that.
+static const struct form *of_logistic(struct prover *p, const struct form *x)
+{
+  const struct form *f = unknown(p, OP_SIGMOID, x, NULL);
+  if (!f || f->m[0].f[0].a->weight > MOST_WEIGHT) return f;
+  const struct form *e = form_exp(p, form_scale(p, x, (struct ratio){-1, 1}));
+  return e ? form_inverse(p, form_add(p, form_constant(p, (struct ratio){1, 1}), e)) : NULL;
+}
+
 // ---- all ----
 
 static const struct form *made(struct prover *p, struct term *t)
@@ -144,6 +154,7 @@ static const struct form *made(struct prover *p, struct term *t)
   case TERM_LOG: return form_log(p, x);
   case TERM_POWER: return of_power(p, t);
   case TERM_LARGER: return form_larger(p, x, form_of(p, t->y));
+  case TERM_LOGISTIC: return of_logistic(p, x);
   case TERM_OPAQUE: return unknown(p, t->op, x, t->y ? form_of(p, t->y) : NULL);
   case TERM_SUM: return of_sum(p, t);
   case TERM_MAX: return of_max(p, t);

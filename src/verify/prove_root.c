@@ -92,15 +92,6 @@ static const struct form *inside(struct outside *o)
 
 // ---- roots ----
 
-// |a|^e of a factor that is not negative.
-static struct form *let_out(struct prover *p, const struct factor *x, struct ratio e)
-{
-  if (x->e.d > 1 || atom_sign(p, x->a)) return form_factor(p, x->a, ratio_mul(p, x->e, e));
-  struct form *bars =
-      form_atom(p, (struct atom){.kind = ATOM_ABS, .f = {form_alone(p, x->a)}, .sign = NONNEGATIVE}, ONE);
-  return bars ? form_factor(p, bars->m[0].f[0].a, ratio_mul(p, x->e, e)) : NULL;
-}
-
 struct form *form_root(struct prover *p, const struct form *f, struct ratio e)
 {
   struct outside o;
@@ -116,7 +107,7 @@ struct form *form_root(struct prover *p, const struct form *f, struct ratio e)
   }
   struct form *r = form_finish(p, &m);
   for (int i = 0; i < o.s.content.nfactors && r; i++)
-    if (leaves(&o, content_sign(&o, i))) r = form_mul(p, r, let_out(p, &o.s.content.f[i], e));
+    if (leaves(&o, content_sign(&o, i))) r = form_mul(p, r, factor_abs_root(p, &o.s.content.f[i], e));
   if (r) r->sign = f->sign == POSITIVE ? POSITIVE : NONNEGATIVE;
   return r;
 }
@@ -132,9 +123,9 @@ static struct form *factor_log(struct prover *p, const struct factor *x)
 {
   if (x->a->kind == ATOM_EXP) return form_scale(p, x->a->f[0], x->e);
   bool bars = x->e.d == 1 && !atom_sign(p, x->a);
-  return form_scale(
-      p, log_atom(p, bars ? let_out(p, &(struct factor){x->a, {2, 1}}, (struct ratio){1, 2}) : form_alone(p, x->a)),
-      x->e);
+  const struct form *of = bars ? factor_abs(p, &(struct factor){x->a, ONE}) : form_alone(p, x->a);
+  of = log_atom(p, of);
+  return of ? form_scale(p, of, x->e) : NULL;
 }
 
 struct form *form_log(struct prover *p, const struct form *f)

@@ -70,29 +70,41 @@ static enum sign monomial_sign(struct prover *p, const struct monomial *m)
 
 static struct form lone(const struct monomial *m) { return (struct form){.n = 1, .m = (struct monomial *)m}; }
 
-// Of a monomial c u |x|: c u x.
-static struct form *without_bars(struct prover *p, const struct monomial *m)
+// A monomial c u |x| or c u max(x, 0): c u x, and whether it is the first.
+static struct form *without_bars(struct prover *p, const struct monomial *m, bool *bars)
 {
   struct form f = lone(m);
   for (int i = 0; i < m->nfactors && !m->nbound; i++) {
     const struct atom *a = m->f[i].a;
-    if (a->kind != ATOM_ABS || !ratio_is(m->f[i].e, 1)) continue;
-    return form_mul(p, form_times(p, &f, a, MINUS_ONE), a->f[0]);
+    *bars = a->kind == ATOM_ABS;
+    const struct form *x = *bars ? a->f[0] : atom_ramp(a);
+    if (x && ratio_is(m->f[i].e, 1)) return form_mul(p, form_times(p, &f, a, MINUS_ONE), x);
   }
   return NULL;
 }
 
-// Takes c u |x|, u not negative, and with it c u x or -c u x out of f, where that leaves less of f.
+// How often f has the first monomial of x.
+static struct ratio share(struct prover *p, const struct form *f, const struct form *x)
+{
+  for (int i = 0; i < f->n; i++)
+    if (f->m[i].hash == x->m[0].hash && monomial_same(p, &f->m[i], &x->m[0]))
+      return ratio_mul(p, f->m[i].c, ratio_inverse(x->m[0].c));
+  return (struct ratio){0, 1};
+}
+
+// Takes c u (|x| + r x), -1 <= r <= 1, or c u (max(x, 0) + r x), -1 <= r <= 0, with u not negative out of f, where that
+// leaves less of f.
 static const struct form *without_pair(struct prover *p, const struct form *f)
 {
-  for (int i = 0; i < f->n; i++) {
-    struct form bars = lone(&f->m[i]);
-    const struct form *x = monomial_sign(p, bars.m) ? without_bars(p, bars.m) : NULL;
-    const struct form *rest = x ? form_add(p, f, form_scale(p, &bars, MINUS_ONE)) : NULL;
-    for (int s = -1; rest && s <= 1; s += 2) {
-      const struct form *less = form_add(p, rest, form_scale(p, x, (struct ratio){s, 1}));
-      if (less && less->n < rest->n) return less;
-    }
+  for (int i = 0; i < f->n && !p->why; i++) {
+    bool bars;
+    struct form one = lone(&f->m[i]);
+    const struct form *x = monomial_sign(p, one.m) ? without_bars(p, one.m, &bars) : NULL;
+    const struct form *rest = x && x->n ? form_add(p, f, form_scale(p, &one, MINUS_ONE)) : NULL;
+    struct ratio r = rest ? share(p, rest, x) : (struct ratio){0, 1};
+    if (!r.n || ratio_order(p, ratio_abs(r), ONE) > 0 || (!bars && r.n > 0)) continue;
+    const struct form *less = form_add(p, rest, form_scale(p, x, (struct ratio){-r.n, r.d}));
+    if (less && less->n < rest->n) return less;
   }
   return NULL;
 }

@@ -78,16 +78,12 @@ static struct term *exponential(struct prover *p, struct term *x) { return term_
 static struct term *logarithm(struct prover *p, struct term *x) { return term_new(p, TERM_LOG, x, NULL); }
 static struct term *root(struct prover *p, struct term *x) { return term_new(p, TERM_SQRT, x, NULL); }
 static struct term *power(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_POWER, x, y); }
+static struct term *logistic(struct prover *p, struct term *x) { return term_new(p, TERM_LOGISTIC, x, NULL); }
 static struct term *larger(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_LARGER, x, y); }
 
 static struct term *smaller(struct prover *p, struct term *x, struct term *y)
 {
   return negative(p, larger(p, negative(p, x), negative(p, y)));
-}
-
-static struct term *logistic(struct prover *p, struct term *x)
-{
-  return inverse(p, plus(p, term_ratio(p, 1, 1), exponential(p, negative(p, x))));
 }
 
 static struct term *unknown(struct prover *p, enum op op, struct term *x, struct term *y)
