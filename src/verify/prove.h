@@ -14,6 +14,7 @@
 //   prove_power.c     quotients and exponentials of forms
 //   prove_root.c      roots and logarithms of forms
 //   prove_max.c       maxima and absolute values of forms; prove_branch.c: the branches of a maximum
+//   prove_gather.c    parts of sums that are told apart
 //   prove_sign.c      which forms are never negative, and what roots and logarithms assert
 //   prove_match.c     are two forms the same up to the names of bound digits?
 //   prove_number.c    exact rationals, and which numbers a graph's constants mean
@@ -69,6 +70,7 @@ struct prover {
   int round;                                // of facts; forms of an earlier one are made again
   struct monomial *facts;                   // each a branch; the first `known` may be used in this round
   int nfacts, facts_cap, known;
+  bool numbered, gathers;                   // an index is a number; parts of sums are put together
   int running;                              // inside a running maximum, where no fact is noted
 };
 
@@ -87,7 +89,8 @@ struct subscript subscript_join(struct prover *p, struct subscript high, struct 
 bool subscript_composite(const struct prover *p, struct subscript s); // a part of a composite is left in it
 // Cuts off the low part of that extent; false: it gave up.
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low);
-// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole.
+// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole; with u = -1 in place of the
+// number 0 where that is below w's extent.
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w);
 // Replaces a digit by a high and a low one, the low one of that extent.
 void digit_cut(struct prover *p, int digit, int64_t extent);
@@ -194,6 +197,7 @@ struct atom {
   const int *free;         // digits that are not bound inside, ascending
   enum sign sign;
   bool primitive;
+  bool numbered;           // has a number as a part of an index
   int weight;              // how many atoms it has inside, with itself
 };
 struct factor {
@@ -225,6 +229,8 @@ uint64_t form_hash(const struct form *f);
 uint64_t monomial_hash(const struct prover *p, const struct monomial *m); // of all but c
 bool monomial_binds(const struct monomial *m, const struct atom *a);      // a digit of a
 void monomial_rename(struct prover *p, struct monomial *m, int i);        // gives bound digit number i another name
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w); // w for 0 below its extent
+struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit); // after digit got a value
 // Divides bound digits of which parts occur, then merges those that are always neighbours.
 void monomial_merge(struct prover *p, struct monomial *m);
 
@@ -242,6 +248,9 @@ struct form *form_scale(struct prover *p, const struct form *x, struct ratio c);
 struct form *form_finish(struct prover *p, const struct monomial *m); // of a product that was put together
 struct monomial monomial_one(struct ratio c);
 void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a, struct ratio e);
+
+// ---- prove_gather.c ----
+const struct form *form_gather(struct prover *p, const struct form *f); // f itself unless p->gathers
 
 // ---- prove_power.c ----
 struct form *form_inverse(struct prover *p, const struct form *f);

@@ -49,7 +49,7 @@ static bool above(struct prover *p, const struct branch *a, const struct branch 
 
 static bool drop(struct prover *p, struct branches *s)
 {
-  for (int i = 0; i < s->n; i++)
+  for (int i = 0; i < s->n && !p->why; i++)
     for (int k = 0; k < s->n && !p->why; k++)
       if (i != k && above(p, &s->b[i], &s->b[k])) return s->b[k] = s->b[--s->n], true;
   return false;
@@ -85,7 +85,7 @@ static bool earlier(struct prover *p, const struct branches *s, int i, const str
 static bool share(struct prover *p, struct branches *s, const struct form **shift)
 {
   const struct form *out = form_constant(p, (struct ratio){0, 1});
-  for (int i = 0; i < s->n; i++)
+  for (int i = 0; i < s->n && !p->why; i++)
     for (int k = 0; k < s->b[i].f->n && !p->why; k++) {
       struct monomial m = s->b[i].f->m[k];
       bool bound = false;
@@ -169,7 +169,7 @@ static bool open_bars(struct prover *p, struct branches *s, int i, const struct 
 
 static bool open_one(struct prover *p, struct branches *s)
 {
-  for (int i = 0; i < s->n; i++)
+  for (int i = 0; i < s->n && !p->why; i++)
     for (int k = 0; k < s->b[i].f->n && !p->why; k++) {
       int bars;
       struct form one = {.n = 1, .m = &s->b[i].f->m[k]};

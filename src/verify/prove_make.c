@@ -45,7 +45,10 @@ static struct form *element(struct prover *p, int array, int n, const struct sub
     at[i] = subscript_expand(p, from[i]);
     if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
   }
-  return form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
+  struct form *f =
+      form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
+  if (f) p->numbered |= f->m[0].f[0].a->numbered;
+  return f;
 }
 
 static struct form *of_element(struct prover *p, struct term *t) { return element(p, t->array, t->n, t->at); }
@@ -146,7 +149,7 @@ static const struct form *made(struct prover *p, struct term *t)
   case TERM_NUMBER: return form_constant(p, t->number);
   case TERM_CONSTANT: return of_constant(p, t);
   case TERM_ELEMENT: return of_element(p, t);
-  case TERM_ADD: return form_add(p, x, form_of(p, t->y));
+  case TERM_ADD: return form_gather(p, form_add(p, x, form_of(p, t->y)));
   case TERM_MUL: return of_product(p, t);
   case TERM_INVERSE: return form_inverse(p, x);
   case TERM_EXP: return form_exp(p, x);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 // u and v do not change along dimension 1.
+#define PART(X, I) "chunk(" X ", dim=1, parts=3, index=" I ")"
 #define HEAD "program p { X: f32[4, 6]; Y: f32[4, 6]; Z: f32[4, 6]; u: f32[4, 1]; v: f32[4, 1]; return "
 
 enum { INPUTS = 5, SEEDS = 3 };
@@ -156,6 +157,11 @@ static const struct pair proved[] = {
     {"pow(X * X, 0.25) * pow(X * X, 0.25)", "abs(X)"},
     {"pow(pow(X, 0.25), 2)", "sqrt(X)"},
     {"pow(4 * X, 0.5)", "2 * sqrt(X)"},
+    // parts of a sum
+    {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "2") " + " PART("X", "1") " * " PART("Y", "1") ", dim=1)",
+     "sum(Y * X, dim=1)"},
+    {"log(sum(exp(" PART("X", "0") ") + exp(" PART("X", "1") ") + exp(" PART("X", "2") "), dim=1))", "log(sum(exp(X), dim=1))"},
 };
 
 static const struct pair unproved[] = {
@@ -226,6 +232,11 @@ static const struct pair unproved[] = {
     {"pow(X * X, 0.5)", "X"},
     {"pow(X, 1.5)", "X * X"},
     {"pow(X, 3)", "pow(X, -3)"},
+    {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
+    {"sum(" PART("X", "0") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
+    {"sum(" PART("X", "0") " + " PART("X", "1") " + 2 * " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "1") " + " PART("X", "1") " * " PART("Y", "2") ", dim=1)",
+     "sum(Y * X, dim=1)"},
 };
 
 // ---- real numbers ----

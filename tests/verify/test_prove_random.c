@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { INPUTS = 2, KINDS = 6, LEAST_ELEMENTS = 2, MOST_ELEMENTS = 96, BUCKET = 12 };
+enum { INPUTS = 2, KINDS = 6, LEAST_ELEMENTS = 2, MOST_ELEMENTS = 96, BUCKET = 12, GENERATION = 700 };
 
 struct program {
   const struct graph *g;
@@ -186,7 +186,7 @@ static void test_all(void **state)
   arena_close(&s.mem);
 }
 
-static int programs = 700;
+static int programs;
 static uint64_t first_seed = 1;
 
 static const struct set *sorted;
@@ -221,12 +221,16 @@ static void test_near(void **state)
                                 OP_RELU,       OP_MAXIMUM,    OP_MAX,   OP_NEG, OP_MUL,  OP_MUL,    OP_MINIMUM,
                                 OP_MUL_SCALAR, OP_ADD_SCALAR, OP_CLAMP, OP_DIV, OP_SUB,  OP_SQUARE, OP_SIGMOID,
                                 OP_SILU,       OP_TANH,       OP_POW,   OP_ADD, OP_MAX,  OP_SUM,    OP_MUL_SCALAR};
-  struct recipe of = {{2, {2, 3}}, ops, COUNT(ops), 3, 5};
+  static const enum op mixed[] = {OP_ABS,     OP_LOG,     OP_EXP,     OP_SQRT,       OP_RELU, OP_MAXIMUM, OP_MAX,
+                                  OP_MUL,     OP_MINIMUM, OP_CHUNK,   OP_MUL_SCALAR, OP_SUM,  OP_REPEAT,  OP_CONCAT,
+                                  OP_SOFTMAX, OP_MATMUL,  OP_RESHAPE, OP_TRANSPOSE,  OP_ADD,  OP_DIV,     OP_SUB,
+                                  OP_MAX,     OP_SUM,     OP_CHUNK,   OP_TRANSPOSE,  OP_MEAN, OP_SQUARE,  OP_RMS_NORM};
+  const struct recipe recipes[] = {{{2, {2, 3}}, ops, COUNT(ops), 3, 5}, {{2, {2, 2}}, mixed, COUNT(mixed), 3, 6}};
   struct rng r = {first_seed};
   int pairs = 0, proved = 0, agree = 0;
-  for (int done = 0; done < programs; done += 700) {
+  for (int i = 0; i < 2 || i * GENERATION < programs; i++) {
     struct set s = {0};
-    grow(&s, &r, &of, 700);
+    grow(&s, &r, &recipes[i % 2], GENERATION);
     for (int kind = 0; kind < KINDS; kind++) near_misses(&s, kind);
     pairs += s.pairs, proved += s.proved, agree += s.agree;
     arena_close(&s.mem);
