@@ -157,11 +157,16 @@ static const struct pair proved[] = {
     {"pow(X * X, 0.25) * pow(X * X, 0.25)", "abs(X)"},
     {"pow(pow(X, 0.25), 2)", "sqrt(X)"},
     {"pow(4 * X, 0.5)", "2 * sqrt(X)"},
+    {"abs(abs(X) + X)", "2 * relu(X)"},
+    {"abs(relu(X + Y) - X - Y)", "relu(-X - Y)"},
+    {"abs(2 * relu(X + Y) - X - Y)", "abs(X + Y)"},
     // parts of a sum
     {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
-    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "2") " + " PART("X", "1") " * " PART("Y", "1") ", dim=1)",
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "2") " + " PART(
+         "X", "1") " * " PART("Y", "1") ", dim=1)",
      "sum(Y * X, dim=1)"},
-    {"log(sum(exp(" PART("X", "0") ") + exp(" PART("X", "1") ") + exp(" PART("X", "2") "), dim=1))", "log(sum(exp(X), dim=1))"},
+    {"log(sum(exp(" PART("X", "0") ") + exp(" PART("X", "1") ") + exp(" PART("X", "2") "), dim=1))",
+     "log(sum(exp(X), dim=1))"},
 };
 
 static const struct pair unproved[] = {
@@ -232,10 +237,35 @@ static const struct pair unproved[] = {
     {"pow(X * X, 0.5)", "X"},
     {"pow(X, 1.5)", "X * X"},
     {"pow(X, 3)", "pow(X, -3)"},
+    // maxima in branches that are negative, or in a sum
+    {"max(-relu(X + Y), dim=1)", "relu(max(-X - Y, dim=1))"},
+    {"max(Z - maximum(X, Y), dim=1)", "maximum(max(Z - X, dim=1), max(Z - Y, dim=1))"},
+    {"max(Z - abs(X), dim=1)", "maximum(max(Z - X, dim=1), max(Z + X, dim=1))"},
+    {"relu(sum(relu(X + Y), dim=1) - u)", "maximum(sum(X + Y, dim=1) - u, relu(-u))"},
+    {"maximum(sum(abs(X), dim=1), u)", "maximum(abs(sum(X, dim=1)), u)"},
+    {"maximum(X * relu(Y + Z), u)", "maximum(maximum(X * (Y + Z), 0), u)"},
+    // facts that a graph does not assert
+    {"sqrt(X) + sum(abs(X), dim=1)", "sqrt(X) + sum(X, dim=1)"},
+    {"sqrt(max(X, dim=1)) + sum(abs(X), dim=1)", "sqrt(max(X, dim=1)) + sum(X, dim=1)"},
+    {"log(sum(X, dim=1)) + abs(X)", "log(sum(X, dim=1)) + X"},
+    {"sqrt(relu(X)) + abs(X)", "sqrt(relu(X)) + X"},
+    {"sqrt(X * exp(Y)) + abs(Y)", "sqrt(X * exp(Y)) + Y"},
+    {"sqrt(square(X) * Y) + abs(X)", "sqrt(square(X) * Y) + X"},
+    {"sqrt(X + Y) + abs(X)", "sqrt(X + Y) + X"},
+    {"sqrt(-X) + abs(X)", "sqrt(-X) + X"},
+    {"sqrt(X * Y * Z) + abs(X)", "sqrt(X * Y * Z) + X"},
+    {"log(X * Y) + abs(X)", "log(X * Y) + X"},
+    {"pow(X, 3) + abs(X)", "pow(X, 3) + X"},
+    {"abs(relu(X + Y) + X + Y)", "relu(X + Y) + X + Y"},
+    {"abs(abs(X) + 2 * X)", "abs(X) + 2 * X"},
+    {"abs(relu(X + Y) - 2 * X - 2 * Y)", "relu(X + Y) - 2 * X - 2 * Y"},
+    {"abs(sum(abs(X), dim=1) + 2 * sum(X, dim=1))", "sum(abs(X), dim=1) + 2 * sum(X, dim=1)"},
+    {"sqrt(relu(X + Y) + X + Y) * sqrt(relu(X + Y) + X + Y)", "abs(relu(X + Y) + X)"},
     {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
     {"sum(" PART("X", "0") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
     {"sum(" PART("X", "0") " + " PART("X", "1") " + 2 * " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
-    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "1") " + " PART("X", "1") " * " PART("Y", "2") ", dim=1)",
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "1") " + " PART(
+         "X", "1") " * " PART("Y", "2") ", dim=1)",
      "sum(Y * X, dim=1)"},
 };
 

@@ -146,6 +146,11 @@ static const char DIFFER[] = "the normal forms differ";
 static const char RESCALED[] = "an accumulator rescaled by something else than exp of the change of a running maximum";
 static const char CUT[] = "an index is cut where none of its parts ends";
 
+#define RUNNING_ROOTS                                                                                                  \
+  "X: f32[4, 8]\n O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(sqrt(x) + 1, "       \
+  "dim=1)); "                                                                                                          \
+  "save(accum(m, fmap={i:1}), omap={x:0}) }\n"
+
 static const struct {
   const char *a, *b, *why;
 } unproved[] = {
@@ -208,6 +213,9 @@ static const struct {
      "graph g { X: f32[4, 8]; O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(x, "
      "dim=1)); save(accum_sum(exp(x - m), dim=1), omap={x:0}) }; return O }",
      DIFFER},
+    // an iteration reads the roots of later ones neither for its running maximum nor at all
+    {"graph g { " RUNNING_ROOTS " return O + sum(abs(X), dim=1) }",
+     "graph g { " RUNNING_ROOTS " return O + sum(X, dim=1) }", DIFFER},
     // equal, but beyond the algebra
     {"program p { " IN2 "; return exp(1 / ((X + 1) * (Y + 1))) }",
      "program p { " IN2 "; return exp(1 / (X + 1) * (1 / (Y + 1))) }", DIFFER},
