@@ -108,12 +108,59 @@ static struct form *of_running(struct prover *p, struct term *t)
 
 // ---- products and powers ----
 
+static bool is_square(struct prover *p, const struct form *x, const struct form *y)
+{
+  return x == y || (x && y && form_same(p, x, y));
+}
+
 static struct form *of_product(struct prover *p, struct term *t)
 {
   const struct form *x = form_of(p, t->x), *y = x ? form_of(p, t->y) : NULL;
   struct form *r = form_mul(p, x, y);
-  if (r && r->sign == ANY_SIGN && (x == y || form_same(p, x, y))) r->sign = NONNEGATIVE;
+  if (r && r->sign == ANY_SIGN && is_square(p, x, y)) r->sign = NONNEGATIVE;
   return r;
+}
+
+// Quotients, roots and logarithms of a product are those of its factors, before these are multiplied out: a sum times
+// a sum has no factors any more.
+static const struct form *inverse_of(struct prover *p, struct term *t)
+{
+  if (t->kind != TERM_MUL) return form_inverse(p, form_of(p, t));
+  const struct form *x = inverse_of(p, t->x), *y = x ? inverse_of(p, t->y) : NULL;
+  struct form *r = form_mul(p, x, y);
+  if (r) r->sign = form_sign(p, form_of(p, t)) ? POSITIVE : ANY_SIGN;
+  return r;
+}
+
+static const struct form *bars(struct prover *p, const struct form *x)
+{
+  return form_larger(p, x, x ? form_scale(p, x, (struct ratio){-1, 1}) : NULL);
+}
+
+static const struct form *root_of(struct prover *p, struct term *t, struct ratio e)
+{
+  const struct form *f = form_of(p, t), *x = t->kind == TERM_MUL ? form_of(p, t->x) : NULL;
+  const struct form *y = x ? form_of(p, t->y) : NULL;
+  struct ratio twice = ratio_mul(p, e, (struct ratio){2, 1});
+  if (!f || !f->n || !y) return form_root(p, f, e);
+  if (is_square(p, x, y)) return twice.d == 1 ? form_power(p, bars(p, x), twice.n) : form_root(p, bars(p, x), twice);
+  if (!form_sign(p, x) || !form_sign(p, y)) return form_root(p, f, e);
+  const struct form *r = root_of(p, t->x, e);
+  return r ? form_mul(p, r, root_of(p, t->y, e)) : NULL;
+}
+
+static const struct form *log_of(struct prover *p, struct term *t)
+{
+  const struct form *f = form_of(p, t), *x = t->kind == TERM_MUL ? form_of(p, t->x) : NULL;
+  const struct form *y = x ? form_of(p, t->y) : NULL;
+  if (!f || !f->n || !y) return form_log(p, f);
+  if (is_square(p, x, y)) {
+    const struct form *r = form_log(p, bars(p, x));
+    return r ? form_scale(p, r, (struct ratio){2, 1}) : NULL;
+  }
+  if (!form_sign(p, x) || !form_sign(p, y)) return form_log(p, f);
+  const struct form *r = log_of(p, t->x);
+  return r ? form_add(p, r, log_of(p, t->y)) : NULL;
 }
 
 // A power whose exponent is no small number is an unknown function.
@@ -125,7 +172,7 @@ static const struct form *of_power(struct prover *p, struct term *t)
   bool number = !y->n || (y->n == 1 && !y->m[0].nfactors && !y->m[0].nbound);
   if (!number || ratio_floor(ratio_abs(e)) >= MOST_EXPONENT) return unknown(p, OP_POW, x, y);
   if (e.d == 1) return form_power(p, x, e.n);
-  struct form *r = form_root(p, x, ratio_abs(e));
+  const struct form *r = root_of(p, t->x, ratio_abs(e));
   return e.n < 0 ? form_inverse(p, r) : r;
 }
 
@@ -151,10 +198,10 @@ static const struct form *made(struct prover *p, struct term *t)
   case TERM_ELEMENT: return of_element(p, t);
   case TERM_ADD: return form_gather(p, form_add(p, x, form_of(p, t->y)));
   case TERM_MUL: return of_product(p, t);
-  case TERM_INVERSE: return form_inverse(p, x);
+  case TERM_INVERSE: return inverse_of(p, t->x);
   case TERM_EXP: return form_exp(p, x);
-  case TERM_SQRT: return form_root(p, x, half);
-  case TERM_LOG: return form_log(p, x);
+  case TERM_SQRT: return root_of(p, t->x, half);
+  case TERM_LOG: return log_of(p, t->x);
   case TERM_POWER: return of_power(p, t);
   case TERM_LARGER: return form_larger(p, x, form_of(p, t->y));
   case TERM_LOGISTIC: return of_logistic(p, x);
