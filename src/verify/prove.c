@@ -1,6 +1,6 @@
 // verify_prove: every output element of one graph minus that of the other, as a form. Zero is a proof. Where it is not
 // zero as it stands, it is multiplied by the denominators that are left, which are not zero where both graphs are
-// defined.
+// defined. If that is not enough, it is made once more with the signs that roots and logarithms of either side assert.
 #include "verify/proof.h"
 #include "verify/prove.h"
 
@@ -32,11 +32,35 @@ static bool is_zero(struct prover *p, struct term *x, struct term *y)
   return d && !p->why && !d->n;
 }
 
+// Once more, as long as the forms of either side assert facts that are new and may make forms of both sides the same.
+static bool is_zero_by_facts(struct prover *p, struct term *x, struct term *y)
+{
+  enum { MOST_ROUNDS = 3 };
+  for (int i = 0; i <= MOST_ROUNDS && !p->why; i++) {
+    if (is_zero(p, x, y)) return true;
+    if (p->nfacts == p->known) break;
+    p->known = p->nfacts, p->round++;
+  }
+  return false;
+}
+
+static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
+{
+  if (p->nfacts) p->round++; // forms of another element used what it asserts
+  p->nfacts = p->known = 0;
+  bool zero = is_zero_by_facts(p, x, y);
+  if (zero || p->why || !p->numbered) return zero || prove_give_up(p, "the normal forms differ");
+  p->gathers = true, p->round++;
+  zero = is_zero_by_facts(p, x, y);
+  p->gathers = false, p->round++;
+  return zero || prove_give_up(p, "the normal forms differ");
+}
+
 // Element `at` of both sides; every value of a digit that has to be known is a case.
 static bool same(struct prover *p, const struct side *a, const struct side *b, const struct subscript *at)
 {
   struct term *x = unfold(p, a->s, a->t, at), *y = x ? unfold(p, b->s, b->t, at) : NULL;
-  if (x && y) return is_zero(p, x, y) || prove_give_up(p, "the normal forms differ");
+  if (x && y) return is_zero_somehow(p, x, y);
   int d = p->need;
   bool all = d >= 0 && !p->why;
   if (all && !p->digits[d].output) return prove_give_up(p, "a concatenation inside a running maximum");

@@ -6,9 +6,16 @@
 //   prove.c           verify_prove: outputs, cases, common denominators
 //   prove_index.c     digits and subscripts
 //   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
-//   prove_form.c      terms -> forms: sums and products
+//   prove_term.c      terms of sums, maxima and operators
+//   law.def           an operator's meaning: the terms of its result
+//   prove_form.c      sums and products of forms
+//   prove_make.c      terms -> forms
 //   prove_atom.c      atoms, free and bound digits
-//   prove_power.c     quotients, roots and exponentials of forms
+//   prove_power.c     quotients and exponentials of forms
+//   prove_root.c      roots and logarithms of forms
+//   prove_max.c       maxima and absolute values of forms; prove_branch.c: the branches of a maximum
+//   prove_gather.c    parts of sums that are told apart
+//   prove_sign.c      which forms are never negative, and what roots and logarithms assert
 //   prove_match.c     are two forms the same up to the names of bound digits?
 //   prove_number.c    exact rationals, and which numbers a graph's constants mean
 //
@@ -24,9 +31,12 @@
 //   term        one element of a tensor, as the graph computes it
 //   form        a normal form: a sum of monomials
 //   monomial    coefficient * (sum over bound digits of) a product of powers of atoms
-//   atom        an element of an input, a constant, exp of a monomial, a base, an unknown function of forms, a maximum of
-//               a form over bound digits, or such a maximum up to some iteration of a loop
+//   atom        an element of an input, a constant, exp of a monomial, a base, a logarithm, an absolute value, an unknown
+//               function of forms, a maximum, or a maximum up to some iteration of a loop
 //   base        a form in a denominator or under a root
+//   ramp        the maximum of a form and 0
+//   branch      one of the forms that a maximum is of, for all values of the digits that it binds
+//   fact        a form that is not negative wherever both graphs are defined, since one has a root or logarithm of it
 //   primitive   of a base: no factor that could stand outside is left in it
 #ifndef MICA_PROVE_H
 #define MICA_PROVE_H
@@ -57,6 +67,11 @@ struct prover {
   int64_t steps;
   int depth;
   struct unfolder *unfolder;
+  int round;                                // of facts; forms of an earlier one are made again
+  struct monomial *facts;                   // each a branch; the first `known` may be used in this round
+  int nfacts, facts_cap, known;
+  bool numbered, gathers;                   // an index is a number; parts of sums are put together
+  int running;                              // inside a running maximum, where no fact is noted
 };
 
 // Every function below that returns a pointer returns NULL once `why` or `need` is set.
@@ -74,7 +89,8 @@ struct subscript subscript_join(struct prover *p, struct subscript high, struct 
 bool subscript_composite(const struct prover *p, struct subscript s); // a part of a composite is left in it
 // Cuts off the low part of that extent; false: it gave up.
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low);
-// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole.
+// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole; with u = -1 in place of the
+// number 0 where that is below w's extent.
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w);
 // Replaces a digit by a high and a low one, the low one of that extent.
 void digit_cut(struct prover *p, int digit, int64_t extent);
@@ -91,22 +107,23 @@ struct ratio ratio_add(struct prover *p, struct ratio x, struct ratio y);
 struct ratio ratio_mul(struct prover *p, struct ratio x, struct ratio y);
 struct ratio ratio_inverse(struct ratio x);
 bool ratio_is(struct ratio x, int n);
+static inline struct ratio ratio_abs(struct ratio x) { return (struct ratio){x.n < 0 ? -x.n : x.n, x.d}; }
 int ratio_order(struct prover *p, struct ratio x, struct ratio y); // -1, 0, 1
 whole ratio_floor(struct ratio x);
 // The rational that a constant of a graph stands for (base/rational.h). False: the constant stays a number without a name.
 bool ratio_meant(double c, struct ratio *r);
 
-// ---- prove_unfold.c, prove_loop.c: terms --------------------------------------------------------------------
+// ---- prove_unfold.c, prove_loop.c, prove_term.c: terms --------------------------------------------------------------------
 
 enum term_kind {
-  TERM_NUMBER, TERM_CONSTANT, TERM_ELEMENT, TERM_ADD, TERM_MUL, TERM_INVERSE, TERM_EXP, TERM_SQRT, TERM_OPAQUE, TERM_SUM,
-  TERM_MAX, TERM_RUNNING,
+  TERM_NUMBER, TERM_CONSTANT, TERM_ELEMENT, TERM_ADD, TERM_MUL, TERM_INVERSE, TERM_EXP, TERM_SQRT, TERM_LOG, TERM_POWER,
+  TERM_LARGER, TERM_LOGISTIC, TERM_OPAQUE, TERM_SUM, TERM_MAX, TERM_RUNNING,
 };
 struct term {
   enum term_kind kind;
   struct term *x, *y;
   struct ratio number;
-  double constant, lo, hi;       // lo, hi: of an unknown function
+  double constant;
   enum op op;                    // of an unknown function
   int array;                     // of an element: the number of the input
   int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
@@ -115,7 +132,10 @@ struct term {
   const struct scope *scope;     // where that is,
   const struct node *running;    // its accum_max,
   const struct subscript *place; // and its place in the tile
-  const struct form *form;       // once it is known
+  const struct node *rises;      // the increasing operator that made it,
+  struct term *argument;         // of that one
+  const struct form *form;       // once it is known,
+  int round;                     // as of that round
 };
 struct scope {
   const struct graph *g;
@@ -137,30 +157,47 @@ struct term *unfold(struct prover *p, const struct scope *s, int t, const struct
 struct term *unfold_argument(const struct step *w, const struct scope *s, int i); // broadcast to the result
 struct term *unfold_accumulator(const struct step *w);                            // prove_loop.c
 struct scope *unfold_scope(struct prover *p, const struct graph *g, const struct scope *above, const struct node *nest);
+
+// ---- prove_term.c ----
 struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y);
 struct term *term_ratio(struct prover *p, whole n, whole d);
+struct term *term_constant(struct prover *p, double c);
+struct term *term_map(struct prover *p, const struct node *n, struct term *x, struct term *y); // elementwise; y or NULL
 // The sum over `over`, whose digits the body may use; by cases where it needs them.
 typedef struct term *(*term_body)(const void *arg);
 struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg);
 struct term *term_max(struct prover *p, struct subscript over, struct term *x);
+struct fold { // of `len` elements
+  struct prover *p;
+  int64_t len;
+  struct subscript over;
+  term_body body;
+  const void *arg;
+};
+struct term *term_fold(const struct fold *f, enum op op);
 
 // ---- forms ---------------------------------------------------------------------------------------------------
 
-enum atom_kind { ATOM_ELEMENT, ATOM_CONSTANT, ATOM_EXP, ATOM_BASE, ATOM_OPAQUE, ATOM_MAX, ATOM_RUNNING };
+enum atom_kind {
+  ATOM_ELEMENT, ATOM_CONSTANT, ATOM_EXP, ATOM_BASE, ATOM_LOG, ATOM_ABS, ATOM_OPAQUE, ATOM_MAX, ATOM_BRANCH, ATOM_RUNNING,
+};
+enum sign { ANY_SIGN, NONNEGATIVE, POSITIVE }; // ascending
 struct atom {
   enum atom_kind kind;
   uint64_t hash;   // the same for all names of bound digits
   int tag;         // array, operator, or whether it is a change
-  double lo, hi;   // lo: a constant's value
+  double value;    // of a constant
   int nat;
   const struct subscript *at;
-  const struct form *f[2]; // arguments
-  int nbound;              // of maxima
+  const struct form *f[2]; // arguments; of a maximum the sum of its branches
+  int nbound;              // of running maxima
   const int *bound;
   int nfree;
   const int *free;         // digits that are not bound inside, ascending
-  bool nonneg;             // never negative
+  enum sign sign;
   bool primitive;
+  bool numbered;           // has a number as a part of an index
+  int weight;              // how many atoms it has inside, with itself
 };
 struct factor {
   const struct atom *a;
@@ -176,7 +213,7 @@ struct monomial {
 struct form {
   int n, cap;
   struct monomial *m; // no two that differ in c only
-  bool nonneg;
+  enum sign sign;     // as far as the terms told; form_sign knows more
 };
 
 // ---- prove_atom.c ----
@@ -191,11 +228,18 @@ uint64_t form_hash(const struct form *f);
 uint64_t monomial_hash(const struct prover *p, const struct monomial *m); // of all but c
 bool monomial_binds(const struct monomial *m, const struct atom *a);      // a digit of a
 void monomial_rename(struct prover *p, struct monomial *m, int i);        // gives bound digit number i another name
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w); // w for 0 below its extent
+struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit); // after digit got a value
 // Divides bound digits of which parts occur, then merges those that are always neighbours.
 void monomial_merge(struct prover *p, struct monomial *m);
 
-// ---- prove_form.c ----
+// ---- prove_make.c ----
 const struct form *form_of(struct prover *p, struct term *t);
+
+// ---- prove_form.c ----
+struct form *form_atom(struct prover *p, struct atom a, struct ratio c);
+struct form *form_factor(struct prover *p, const struct atom *a, struct ratio e);
+struct form *form_sum(struct prover *p, const struct form *f, int n, const int *digits); // over these digits
 struct form *form_constant(struct prover *p, struct ratio c);
 struct form *form_add(struct prover *p, const struct form *x, const struct form *y);
 struct form *form_mul(struct prover *p, const struct form *x, const struct form *y);
@@ -204,13 +248,62 @@ struct form *form_finish(struct prover *p, const struct monomial *m); // of a pr
 struct monomial monomial_one(struct ratio c);
 void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a, struct ratio e);
 
+// ---- prove_gather.c ----
+const struct form *form_gather(struct prover *p, const struct form *f); // f itself unless p->gathers
+
 // ---- prove_power.c ----
 struct form *form_inverse(struct prover *p, const struct form *f);
-struct form *form_root(struct prover *p, const struct form *f); // square root
 struct form *form_exp(struct prover *p, const struct form *f);
 struct form *form_power(struct prover *p, const struct form *f, whole e);
 // Multiplied by the denominators that its monomials have.
 const struct form *form_clear(struct prover *p, const struct form *f);
+struct split { // f = c * content * rest
+  struct ratio c;
+  struct monomial content;
+  const struct form *rest;
+};
+bool form_split(struct prover *p, const struct form *f, struct split *s);
+bool form_is_one(const struct form *f);
+void monomial_base(struct prover *p, struct monomial *m, const struct form *f, bool primitive, struct ratio e);
+// f times a power of a, which cancels where f has the opposite power before anything is multiplied out.
+struct form *form_times(struct prover *p, const struct form *f, const struct atom *a, struct ratio e);
+// An atom of the content of f, to the power that rids f of it. What all monomials have the first one has.
+enum common { COMMON, COMMON_DENOMINATORS, COMMON_NONNEGATIVE };
+bool form_common(struct prover *p, const struct form *f, enum common which, struct factor *out);
+struct ratio form_lead(struct prover *p, const struct form *f); // coefficient that does not depend on names or order
+
+// ---- prove_root.c ----
+struct form *form_root(struct prover *p, const struct form *f, struct ratio e); // f^e for a fraction e > 0
+struct form *form_log(struct prover *p, const struct form *f);
+
+// ---- prove_max.c, prove_branch.c ----
+struct branch { // f for all values of digits
+  const struct form *f;
+  int n;
+  const int *digits;
+};
+struct branches {
+  int n, cap;
+  struct branch *b;
+};
+const struct form *form_max(struct prover *p, const struct branches *b);
+const struct form *form_larger(struct prover *p, const struct form *x, const struct form *y);
+const struct form *factor_abs_root(struct prover *p, const struct factor *f, struct ratio e); // |a^f|^e
+const struct form *factor_abs(struct prover *p, const struct factor *f);
+const struct form *atom_ramp(const struct atom *a); // x, where a is max(x, 0)
+struct monomial branch_close(struct prover *p, const struct branch *b); // as a monomial of a maximum's argument
+void branch_add(struct prover *p, struct branches *s, struct branch b);
+bool branch_has(const struct branch *b, const struct monomial *m); // does m depend on what b binds?
+// Repeats until nothing changes: drops branches that another one is never below, adds what all have in common to
+// *shift, and puts the branches of a maximum in place of it.
+bool branches_settle(struct prover *p, struct branches *s, const struct form **shift);
+
+// ---- prove_sign.c ----
+enum sign atom_sign(struct prover *p, const struct atom *a);
+enum sign factor_sign(struct prover *p, const struct factor *f);
+enum sign form_sign(struct prover *p, const struct form *f);
+void form_assert(struct prover *p, const struct form *f); // notes that f is not negative where both graphs are defined
+const struct form *form_alone(struct prover *p, const struct atom *a); // the form of an atom, of a base its own
 
 // ---- prove_match.c ----
 bool atom_same(struct prover *p, const struct atom *a, const struct atom *b);

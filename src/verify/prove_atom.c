@@ -44,7 +44,7 @@ static uint64_t atom_hash(const struct prover *p, const struct atom *a)
   uint64_t h = hash_mix((uint64_t)a->kind, (uint64_t)a->tag), x = 0, y = 0;
   if (a->f[0]) x = form_hash(a->f[0]);
   if (a->f[1]) y = form_hash(a->f[1]);
-  h = double_hash(a->hi, double_hash(a->lo, h));
+  h = double_hash(a->value, h);
   for (int i = 0; i < a->nat; i++) h = hash_mix(h, subscript_hash(p, a->at[i]));
   for (int i = 0; i < a->nbound; i++) x += hash_mix(8, (uint64_t)p->digits[a->bound[i]].extent);
   return hash_mix(h, symmetric(a) ? x + y : hash_mix(x, y));
@@ -84,12 +84,33 @@ static void collect_free(struct prover *p, struct digits *s, const struct atom *
     }
 }
 
+static int weight(const struct atom *a)
+{
+  enum { HEAVY = 1 << 20 };
+  int w = 1;
+  for (int f = 0; f < 2 && a->f[f]; f++)
+    for (int i = 0; i < a->f[f]->n; i++)
+      for (int k = 0; k < a->f[f]->m[i].nfactors; k++) w = MIN(w + a->f[f]->m[i].f[k].a->weight, HEAVY);
+  return w;
+}
+
+static bool numbered(const struct atom *a)
+{
+  bool found = false;
+  for (int i = 0; i < a->nat; i++)
+    for (int k = 0; k < a->at[i].n; k++) found |= a->at[i].p[k].digit < 0;
+  for (int f = 0; f < 2 && a->f[f]; f++)
+    for (int i = 0; i < a->f[f]->n; i++)
+      for (int k = 0; k < a->f[f]->m[i].nfactors; k++) found |= a->f[f]->m[i].f[k].a->numbered;
+  return found;
+}
+
 const struct atom *atom_make(struct prover *p, struct atom a)
 {
   struct digits s = {0};
   collect_free(p, &s, &a);
   if (s.n) qsort(s.d, (size_t)s.n, sizeof *s.d, ascending);
-  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a);
+  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a), a.weight = weight(&a), a.numbered = numbered(&a);
   return arena_copy(p->mem, &a, sizeof a);
 }
 
@@ -98,8 +119,9 @@ bool atom_has(const struct atom *a, int d)
   return a->nfree && bsearch(&d, a->free, (size_t)a->nfree, sizeof d, ascending) != NULL;
 }
 
-// ---- renaming: digit u (followed by v, where v >= 0) becomes digit w ----
+// ---- renaming: digit u (followed by v, where v >= 0) becomes digit w; u = NUMBER: so does the number 0 below w's extent ----
 
+enum { NUMBER = -1 };
 struct renaming {
   int u, v, w;
 };
@@ -127,7 +149,7 @@ static const struct form *rename_form(struct prover *p, const struct form *f, co
 static const struct atom *rename_atom(struct prover *p, const struct atom *a, const struct renaming *r)
 {
   struct atom x = *a;
-  if (!atom_has(a, r->u) || !prove_step(p)) return a;
+  if (!(r->u == NUMBER ? a->numbered : atom_has(a, r->u)) || !prove_step(p)) return a;
   struct subscript *at = NEWS(p->mem, struct subscript, a->nat + 1);
   for (int i = 0; i < a->nat; i++) at[i] = subscript_rename(p, a->at[i], r->u, r->v, r->w);
   x.at = at;
@@ -145,6 +167,16 @@ void monomial_rename(struct prover *p, struct monomial *m, int i)
   x.bound = arena_copy(p->mem, m->bound, sizeof *m->bound * (size_t)m->nbound);
   x.bound[i] = r.w;
   *m = x;
+}
+
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w)
+{
+  return rename_monomial(p, m, &(struct renaming){NUMBER, -1, w});
+}
+
+struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit)
+{
+  return rename_monomial(p, m, &(struct renaming){digit, -1, digit});
 }
 
 // ---- merging bound digits ----

@@ -126,8 +126,10 @@ struct subscript subscript_rename(struct prover *p, struct subscript s, int u, i
   struct builder b = {.p = p};
   for (int i = 0; i < s.n; i++) {
     struct piece x = s.p[i];
-    if (x.digit == u && v >= 0)
-      x = part_of(w, 1, p->digits[w].extent), i++;
+    if (u < 0 && x.digit == u && (x.at || x.extent != p->digits[w].extent))
+      ; // another number
+    else if (u < 0 ? x.digit == u : x.digit == u && v >= 0)
+      x = part_of(w, 1, p->digits[w].extent), i += u >= 0;
     else if (x.digit == u)
       x.digit = w;
     put(&b, x);

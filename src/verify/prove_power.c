@@ -1,9 +1,8 @@
-// Quotients, roots and exponentials of forms.
+// Quotients and exponentials of forms.
 //
 // A form is split into a number, its content (powers of atoms that divide every monomial and depend on no bound digit)
 // and the rest, whose leading coefficient is 1: f = c * content * rest. So 1/f is 1/c * 1/content * base(rest)^-1, and
-// forms that differ by a factor share their base. A root lets out only what is positive wherever it is defined: exp,
-// named constants, and negative powers of what is never negative; sqrt(x * x) stays a root, since it is not x.
+// forms that differ by a factor share their base.
 #include "verify/prove.h"
 
 enum { MOST_ROUNDS = 100, MOST_POWER = 16, STEP = 16 }; // STEP: monomials looked at, as work
@@ -23,152 +22,126 @@ static struct ratio least(struct prover *p, const struct form *f, const struct a
   return least;
 }
 
-// f times a power of a, which cancels where f has the opposite power before anything is multiplied out.
-static struct form *times(struct prover *p, const struct form *f, const struct atom *a, struct ratio e)
+struct form *form_times(struct prover *p, const struct form *f, const struct atom *a, struct ratio e)
 {
   struct monomial m = monomial_one(ONE_RATIO);
   monomial_factor(p, &m, a, e);
   return form_mul(p, f, &(struct form){.n = 1, .m = &m});
 }
 
-// One atom of the content: what f has to be multiplied by to be rid of it. What all monomials have the first one has.
-static bool next_atom(struct prover *p, const struct form *f, bool denominators, struct factor *out)
+// The part of a power that is never negative.
+static struct ratio nonnegative_part(struct prover *p, const struct atom *a, struct ratio e)
+{
+  if (!e.n || factor_sign(p, &(struct factor){a, e})) return e;
+  return (struct ratio){e.n - e.n % 2, 1};
+}
+
+bool form_common(struct prover *p, const struct form *f, enum common which, struct factor *out)
 {
   for (int i = 0; i < f->n; i++)
     for (int k = 0; k < f->m[i].nfactors; k++) {
       const struct atom *a = f->m[i].f[k].a;
-      bool common = !i && !denominators, below = f->m[i].f[k].e.n < 0 && (!denominators || a->kind == ATOM_BASE);
+      bool below = f->m[i].f[k].e.n < 0 && (which != COMMON_DENOMINATORS || a->kind == ATOM_BASE);
+      bool common = !i && which != COMMON_DENOMINATORS;
       if ((!common && !below) || monomial_binds(&f->m[i], a) || !prove_step(p)) continue;
       struct ratio e = least(p, f, a);
       p->steps += f->n / STEP;
-      if (!e.n || (denominators && e.n > 0)) continue;
+      if (which == COMMON_NONNEGATIVE) e = nonnegative_part(p, a, e);
+      if (!e.n || (which == COMMON_DENOMINATORS && e.n > 0)) continue;
       return *out = (struct factor){a, {-e.n, e.d}}, true;
     }
   return false;
 }
 
 // Takes the content out of f, or only its denominators.
-static const struct form *extract(struct prover *p, const struct form *f, bool denominators, struct monomial *content)
+static const struct form *extract(struct prover *p, const struct form *f, enum common which, struct monomial *content)
 {
   struct factor x;
-  for (int round = 0; f && next_atom(p, f, denominators, &x); round++) {
+  for (int round = 0; f && form_common(p, f, which, &x); round++) {
     if (round == MOST_ROUNDS) return prove_give_up(p, "a quotient that does not come to an end");
     monomial_factor(p, content, x.a, (struct ratio){-x.e.n, x.e.d});
-    f = times(p, f, x.a, x.e);
+    f = form_times(p, f, x.a, x.e);
   }
   return f;
 }
 
-// Is a power of an atom positive wherever it is defined?
-static bool positive(const struct factor *f)
-{
-  if (f->a->kind == ATOM_EXP || f->a->kind == ATOM_CONSTANT) return true;
-  return f->e.n < 0 && (f->a->nonneg || f->e.d % 2 == 0);
-}
-
-struct split {
-  struct ratio c;
-  struct monomial content;
-  const struct form *rest;
-};
-
-static bool is_one(const struct form *f)
+bool form_is_one(const struct form *f)
 {
   return f->n == 1 && !f->m[0].nfactors && !f->m[0].nbound && ratio_is(f->m[0].c, 1);
 }
 
-static bool split(struct prover *p, const struct form *f, struct split *s)
+struct ratio form_lead(struct prover *p, const struct form *f)
+{
+  const struct monomial *lead = &f->m[0];
+  for (const struct monomial *m = f->m; m < f->m + f->n; m++)
+    if (m->hash < lead->hash || (m->hash == lead->hash && ratio_order(p, m->c, lead->c) < 0)) lead = m;
+  return lead->c;
+}
+
+bool form_split(struct prover *p, const struct form *f, struct split *s)
 {
   *s = (struct split){ONE_RATIO, monomial_one(ONE_RATIO), NULL};
-  const struct form *g = extract(p, f, false, &s->content);
+  const struct form *g = extract(p, f, COMMON, &s->content);
   if (!g || !g->n) return prove_give_up(p, "a denominator is zero");
-  const struct monomial *lead = &g->m[0];
-  for (const struct monomial *m = g->m; m < g->m + g->n; m++)
-    if (m->hash < lead->hash || (m->hash == lead->hash && ratio_order(p, m->c, lead->c) < 0)) lead = m;
-  s->c = lead->c;
+  s->c = form_lead(p, g);
   struct form *rest = form_scale(p, g, ratio_inverse(s->c));
   if (!rest) return false;
-  rest->nonneg = f->nonneg && s->c.n > 0;
-  for (int i = 0; i < s->content.nfactors; i++) rest->nonneg &= positive(&s->content.f[i]);
+  rest->sign = s->c.n > 0 ? f->sign : ANY_SIGN;
+  for (int i = 0; i < s->content.nfactors; i++)
+    if (factor_sign(p, &s->content.f[i]) != POSITIVE) rest->sign = ANY_SIGN;
+  rest->sign = form_sign(p, rest);
   return s->rest = rest, !p->why;
 }
 
-static void add_base(struct prover *p, struct monomial *m, const struct form *f, bool primitive, struct ratio e)
+void monomial_base(struct prover *p, struct monomial *m, const struct form *f, bool primitive, struct ratio e)
 {
-  if (is_one(f)) return;
-  struct atom a = {.kind = ATOM_BASE, .f = {f}, .nonneg = f->nonneg, .primitive = primitive};
+  if (form_is_one(f)) return;
+  struct atom a = {.kind = ATOM_BASE, .f = {f}, .sign = f->sign, .primitive = primitive};
   monomial_factor(p, m, atom_make(p, a), e);
 }
 
 struct form *form_inverse(struct prover *p, const struct form *f)
 {
   struct split s;
-  if (!f) return NULL;
-  if (!f->n) return prove_give_up(p, "a denominator is zero");
-  if (!split(p, f, &s)) return NULL;
+  if (!f || !form_split(p, f, &s)) return NULL;
   struct monomial m = monomial_one(ratio_inverse(s.c));
   for (int i = 0; i < s.content.nfactors; i++) {
     struct factor x = s.content.f[i];
     monomial_factor(p, &m, x.a, (struct ratio){-x.e.n, x.e.d});
   }
-  add_base(p, &m, s.rest, true, (struct ratio){-1, 1});
+  monomial_base(p, &m, s.rest, true, (struct ratio){-1, 1});
   struct form *r = form_finish(p, &m);
-  if (r) r->nonneg = f->nonneg;
+  if (r) r->sign = f->sign ? POSITIVE : ANY_SIGN;
   return r;
 }
 
-// The root of a positive number: s / d * sqrt(r) with r free of small squares.
-static void root_of_number(struct prover *p, struct monomial *m, struct ratio c)
+// exp(c log(x)) is x^c.
+static struct form *power_of_log(struct prover *p, const struct monomial *m)
 {
-  enum { MOST_TRIED = 4096 };
-  whole r, s = 1;
-  if (__builtin_mul_overflow(c.n, c.d, &r)) {
-    prove_give_up(p, "a coefficient has more than 127 bits");
-    return;
-  }
-  for (whole i = 2; i <= MOST_TRIED && i * i <= r; i++)
-    while (r % (i * i) == 0) r /= i * i, s *= i;
-  m->c = ratio_mul(p, m->c, ratio_of(p, s, c.d));
-  struct form *f = form_constant(p, (struct ratio){r, 1});
-  if (f) add_base(p, m, f, false, (struct ratio){1, 2});
-}
-
-struct form *form_root(struct prover *p, const struct form *f)
-{
-  struct split s;
-  if (!f || !f->n) return f ? form_constant(p, (struct ratio){0, 1}) : NULL;
-  if (!split(p, f, &s)) return NULL;
-  bool primitive = s.c.n > 0;
-  struct monomial m = monomial_one(ONE_RATIO), inside = monomial_one((struct ratio){primitive ? 1 : -1, 1});
-  for (int i = 0; i < s.content.nfactors; i++) {
-    struct factor x = s.content.f[i];
-    if (positive(&x))
-      monomial_factor(p, &m, x.a, ratio_mul(p, x.e, (struct ratio){1, 2}));
-    else
-      monomial_factor(p, &inside, x.a, x.e), primitive = false;
-  }
-  root_of_number(p, &m, (struct ratio){s.c.n < 0 ? -s.c.n : s.c.n, s.c.d});
-  struct form *rest = primitive ? NULL : form_mul(p, form_finish(p, &inside), s.rest);
-  if (rest) rest->nonneg = false;
-  if (p->why) return NULL;
-  add_base(p, &m, primitive ? s.rest : rest, primitive, (struct ratio){1, 2});
-  struct form *r = form_finish(p, &m);
-  if (r) r->nonneg = true;
-  return r;
+  struct ratio c = m->c;
+  if (m->nbound || m->nfactors != 1 || m->f[0].a->kind != ATOM_LOG || !ratio_is(m->f[0].e, 1)) return NULL;
+  if (ratio_floor(ratio_abs(c)) >= MOST_POWER) return NULL;
+  const struct form *x = m->f[0].a->f[0];
+  if (c.d == 1) return form_power(p, x, c.n);
+  struct form *r = form_root(p, x, ratio_abs(c));
+  return c.n < 0 ? form_inverse(p, r) : r;
 }
 
 // The product of exp(monomial)^coefficient.
 struct form *form_exp(struct prover *p, const struct form *f)
 {
   struct monomial m = monomial_one(ONE_RATIO);
-  for (int i = 0; f && i < f->n; i++) {
-    struct form *one = NEW(p->mem, struct form);
+  struct form *powers = form_constant(p, ONE_RATIO);
+  for (int i = 0; f && i < f->n && !p->why; i++) {
+    struct form *power = power_of_log(p, &f->m[i]), *one = NEW(p->mem, struct form);
+    if (power) powers = form_mul(p, powers, power);
+    if (power) continue;
     PUSH(p->mem, one->m, one->n, one->cap) = f->m[i];
     one->m[0].c = ONE_RATIO;
-    monomial_factor(p, &m, atom_make(p, (struct atom){.kind = ATOM_EXP, .f = {one}, .nonneg = true}), f->m[i].c);
+    monomial_factor(p, &m, atom_make(p, (struct atom){.kind = ATOM_EXP, .f = {one}, .sign = POSITIVE}), f->m[i].c);
   }
-  struct form *r = f ? form_finish(p, &m) : NULL;
-  if (r) r->nonneg = true;
+  struct form *r = f ? form_mul(p, powers, form_finish(p, &m)) : NULL;
+  if (r) r->sign = POSITIVE;
   return r;
 }
 
@@ -184,5 +157,5 @@ struct form *form_power(struct prover *p, const struct form *f, whole e)
 const struct form *form_clear(struct prover *p, const struct form *f)
 {
   struct monomial content = monomial_one(ONE_RATIO);
-  return extract(p, f, true, &content);
+  return extract(p, f, COMMON_DENOMINATORS, &content);
 }

@@ -45,75 +45,6 @@ static const int64_t *key_of(struct prover *p, const struct scope *s, int t, con
   return key;
 }
 
-// ---- terms ----
-
-struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y)
-{
-  bool two = kind == TERM_ADD || kind == TERM_MUL, none = kind <= TERM_ELEMENT;
-  if (p->why || p->need >= 0 || (!x && !none) || (!y && two)) return NULL;
-  struct term *t = NEW(p->mem, struct term);
-  *t = (struct term){.kind = kind, .x = x, .y = y};
-  return t;
-}
-
-struct term *term_ratio(struct prover *p, whole n, whole d)
-{
-  struct term *t = term_new(p, TERM_NUMBER, NULL, NULL);
-  if (t) t->number = ratio_of(p, n, d);
-  return t;
-}
-
-static struct term *constant(struct prover *p, double c)
-{
-  struct term *t = term_new(p, TERM_CONSTANT, NULL, NULL);
-  if (t) t->constant = c;
-  return t;
-}
-
-static struct term *add(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_ADD, x, y); }
-static struct term *mul(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_MUL, x, y); }
-static struct term *negative(struct prover *p, struct term *x) { return mul(p, term_ratio(p, -1, 1), x); }
-static struct term *inverse(struct prover *p, struct term *x) { return term_new(p, TERM_INVERSE, x, NULL); }
-
-static struct term *bound(struct prover *p, enum term_kind kind, struct subscript over, struct term *x)
-{
-  struct term *t = term_new(p, kind, x, NULL);
-  struct subscript s = subscript_expand(p, over);
-  if (t) t->n = 1, t->at = arena_copy(p->mem, &s, sizeof s);
-  return t;
-}
-
-static bool holds(struct prover *p, struct subscript over, int digit)
-{
-  struct subscript s = subscript_expand(p, over);
-  for (int i = 0; i < s.n; i++)
-    if (s.p[i].digit == digit) return true;
-  return false;
-}
-
-struct term *term_max(struct prover *p, struct subscript over, struct term *x)
-{
-  if (p->need >= 0 && holds(p, over, p->need)) return prove_give_up(p, "a maximum over a concatenation");
-  return bound(p, TERM_MAX, over, x);
-}
-
-struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg)
-{
-  struct term *x = body(arg), *sum = NULL;
-  if (x) return bound(p, TERM_SUM, over, x);
-  if (p->why || !holds(p, over, p->need)) return NULL;
-  int d = p->need;
-  p->need = -1;
-  for (int64_t v = 0; v < p->digits[d].extent; v++) {
-    p->digits[d].value = v;
-    x = term_sum(p, over, body, arg);
-    sum = v ? add(p, sum, x) : x;
-    p->digits[d].value = -1;
-    if (!sum) return NULL;
-  }
-  return sum;
-}
-
 // ---- elementwise ----
 
 static const struct shape *shape(const struct step *w, int t) { return &w->s->g->tensors[t].shape; }
@@ -128,52 +59,11 @@ struct term *unfold_argument(const struct step *w, const struct scope *s, int i)
   return unfold(w->p, s, w->n->in[i], at);
 }
 
-static struct term *opaque(const struct step *w, enum op op, struct term *x, struct term *y)
-{
-  struct term *t = term_new(w->p, TERM_OPAQUE, x, y);
-  unsigned has = op_rows[op].attrs;
-  if (!t) return NULL;
-  t->op = op, t->lo = has & A_LO ? w->n->a.lo : 0, t->hi = has & A_HI ? w->n->a.hi : 0;
-  return t;
-}
-
-static struct term *map_one(const struct step *w, struct term *x)
-{
-  struct prover *p = w->p;
-  switch ((int)op_rows[w->n->op].abstract) {
-  case AE_NEG: return negative(p, x);
-  case AE_EXP: return term_new(p, TERM_EXP, x, NULL);
-  case AE_SQRT: return term_new(p, TERM_SQRT, x, NULL);
-  case AE_RSQRT: return inverse(p, term_new(p, TERM_SQRT, x, NULL));
-  case AE_SQUARE: return mul(p, x, x);
-  case AE_SILU: return mul(p, x, opaque(w, OP_SIGMOID, x, NULL));
-  case AE_SCALE: return mul(p, x, constant(p, w->n->a.scalar));
-  case AE_SHIFT: return add(p, x, constant(p, w->n->a.scalar));
-  case AE_OPAQUE: return opaque(w, w->n->op, x, NULL);
-  default: return prove_give_up(p, "an operator that the algebra does not know");
-  }
-}
-
-static struct term *map_two(const struct step *w, struct term *x, struct term *y)
-{
-  struct prover *p = w->p;
-  switch ((int)op_rows[w->n->op].abstract) {
-  case AE_ADD: return add(p, x, y);
-  case AE_SUB: return add(p, x, negative(p, y));
-  case AE_MUL: return mul(p, x, y);
-  case AE_DIV: return mul(p, x, inverse(p, y));
-  case AE_EWMAX:
-  case AE_EWMIN:
-  case AE_OPAQUE: return y ? opaque(w, w->n->op, x, y) : NULL;
-  default: return prove_give_up(p, "an operator that the algebra does not know");
-  }
-}
-
 static struct term *elementwise(const struct step *w)
 {
   struct term *x = unfold_argument(w, w->s, 0);
   if (!x) return NULL;
-  return w->n->nin == 1 ? map_one(w, x) : map_two(w, x, unfold_argument(w, w->s, 1));
+  return term_map(w->p, w->n, x, w->n->nin > 1 ? unfold_argument(w, w->s, 1) : NULL);
 }
 
 // ---- sums ----
@@ -202,7 +92,7 @@ static struct term *product_body(const void *arg)
   const struct step *w = a->w;
   int r = shape(w, w->t)->n;
   struct term *x = side(w, w->n->in[a->i], w->at[r - 2], a->k);
-  return x ? mul(w->p, x, side(w, w->n->in[a->i + w->n->nin / 2], a->k, w->at[r - 1])) : NULL;
+  return x ? term_new(w->p, TERM_MUL, x, side(w, w->n->in[a->i + w->n->nin / 2], a->k, w->at[r - 1])) : NULL;
 }
 
 static struct term *contraction(const struct step *w)
@@ -212,19 +102,19 @@ static struct term *contraction(const struct step *w)
     const struct shape *x = shape(w, w->n->in[i]);
     struct product a = {w, i, subscript_of(w->p, digit_new(w->p, x->d[x->n - 1], false))};
     struct term *one = term_sum(w->p, a.k, product_body, &a);
-    sum = i ? add(w->p, sum, one) : one;
+    sum = i ? term_new(w->p, TERM_ADD, sum, one) : one;
   }
   return sum;
 }
 
-struct fold {
+struct folded {
   const struct step *w;
   const struct subscript *at;
 };
 
 static struct term *fold_body(const void *arg)
 {
-  const struct fold *a = arg;
+  const struct folded *a = arg;
   return unfold(a->w->p, a->w->s, a->w->n->in[0], a->at);
 }
 
@@ -238,10 +128,8 @@ static struct term *reduction(const struct step *w)
   if (op_rows[n->op].attrs & A_EXTENT) return prove_give_up(w->p, "partial sums that were not expanded");
   memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
   at[n->a.dim] = subscript_join(w->p, at[n->a.dim], over);
-  struct fold a = {w, at};
-  if (op_rows[n->op].abstract == AE_MAX) return term_max(w->p, over, fold_body(&a));
-  struct term *sum = term_sum(w->p, over, fold_body, &a);
-  return op_rows[n->op].flags & MEAN ? mul(w->p, sum, term_ratio(w->p, 1, len)) : sum;
+  struct folded a = {w, at};
+  return term_fold(&(struct fold){w->p, len, over, fold_body, &a}, n->op);
 }
 
 // ---- views ----
@@ -378,7 +266,7 @@ static struct term *element(const struct step *w)
   if (n->op == OP_INPUT) return input(w);
   if (n->op == OP_ITER) return iterator(w);
   switch (op_rows[n->op].rule) {
-  case RULE_CONST: return constant(w->p, n->a.scalar);
+  case RULE_CONST: return term_constant(w->p, n->a.scalar);
   case RULE_MAP: return elementwise(w);
   case RULE_CONTRACT: return contraction(w);
   case RULE_REDUCE: return reduction(w);
