@@ -147,7 +147,7 @@ static void map(struct mma_kernel *k, int node)
   if (n->nin > 1) y = operand(k, node, 1);
   k->reg[n->out] = out = mma_declare(k, p->shape[n->out], "fp32");
   if (by_rows(k, n, out, x, y)) return;
-  emit_pointwise(k->t, n->op, &n->a, out, x, y, mma_shape_text(p, p->shape[n->out], "fp32"));
+  emit_pointwise(k->t, n->op, &n->a, out, x, y);
 }
 
 // ---- reductions ----
