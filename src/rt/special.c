@@ -42,10 +42,13 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind k
   }
 }
 
-// Up to half of its rows, one of each kind.
+// Up to half of its rows, one of each kind. A vector is one row, or several for every other seed.
 static void make_special(const struct tensor *t, void *p, struct rng *r)
 {
-  int64_t size = shape_size(&t->shape), cols = t->shape.n ? t->shape.d[t->shape.n - 1] : 1, rows = size / cols;
+  int64_t size = shape_size(&t->shape), cols = t->shape.n ? t->shape.d[t->shape.n - 1] : 1, rows;
+  bool parts = rng_below(r, 2) && size == cols;
+  if (parts && size >= 4 * KINDS) cols = size / (2 * KINDS);
+  rows = size / cols;
   int64_t count = MAX(1, MIN(KINDS, rows / 2)), first = (int64_t)rng_below(r, (uint64_t)rows), kind = (int64_t)rng_below(r, KINDS);
   for (int64_t i = 0; i < count; i++)
     fill_row(t->dtype, p, (first + i * rows / count) % rows * cols, cols, (enum kind)((kind + i) % KINDS), (int64_t)rng_below(r, (uint64_t)cols));
