@@ -29,7 +29,8 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind k
 {
   static const struct {
     double one, others; // 0: as they are
-  } values[KINDS] = {[ONE_NAN] = {NAN, 0},         [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0}, [ALL_LOW] = {-INFINITY, -INFINITY},
+  } values[KINDS] = {[ONE_NAN] = {NAN, 0},         [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0},
+                     [ALL_LOW] = {-INFINITY, -INFINITY},
                      [MOST_LOW] = {0, -INFINITY}};
   double one = values[kind].one, others = values[kind].others;
   if (kind == ONE_HUGE) one = huge[t];
