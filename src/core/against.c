@@ -227,6 +227,14 @@ void against_close(struct against *a)
 
 // ---- comparing ----
 
+// NaN for NaN and an infinity for itself are right; nothing else is near them.
+static double distance(double got, double want)
+{
+  if (isnan(got) && isnan(want)) return 0;
+  double off = got == want ? 0 : fabs(got - want);
+  return isnan(off) ? INFINITY : off;
+}
+
 void against_compare(const struct against *a, int i, const void *data, struct against_answer *out)
 {
   int buf = a->output[i], outs = graph_outputs(a->g, NULL);
@@ -241,16 +249,16 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
       (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
   double norm = 0, difference = 0, furthest = -1;
   for (int64_t x = 0; x < b->size; x++) {
-    norm += want[x] * want[x];
+    norm += isfinite(want[x]) ? want[x] * want[x] : 0;
     out->zeros += want[x] == 0;
     if (want[x] != want[0]) out->flat = false;
   }
   out->typical = sqrt(norm / (double)MAX(b->size, 1));
   for (int64_t x = 0; x < b->size; x++) {
-    double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes), off = fabs(got - want[x]);
-    if (isnan(off)) off = INFINITY;
+    double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes);
+    double off = distance(got, want[x]);
     difference += off * off;
-    if (!(off <= 8 * bounds[t] * (fabs(want[x]) + out->typical))) out->wrong++;
+    if (off > 0 && !(isfinite(want[x]) && off <= 8 * bounds[t] * (fabs(want[x]) + out->typical))) out->wrong++;
     if (off > furthest) furthest = off, out->worst = x, out->got = got, out->want = want[x];
   }
   out->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);

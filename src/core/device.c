@@ -16,11 +16,20 @@ static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, 
   return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
 }
 
+// Is y alone what x is without its tail?
+static bool same_head(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
+{
+  return x->first != x->last && y->first == y->last && !x->product && !y->product && graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub);
+}
+
 static struct choice pick(const struct lower_plan *p, const struct lower_unit *u, int nlike, const struct lowered *const *like)
 {
   for (int i = 0; i < nlike; i++)
     for (int k = 0; k < like[i]->plan.nunits; k++)
       if (same_kernel(p, u, &like[i]->plan, &like[i]->plan.unit[k])) return like[i]->pick[k];
+  for (int i = 0; i < nlike; i++)
+    for (int k = 0; k < like[i]->plan.nunits; k++)
+      if (same_head(p, u, &like[i]->plan, &like[i]->plan.unit[k])) return like[i]->pick[k];
   return u->nchoices ? u->choice[0] : (struct choice){0};
 }
 

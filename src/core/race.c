@@ -19,12 +19,20 @@ static void drop(struct job *j, struct candidate *c, const struct err *e, const 
   c->dropped = arena_printf(j->mem, "%s: %s", what, e->text);
 }
 
+static int special(struct job *j, struct candidate *k, const struct graph *stable, struct err *e)
+{
+  struct special_answer a;
+  int status = check_special(k->module, stable, k->g, j->opts->seed, &a, e);
+  if (status == OK && a.all && !a.held) k->note = arena_printf(j->mem, "%s%sspecial inputs decide no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
+  return status;
+}
+
 // The certificate, then the numbers. False and a reason when it fails either.
 static bool prove(struct job *j, struct contest *c, struct candidate *k)
 {
   struct err e = {0};
   if (!job_verified(j, c->part->g, k, STOP_WORK)) return false;
-  if (check_numeric(k->module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK)
+  if (check_numeric(k->module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK || special(j, k, c->stable, &e) != OK)
     return drop(j, k, &e, "numbers"), false;
   return k->proven = true;
 }
@@ -236,20 +244,26 @@ static bool joined_rightly(struct job *j)
   return j->whole.finding != FOUND_UNEQUAL;
 }
 
+static int best_numbers(struct job *j, struct err *e)
+{
+  int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, e);
+  return status ? status : special(j, &j->best, j->stable, e);
+}
+
 static int numbers(struct job *j, struct err *e)
 {
   struct err inner = {0};
   if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
   if (j->stopped && (j->best.measured || job_stopped_by_user(j))) return OK;
-  int status = check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, &inner);
+  int status = best_numbers(j, &inner);
   if (status == OK) return OK;
   if (j->best.module == j->base.module || inner.id != ERR_WRONG) {
     *e = inner;
     return status;
   }
   fall_back(j, arena_printf(j->mem, "the parts are right but the whole is not: %s", inner.text));
-  return check_numeric(j->best.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, e);
+  return best_numbers(j, e);
 }
 
 int race_whole(struct job *j, struct err *e)

@@ -10,11 +10,9 @@
 
 static const char *const suffix[NUMBERS] = {"f32", "f64", "i64"}, *const type[NUMBERS] = {"float", "double", "int64_t"};
 
-// As text, with the two that have names of their own in the prelude.
+// As text.
 #define TEXT(...) TEXT_(__VA_ARGS__)
 #define TEXT_(...) #__VA_ARGS__
-#define fmin(x, y) MICA_FMIN(x, y)
-#define fmax(x, y) MICA_FMAX(x, y)
 static const struct {
   const char *id, *text;
 } unary[UN_COUNT] =
@@ -32,8 +30,6 @@ static const struct {
 #undef UNARY_OP
 #undef BINARY_OP
 };
-#undef fmin
-#undef fmax
 
 static const bool exact[UN_COUNT] = {
     // in fp32; all of the binary ones are

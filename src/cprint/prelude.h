@@ -68,8 +68,6 @@ MICA uint32_t mica_to_u32(double x) { return (uint32_t)mica_clamp(x, 0, UINT32_M
 MICA int64_t mica_to_i64(double x) { return (int64_t)mica_clamp(x, -0x1p63, 0x1.fffffffffffffp62); }
 
 /* ---- operators ---- */
-#define MICA_FMIN(x, y) ((y) != (y) || (x) < (y) ? (x) : (y))
-#define MICA_FMAX(x, y) ((y) != (y) || (x) > (y) ? (x) : (y))
 MICA int64_t mica_add_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 MICA int64_t mica_sub_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
 MICA int64_t mica_mul_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }

@@ -37,21 +37,30 @@ MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %
 #define OP3(name, ptx, T, c) MICA T name(T a, T b, T d) { T r; asm(ptx " %0, %1, %2, %3;" : "=" c(r.w) : c(a.w), c(b.w), c(d.w)); return r; }
 #define HALF(suffix, T, t, c) \
   OP2(__hadd##suffix, "add.rn." t, T, c) OP2(__hsub##suffix, "sub.rn." t, T, c) OP2(__hmul##suffix, "mul.rn." t, T, c) \
-  OP2(__hmin##suffix, "min." t, T, c) OP2(__hmax##suffix, "max." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
+  OP2(__hmin##suffix##_nan, "min.NaN." t, T, c) OP2(__hmax##suffix##_nan, "max.NaN." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
   OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c)
 HALF(, __half, "f16", "h")
 HALF(2, __half2, "f16x2", "r")
 // bfloat16 adds and multiplies by fused multiply-add before sm_90: a * 1 + b and a * b - 0 round alike.
 #define BF16(suffix, T, t, c, one, minus_one, minus_zero) \
-  OP2(__hmin##suffix, "min." t, T, c) OP2(__hmax##suffix, "max." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
+  OP2(__hmin##suffix##_nan, "min.NaN." t, T, c) OP2(__hmax##suffix##_nan, "max.NaN." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
   OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c) \
   MICA T __hadd##suffix(T a, T b) { return __hfma##suffix(a, T{one}, b); } \
   MICA T __hsub##suffix(T a, T b) { return __hfma##suffix(b, T{minus_one}, a); } \
   MICA T __hmul##suffix(T a, T b) { return __hfma##suffix(a, b, T{minus_zero}); }
 BF16(, __nv_bfloat16, "bf16", "h", 0x3f80, 0xbf80, 0x8000)
 BF16(2, __nv_bfloat162, "bf16x2", "r", 0x3f803f80, 0xbf80bf80, 0x80008000)
-MICA __half2 __hrelu2(__half2 a) { return __hmax2(a, __half2{0}); }
-MICA __nv_bfloat162 __hrelu2(__nv_bfloat162 a) { return __hmax2(a, __nv_bfloat162{0}); }
+MICA __half2 mica_relu2(__half2 a) { return __hmax2_nan(a, __half2{0}); }
+MICA __nv_bfloat162 mica_relu2(__nv_bfloat162 a) { return __hmax2_nan(a, __nv_bfloat162{0}); }
+// NaN goes through, as numpy and torch have it; fminf and fmaxf give the other operand.
+MICA float mica_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+MICA float mica_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+MICA __half mica_min(__half a, __half b) { return __hmin_nan(a, b); }
+MICA __half mica_max(__half a, __half b) { return __hmax_nan(a, b); }
+MICA __nv_bfloat16 mica_min(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmin_nan(a, b); }
+MICA __nv_bfloat16 mica_max(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
+template <class T> MICA T mica_min(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> MICA T mica_max(T a, T b) { return a != a || a > b ? a : b; }
 
 MICA float __half2float(__half a) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(a.w)); return r; }
 MICA __half __float2half_rn(float a) { __half r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.w) : "f"(a)); return r; }

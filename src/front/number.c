@@ -2,9 +2,9 @@
 // expression may become either; so a number stays an exact integer as long as it can and remembers why it ceased to
 // be one. Functions of numbers are the FLOAT column of op.def, compiled here over double.
 #include "base/rational.h"
+#define NUM double
+#include "eval/real.h"
 #include "front/parse.h"
-
-#include <math.h>
 
 struct number number_of(int64_t x) { return (struct number){.real = (double)x, .whole = x, .lost = WHOLE}; }
 
@@ -65,18 +65,6 @@ int number_op(struct err *e, struct loc at, int op, struct number a, struct numb
   return proper(e, at, isfinite(a.real) && isfinite(b.real), r->real, what);
 }
 
-// The names that the FLOAT column of op.def uses.
-#define K(c) ((double)(c))
-static double m_exp(double x) { return exp(x); }
-static double m_log(double x) { return log(x); }
-static double m_sqrt(double x) { return sqrt(x); }
-static double m_abs(double x) { return fabs(x); }
-static double m_tanh(double x) { return tanh(x); }
-static double m_gelu(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
-static double m_pow(double x, double y) { return pow(x, y); }
-static double m_min(double x, double y) { return y < x ? y : x; }
-static double m_max(double x, double y) { return y > x ? y : x; }
-
 static double by_row(enum op op, const struct attrs *a, double x, double y)
 {
   const double scalar = a->scalar, lo = a->lo, hi = a->hi, r = 0;
@@ -91,7 +79,6 @@ static double by_row(enum op op, const struct attrs *a, double x, double y)
   }
   return NAN;
 }
-#undef K
 
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
                 struct number *r)

@@ -134,32 +134,64 @@ M_FN void m_storen(float *p, int n, m_vec v)
 #endif
 }
 
-/* m_min and m_max give b when either operand is NaN (the rule of the x86 instructions, which
- * costs one instruction there): to let a NaN through, pass the constant first. */
+/* The smaller or larger of c and x, for a c that is no NaN; that of x goes through. The x86 instructions
+ * give their second operand where one of the two is NaN, so this is one instruction. */
+M_FN m_vec m_min_c(m_vec c, m_vec x)
+{
+#if M_W == 16
+    return (m_vec)_mm512_min_ps((__m512)c, (__m512)x);
+#elif M_W == 8
+    return (m_vec)_mm256_min_ps((__m256)c, (__m256)x);
+#elif defined(__SSE2__)
+    return (m_vec)_mm_min_ps((__m128)c, (__m128)x);
+#else
+    return m_sel((m_ivec)(c < x), c, x);
+#endif
+}
+
+M_FN m_vec m_max_c(m_vec c, m_vec x)
+{
+#if M_W == 16
+    return (m_vec)_mm512_max_ps((__m512)c, (__m512)x);
+#elif M_W == 8
+    return (m_vec)_mm256_max_ps((__m256)c, (__m256)x);
+#elif defined(__SSE2__)
+    return (m_vec)_mm_max_ps((__m128)c, (__m128)x);
+#else
+    return m_sel((m_ivec)(c > x), c, x);
+#endif
+}
+
+/* NaN goes through, whichever operand it is: minimum and maximum of numpy and torch. */
 M_FN m_vec m_min(m_vec a, m_vec b)
 {
 #if M_W == 16
-    return (m_vec)_mm512_min_ps((__m512)a, (__m512)b);
+    __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+    return (m_vec)_mm512_mask_min_ps((__m512)a, number, (__m512)a, (__m512)b);
 #elif M_W == 8
-    return (m_vec)_mm256_min_ps((__m256)a, (__m256)b);
-#elif defined(__SSE2__)
-    return (m_vec)_mm_min_ps((__m128)a, (__m128)b);
+    __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
+    return (m_vec)_mm256_blendv_ps((__m256)m_min_c(a, b), (__m256)a, nan);
 #else
-    return m_sel((m_ivec)(a < b), a, b);
+    return m_sel((m_ivec)(a == a), m_min_c(a, b), a);
 #endif
 }
 
 M_FN m_vec m_max(m_vec a, m_vec b)
 {
 #if M_W == 16
-    return (m_vec)_mm512_max_ps((__m512)a, (__m512)b);
+    __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+    return (m_vec)_mm512_mask_max_ps((__m512)a, number, (__m512)a, (__m512)b);
 #elif M_W == 8
-    return (m_vec)_mm256_max_ps((__m256)a, (__m256)b);
-#elif defined(__SSE2__)
-    return (m_vec)_mm_max_ps((__m128)a, (__m128)b);
+    __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
+    return (m_vec)_mm256_blendv_ps((__m256)m_max_c(a, b), (__m256)a, nan);
 #else
-    return m_sel((m_ivec)(a > b), a, b);
+    return m_sel((m_ivec)(a == a), m_max_c(a, b), a);
 #endif
+}
+
+M_FN float m_max1(float a, float b)
+{
+    return a != a || a > b ? a : b;
 }
 
 M_FN m_vec m_abs(m_vec x)
@@ -204,21 +236,23 @@ M_FN float m_hsum(m_vec v)
 #endif
 }
 
-/* the maximum of the lanes that are not NaN; unspecified when there is none */
+/* the maximum of the lanes, NaN where one of them is */
 M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16
-    return _mm512_reduce_max_ps((__m512)v);
+    float most = _mm512_reduce_max_ps((__m512)v);
+    return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) ? NAN : most;
 #elif M_W == 8
     __m128 t = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
     t = _mm_max_ps(t, _mm_movehl_ps(t, t));
-    return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+    float most = _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q)) ? NAN : most;
 #else
     float t[M_W];
     m_store(t, v);
     for (int w = M_W / 2; w > 0; w /= 2)
         for (int i = 0; i < w; i++)
-            t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
+            t[i] = m_max1(t[i], t[i + w]);
     return t[0];
 #endif
 }
@@ -248,7 +282,7 @@ M_FN m_vec m_exp(m_vec x)
 {
     /* 1.5 * 2^20 rounds to an eighth; of the sum's low bits three are k, and the next are the exponent field of 2^(n-1) */
     const float magic = 1572864.0f + 126.5f;
-    m_vec y = m_max(m_splat(-87.1f), m_min(m_splat(88.9f), x)); /* NaN goes through */
+    m_vec y = m_max_c(m_splat(-87.1f), m_min_c(m_splat(88.9f), x));
     m_vec t = y * 1.44269504f + magic;
     m_vec n = t - magic;
     m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
@@ -261,7 +295,7 @@ M_FN m_vec m_exp(m_vec x)
 {
     /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
     const float magic = 12582912.0f + 126;
-    m_vec y = m_max(m_splat(-87.0f), m_min(m_splat(88.9f), x)); /* NaN goes through */
+    m_vec y = m_max_c(m_splat(-87.0f), m_min_c(m_splat(88.9f), x));
     m_vec t = y * 1.44269504f + magic;
     m_vec n = t - magic;
     m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f, r2 = r * r;
@@ -567,7 +601,7 @@ M_FN void m_row_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *d
     }
 }
 
-/* dst[i] = the maximum of row i, and of dst[i] when add; NaN elements are passed over */
+/* dst[i] = the maximum of row i, and of dst[i] when add */
 M_FN void m_row_max(int rows, int cols, const float *src, ptrdiff_t ld, float *dst, int add)
 {
     for (int i = 0; i < rows; i++, src += ld) {

@@ -186,7 +186,7 @@ static void close_folds(struct printer *p, int depth, int l)
     else if (k->fold == FOLD_SUM)
       line(p->s, depth, "*(%s) += s%d;", at, i);
     else
-      line(p->s, depth, "*(%s) = *(%s) < s%d ? s%d : *(%s);", at, at, i, i, at);
+      line(p->s, depth, "*(%s) = m_max1(*(%s), s%d);", at, at, i);
   }
 }
 

@@ -157,6 +157,7 @@ struct problem {
   double seconds;  // of the reference
 };
 int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);
+int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e); // NaN, infinities: rt.h
 void problem_close(struct problem *p); // after an error too
 
 // ---- check.c ---------------------------------------------------------------------------------------
@@ -255,6 +256,7 @@ struct gpu_result {
   enum gpu_verdict verdict;
   struct err err; // of what is not fine
   struct check_answer check;
+  struct special_answer special; // of the best; all is 0 where it was not held against special inputs
   struct gpu_time cold, hot; // replays is 0 where it was not timed
   int round;                 // the last in which it was timed; -1: none
   bool rough;                // others of a quick race were timed better

@@ -2,7 +2,7 @@
 #include "gpu/gpu.h"
 #include "base/memory.h"
 
-int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e)
+static int open_on(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, bool special, struct err *e)
 {
   struct graph *stable;
   *p = (struct problem){.seed = seed};
@@ -18,10 +18,21 @@ int problem_open(struct problem *p, struct arena *mem, const struct graph *g, ui
   int status = buffers_open(stable, seed, &b, e);
   if (status != OK) return status;
   mem_keep(p->b = b); // who has the problem closes both
-  status = numeric_reference_apart(stable, b, &r, e);
+  if (special) special_inputs(stable, b, seed, 0);
+  status = special ? special_reference(stable, b, &r, e) : numeric_reference_apart(stable, b, &r, e);
   mem_keep(r.room), p->r = r;
   p->seconds = now_seconds() - start;
   return status;
+}
+
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e)
+{
+  return open_on(p, mem, g, seed, false, e);
+}
+
+int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e)
+{
+  return open_on(p, mem, g, seed, true, e);
 }
 
 void problem_close(struct problem *p)

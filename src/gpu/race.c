@@ -15,7 +15,7 @@ enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS
 enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds, the last round of a quick race
 static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3,
                     SHORT_REPLAY = 0.5e-3, LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
-static const double CHEAP = 1e9, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
+static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
   struct arena *mem;
@@ -295,15 +295,53 @@ static bool again(struct race *r, int k, const struct problem *p, struct err *st
   return false;
 }
 
-// Other inputs where the reference is cheap, else the same.
+// Other inputs on the device; its candidates are loaded again.
+static int put(struct race *r, int which, const struct problem **p, struct err *e)
+{
+  bool anew;
+  if (session_problem(r->s, which, p, e) || session_stage(r->s, which, &anew, e)) return e->status;
+  for (int i = 0; i < r->n && anew; i++) r->id[i] = -1;
+  return OK;
+}
+
+static int run_special(struct race *r, int k, const struct problem *p, struct err *e)
+{
+  const struct graph *own = r->programs[k]->g ? r->programs[k]->g : p->g;
+  struct run_answer a;
+  int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], e);
+  if (status == OK) status = gpu_worker_run(r->w, r->id[k], 1, limit(r), &a, e);
+  return status ? status : special_compare(&p->r, own, p->b, a.first, &r->out->result[k].special, e);
+}
+
+// NaN, infinities and the like among the inputs, unless the reference takes long.
+static bool special(struct race *r, int k, struct err *stop)
+{
+  const struct problem *p;
+  struct err e = {0};
+  if (r->problem->seconds > LONG_REFERENCE) return true;
+  if (put(r, SPECIAL_INPUTS, &p, stop)) return false;
+  if (run_special(r, k, p, &e) == OK) return true;
+  if (e.id == ERR_STOPPED) stopped(stop);
+  else out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  return false;
+}
+
+// Other inputs where the reference is cheap, else the same; then special ones.
 static int choose(struct race *r, struct err *e)
 {
-  const struct problem *p = r->problem;
-  bool anew = false, cheap = reference64_products(p->g) <= CHEAP && p->seconds < SECONDS;
-  if (cheap && (session_problem(r->s, OTHER_INPUTS, &p, e) || session_stage(r->s, OTHER_INPUTS, &anew, e))) return e->status;
-  for (int i = 0; i < r->n && anew; i++) r->id[i] = -1;
+  bool cheap = reference64_products(r->problem->g) <= CHEAP && r->problem->seconds < SECONDS;
+  for (int i = 0; i < r->nwho && r->out->best < 0 && e->status == OK; i++) {
+    const struct problem *p = r->problem;
+    if (put(r, cheap ? OTHER_INPUTS : OWN_INPUTS, &p, e)) break;
+    if (again(r, r->who[i], p, e) && special(r, r->who[i], e)) r->out->best = r->who[i];
+  }
+  return (int)e->status;
+}
+
+static int first_right(struct race *r, struct err *e)
+{
   for (int i = 0; i < r->nwho && r->out->best < 0 && e->status == OK; i++)
-    if (again(r, r->who[i], p, e)) r->out->best = r->who[i];
+    if (special(r, r->who[i], e)) r->out->best = r->who[i];
   return (int)e->status;
 }
 
@@ -345,7 +383,7 @@ static int run(struct race *r, struct err *e)
   r->out->sets = gpu_worker_sets(r->w);
   if (check_all(r, e)) return e->status;
   if (!r->nwho) return OK;
-  if (r->o->untimed) return r->out->best = r->who[0], OK;
+  if (r->o->untimed) return first_right(r, e);
   leave_hopeless(r);
   if (halve(r, finalists, e)) return e->status;
   if (r->o->quick) return time_quickly(r, e);

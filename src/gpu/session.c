@@ -52,7 +52,8 @@ int session_problem(struct gpu_session *s, int which, const struct problem **out
   struct problem *p = &s->problem[which];
   *out = p;
   if (p->g) return OK;
-  int status = problem_open(p, &s->mem, s->g, which == OWN_INPUTS ? s->o.seed : hash_mix(s->o.seed, (uint64_t)which), e);
+  uint64_t seed = which == OWN_INPUTS ? s->o.seed : hash_mix(s->o.seed, (uint64_t)which);
+  int status = (which == SPECIAL_INPUTS ? problem_open_special : problem_open)(p, &s->mem, s->g, seed, e);
   if (status != OK) problem_close(p);
   return status;
 }

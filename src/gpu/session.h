@@ -13,7 +13,7 @@ struct compiled { // kernels
   int n, cap;
   struct compiled_one *one;
 };
-enum { OWN_INPUTS, OTHER_INPUTS, PROBLEMS };
+enum { OWN_INPUTS, OTHER_INPUTS, SPECIAL_INPUTS, PROBLEMS };
 struct compilers;
 struct gpu_forge {
   struct gpu_forge_opts o;

@@ -1,10 +1,13 @@
-// Composites and partial sums into primitives, at every level; every other node is copied. The plain form is what is
+// Composites, partial sums and whole powers into primitives, at every level; every other node is copied. The plain form is what is
 // searched and proved, since it has the exponential's laws and no maximum; the stable form subtracts the row
 // maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
 #include "ir/ir.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { MOST_POWER = 64 };
 
 struct rewrite {
   struct graph *to;
@@ -80,6 +83,30 @@ static int normalized(struct rewrite *w, int x, int last, double eps, int nin, c
   return r;
 }
 
+// x to a whole power, by squaring: a power is a call of a function, slow and without laws, where these are products.
+static int whole_power(struct rewrite *w, int x, int n)
+{
+  int r = -1, square = x;
+  for (int left = abs(n); left; left >>= 1) {
+    if (left & 1) r = r < 0 ? square : two(w, OP_MUL, r, square);
+    if (left > 1) square = one(w, OP_SQUARE, square);
+  }
+  if (n > 0) return r;
+  struct attrs a = attrs_default(OP_CONST);
+  int unit = 0;
+  a.scalar = 1;
+  if (!w->status) w->status = graph_add(w->to, OP_CONST, 0, NULL, &a, w->at, &unit, w->e);
+  return two(w, OP_DIV, unit, r);
+}
+
+// The whole number that y is raised by; 0: no constant, or none that products are made of.
+static int power_of(const struct rewrite *w, int y)
+{
+  const struct node *n = &w->to->nodes[w->to->tensors[y].node];
+  double c = n->op == OP_CONST ? n->a.scalar : 0;
+  return fabs(c) <= MOST_POWER && c == rint(c) ? (int)c : 0;
+}
+
 static int reshaped(struct rewrite *w, int x, const struct shape *s)
 {
   struct attrs a = attrs_default(OP_RESHAPE);
@@ -132,6 +159,7 @@ static int copy_node(struct rewrite *w, const struct graph *g, const struct grap
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;
+  if (n->op == OP_POW && power_of(w, in[1])) return *out = whole_power(w, in[0], power_of(w, in[1])), w->status;
   if (!is_composite(n->op)) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
   *out = composite(w, n, in);
   return w->status;

@@ -42,10 +42,8 @@ const char **text_names(struct arena *mem, const struct graph *g);
 const char *tile_dtype(enum dtype t); // "fp16"
 
 // out = op(in...) over register tensors in fp32 (names with their indices, without the %; extents of 1 in the second are
-// broadcast), by the executing thread ("<<<#grid, #me>>>"). `shape` is the type of out up to the memory, e.g. "[2].[4].fp32", for
-// temporaries. True where op has a row; constants are given as attributes of the operator.
-bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y,
-                    const char *shape);
+// broadcast), by the executing thread ("<<<#grid, #me>>>"). True where op has a row; constants are given as attributes of the operator.
+bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y);
 bool emit_has_pointwise(enum op op);
 
 #endif

@@ -96,19 +96,35 @@ static void powers(struct mma_kernel *k, const char *x, struct mma_shape s)
   text_close(k->t), text_close(k->t);
 }
 
+// log2 e, or a sixteenth of it in rows where the product with m may overflow. Numbers of that size that differ do so by 2^100, so
+// their powers are 0 and 1 for any factor.
+static const char *log2e_of(struct mma_kernel *k, struct mma_shape s, const char *m)
+{
+  const double log2e = 1.4426950408889634;
+  struct mma_shape one = {false, -1};
+  const char *c = mma_declare(k, s, "fp32"), *least = mma_declare(k, one, "fp32"), *limit = mma_declare(k, one, "fp32");
+  set(k, limit, 0x1p126), set(k, least, log2e / 16);
+  unary(k, "abs", c, m), binary(k, "<", c, c, limit);
+  scale(k, c, c, log2e * 15 / 16), binary(k, "+", c, c, least);
+  return c;
+}
+
 // exp(x - m) = 2^(x log2 e - m log2 e): the product with the constant and the difference are one instruction.
 static bool fused_exp(struct mma_kernel *k, const struct node *n, const char *out)
 {
   const struct mma_plan *p = k->p;
   int from = p->n->block->tensors[root_of(k, n->in[0])].node;
   const struct node *sub = &p->n->block->nodes[from];
-  const double log2e = 1.4426950408889634;
   if (sub->op != OP_SUB || p->n->uses[root_of(k, n->in[0])] != 1) return false;
   struct mma_shape y = mma_wanted(p, from, 1);
-  const char *x = operand(k, from, 0), *m = operand(k, from, 1), *scaled;
+  const char *x = operand(k, from, 0), *m = operand(k, from, 1), *scaled, *c;
+  double factor = deferred(p, root_of(k, sub->in[0]));
   if (p->n->iter_of[root_of(k, sub->in[1])] >= 0) y = k->have[root_of(k, sub->in[1])];
   scaled = mma_declare(k, y, "fp32");
-  scale(k, scaled, m, log2e), scale(k, out, x, log2e * deferred(p, root_of(k, sub->in[0])));
+  c = log2e_of(k, y, m);
+  binary(k, "*", scaled, m, c);
+  if (factor != 1) scale(k, c, c, factor);
+  binary(k, "*", out, x, c);
   int was = text_about(k->t, from);
   binary(k, "-", out, out, scaled);
   text_about(k->t, was);
@@ -147,7 +163,7 @@ static void map(struct mma_kernel *k, int node)
   if (n->nin > 1) y = operand(k, node, 1);
   k->reg[n->out] = out = mma_declare(k, p->shape[n->out], "fp32");
   if (by_rows(k, n, out, x, y)) return;
-  emit_pointwise(k->t, n->op, &n->a, out, x, y, mma_shape_text(p, p->shape[n->out], "fp32"));
+  emit_pointwise(k->t, n->op, &n->a, out, x, y);
 }
 
 // ---- reductions ----
@@ -212,8 +228,6 @@ static void reduce(struct mma_kernel *k, int node)
 
 // ---- accumulators ----
 
-static const double lowest = -1e30; // below any score, and not so low that differences overflow
-
 void mma_declare_accumulators(struct mma_kernel *k)
 {
   const struct graph *b = k->p->n->block;
@@ -223,7 +237,7 @@ void mma_declare_accumulators(struct mma_kernel *k)
     text_about(k->t, i);
     for (int o = 0; o < n->nout; o++) {
       k->reg[n->out + o] = mma_declare(k, k->p->shape[n->out + o], "fp32");
-      set(k, k->reg[n->out + o], n->op == OP_ACCUM_MAX && !o ? lowest : 0);
+      set(k, k->reg[n->out + o], n->op == OP_ACCUM_MAX && !o ? -INFINITY : 0);
     }
   }
   text_about(k->t, -1);

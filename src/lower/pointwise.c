@@ -1,5 +1,5 @@
 // Elementwise operators as specs. An operator of one argument is the spec of the same name (src/tile/pointwise.def); those
-// of two arguments have a sign there; the rest, those with constants and powers, are short sequences.
+// of two arguments have a sign there; the rest, those with constants, are short sequences.
 #include "lower/emit.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 static const struct {
   enum op op;
   enum binary_op as;
-} binaries[] = {{OP_ADD, BI_ADD}, {OP_SUB, BI_SUB}, {OP_MUL, BI_MUL}, {OP_DIV, BI_DIV}, {OP_MINIMUM, BI_MIN}, {OP_MAXIMUM, BI_MAX}};
+} binaries[] = {{OP_ADD, BI_ADD}, {OP_SUB, BI_SUB}, {OP_MUL, BI_MUL}, {OP_DIV, BI_DIV}, {OP_POW, BI_POW}, {OP_MINIMUM, BI_MIN}, {OP_MAXIMUM, BI_MAX}};
 
 static const char *binary_of(enum op op)
 {
@@ -26,7 +26,7 @@ static const char *unary_of(enum op op)
 
 bool emit_has_pointwise(enum op op)
 {
-  return unary_of(op) || binary_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR || op == OP_POW;
+  return unary_of(op) || binary_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR;
 }
 
 static void unary(struct text *t, const char *name, const char *out, const char *x)
@@ -48,26 +48,13 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   binary(t, name, out, x, constant);
 }
 
-// x to the power y, for x > 0: 2^(y log2 x).
-static void power(struct text *t, const char *out, const char *x, const char *y, const char *shape)
-{
-  char log[32];
-  snprintf(log, sizeof log, "log%d", t->fresh++);
-  text_line(t, "%%%s:%s.RF", log, shape);
-  unary(t, "log2", log, x);
-  binary(t, "*", log, log, y);
-  unary(t, "exp2", out, log);
-}
-
-bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y,
-                    const char *shape)
+bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
   if (unary_of(op)) unary(t, unary_of(op), out, x);
   else if (binary_of(op)) binary(t, binary_of(op), out, x, y);
   else if (op == OP_MUL_SCALAR) with_constant(t, "*", out, x, a->scalar);
   else if (op == OP_ADD_SCALAR) with_constant(t, "+", out, x, a->scalar);
   else if (op == OP_CLAMP) with_constant(t, "max", out, x, a->lo), with_constant(t, "min", out, out, a->hi);
-  else if (op == OP_POW) power(t, out, x, y, shape);
   else return false;
   return true;
 }

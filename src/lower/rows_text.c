@@ -139,7 +139,7 @@ static void mapped(struct row_text *x, int i, const struct row_value *v)
   }
   const char *a = row_name(x, v->in[0]), *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
   text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-  emit_pointwise(&x->t, v->op, &v->a, arena_printf(x->mem, "v%d", i), a, b, row_type(x, v->axes));
+  emit_pointwise(&x->t, v->op, &v->a, arena_printf(x->mem, "v%d", i), a, b);
 }
 
 static void one_value(struct row_text *x, int i)

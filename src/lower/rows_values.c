@@ -162,8 +162,6 @@ static int mapped(struct making *m, enum op op, int nin, int x, int y, const str
     return mapped(m, OP_MUL, 2, x, mapped(m, OP_RSQRT, 1, m->r->v[y].in[0], 0, NULL), NULL);
   struct row_value v = {.kind = ROW_MAP, .op = op, .nin = nin, .in = {x, y}, .axes = m->r->v[x].axes | (nin > 1 ? m->r->v[y].axes : 0)};
   if (a) v.a = *a;
-  if (op == OP_POW && m->r->v[x].axes != v.axes) // of which x is raised step by step
-    v.in[0] = add(m, (struct row_value){.kind = ROW_SPREAD, .nin = 1, .in = {x}, .axes = v.axes});
   return add(m, v);
 }
 

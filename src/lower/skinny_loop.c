@@ -187,7 +187,7 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
   const char *out = operand(e, v), *to = tiles_of(e, v) > 1 ? out : arena_printf(e->p->j->mem, "%c%d[n]", runs(e, v) ? 'e' : 'f', v);
   bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->iter[x->index].tensor] == F32;
   if (x->kind == SK_LOAD) text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
-  else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL, arena_printf(e->p->j->mem, "[%d].fp32", wide));
+  else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL);
   text_close(t);
   sk_text_about(e, was);
 }

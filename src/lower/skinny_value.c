@@ -113,7 +113,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   switch (x->kind) {
   case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
   case SK_LOAD: sk_emit_load(e, at, v, SK_VALUE); break;
-  case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y), arena_printf(mem, "[%d].fp32", width)); break;
+  case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y)); break;
   case SK_PRODUCT: sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width)); break;
   case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;
   case SK_SECOND: second(e, at, v, width); break;

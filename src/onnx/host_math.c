@@ -128,7 +128,7 @@ void host_clip(struct onnx_host *h)
   double lo = bound(h, "min", 1, -INFINITY), hi = bound(h, "max", 2, INFINITY);
   bool real = onnx_type_kind(a->type) == REAL;
   for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && out->p && !h->failed; i++) {
-    if (real) out->f[i] = fmin(fmax(a->f[i], lo), hi);
+    if (real) out->f[i] = isnan(a->f[i]) ? a->f[i] : fmin(fmax(a->f[i], lo), hi);
     else out->i[i] = (double)a->i[i] < lo ? (int64_t)lo : (double)a->i[i] > hi ? (int64_t)hi : a->i[i];
   }
 }

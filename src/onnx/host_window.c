@@ -141,7 +141,7 @@ void host_pool(struct onnx_host *h)
       int64_t p = element_at(&w, to, at);
       if (p < 0) continue;
       double v = x->f[i / out * in + p];
-      r = most ? fmax(r, v) : r + v, seen++;
+      r = !most ? r + v : isnan(v) || v > r ? v : r, seen++;
     }
     y->f[i] = most ? r : r / (double)(all ? each : MAX(seen, 1));
   }

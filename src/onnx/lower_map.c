@@ -12,10 +12,8 @@ static int power(struct onnx_lower *l, int x, double c)
 {
   if (c == 1) return x;
   if (c == 2) return lo_op1(l, OP_SQUARE, x);
-  if (c == 3) return lo_op2(l, OP_MUL, lo_op1(l, OP_SQUARE, x), x);
   if (c == 0.5) return lo_op1(l, OP_SQRT, x);
   if (c == -0.5) return lo_op1(l, OP_RSQRT, x);
-  if (c == -1) return lo_op2(l, OP_DIV, lo_const(l, 1), x);
   return lo_op2(l, OP_POW, x, lo_const(l, c));
 }
 

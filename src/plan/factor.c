@@ -210,6 +210,7 @@ int factor_save(struct site *s, struct scaled *x, const int8_t *omap, int *extra
 static int rescale(struct site *s, struct scaled *x, int G)
 {
   int w;
+  s->a->joined = true;
   if (site_once(s, OP_SUB, x->F, G, NULL, &w) || site_once(s, OP_EXP, w, -1, NULL, &w)) return NO;
   const struct shape *full = shape_of(s, x->t);
   for (int i = 0; i < full->n; i++) {

@@ -27,7 +27,8 @@ static bool shifted(const struct graph *g, const struct node *exp)
   if (p->op == OP_ACCUM_MAX) return exp->in[0] != p->out; // how much a running maximum moved
   if (p->op != OP_SUB) return false;
   int t = p->in[1];
-  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW;) p = &g->nodes[g->tensors[p->in[0]].node];
+  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM;)
+    p = &g->nodes[g->tensors[p->in[0]].node];
   return p->op == OP_MAX || p->op == OP_ACCUM_MAX;
 }
 
@@ -61,8 +62,14 @@ static bool try_dims(struct arena *mem, const struct graph *g, struct candidate 
   bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;
   for (int running = 0; running <= varying; running++) {
     struct arena_mark m = arena_mark(mem);
-    struct attempt a = {.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .running = running};
-    if (!attempt(&a, g, out)) return true;
+    struct attempt a = {.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .running = running, .clamped = running};
+    int status = attempt(&a, g, out);
+    if (!status && a.joined && !a.clamped) {
+      arena_reset(mem, m);
+      a = (struct attempt){.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .clamped = true};
+      status = attempt(&a, g, out);
+    }
+    if (!status) return true;
     arena_reset(mem, m);
     if (a.done > best->done) *best = a;
   }

@@ -8,6 +8,8 @@
 //              x, in the extreme to all of them (plain broadcasting). Shapes are compared right-aligned.
 //   running    F is the value of an accum_max: it changes from iteration to iteration, and accumulators over
 //              the loop must rescale what they hold
+//   clamped    of a part that is -inf everywhere, exp(s - m) is exp(-inf + inf): NaN, where the whole row has a softmax. With a
+//              finite m it is 0. Maxima of whole rows need not be: their softmax is NaN
 //   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
 #ifndef MICA_PLAN_STABLE_H
 #define MICA_PLAN_STABLE_H
@@ -27,6 +29,8 @@ struct attempt {
   int target_node;
   unsigned dims; // dimensions of s along which m is the maximum
   bool running;  // m runs over the for-loop
+  bool clamped;  // m is at least the lowest number, since parts of a row may be -inf everywhere
+  bool joined;   // parts with maxima of their own met
   int cancelled; // quotients in which the factor disappeared
   int done;      // nodes passed, to tell which failure came furthest
   char why[160]; // why it failed

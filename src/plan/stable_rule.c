@@ -3,6 +3,8 @@
 // with the same factor is free of it. Everything else is a reason to give up.
 #include "plan/stable.h"
 
+#include <float.h>
+
 static const struct shape *old_shape(const struct site *s, int t) { return &s->old->tensors[t].shape; }
 
 static int not_linear(struct site *s, const struct node *n)
@@ -214,6 +216,18 @@ static int rule_accum(struct site *s, const struct node *n, struct scaled *x, st
 
 // ---- the target, inputs, outputs, nested graphs ----
 
+// m, but no less than the lowest number of fp32.
+static int clamp(struct site *s, int *m)
+{
+  struct attrs a = attrs_default(OP_CONST);
+  int c = -1;
+  a.scalar = -FLT_MAX;
+  for (int i = 0; i < s->g->nnodes && c < 0; i++)
+    if (s->g->nodes[i].op == OP_CONST && s->g->nodes[i].a.scalar == a.scalar) c = s->g->nodes[i].out;
+  if (c < 0 && site_add(s, OP_CONST, 0, NULL, &a, &c)) return NO;
+  return site_once(s, OP_MAXIMUM, *m, c, NULL, m);
+}
+
 static int rule_target(struct site *s, const struct node *n, const struct scaled *x, struct scaled *out)
 {
   struct attrs a = attrs_default(OP_MAX);
@@ -221,6 +235,7 @@ static int rule_target(struct site *s, const struct node *n, const struct scaled
   if (x->degree) return not_linear(s, n);
   for (a.dim = old_shape(s, n->in[0])->n - 1; a.dim >= 0; a.dim--)
     if ((s->a->dims >> a.dim & 1) && site_once(s, OP_MAX, m, -1, &a, &m)) return NO;
+  if (s->a->clamped && clamp(s, &m)) return NO;
   if (s->a->running && site_once(s, OP_ACCUM_MAX, m, -1, NULL, &m)) return NO;
   if (site_add(s, OP_SUB, 2, (const int[]){x->t, m}, NULL, &diff) || site_add(s, OP_EXP, 1, &diff, NULL, &out->t))
     return NO;

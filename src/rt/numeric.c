@@ -47,6 +47,13 @@ double numeric_read(enum dtype t, const void *p, int64_t i)
   return f;
 }
 
+void numeric_write(enum dtype t, void *p, int64_t i, float x)
+{
+  if (t == F32) ((float *)p)[i] = x;
+  else if (t == F16) ((uint16_t *)p)[i] = m_f32_to_f16(x);
+  else m_store_bf16((uint16_t *)p + i, &x, 1);
+}
+
 struct device_inputs {
   const struct graph *g;
   const int *ins;
@@ -66,12 +73,8 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
     float scale = wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER;
-    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) {
-      float f = (float)numeric_read(t->dtype, b->in[i], k) * scale;
-      if (t->dtype == F32) ((float *)b->in[i])[k] = f;
-      else if (t->dtype == F16) ((uint16_t *)b->in[i])[k] = m_f32_to_f16(f);
-      else m_store_bf16((uint16_t *)b->in[i] + k, &f, 1);
-    }
+    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++)
+      numeric_write(t->dtype, b->in[i], k, (float)numeric_read(t->dtype, b->in[i], k) * scale);
   }
 }
 

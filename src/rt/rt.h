@@ -117,6 +117,22 @@ double numeric_tolerance(enum dtype t); // of a relative norm
 // of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.
 void numeric_dtypes(const struct graph *g, enum dtype *of);
 double numeric_read(enum dtype t, const void *p, int64_t i); // element i
+void numeric_write(enum dtype t, void *p, int64_t i, float x);
+
+// ---- special.c: NaN, infinities, huge and tiny numbers among the inputs ----
+struct special_answer {
+  int64_t held, all; // elements of outputs that were compared, of all; others are NaN or not as rounding decides
+};
+int special_rounds(const struct graph *g); // in each, another input has NaN and infinities; fewer where the reference is dear
+void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round);
+// g on the inputs of b. r is to be closed after an error too.
+int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e);
+// outputs: of code that was made of the graph `own`, which computes the same function of the same inputs; the answer is added up.
+// ERR_WRONG where an element is NaN, infinite or a number other than it has to be.
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs,
+                    struct special_answer *a, struct err *e);
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a,
+                  struct err *e);
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;

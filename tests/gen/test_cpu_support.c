@@ -180,10 +180,40 @@ static void test_min_max_nan(void **state)
     (void)state;
     assert_true(m_hmax(m_min(m_splat(1), m_splat(2))) == 1);
     assert_true(m_hmax(m_max(m_splat(1), m_splat(2))) == 2);
-    assert_true(isnan(m_min(m_splat(1), m_splat(NAN))[0]));
-    assert_true(isnan(m_max(m_splat(1), m_splat(NAN))[0]));
-    assert_true(m_min(m_splat(NAN), m_splat(1))[0] == 1);
-    assert_true(m_max(m_splat(NAN), m_splat(1))[0] == 1);
+    assert_true(isnan(m_min_c(m_splat(1), m_splat(NAN))[0]));
+    assert_true(isnan(m_max_c(m_splat(1), m_splat(NAN))[0]));
+    static const float v[] = {NAN, -INFINITY, -1, 0, 2, INFINITY};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        for (size_t j = 0; j < sizeof v / sizeof *v; j++) {
+            float least = i && j ? v[i < j ? i : j] : NAN, most = i && j ? v[i > j ? i : j] : NAN, all[M_W];
+            m_store(all, m_splat(v[i]));
+            all[M_W / 2 + 1] = v[j];
+            assert_true(isnan(least) ? isnan(m_min(m_splat(v[i]), m_splat(v[j]))[1]) : m_min(m_splat(v[i]), m_splat(v[j]))[1] == least);
+            assert_true(isnan(most) ? isnan(m_max(m_splat(v[i]), m_splat(v[j]))[1]) : m_max(m_splat(v[i]), m_splat(v[j]))[1] == most);
+            assert_true(isnan(most) ? isnan(m_max1(v[i], v[j])) : m_max1(v[i], v[j]) == most);
+            assert_true(isnan(most) ? isnan(m_hmax(m_load(all))) : m_hmax(m_load(all)) == most);
+        }
+}
+
+static void test_row_max_nan(void **state)
+{
+    (void)state;
+    enum { COLS = 3 * M_W + 1 };
+    float row[COLS], max;
+    for (int at = 0; at < COLS; at++) {
+        for (int j = 0; j < COLS; j++)
+            row[j] = (float)j;
+        row[at] = NAN;
+        m_row_max(1, COLS, row, COLS, &max, 0);
+        assert_true(isnan(max));
+        row[at] = 0;
+        m_row_max(1, COLS, row, COLS, &max, 1); /* the maximum so far is NaN */
+        assert_true(isnan(max));
+    }
+    for (int j = 0; j < COLS; j++)
+        row[j] = -INFINITY;
+    m_row_max(1, COLS, row, COLS, &max, 0);
+    assert_true(max == -INFINITY);
 }
 
 static void test_lanes(void **state)
@@ -453,7 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions_range), cmocka_unit_test(test_functions_edges),
-        cmocka_unit_test(test_pow),             cmocka_unit_test(test_min_max_nan),
+        cmocka_unit_test(test_pow),             cmocka_unit_test(test_min_max_nan), cmocka_unit_test(test_row_max_nan),
         cmocka_unit_test(test_lanes),           cmocka_unit_test(test_f16_widen),
         cmocka_unit_test(test_f16_narrow),      cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),

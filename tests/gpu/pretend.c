@@ -187,6 +187,8 @@ static int execute(const struct done *d)
   if (!strcmp(verb, "off")) y[n / 3] += 0.005f;
   if (!strcmp(verb, "all"))
     for (int i = 0; i < n; i++) y[i] *= 1.02f;
+  if (!strcmp(verb, "lossy"))
+    for (int i = 0; i < n; i++) y[i] = isfinite(x[i]) ? y[i] : 0;
   if (!strcmp(verb, "past")) y[n] = 1;
   if (!strcmp(verb, "ahead")) y[-1] = 1;
   if (!strcmp(verb, "race") && runs++ / 2 % 3 == 2) y[n / 2] = 100;

@@ -54,7 +54,7 @@ static void everything_has_its_verdict(void **state)
   } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},   {"crash_1000_20", GPU_FAILED},
                {"right_1000_2000", GPU_FINE}, {"hang_1000_30", GPU_FAILED}, {"syntax_1000_40", GPU_NOT_COMPILED},
                {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED}, {"race_1000_60", GPU_WRONG},
-               {"jitter_1000_9000", GPU_FINE}};
+               {"jitter_1000_9000", GPU_FINE}, {"lossy_1000_1900", GPU_WRONG}};
   const char *names[COUNT(cases)];
   struct fixture f;
   struct str text = {0};
@@ -64,6 +64,8 @@ static void everything_has_its_verdict(void **state)
   for (size_t i = 0; i < COUNT(cases); i++)
     if (f.r.result[i].verdict != cases[i].verdict) fail_msg("%s: %s", names[i], f.r.result[i].err.text);
   assert_int_equal(f.r.best, 3);
+  assert_non_null(strstr(f.r.result[10].err.text, "on special inputs"));
+  assert_true(f.r.result[3].special.all == N && f.r.result[3].special.held == N);
   assert_true(f.r.sure);
   assert_true(fabs(f.r.result[3].cold.median - 2e-6) < 1e-9 && fabs(f.r.result[3].hot.median - 2e-6) < 1e-9);
   assert_true(f.r.result[9].round >= 0 && f.r.result[1].round == -1);

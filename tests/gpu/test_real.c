@@ -3,6 +3,7 @@
 #include "graphs.h"
 #include "gpu/wire.h"
 #include "plan/plan.h"
+#include "special.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -219,10 +220,114 @@ static void programs_are_raced(void **state)
   end(&f);
 }
 
+// ---- NaN and infinities ----
+
+static const char *const with_special[] = {
+    "program cells() {\n X: f16[64, 256]\n Y: f16[64, 256]\n return relu(X) + clamp(Y, lo=-1, hi=2), maximum(X, Y) * minimum(X, Y)\n}\n",
+    "program rows() {\n X: f16[64, 256]\n return max(X, dim=1), sum(X, dim=1), rms_norm(X), layer_norm(X)\n}\n",
+    "program wide() {\n X: bf16[64, 4096]\n return softmax(X, dim=1)\n}\n",
+    "program masked() {\n Q: f16[4, 64, 64]\n K: f16[4, 256, 64]\n V: f16[4, 256, 64]\n M: f16[4, 64, 256]\n"
+    " return matmul(softmax(matmul(Q, transpose(K)) / 8 + M, dim=2), V)\n}\n",
+    "graph running() {\n Q: f16[4, 128, 64]\n K: f16[4, 64, 256]\n V: f16[4, 256, 64]\n M: f16[4, 128, 256]\n"
+    " O = block(x=4, y=2; i=4) {\n  q = iter(Q, imap={x:0, y:1})\n  k = iter(K, imap={x:0}, fmap={i:2})\n  v = iter(V, imap={x:0}, fmap={i:1})\n"
+    "  m = iter(M, imap={x:0, y:1}, fmap={i:2})\n  e = exp(matmul(q, k) * 0.125 + m)\n"
+    "  save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0, y:1})\n }\n return O\n}\n",
+    "program ends() {\n X: f16[64, 512]\n W: f16[512, 384]\n return relu(matmul(X, W))\n}\n",
+};
+
+// Each program with NaN and the like in one of its inputs after the other.
+static void hold_special(struct fixture *f, const struct gpu_limits *limits, const char *text)
+{
+  struct graph *g = graph_of(&f->mem, text);
+  struct device_program p;
+  const struct device_program *one = &p;
+  if (lower(f, g, limits, &p)) fail_msg("%s: %s", text, f->e.text);
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    const struct gpu_race_opts o = {.seed = seed, .with = f->w, .untimed = true};
+    struct gpu_race r;
+    if (gpu_race(&f->mem, 1, &one, g, &o, &r, &f->e)) fail_msg("%s: %s", text, f->e.text);
+    if (r.best) fail_msg("%s, seed %d, %s: %s", text, (int)seed, p.launch[p.nlaunch - 1].how, r.result[0].err.text);
+    const struct special_answer *a = &r.result[0].special;
+    print_message("%.16s seed %d: %lld of %lld elements held\n", text, (int)seed, (long long)a->held, (long long)a->all);
+    assert_true(a->all > 0 && a->held > a->all / 2);
+  }
+}
+
+// What operators make of special values is what the table says.
+static void hold_table(struct fixture *f, const struct gpu_limits *limits)
+{
+  struct str text = {0};
+  struct device_program p;
+  struct buffers *b;
+  str_add(&text, "program table() {\n X: f32[%d]\n Y: f32[%d]\n return ", SPECIAL_PAIRS, SPECIAL_PAIRS);
+  for (size_t k = 0; k < COUNT(special_maps); k++) str_add(&text, "%s%s", k ? ", " : "", special_maps[k].expr);
+  str_add(&text, "\n}\n");
+  struct graph *g = graph_of(&f->mem, str_text(&text));
+  if (lower(f, g, limits, &p)) fail_msg("%s", f->e.text);
+  assert_int_equal(buffers_open(g, 1, &b, &f->e), OK);
+  for (int i = 0; i < SPECIAL_PAIRS; i++) ((float *)b->in[0])[i] = (float)special_x[i], ((float *)b->in[1])[i] = (float)special_y[i];
+  if (gpu_run_program(&f->mem, &p, b, &(struct gpu_race_opts){.with = f->w}, &f->e)) fail_msg("%s", f->e.text);
+  int wrong = 0;
+  for (size_t k = 0; k < COUNT(special_maps); k++)
+    for (int i = 0; i < SPECIAL_PAIRS; i++) {
+      double got = ((float *)b->out[k])[i], want = special_maps[k].want[i];
+      if (special_same(got, want, 1e-4)) continue;
+      print_error("%s of %g, %g is %g, not %g\n", special_maps[k].expr, special_x[i], special_y[i], got, want), wrong++;
+    }
+  assert_int_equal(wrong, 0);
+  buffers_close(b), str_free(&text);
+}
+
+static void special_values(void **state)
+{
+  (void)state;
+  struct fixture f;
+  struct gpu_limits *limits;
+  struct target t;
+  if (!start(&f) || f.facts.gpu.arch < 80) return end(&f), skip();
+  hold_table(&f, (assert_int_equal(limits_for(&f, "sm_80", &limits), OK), limits));
+  for (int k = 0; k < target_count(); k++) {
+    if (!strcmp(target_name(k), "cpu") || target_open(target_name(k), 1, true, &t, &f.e) || limits_for(&f, target_name(k), &limits)) continue;
+    for (size_t i = 0; i < COUNT(with_special); i++) hold_special(&f, limits, with_special[i]);
+  }
+  f.e = (struct err){0};
+  end(&f);
+}
+
+// Kernels that lose NaN are found.
+static void lost_values_are_found(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *source;
+    int status;
+  } cases[] = {{"keeps", KERNEL("keeps", "if (i < 1000) y[i] = x[i] <= 0 ? 0 : x[i];"), OK},
+               {"loses", KERNEL("loses", "if (i < 1000) y[i] = fmaxf(x[i], 0);"), NO},
+               {"drops", KERNEL("drops", "if (i < 1000) y[i] = x[i] > 0 ? x[i] : 0;"), NO}};
+  struct fixture f;
+  struct problem p;
+  if (!start(&f)) return end(&f), skip();
+  assert_int_equal(problem_open_special(&p, &f.mem, graph_of(&f.mem, "program r() {\n X: f32[100, 10]\n return relu(X)\n}\n"), 7, &f.e), OK);
+  if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct run_answer a;
+    struct special_answer x = {0};
+    int id;
+    f.e = (struct err){0};
+    assert_int_equal(gpu_worker_load(f.w, code_of(&f, cases[i].name, cases[i].source), &id, &f.e), OK);
+    assert_int_equal(gpu_worker_run(f.w, id, 1, 1, &a, &f.e), OK);
+    int status = special_compare(&p.r, p.g, p.b, a.first, &x, &f.e);
+    if (status != cases[i].status) fail_msg("%s: %d, %s", cases[i].name, status, f.e.text);
+  }
+  problem_close(&p);
+  end(&f);
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
   const struct CMUnitTest tests[] = {cmocka_unit_test(bad_kernels_cost_themselves),
-                                     cmocka_unit_test(early_readers_are_seen), cmocka_unit_test(programs_are_raced)};
+                                     cmocka_unit_test(early_readers_are_seen), cmocka_unit_test(programs_are_raced),
+                                     cmocka_unit_test(lost_values_are_found), cmocka_unit_test(special_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,15 @@
 #ifndef TESTS_LOWER_HELD_H
 #define TESTS_LOWER_HELD_H
 
+#include <stdbool.h>
+
 struct held {
   const char *name;
   const char *graph;    // without the frame: "X: f16[8, 8]\n Y = block() { .. }\n return Y". Its last block is lowered
   const char *how;      // scheme and knobs, "mma wm=1 wn=2 stages=2"
   const char *instance; // a row of the instruction table that must have been used, or NULL
   const char *refused;  // a part of the reason, where the scheme must refuse it
+  bool special;         // input X has rows of special.h, and each element must be of the right class
 };
 // Fails the test for rows whose kernel is not clean in the interpreter, or off by more than 2e-3 (relative norm).
 void hold(const struct held *rows, int n);

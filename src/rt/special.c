@@ -1,0 +1,277 @@
+// Special values among the inputs: NaN, infinities, rows that are -inf everywhere, numbers near the end of the dtype's range, -0,
+// and numbers too small to be normal. Results are NaN, an infinity or a number, as the program is in float64.
+//
+// Right code may differ from that, where the same function in another order does: where a value on the way leaves the range (1e30
+// squared), or infinities meet (inf - inf). So an element that differs is wrong only where four evaluations agree: the program in
+// float64, and rounded to its dtypes at each operator; the graph that the code was made of in float64 and in float32. Half of them
+// take -0 and what is not normal for 0, which code may do too. Other elements that differ are not held.
+//
+// NaN spreads to all that depends on it, and one in each input would leave no number in most programs: a round puts NaN, infinities
+// and huge numbers into one of the inputs.
+#include "eval/eval.h"
+#include "base/memory.h"
+#include "rt/rt.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ELEMENT = 8, MOST_ROUNDS = 3, SMALL = 3, MOST_DOUBTS = 1 << 20 };
+static const double CHEAP = 1e7;      // multiply-adds up to which each input has its round
+static const double AFFORDABLE = 4e9; // operations of a graph in the interpreter
+static const double AGREE = 0.25;     // of what an element may be off: evaluations that agree
+static const double huge[DTYPES] = {[F16] = 2e3, [BF16] = 1e15, [F32] = 1e15}, tiny[DTYPES] = {[F16] = 3e-7, [BF16] = 3e-39, [F32] = 3e-39};
+
+// ---- inputs ----
+
+enum kind { ONE_NAN, ONE_INF, ONE_LOW, ALL_LOW, MOST_LOW, ONE_HUGE, ALL_ZERO, ALL_TINY, KINDS };
+
+static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind kind, int64_t at)
+{
+  static const struct {
+    double one, others; // 0: as they are
+  } values[KINDS] = {[ONE_NAN] = {NAN, 0},         [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0},
+                     [ALL_LOW] = {-INFINITY, -INFINITY},
+                     [MOST_LOW] = {0, -INFINITY}};
+  double one = values[kind].one, others = values[kind].others;
+  if (kind == ONE_HUGE) one = huge[t];
+  if (kind == ALL_TINY) one = others = tiny[t];
+  if (kind == MOST_LOW) at = n - 1; // what runs along the row meets a part that is -inf everywhere first
+  for (int64_t j = 0; j < n; j++) {
+    double x = j == at ? one : others;
+    if (kind == ALL_ZERO) numeric_write(t, p, from + j, -0.0f);
+    else if (x != 0) numeric_write(t, p, from + j, (float)x);
+  }
+}
+
+// Up to half of its rows, one of each kind. A vector is one row, or several for every other seed.
+static void make_special(const struct tensor *t, void *p, struct rng *r)
+{
+  int64_t size = shape_size(&t->shape), cols = t->shape.n ? t->shape.d[t->shape.n - 1] : 1, rows;
+  bool parts = rng_below(r, 2) && size == cols;
+  if (parts && size >= 4 * KINDS) cols = size / (2 * KINDS);
+  rows = size / cols;
+  int64_t count = MAX(1, MIN(KINDS, rows / 2)), first = (int64_t)rng_below(r, (uint64_t)rows), kind = (int64_t)rng_below(r, KINDS);
+  for (int64_t i = 0; i < count; i++)
+    fill_row(t->dtype, p, (first + i * rows / count) % rows * cols, cols, (enum kind)((kind + i) % KINDS), (int64_t)rng_below(r, (uint64_t)cols));
+}
+
+// -0 and numbers that are not normal, in few places.
+static void make_small(const struct tensor *t, void *p, struct rng *r)
+{
+  uint64_t size = (uint64_t)shape_size(&t->shape);
+  if (size < 4 * SMALL) return;
+  for (int i = 0; i < SMALL; i++) numeric_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? (float)tiny[t->dtype] : -0.0f);
+}
+
+int special_rounds(const struct graph *g) { return reference64_products(g) > CHEAP ? 1 : MIN(MOST_ROUNDS, graph_inputs(g, NULL)); }
+
+void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round)
+{
+  int *ins = MEM_NEWS(int, b->nin + 1);
+  struct rng r = {hash_mix(seed, 0x5bec1a1)};
+  uint64_t chosen = b->nin ? (rng_below(&r, (uint64_t)b->nin) + (uint64_t)round) % (uint64_t)b->nin : 0;
+  graph_inputs(g, ins);
+  for (int i = 0; i < b->nin; i++) {
+    const struct tensor *t = &g->tensors[ins[i]];
+    if ((uint64_t)i == chosen) make_special(t, b->in[i], &r);
+    else if (!wants_positive(g, ins[i])) make_small(t, b->in[i], &r);
+  }
+  mem_free(ins);
+}
+
+// ---- evaluations ----
+
+struct reading {
+  const struct graph *g;
+  const struct buffers *b;
+  const int *ins;
+  bool flushed; // what is not normal, and -0, is 0
+};
+
+static double element(const struct reading *d, int input, int64_t i)
+{
+  enum dtype t = d->g->tensors[d->ins[input]].dtype;
+  double x = numeric_read(t, d->b->in[input], i);
+  return d->flushed && fabs(x) <= tiny[t] ? 0 : x;
+}
+
+static void read_elements(const void *arg, int input, int64_t from, int64_t to, double *out)
+{
+  const struct reading *d = arg;
+  for (int64_t i = from; i < to; i++) out[i - from] = element(d, input, i);
+}
+
+static int evaluate(struct reference64 *r, const struct graph *g, const struct buffers *b, bool rounds, struct err *e)
+{
+  int *ins = MEM_NEWS(int, b->nin + 1);
+  graph_inputs(g, ins);
+  struct reading d = {g, b, ins, rounds};
+  struct reference64_from from = {.read = read_elements, .arg = &d, .rounds = rounds};
+  int s = reference64_run(r, g, &from, e);
+  r->from = NULL;
+  mem_free(ins);
+  return s;
+}
+
+int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e)
+{
+  return evaluate(r, g, b, false, e);
+}
+
+// Operations of a graph and of all blocks and iterations in it.
+static double operations(const struct graph *g)
+{
+  double sum = 0;
+  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++) {
+    const struct shape *x = n->nin ? &g->tensors[n->in[0]].shape : NULL;
+    for (int i = 0; i < n->nout; i++)
+      sum += (double)shape_size(&g->tensors[n->out + i].shape) * (op_rows[n->op].rule == RULE_CONTRACT ? (double)x->d[x->n - 1] : 1);
+    if (n->sub) sum += (double)graph_blocks(n->sub) * (double)graph_iterations(n->sub) * operations(n->sub);
+  }
+  return sum;
+}
+
+// The outputs of g in the interpreter, as numbers of d.
+static int interpret(struct arena *mem, const struct graph *g, enum domain d, const struct buffers *b, void **out, struct err *e)
+{
+  int *ins = NEWS(mem, int, b->nin + 1);
+  void **in = NEWS(mem, void *, b->nin + 1);
+  graph_inputs(g, ins);
+  struct reading r = {g, b, ins, d == DOM_F32};
+  for (int i = 0; i < b->nin; i++) {
+    const struct tensor *t = &g->tensors[ins[i]];
+    int64_t n = shape_size(&t->shape);
+    in[i] = arena_alloc(mem, domain_bytes(d) * (size_t)(n + 1));
+    for (int64_t k = 0; k < n; k++) {
+      if (d == DOM_F32) ((float *)in[i])[k] = (float)element(&r, i, k);
+      else ((double *)in[i])[k] = element(&r, i, k);
+    }
+  }
+  return eval_run(mem, g, d, NULL, in, out, NULL, e);
+}
+
+// ---- comparing ----
+
+static double typical(const double *x, int64_t n)
+{
+  double sum = 0;
+  int64_t numbers = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (isfinite(x[i])) sum += x[i] * x[i], numbers++;
+  return sqrt(sum / (double)MAX(numbers, 1));
+}
+
+// Both NaN, the same infinity, or numbers that differ by no more than `off` of what they are.
+static bool same(double x, double y, double usual, double off)
+{
+  if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
+  if (isinf(x) || isinf(y)) return x == y;
+  return fabs(x - y) <= off * (fabs(y) + usual);
+}
+
+struct output {
+  int which, tensor; // its number, and in the program's graph
+  enum dtype t;
+  int64_t n;
+  const void *got;
+  const double *want;
+  double usual, off;
+};
+
+static bool is_right(const struct output *x, int64_t i) { return same(numeric_read(x->t, x->got, i), x->want[i], x->usual, x->off); }
+
+struct doubt { // an element that differs
+  int output;
+  int64_t at;
+};
+struct comparison {
+  struct arena mem;
+  int nout;
+  struct output *out;
+  int64_t differ; // elements; of the first MOST_DOUBTS more is asked
+  int n, cap;
+  struct doubt *doubt;
+};
+
+static void compare(struct comparison *c)
+{
+  for (int i = 0; i < c->nout; i++)
+    for (int64_t k = 0; k < c->out[i].n; k++)
+      if (!is_right(&c->out[i], k) && ++c->differ <= MOST_DOUBTS) PUSH(&c->mem, c->doubt, c->n, c->cap) = (struct doubt){i, k};
+}
+
+enum evaluation { ROUNDED, OWN_F64, OWN_F32, EVALUATIONS };
+
+// Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made.
+static void ask(struct comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b)
+{
+  struct arena mem = {0};
+  struct reference64 r = {0};
+  struct err e = {0};
+  void **out = NEWS(&mem, void *, b->nout + 1);
+  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, &e) : interpret(&mem, own, which == OWN_F32 ? DOM_F32 : DOM_F64, b, out, &e);
+  for (int i = 0; i < c->n && s == OK; i++) {
+    const struct doubt d = c->doubt[i];
+    const struct output *x = &c->out[d.output];
+    double other = which == ROUNDED ? r.value[x->tensor][d.at] : which == OWN_F32 ? (double)((float *)out[d.output])[d.at] : ((double *)out[d.output])[d.at];
+    if (same(other, x->want[d.at], x->usual, AGREE * x->off)) c->doubt[left++] = d;
+  }
+  c->n = left;
+  reference64_close(&r), arena_close(&mem);
+}
+
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs,
+                    struct special_answer *a, struct err *e)
+{
+  struct comparison c = {.nout = b->nout};
+  int *outs = NEWS(&c.mem, int, b->nout + 1), s = OK;
+  enum dtype *of = NEWS(&c.mem, enum dtype, r->g->ntensors);
+  int64_t all = 0;
+  c.out = NEWS(&c.mem, struct output, b->nout + 1);
+  graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
+  for (int i = 0; i < b->nout; i++) {
+    const struct tensor *t = &r->g->tensors[outs[i]];
+    struct output *x = &c.out[i];
+    *x = (struct output){.which = i, .tensor = outs[i], .t = t->dtype, .n = shape_size(&t->shape), .got = outputs[i], .want = r->value[outs[i]]};
+    x->usual = typical(x->want, x->n), x->off = ELEMENT * numeric_tolerance(of[outs[i]]);
+    all += x->n;
+  }
+  compare(&c);
+  a->all += all, a->held += all - c.differ;
+  if (c.n && operations(own) > AFFORDABLE) c.n = 0;
+  for (enum evaluation k = 0; k < EVALUATIONS && c.n; k++) ask(&c, k, r->g, own, b);
+  if (c.n) {
+    const struct output *x = &c.out[c.doubt->output];
+    int64_t at = c.doubt->at;
+    s = err_set(e, ERR_WRONG, NOWHERE, "output %d on special inputs: element %lld is %g, and %g in float64", x->which, (long long)at,
+                numeric_read(x->t, x->got, at), x->want[at]);
+  }
+  arena_close(&c.mem);
+  return s;
+}
+
+static int one_round(struct module *m, const struct graph *g, const struct graph *own, uint64_t seed, int round, struct special_answer *a,
+                     struct err *e)
+{
+  struct buffers *b;
+  struct reference64 r = {0};
+  int s = buffers_open(g, hash_mix(seed, (uint64_t)round), &b, e);
+  if (s) return s;
+  special_inputs(g, b, seed, round);
+  for (int i = 0; i < b->nout; i++) memset(b->out[i], 0, b->out_bytes[i]);
+  s = special_reference(g, b, &r, e);
+  if (!s && module_call(m, b->in, b->out)) s = err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
+  if (!s) s = special_compare(&r, own, b, b->out, a, e);
+  reference64_close(&r);
+  buffers_close(b);
+  return s;
+}
+
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a,
+                  struct err *e)
+{
+  int s = OK;
+  *a = (struct special_answer){0};
+  for (int i = 0, n = special_rounds(reference); i < n && !s; i++) s = one_round(m, reference, own, seed, i, a, e);
+  return s;
+}
