@@ -153,6 +153,17 @@ static int64_t print(const struct table *t)
   return wrong;
 }
 
+static bool decided(const struct table *t)
+{
+  int64_t equal = 0, undecided = 0;
+  for (int k = 0; k < KINDS; k++)
+    if (pair_kinds[k].equal && !pair_kinds[k].beyond)
+      equal += t->row[k].pairs, undecided += t->row[k].by[UNDECIDED] + t->row[k].by[REFUSED];
+  if (undecided > 1 + equal / 100)
+    printf("# %lld of %lld equal pairs are undecided\n", (long long)undecided, (long long)equal);
+  return undecided <= 1 + equal / 100;
+}
+
 int main(int argc, char **argv)
 {
   struct options o;
@@ -160,5 +171,5 @@ int main(int argc, char **argv)
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (!read_options(argc, argv, &o)) return usage("an option is not known or lacks its value");
   for (int64_t i = o.from; i < o.from + o.pairs; i++) pair(&t, &o, i);
-  return print(&t) && argc > 1 ? 1 : 0;
+  return print(&t) || !decided(&t) ? 1 : 0;
 }
