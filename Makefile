@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan mpi bench docs install deb deb-check format clean
+.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -68,6 +68,10 @@ tsan: setup
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
 	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|module_gpu|core|html|race_gpu|race_joined|split|stop_gpu)$$'
+
+# Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).
+attack: build
+	@bash scripts/attack.sh $(or $(N),25000) $(or $(SEED),1) $(JOBS)
 
 # libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
 fuzz:

@@ -1,0 +1,23 @@
+// What the verifier says of a pair, in the words of the attack: the only place that knows its certificate.
+#include "pairs.h"
+#include "verify/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const judgement_names[JUDGEMENTS] = {
+    [PROVED] = "proved",       [FULL] = "full",           [REDUCED] = "reduced",
+    [UNDECIDED] = "undecided", [NOT_EQUAL] = "not-equal", [REFUSED] = "refused",
+};
+
+enum judgement judge(const struct graph *a, const struct graph *b, uint64_t seed, int threads, char note[256])
+{
+  const struct verify_opts o = {.seed = seed, .threads = threads};
+  struct certificate c;
+  struct err e = {0};
+  note[0] = 0;
+  if (verify_equal(a, b, &o, &c, &e)) return snprintf(note, 256, "%s", e.text), REFUSED;
+  snprintf(note, 256, "%s", c.note);
+  if (c.equal) return c.proved ? PROVED : c.full_size ? FULL : REDUCED;
+  return strstr(c.note, "not tested") || strstr(c.note, "divides by zero") ? UNDECIDED : NOT_EQUAL;
+}
