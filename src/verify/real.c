@@ -8,16 +8,18 @@
 
 static const double FACTOR = 0x1p-29 * 64; // an error in float64, of one in float32, with room for luck
 static const double LEAST = 0x1p-44;       // relative to the largest value of a tensor, whatever float32 says
-enum { DRAWS = 4 };
+enum { KINDS = 4, MOST_DRAWS = 32, ENOUGH = 512 }; // ENOUGH: elements of each output, where that is cheap
+static const int64_t CHEAP = 4000000; // field operations of all draws beyond the first four
 
-// Inputs of draw i: normal ones, then positive ones, so that roots and logarithms are defined, then small ones, so that
-// exponentials stay finite in float32.
+// Inputs of the four kinds of draws: normal ones, then positive ones, so that roots and logarithms are defined, then small ones, so that
+// exponentials stay finite in float32. Small graphs get more draws, since a difference may show for some signs only.
 static double drawn(int draw, double x)
 {
   static const struct {
     bool positive;
     double scale;
-  } how[DRAWS] = {{false, 1}, {true, 1}, {false, 0.0625}, {true, 0.0625}};
+  } how[KINDS] = {{false, 1}, {true, 1}, {false, 0.0625}, {true, 0.0625}};
+  draw %= KINDS;
   return (how[draw].positive ? fabs(x) + 0.0625 : x) * how[draw].scale;
 }
 
@@ -95,19 +97,26 @@ static bool differs(struct compared *c, const struct runs *x, const struct runs 
   return false;
 }
 
+static bool enough(const struct compared *c, int64_t elements)
+{
+  for (int i = 0; i < c->nout; i++)
+    if (c->seen[i] < elements) return false;
+  return true;
+}
+
+// Two draws where they are enough.
 static enum numbers compare(struct arena *mem, struct compared *c, struct err *e)
 {
-  for (int draw = 0; draw < DRAWS; draw++) {
+  int64_t ops = work_ops(c->g[0]) + work_ops(c->g[1]), draws = KINDS + MIN(MOST_DRAWS - KINDS, CHEAP / MAX(1, ops));
+  for (int draw = 0; draw < draws; draw++) {
     struct arena_mark mark = arena_mark(mem);
     struct runs x, y;
     if (evaluate(mem, c, 0, draw, &x, e) || evaluate(mem, c, 1, draw, &y, e)) return NUMBERS_BROKEN;
     if (differs(c, &x, &y)) return NUMBERS_DIFFER;
     arena_reset(mem, mark);
-    bool all = draw > 0; // two draws where they are enough
-    for (int i = 0; i < c->nout; i++) all &= c->seen[i] > 0;
-    if (all) return NUMBERS_AGREE;
+    if (draw && enough(c, draws > KINDS ? ENOUGH : 1)) return NUMBERS_AGREE;
   }
-  return NUMBERS_UNKNOWN;
+  return enough(c, 1) ? NUMBERS_AGREE : NUMBERS_UNKNOWN;
 }
 
 enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,

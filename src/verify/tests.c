@@ -11,7 +11,9 @@ static const double DELTA = 1e-9;
 static const int64_t OVERHEAD = 20000; // of one test, in operations
 enum { MOST_TESTS = 200000 };
 enum { ORDERS = 1000 }; // tests of maxima under random orders: most orders may hide a wrong choice
-enum { BLIND = 4 };     // tests where no theorem says how many
+enum { BLIND = 4 };     // tests where no theorem says how many, at least; of small graphs more
+static const int64_t BLIND_OPS = 40000000;
+enum { MOST_BLIND = 64 };
 static const uint64_t LEAST_P = (uint64_t)1 << 61, LEAST_Q = (uint64_t)1 << 60; // of pairs with PRIMES_TEST bits
 
 static double delta_of(const struct testing *t) { return t->o->delta > 0 ? t->o->delta : DELTA; }
@@ -31,7 +33,8 @@ struct testing testing_of(const struct verify_opts *o, uint64_t seed, const stru
 
 static int affordable(const struct testing *t, int64_t ops)
 {
-  int64_t wanted = ordered(t) ? ORDERS : t->error >= 1 ? BLIND : t->wanted;
+  int64_t blind = MAX(BLIND, MIN(MOST_BLIND, BLIND_OPS / t->ops));
+  int64_t wanted = ordered(t) ? ORDERS : t->error >= 1 ? blind : MAX(t->wanted, t->faithful ? 1 : blind);
   return (int)MAX(1, MIN(wanted, MIN(MOST_TESTS, ops / t->ops)));
 }
 
