@@ -17,7 +17,7 @@
 
 enum { ELEMENT = 8, MOST_ROUNDS = 3, SMALL = 3, MOST_DOUBTS = 1 << 20 };
 static const double CHEAP = 1e7;      // multiply-adds up to which each input has its round
-static const double AFFORDABLE = 4e9; // operations of a graph in the interpreter
+static const double AFFORDABLE = 1e9; // operations of a graph that is evaluated again
 static const double AGREE = 0.25;     // of what an element may be off: evaluations that agree
 static const double huge[DTYPES] = {[F16] = 2e3, [BF16] = 1e15, [F32] = 1e15}, tiny[DTYPES] = {[F16] = 3e-7, [BF16] = 3e-39, [F32] = 3e-39};
 
@@ -238,7 +238,7 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
   }
   compare(&c);
   a->all += all, a->held += all - c.differ;
-  if (c.n && operations(own) > AFFORDABLE) c.n = 0;
+  if (c.n && MAX(operations(own), operations(r->g)) > AFFORDABLE) c.n = 0;
   for (enum evaluation k = 0; k < EVALUATIONS && c.n; k++) ask(&c, k, r->g, own, b);
   if (c.n) {
     const struct output *x = &c.out[c.doubt->output];
