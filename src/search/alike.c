@@ -34,7 +34,7 @@ enum op op_without_loop(enum op op) { return op == OP_ACCUM_SUM ? OP_SUM : op ==
 // Is this axis left out, because it has one part or because it becomes another one?
 static bool loop_left_out(const struct copying *k, int i) { return k->b->loop[i] == 1 || i == k->c->loop; }
 
-static void copy_axes(struct copying *k)
+static bool copy_axes(struct copying *k)
 {
   const struct graph *b = k->b;
   int64_t grid[GRID_AXES], loop[MAX_LOOPS];
@@ -44,7 +44,9 @@ static void copy_axes(struct copying *k)
   if (k->c->loop >= 0) grid[ngrid++] = b->loop[k->c->loop];
   for (int i = 0; i < b->nloop; i++)
     if (!loop_left_out(k, i)) loop[nloop++] = b->loop[i];
+  if (ngrid > MAX_GRID) return false;
   graph_axes(k->to, ngrid, grid, nloop, loop);
+  return true;
 }
 
 static void copy_maps(const struct copying *k, struct attrs *a)
@@ -109,8 +111,8 @@ static int copy_block(struct graph *g, int i, const struct change *c, struct err
   const struct graph *b = block->sub;
   struct copying k = {.above = g, .b = b, .to = graph_new(g->mem, BLOCK, b->name), .c = c, .from = block->in, .e = e};
   k.at = NEWS(g->mem, int, b->ntensors + 1);
-  copy_axes(&k);
-  int s = k.to->ngrid > MAX_GRID ? USER : OK;
+  int s = copy_axes(&k) ? OK : USER;
+  for (int n = 0; n < b->nnodes; n++) s = b->nodes[n].sub ? USER : s; // thread graphs are none of the search's
   for (int n = 0; n < b->nnodes && !s; n++)
     if (b->nodes[n].op != OP_ITER) s = copy_node(&k, &b->nodes[n]);
   block->sub = k.to, block->in = k.in, block->nin = k.nin;

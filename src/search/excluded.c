@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Without a rule a schedule has more values. accum_rms is so many operators more where there is no loop.
-enum { MANY_VALUES = 12000, RMS_MORE = 2 };
+enum { MANY_VALUES = 4000, RMS_MORE = 2 };
 
 struct given {
   struct cover *c; // the answer
@@ -178,7 +178,8 @@ static void name_rules(const struct asking *a, const struct group *all, struct s
   for (int i = 0; i < all->n; i++) {
     struct cover *c = all->x[i]->c;
     c->rules = rules;
-    snprintf(c->why, sizeof c->why, "%s: --off %s lets it in (%s)", str_text(&words), str_text(&list), all->x[i]->why);
+    snprintf(c->why, sizeof c->why, "%s: the space of --off %s holds it (%s)", str_text(&words), str_text(&list),
+             all->x[i]->why);
   }
   str_free(&words), str_free(&list);
 }
@@ -207,11 +208,14 @@ static bool take_single(const struct asking *a, const struct search_opts *wide, 
   return true;
 }
 
+// Without several rules values are so many that more of them are not worth the time.
 static bool take_several(const struct asking *a, const struct search_opts *wide, struct group *open, unsigned all)
 {
+  struct search_opts o = *wide;
+  o.max_values = a->o->max_values;
   if (!open->n) return true;
-  if (!ask_without(a, wide, open, all)) return false;
-  return take_fewest(a, wide, taken(a, open, true), all, 0);
+  if (!ask_without(a, &o, open, all)) return false;
+  return take_fewest(a, &o, taken(a, open, true), all, 0);
 }
 
 static void take_rules(const struct asking *a, const struct search_opts *wide, struct group *open)
