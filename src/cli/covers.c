@@ -15,14 +15,31 @@ static int load(struct cli *c, struct graph ***g, int *n)
   return c->dtype && dtype_parse(c->dtype, &t) ? graph_cast(&c->mem, **g, t, *g, &c->err) : OK;
 }
 
+// How it is held: as a graph that does the same.
+static const char *const as[] = {[ALIKE_SELF] = "",
+                                 [ALIKE_AXES] = ", with one axis for two that cut the same",
+                                 [ALIKE_JOINS] = ", without the loop that only joins parts"};
+
+static json_t *cover_json(const struct cover *x)
+{
+  json_t *rules = json_array();
+  for (int r = 0; r < PRUNES; r++)
+    if (x->rules >> r & 1) json_array_append_new(rules, json_string(prune_rows[r].name));
+  return json_pack("{s:b, s:s, s:o}", "held", x->held, "why", x->why, "rules", rules);
+}
+
 static int answer(struct cli *c, const struct cover *held, int n)
 {
   json_t *list = json_array();
   int status = OK, count = 0;
   for (int i = 0; i < n; i++) {
     count += held[i].held;
-    json_array_append_new(list, json_pack("{s:b, s:s}", "held", held[i].held, "why", held[i].why));
-    if (output_wants_text(c)) printf("%d. %s%s\n", i + 1, held[i].held ? "in the space" : "not in the space: ", held[i].held ? "" : held[i].why);
+    json_array_append_new(list, cover_json(&held[i]));
+    if (!output_wants_text(c)) continue;
+    if (held[i].held)
+      printf("%d. in the space%s\n", i + 1, as[held[i].as]);
+    else
+      printf("%d. not in the space: %s\n", i + 1, held[i].why);
   }
   if (output_wants_text(c)) printf("%d of %d in the space\n", count, n);
   json_t *root = json_pack("{s:s, s:i, s:s, s:i, s:i, s:o}", "mica", mica_version(), "schema", 1, "file", c->covers, "graphs", n,

@@ -19,11 +19,6 @@ const struct prune_row prune_rows[PRUNES] = {
 #undef PRUNE
 };
 
-struct question { // which of these graphs does the space hold?
-  int n;
-  struct graph *const *g;
-  struct cover *out;
-};
 struct job {
   struct arena *mem, *out; // of the search; of its results
   struct space *s;
@@ -307,11 +302,9 @@ static void limits_met(const struct job *j, struct str *s)
 
 static void answer(struct job *j, const struct planner *pl)
 {
-  struct worker **by = NEWS(j->mem, struct worker *, j->ntable);
-  for (int i = 0; i < j->ntable; i++) by[i] = &j->w[j->by[i]];
   for (int i = 0; i < j->asked->n && !stopped(j); i++) {
     struct cover *c = &j->asked->out[i];
-    c->held = space_covers(j->mem, pl, by, j->asked->g[i], c->why, sizeof c->why);
+    c->held = space_covers(j->mem, pl, j->asked->g[i], c->why, sizeof c->why);
   }
 }
 
@@ -413,8 +406,8 @@ static void close_all(struct job *j)
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
 }
 
-static void search(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-                   const struct question *asked, struct search_result *r)
+void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+                  const struct question *asked, struct search_result *r)
 {
   double start = now_seconds();
   *r = (struct search_result){0};
@@ -446,19 +439,6 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
                struct search_result *r, struct err *e)
 {
   (void)e;
-  search(mem, p, t, o, NULL, r);
-  return OK;
-}
-
-int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
-                  struct graph *const *g, struct cover *out, struct err *e)
-{
-  struct search_result r;
-  struct graph **plain = NEWS(mem, struct graph *, n + 1);
-  for (int i = 0; i < n; i++) {
-    out[i] = (struct cover){.why = "the program is not one that is searched"};
-    if (graph_expand(mem, g[i], false, &plain[i], e) != OK) return (int)e->status;
-  }
-  search(mem, p, t, o, &(struct question){n, plain, out}, &r);
+  search_space(mem, p, t, o, NULL, r);
   return OK;
 }

@@ -95,10 +95,17 @@ bool search_is_hard(const struct graph *p, const struct search_opts *o);
 int search_easy_ops(const struct graph *p, const struct search_opts *o);
 
 // Is each of n kernel graphs of that program in the space that search_run would search under these options? Structure
-// counts, not sizes; docs/search.md lists what else makes no difference. `why` names the place and the rule where not.
+// counts, not sizes; docs/search.md lists what else makes no difference.
+enum alike_as { // what is there
+  ALIKE_SELF,   // the graph itself
+  ALIKE_AXES,   // it with one axis for two that cut the same
+  ALIKE_JOINS,  // it with loops that only join parts unrolled, or made axes of the grid
+};
 struct cover {
   bool held;
-  char why[256];
+  enum alike_as as; // where it is
+  unsigned rules;   // bits of pruning rules: off, they let it in, and fewer do not; 0: none, or not looked for
+  char why[320];    // where not: these, or a limit, and the place; or that it is not equal to the program
 };
 int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
                   struct graph *const *g, struct cover *out, struct err *e);

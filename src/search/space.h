@@ -37,7 +37,9 @@
 //   trial.c     plans -> verified kernel graphs
 //   units.c     units of work: kept for a run after this one, shared with other processes
 //   pack.c      tables and options as bytes
-//   covers.c    whether a given kernel graph is in the space, and if not, why
+//   covers.h    whether a given kernel graph is in the space
+//   alike.c     graphs that do the same as a given one
+//   excluded.c  which given graphs are in the space, and what excludes the others
 //   chain.c     row-local programs of any length, by rule
 //   setup.c     what a search and a probe begin with
 //   probe.c     is a program too much for one search?
@@ -590,8 +592,30 @@ void plans_verified(struct arena *mem, struct planner *pl, int most, struct sear
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
 
-// by[i]: the worker that made table i. false: *why says where the walk along g ended and what removed the next step.
-bool space_covers(struct arena *mem, const struct planner *pl, struct worker *const *by, const struct graph *g, char *why, size_t room);
+// false: *why says where the walk along g ended.
+bool space_covers(struct arena *mem, const struct planner *pl, const struct graph *g, char *why, size_t room);
+
+// ---- alike.c: graphs that do the same -------------------------------------------------------------------------------
+
+enum { MOST_ALIKE = 4 };
+struct alike {
+  struct graph *g;
+  enum alike_as as;
+};
+// g, which is equal to p, without what computes nothing, and then with other axes; returns how many.
+int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed, struct alike out[MOST_ALIKE]);
+enum op op_without_loop(enum op op); // the reduction that an accumulator is where there is no loop
+
+// ---- search.c: the whole line ---------------------------------------------------------------------------------------
+
+struct question { // which of these graphs does the space hold?
+  int n;
+  struct graph *const *g;
+  struct cover *out;
+};
+// asked: instead of searching plans, or NULL.
+void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
+                  const struct question *asked, struct search_result *r);
 
 // ---- chain.c: programs of any length that work row by row ------------------------------------------------------------
 
