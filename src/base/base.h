@@ -8,6 +8,7 @@
 //   str.c     growable text, used by every printer
 //   file.c    whole files in, whole files out (written aside, then renamed)
 //   pool.c    a thread pool whose results do not depend on the number of threads
+//   child.c   programs that are started; scratch.c the folders they work in (child.h)
 #ifndef MICA_BASE_H
 #define MICA_BASE_H
 
@@ -155,5 +156,15 @@ int pool_cores(void); // cores this process may use
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread
 static inline bool stop_set(stop_flag f) { return f && __atomic_load_n(f, __ATOMIC_RELAXED); }
+
+// How long something may take. NULL: as long as it takes.
+struct patience {
+  stop_flag stop, drop; // it ends soon after one of them is set
+  double until;         // by now_seconds(); 0: for ever
+};
+static inline bool patience_over(const struct patience *p)
+{
+  return p && (stop_set(p->stop) || stop_set(p->drop) || (p->until > 0 && now_seconds() >= p->until));
+}
 
 #endif

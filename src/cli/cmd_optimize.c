@@ -57,6 +57,7 @@ int cmd_optimize(struct cli *c)
   struct mica_program *p;
   struct mica_report *r = NULL;
   struct progress line;
+  end_by(c->time);
   if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
   if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));

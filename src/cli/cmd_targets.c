@@ -51,7 +51,7 @@ int cmd_targets(struct cli *c)
 
 int cmd_version(struct cli *c)
 {
-  const char *cc = compiler_version();
+  const char *cc = compiler_version(NULL);
   if (output_wants_text(c)) printf("mica %s (sources %s)\ncompiler: %s\n", mica_version(), build_fingerprint, *cc ? cc : "none");
   json_t *v = json_pack("{s:s, s:s, s:s}", "mica", mica_version(), "sources", build_fingerprint, "compiler", cc);
   int status = output_json(c, v);

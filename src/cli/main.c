@@ -1,16 +1,11 @@
 // mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
-#include "base/memory.h"
+#include "base/child.h"
 #include "cli/cli.h"
 #include "front/parse.h"
 #include "gpu/gpu.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-// The only mutable global: signals have nowhere else to put what they say.
-static volatile int stopped;
-const volatile int *const cli_stop = &stopped;
 
 #define O(id) (UINT64_C(1) << OPT_##id)
 #define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
@@ -32,24 +27,6 @@ const struct cmd *cmd_find(const char *name)
   for (int i = 0; i < cmd_count; i++)
     if (!strcmp(name, cmds[i].name)) return &cmds[i];
   return NULL;
-}
-
-// The first signal asks for an end; the second one, of whichever kind, is deadly. Workers end when their socket does.
-static void on_signal(int sig)
-{
-  (void)sig;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  stopped = 1;
-}
-
-static void catch_signals(void)
-{
-  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  sigaction(SIGINT, &stop, NULL);
-  sigaction(SIGTERM, &stop, NULL);
-  signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such
-  signal(SIGXFSZ, SIG_IGN);
 }
 
 int cmd_unknown(struct cli *c, const char *name)
@@ -89,7 +66,8 @@ static int guarded(struct cli *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
   struct cli c = {.mem.lasting = true};
-  catch_signals();
+  end_open();
+  scratch_sweep();
   int status = guarded(&c, argc, argv);
   if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
   if (c.err.id != ERR_NONE) err_print(stderr, &c.err);

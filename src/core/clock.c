@@ -13,7 +13,7 @@
 
 enum { SLICE = 20000 };           // microseconds
 static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
-static const double GRACE = 20, LATE = 10; // seconds of proving after a stop, which takes about one; after the end of the time
+static const double GRACE = 1, LATE = 1; // seconds of proving after a stop, and after the end of the time
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 
@@ -122,4 +122,9 @@ double clock_late(const struct job *j)
 
 double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
+struct patience clock_compiler(const struct job *j)
+{
+  return (struct patience){.stop = j->opts->stop, .until = j->clock ? j->clock->until + LATE : 0};
+}
+
 double clock_most(const struct job *j) { return j->clock ? j->clock->until - j->clock->start : INFINITY; }

@@ -97,7 +97,7 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
   const char *key = arena_printf(
       j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
+      j->threads, j->compiler, o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
       (unsigned long long)o->seed, str_text(&text));
   str_free(&text);
   return key;
@@ -149,6 +149,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;
+  j->compiler = arena_strdup(mem, compiler_version(&(struct patience){.stop = opts->stop, .until = opts->time > 0 ? now_seconds() + opts->time : 0}));
   j->key = key_of(j, "program", opts->tune, j->program);
   return opts->remember ? db_open(opts->db, &j->db, e) : OK;
 }
