@@ -12,6 +12,7 @@
 #ifndef MICA_BASE_H
 #define MICA_BASE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -152,6 +153,11 @@ double now_seconds(void); // monotonic
 // Runs job(arg, i, worker) for every i in [0, n) on `threads` threads; worker in [0, threads).
 void pool_run(int threads, int n, void (*job)(void *arg, int i, int worker), void *arg);
 int pool_cores(void); // cores this process may use
+// How many of `wanted` threads can run at the same time, this one among them; at most POOL_MOST, or twice the cores where that is more.
+int pool_most(int wanted);
+enum { POOL_MOST = 256, POOL_STACK = 8 << 20 };
+// pthread_create with a stack of POOL_STACK bytes, whatever the limits of this process are.
+int pool_thread(pthread_t *t, void *(*f)(void *), void *arg);
 
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread

@@ -92,6 +92,7 @@ void output_revision(char out[48]); // of the tree that the command runs in, els
 enum { CLI_FULL_OPS = 20000000 }; // a full-size test of each of many graphs may take so many operations
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
+int cli_threads(const struct cli *c); // of --threads, as many as can run here
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers

@@ -1,4 +1,5 @@
 // mica optimize: the public API with a progress line.
+#include "base/visible.h"
 #include "cli/cli.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
 {
   const char *html;
   int status = mica_report_html(m, r, &html);
-  if (status != OK) return fputs(mica_error(m), stderr), status;
+  if (status != OK) return visible_print(stderr, mica_error(m)), status;
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
@@ -46,7 +47,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;
   int status = mica_report_save(m, r, c->out);
-  if (status != OK) return fputs(mica_error(m), stderr), status;
+  if (status != OK) return visible_print(stderr, mica_error(m)), status;
   if (output_wants_text(c)) saved(c);
   return OK;
 }
@@ -68,7 +69,7 @@ int cmd_optimize(struct cli *c)
   int status = mica_load(m, c->args[0], c->nset, c->set, &p);
   if (status == OK) status = mica_optimize(m, p, &o, &r);
   progress_clear(&line);
-  if (status != OK) fputs(mica_error(m), stderr);
+  if (status != OK) visible_print(stderr, mica_error(m));
   if (r) {
     int shown = show(c, m, r);
     if (status == OK) status = shown;

@@ -95,7 +95,7 @@ static int run_cpu(struct run *r)
   struct target t;
   struct candidate built = {.g = r->g};
   const struct mica_options o = cli_options(c);
-  struct job job = {.opts = &o, .threads = c->threads ? c->threads : pool_cores()};
+  struct job job = {.opts = &o, .threads = cli_threads(c)};
   struct buffers *b;
   TRY(target_open(c->target, job.threads, true, &t, &c->err));
   job.target = t;

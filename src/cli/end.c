@@ -93,7 +93,7 @@ static void start_watch(void)
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  end.alone = pthread_create(&t, NULL, watch, NULL);
+  end.alone = pool_thread(&t, watch, NULL);
   if (!end.alone) pthread_detach(t);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define O(id) (UINT64_C(1) << OPT_##id)
 #define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
@@ -63,12 +64,50 @@ static int guarded(struct cli *c, int argc, char **argv)
   return status;
 }
 
+// ---- the stack ----
+
+struct call {
+  struct cli *c;
+  int argc;
+  char **argv;
+  int status;
+};
+
+static void *call(void *arg)
+{
+  struct call *x = arg;
+  return x->status = guarded(x->c, x->argc, x->argv), NULL;
+}
+
+// Programs are walked by recursion, so deep ones need a stack of some size, and so does the compiler. Where the limit of this process is
+// smaller, it is raised as far as it may be for those that come, and the work is done by a thread, whose stack no limit concerns.
+static int with_stack(struct cli *c, int argc, char **argv)
+{
+  struct rlimit r;
+  pthread_attr_t usual;
+  pthread_t t;
+  struct call x = {c, argc, argv, OK};
+  if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur >= POOL_STACK) return guarded(c, argc, argv);
+  r.rlim_cur = MIN(r.rlim_max, (rlim_t)POOL_STACK);
+  setrlimit(RLIMIT_STACK, &r);
+  pthread_attr_init(&usual);
+  pthread_attr_setstacksize(&usual, POOL_STACK);
+  pthread_setattr_default_np(&usual); // of threads that compiled kernels start
+  pthread_attr_destroy(&usual);
+  if (pool_thread(&t, call, &x)) {
+    err_set(&c->err, ERR_MEMORY, NOWHERE, "the stack is limited to %llu bytes, and no thread with a larger one can be started", (unsigned long long)r.rlim_cur);
+    return err_hint(&c->err, "`ulimit -s 8192` raises the limit"), ENV;
+  }
+  pthread_join(t, NULL);
+  return x.status;
+}
+
 int main(int argc, char **argv)
 {
   struct cli c = {.mem.lasting = true};
   end_open();
   scratch_sweep();
-  int status = guarded(&c, argc, argv);
+  int status = with_stack(&c, argc, argv);
   if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
   if (c.err.id != ERR_NONE) err_print(stderr, &c.err);
   arena_close(&c.mem);

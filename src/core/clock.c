@@ -67,7 +67,7 @@ void clock_open(struct job *j)
   c->until = c->part = c->start + most, c->search = c->start + SEARCH * most;
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
-  if (pthread_create(&c->thread, NULL, watch, c)) {
+  if (pool_thread(&c->thread, watch, c)) {
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
     j->clock = NULL;

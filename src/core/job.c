@@ -129,14 +129,22 @@ int job_look(struct job *j, struct err *e)
   return OK;
 }
 
+// As many as can run, and a word where they are fewer than were wanted.
+static int threads_for(struct job *j, int wanted)
+{
+  int n = pool_most(wanted);
+  if (n < wanted) j->warning = arena_printf(j->mem, "%d threads can be used here, not %d", n, wanted);
+  return n;
+}
+
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e)
 {
   struct graph *plain, *stable, *cast;
   enum dtype t;
   *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
-  j->threads = opts->threads > 0 ? opts->threads : pool_cores();
-  j->search_threads = opts->search_threads > 0 ? opts->search_threads : j->threads;
+  j->threads = threads_for(j, opts->threads > 0 ? opts->threads : pool_cores());
+  j->search_threads = opts->search_threads > 0 ? threads_for(j, opts->search_threads) : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
   if (opts->dtype) {
     if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);

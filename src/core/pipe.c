@@ -183,10 +183,15 @@ static int check_machine(struct job *j, struct err *e)
   return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
 }
 
+static void warn(const struct job *j, json_t *report)
+{
+  if (j->warning) json_object_set_new(report, "warning", json_string(j->warning));
+}
+
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   TRY(recall(j, report, recalled, e));                                // seen before: done
-  if (*recalled) return OK;
+  if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
@@ -197,7 +202,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
-  if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));
+  warn(j, *report);
   if (!j->stopped || !job_stopped_by_user(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
 }
