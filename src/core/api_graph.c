@@ -1,7 +1,6 @@
 // include/mica.h: programs built. Calls go the way of the language (front/call.c), so that operators, attributes and errors are the
 // same; what a text cannot have wrong, because its grammar forbids it, is checked here. After an error a graph is as before.
 #include "core/context.h"
-#include "ir/constants.h"
 #include "front/front.h"
 #include "ir/print.h"
 
@@ -174,7 +173,6 @@ static int make_program(struct mica_graph *g, struct mica_program **p, struct er
 {
   TRY(check_level(g, KERNEL, "a program", "the program is the graph that mica_graph_open made", e));
   TRY(graph_check(g->g, e));
-  TRY(constants_check(g->g, e));
   *p = NEW(&g->m->mem, struct mica_program);
   (*p)->g = graph_copy(&g->m->mem, g->g);
   return OK;

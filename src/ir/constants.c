@@ -29,10 +29,12 @@ static int check_node(const struct node *n, struct err *e)
   return OK;
 }
 
-int constants_check(const struct graph *g, struct err *e)
+int constants_check(const struct graph *g, struct err *e) { return constants_check_from(g, 0, e); }
+
+int constants_check_from(const struct graph *g, int node, struct err *e)
 {
   int s = OK;
-  for (int i = 0; i < g->nnodes && !s; i++) {
+  for (int i = node; i < g->nnodes && !s; i++) {
     s = check_node(&g->nodes[i], e);
     if (!s && g->nodes[i].sub) s = constants_check(g->nodes[i].sub, e);
   }
