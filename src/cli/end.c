@@ -1,5 +1,5 @@
 // The end of a command. The first SIGINT or SIGTERM sets a flag that long work looks at, and the best until then is answered; so it is
-// when the time of --time is over. Work that does not look, because it waits for a pipe, a lock or a disk, is ended by a thread that
+// when the time of --time is over. What does not look, because it waits for a pipe, a lock or a disk, is ended by a thread that
 // does nothing else: a moment after the signal, or after the end of the time, it removes what would be left and ends the process.
 // The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
 #include "base/child.h"
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.7; // seconds between asking for an end and making one
+static const double BUSY = 0.1, LATEST = 20; // of the time, by a processor, is work; seconds that work may go on after the end of the time
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;
@@ -62,17 +63,40 @@ _Noreturn static void strike(bool by_user)
   _exit(ENV);
 }
 
+struct watched {
+  double asked;      // when a signal came, or INFINITY
+  double since, cpu; // when it was looked whether the command works, and what it had used
+};
+
+static double used(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// After the end of the time: what waits is ended; what works, on a result that is late, has a little longer.
+static double look_late(struct watched *w, double until, double now)
+{
+  if (!w->since) w->since = now, w->cpu = used();
+  if (now >= w->since + PATIENCE) {
+    if (used() - w->cpu < BUSY * (now - w->since) || now >= until + LATEST) strike(false);
+    w->since = now, w->cpu = used();
+  }
+  return w->since + PATIENCE;
+}
+
 static void *watch(void *arg)
 {
-  double asked = INFINITY;
+  struct watched w = {.asked = INFINITY};
   (void)arg;
   for (;;) {
-    double until;
+    double until, now = now_seconds();
     __atomic_load(&end.until, &until, __ATOMIC_RELAXED);
-    if (stopped && isinf(asked)) asked = now_seconds();
-    double last = fmin(asked, until > 0 ? until : INFINITY) + PATIENCE;
-    if (now_seconds() >= last) strike(stopped);
-    wait_for(last);
+    if (stopped && isinf(w.asked)) w.asked = now;
+    if (now >= w.asked + PATIENCE) strike(true);
+    double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, until, now);
+    wait_for(fmin(next, w.asked + PATIENCE));
   }
   return NULL;
 }
