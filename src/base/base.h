@@ -9,9 +9,11 @@
 //   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
 //   pool.c    a thread pool whose results do not depend on the number of threads
+//   child.c   programs that are started; scratch.c the folders they work in (child.h)
 #ifndef MICA_BASE_H
 #define MICA_BASE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,9 +155,24 @@ double now_seconds(void); // monotonic
 // Runs job(arg, i, worker) for every i in [0, n) on `threads` threads; worker in [0, threads).
 void pool_run(int threads, int n, void (*job)(void *arg, int i, int worker), void *arg);
 int pool_cores(void); // cores this process may use
+// How many of `wanted` threads can run at the same time, this one among them; at most POOL_MOST, or twice the cores where that is more.
+int pool_most(int wanted);
+enum { POOL_MOST = 256, POOL_STACK = 8 << 20 };
+// pthread_create with a stack of POOL_STACK bytes, whatever the limits of this process are.
+int pool_thread(pthread_t *t, void *(*f)(void *), void *arg);
 
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread
 static inline bool stop_set(stop_flag f) { return f && __atomic_load_n(f, __ATOMIC_RELAXED); }
+
+// How long something may take. NULL: as long as it takes.
+struct patience {
+  stop_flag stop, drop; // it ends soon after one of them is set
+  double until;         // by now_seconds(); 0: for ever
+};
+static inline bool patience_over(const struct patience *p)
+{
+  return p && (stop_set(p->stop) || stop_set(p->drop) || (p->until > 0 && now_seconds() >= p->until));
+}
 
 #endif

@@ -1,5 +1,5 @@
 // Errors: the rows of err.def give status, name and general hint; the call gives place and text.
-#include "base/base.h"
+#include "base/visible.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ void err_print(FILE *f, const struct err *e)
 {
   char text[ERR_TEXT];
   err_text(text, sizeof text, e);
-  fputs(text, f);
+  visible_print(f, text);
 }
 
 void base_bug(const char *file, int line, const char *what)

@@ -2,7 +2,6 @@
 // slot, so results do not depend on who ran what.
 #include "base/memory.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -45,11 +44,43 @@ void pool_run(int threads, int n, void (*job)(void *, int, int), void *arg)
   pthread_t *t = MEM_NEWS(pthread_t, threads);
   int started = 0;
   for (int i = 0; i < threads; i++) w[i] = (struct worker){&loop, i};
-  while (started + 1 < threads && !pthread_create(&t[started], NULL, work, &w[started + 1])) started++;
+  while (started + 1 < threads && !pool_thread(&t[started], work, &w[started + 1])) started++;
   work(&w[0]);
   for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
   mem_free(w), mem_free(t);
   if (loop.failed) mem_short(&loop.lack);
+}
+
+int pool_thread(pthread_t *t, void *(*f)(void *), void *arg)
+{
+  pthread_attr_t a;
+  pthread_attr_init(&a);
+  pthread_attr_setstacksize(&a, POOL_STACK);
+  int why = pthread_create(t, &a, f, arg);
+  pthread_attr_destroy(&a);
+  return why;
+}
+
+static void *pass_gate(void *gate)
+{
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+// Whether they can run is asked of the system by starting them: what limits them is a matter of users, groups, memory and containers.
+int pool_most(int wanted)
+{
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  int started = 0, most = MIN(wanted, MAX((int)POOL_MOST, 2 * pool_cores()));
+  pthread_t *t = MEM_NEWS(pthread_t, MAX(most, 1));
+  pthread_mutex_lock(&gate);
+  while (started + 1 < most && !pool_thread(&t[started], pass_gate, &gate)) started++;
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+  mem_free(t);
+  pthread_mutex_destroy(&gate);
+  return started + 1;
 }
 
 int pool_cores(void)

@@ -1,7 +1,8 @@
 // cli: the command `mica`. One file a subcommand; options and subcommands are rows of opt.def and cmd.def.
 //
-//   main.c      finds the subcommand, catches signals, turns errors into exit statuses
+//   main.c      finds the subcommand, turns errors into exit statuses
 //   options.c   argument list -> struct cli
+//   end.c       signals, and the end of a command that does not come to it
 //   help.c      texts of help from the rows
 //   progress.c  the line on a terminal
 //   output.c    answers to files and standard output
@@ -55,7 +56,10 @@ extern const int cmd_count;
 const struct cmd *cmd_find(const char *name);
 int cmd_unknown(struct cli *c, const char *name);
 
+// ---- end.c ----
 extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
+void end_open(void);                       // from here on signals are heeded
+void end_by(double seconds);               // the command has so many seconds from now, and then a moment to end
 
 // ---- options.c ----
 int options_parse(struct cli *c, int argc, char **argv); // after the subcommand's name
@@ -88,6 +92,7 @@ void output_revision(char out[48]); // of the tree that the command runs in, els
 enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
+int cli_threads(const struct cli *c); // of --threads, as many as can run here
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers

@@ -91,7 +91,7 @@ static int take(struct cli *c, const struct graph *program, struct graph *g, int
   json_t *v = json_pack("{s:i, s:i, s:o}", "kernels", graph_ops(g), "block_ops", most_block_ops(g), "graph", graph_json(g));
   json_array_append_new(list, v);
   if (program) {
-    struct verify_opts o = {.seed = c->seed, .full_size_ops = CLI_FULL_OPS, .threads = c->threads ? c->threads : pool_cores(), .stop = cli_stop};
+    struct verify_opts o = {.seed = c->seed, .full_size_ops = CLI_FULL_OPS, .threads = cli_threads(c), .stop = cli_stop};
     struct certificate r = {0};
     TRY(verify_equal(program, g, &o, &r, &c->err));
     json_object_set_new(v, "certificate", certificate_json(&r));

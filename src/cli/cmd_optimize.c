@@ -1,4 +1,5 @@
 // mica optimize: the public API with a progress line.
+#include "base/visible.h"
 #include "cli/cli.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
 {
   const char *html;
   int status = mica_report_html(m, r, &html);
-  if (status != OK) return fputs(mica_error(m), stderr), status;
+  if (status != OK) return visible_print(stderr, mica_error(m)), status;
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
@@ -47,7 +48,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;
   int status = mica_report_save(m, r, c->out);
-  if (status != OK) return fputs(mica_error(m), stderr), status;
+  if (status != OK) return visible_print(stderr, mica_error(m)), status;
   if (output_wants_text(c)) saved(c);
   return OK;
 }
@@ -58,6 +59,7 @@ int cmd_optimize(struct cli *c)
   struct mica_program *p;
   struct mica_report *r = NULL;
   struct progress line;
+  end_by(c->time);
   if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
   if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));
@@ -68,7 +70,7 @@ int cmd_optimize(struct cli *c)
   int status = mica_load(m, c->args[0], c->nset, c->set, &p);
   if (status == OK) status = mica_optimize(m, p, &o, &r);
   progress_clear(&line);
-  if (status != OK) fputs(mica_error(m), stderr);
+  if (status != OK) visible_print(stderr, mica_error(m));
   if (r) {
     int shown = show(c, m, r);
     if (status == OK) status = shown;

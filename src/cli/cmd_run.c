@@ -94,7 +94,8 @@ static int run_cpu(struct run *r)
   struct cli *c = r->c;
   struct target t;
   struct candidate built = {.g = r->g};
-  struct job job = {.threads = c->threads ? c->threads : pool_cores()};
+  const struct mica_options o = cli_options(c);
+  struct job job = {.opts = &o, .threads = cli_threads(c)};
   struct buffers *b;
   TRY(target_open(c->target, job.threads, true, &t, &c->err));
   job.target = t;

@@ -39,7 +39,7 @@ int cmd_targets(struct cli *c)
   int status = OK;
   for (int i = 0; i < target_count() && status == OK; i++) {
     struct target t;
-    status = target_open(target_name(i), c->threads ? c->threads : pool_cores(), false, &t, &c->err);
+    status = target_open(target_name(i), cli_threads(c), false, &t, &c->err);
     if (status != OK) break;
     json_array_append_new(list, target_json(&t, target_doc(i)));
     if (output_wants_text(c)) (t.kind == TARGET_GPU ? print_gpu : print_host)(&t, target_doc(i));
@@ -51,7 +51,7 @@ int cmd_targets(struct cli *c)
 
 int cmd_version(struct cli *c)
 {
-  const char *cc = compiler_version();
+  const char *cc = compiler_version(NULL);
   if (output_wants_text(c)) printf("mica %s (sources %s)\ncompiler: %s\n", mica_version(), build_fingerprint, *cc ? cc : "none");
   json_t *v = json_pack("{s:s, s:s, s:s}", "mica", mica_version(), "sources", build_fingerprint, "compiler", cc);
   int status = output_json(c, v);

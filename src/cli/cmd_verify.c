@@ -24,7 +24,7 @@ int cmd_verify(struct cli *c)
 {
   struct graph *a, *b;
   struct certificate r = {0};
-  struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = c->threads ? c->threads : pool_cores(), .stop = cli_stop};
+  struct verify_opts o = {.seed = c->seed, .full_size_ops = FULL_OPS, .threads = cli_threads(c), .stop = cli_stop};
   TRY(cli_load(c, c->args[0], &a));
   TRY(cli_load(c, c->args[1], &b));
   TRY(verify_equal(a, b, &o, &r, &c->err));

@@ -1,5 +1,6 @@
 // Models in the format of ONNX: what Mica can express as programs, what is left, a manifest of how all hangs together, and
 // the programs optimized one after the other. Programs that are alike are optimized once.
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "onnx/onnx.h"
 
@@ -121,7 +122,7 @@ static int optimize(struct cli *c, const struct onnx_model *m, json_t *manifest)
       if (status == OK) status = shown;
     }
   }
-  if (status != OK) fputs(mica_error(o.context), stderr);
+  if (status != OK) visible_print(stderr, mica_error(o.context));
   mica_close(o.context);
   json_object_set_new(manifest, "optimized", results);
   return status;

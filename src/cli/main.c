@@ -1,16 +1,12 @@
 // mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
-#include "base/memory.h"
+#include "base/child.h"
 #include "cli/cli.h"
 #include "front/parse.h"
 #include "gpu/gpu.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-// The only mutable global: signals have nowhere else to put what they say.
-static volatile int stopped;
-const volatile int *const cli_stop = &stopped;
+#include <sys/resource.h>
 
 #define O(id) (UINT64_C(1) << OPT_##id)
 #define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
@@ -32,24 +28,6 @@ const struct cmd *cmd_find(const char *name)
   for (int i = 0; i < cmd_count; i++)
     if (!strcmp(name, cmds[i].name)) return &cmds[i];
   return NULL;
-}
-
-// The first signal asks for an end; the second one, of whichever kind, is deadly. Workers end when their socket does.
-static void on_signal(int sig)
-{
-  (void)sig;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  stopped = 1;
-}
-
-static void catch_signals(void)
-{
-  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  sigaction(SIGINT, &stop, NULL);
-  sigaction(SIGTERM, &stop, NULL);
-  signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such
-  signal(SIGXFSZ, SIG_IGN);
 }
 
 int cmd_unknown(struct cli *c, const char *name)
@@ -86,11 +64,50 @@ static int guarded(struct cli *c, int argc, char **argv)
   return status;
 }
 
+// ---- the stack ----
+
+struct call {
+  struct cli *c;
+  int argc;
+  char **argv;
+  int status;
+};
+
+static void *call(void *arg)
+{
+  struct call *x = arg;
+  return x->status = guarded(x->c, x->argc, x->argv), NULL;
+}
+
+// Programs are walked by recursion, so deep ones need a stack of some size, and so does the compiler. Where the limit of this process is
+// smaller, it is raised as far as it may be for those that come, and the work is done by a thread, whose stack no limit concerns.
+static int with_stack(struct cli *c, int argc, char **argv)
+{
+  struct rlimit r;
+  pthread_attr_t usual;
+  pthread_t t;
+  struct call x = {c, argc, argv, OK};
+  if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur >= POOL_STACK) return guarded(c, argc, argv);
+  r.rlim_cur = MIN(r.rlim_max, (rlim_t)POOL_STACK);
+  setrlimit(RLIMIT_STACK, &r);
+  pthread_attr_init(&usual);
+  pthread_attr_setstacksize(&usual, POOL_STACK);
+  pthread_setattr_default_np(&usual); // of threads that compiled kernels start
+  pthread_attr_destroy(&usual);
+  if (pool_thread(&t, call, &x)) {
+    err_set(&c->err, ERR_MEMORY, NOWHERE, "the stack is limited to %llu bytes, and no thread with a larger one can be started", (unsigned long long)r.rlim_cur);
+    return err_hint(&c->err, "`ulimit -s 8192` raises the limit"), ENV;
+  }
+  pthread_join(t, NULL);
+  return x.status;
+}
+
 int main(int argc, char **argv)
 {
   struct cli c = {.mem.lasting = true};
-  catch_signals();
-  int status = guarded(&c, argc, argv);
+  end_open();
+  scratch_sweep();
+  int status = with_stack(&c, argc, argv);
   if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
   if (c.err.id != ERR_NONE) err_print(stderr, &c.err);
   arena_close(&c.mem);

@@ -97,6 +97,13 @@ static int option(struct cli *c, int left, char **argv, int *used)
   return store(c, opt, value);
 }
 
+int cli_threads(const struct cli *c)
+{
+  int wanted = c->threads ? c->threads : pool_cores(), n = pool_most(wanted);
+  if (n < wanted) fprintf(stderr, "warning: %d threads can be used here, not %d\n", n, wanted);
+  return n;
+}
+
 static void defaults(struct cli *c, int most)
 {
   struct mica_options o = mica_options_default();

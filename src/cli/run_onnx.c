@@ -118,7 +118,8 @@ static int run_compiled(struct model_run *r, struct graph *g, const char *name, 
 {
   struct cli *c = r->c;
   struct candidate built = {.g = g};
-  struct job job = {.threads = c->threads ? c->threads : pool_cores()};
+  const struct mica_options o = cli_options(c);
+  struct job job = {.opts = &o, .threads = cli_threads(c)};
   struct buffers *b;
   int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *t = NEWS(&c->mem, int, MAX(nin, nout) + 1);
   TRY(target_open(c->target, job.threads, true, &job.target, &c->err));

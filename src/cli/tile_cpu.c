@@ -27,7 +27,7 @@ int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host)
   double done = now();
   module_close(m);
   if (status == OK && output_wants_text(c))
-    printf("%s: compiled in %.3f s, ran in %.6f s\n", compiler_version(), built - began, done - built);
+    printf("%s: compiled in %.3f s, ran in %.6f s\n", compiler_version(NULL), built - began, done - built);
   return status;
 }
 

@@ -1,6 +1,7 @@
 // include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. The rest of the interface is
 // in api_*.c and layout.c.
 #include "core/context.h"
+#include "base/child.h"
 #include "gpu/gpu.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct mica_context *mica_open(void)
 {
   struct mica_context *m = calloc(1, sizeof *m);
   if (m) m->mem.lasting = m->layouts.lasting = true;
+  scratch_sweep();
   return m;
 }
 

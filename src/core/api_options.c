@@ -29,13 +29,43 @@ void mica_options_init(struct mica_options *o, size_t size)
   if (size >= sizeof o->size) o->size = size;
 }
 
+// ---- numbers: the range is that of the command's options, and 0, the default, besides ----
+
+static const double MOST = 1000000;
+static const struct {
+  const char *name;
+  bool real;
+  size_t at;
+} numbers[] = {
+#define INT(name) {#name, false, offsetof(struct mica_options, name)}
+#define REAL(name) {#name, true, offsetof(struct mica_options, name)}
+    INT(max_block_ops), INT(max_kernel_ops), INT(max_part_ops), INT(max_values), INT(threads), INT(search_threads), INT(measure),
+    REAL(tune), REAL(time), REAL(seconds),
+#undef INT
+#undef REAL
+};
+
+static int in_range(const struct mica_options *o, struct err *e)
+{
+  for (size_t i = 0; i < COUNT(numbers); i++) {
+    const char *at = (const char *)o + numbers[i].at;
+    double x = numbers[i].real ? *(const double *)(const void *)at : *(const int *)(const void *)at;
+    if (x >= 0 && x <= MOST) continue; // NaN is neither
+    char text[32];
+    str_double(text, x);
+    err_set(e, ERR_OPTION, NOWHERE, "the option %s is %s from 0 to %.0f, not %s", numbers[i].name, numbers[i].real ? "a number" : "an integer", MOST, text);
+    return err_hint(e, "mica_options_default has the usual values"), e->status;
+  }
+  return OK;
+}
+
 int options_take(const struct mica_options *o, struct mica_options *out, struct err *e)
 {
-  enum { MOST = 1 << 16 };
+  enum { LARGEST = 1 << 16 };
   *out = standard();
   if (!o) return OK;
   size_t size = o->size;
-  if (size < FIRST_SIZE || size > MOST) {
+  if (size < FIRST_SIZE || size > LARGEST) {
     err_set(e, ERR_OPTION, NOWHERE, "the size of the options is %zu, and no version of them has that", size);
     return err_hint(e, "take mica_options_default and change what matters"), e->status;
   }
@@ -46,5 +76,5 @@ int options_take(const struct mica_options *o, struct mica_options *out, struct 
     }
   memcpy(out, o, MIN(size, sizeof *out));
   out->size = sizeof *out;
-  return OK;
+  return in_range(out, e);
 }

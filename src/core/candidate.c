@@ -211,8 +211,9 @@ int candidate_build(const struct job *j, struct candidate *c, const char *name, 
   struct str source = {0}, header = {0};
   char id[64];
   gen_identifier(id, name);
+  const struct patience until = clock_compiler(j);
   int status = gen_c(c->g, id, &j->target, &source, &header, &c->info, e);
-  if (status == OK) status = module_build(str_text(&source), id, &c->module, e);
+  if (status == OK) status = module_build_with(str_text(&source), gen_flags(), id, &until, &c->module, e);
   if (status == OK) c->kernels = c->info.kernels;
   str_free(&source);
   str_free(&header);

@@ -13,15 +13,16 @@
 
 enum { SLICE = 20000 };           // microseconds
 static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
-static const double GRACE = 20, LATE = 10; // seconds of proving after a stop, which takes about one; after the end of the time
+static const double GRACE = 1, LATE = 1; // seconds of proving after a stop, and after the end of the time
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
+static const double LAST_COMPILE = 10; // seconds after the end, for a compiler without which there is no result; the command waits less (cli/end.c)
 
 struct clock {
   stop_flag user;
   double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
   pthread_mutex_t lock;
-  double search;                      // locked
+  double search, work;                // locked; work: when nothing is begun any more
   int flag[STOPS], end;               // atomic
   pthread_t thread;
 };
@@ -35,8 +36,8 @@ static void look(struct clock *c)
   if (user && isinf(c->stopped)) c->stopped = now;
   pthread_mutex_lock(&c->lock);
   if (user || now >= c->search) raise_flag(c, STOP_SEARCH);
+  if (user || now >= c->work) raise_flag(c, STOP_WORK);
   pthread_mutex_unlock(&c->lock);
-  if (user || now >= c->until) raise_flag(c, STOP_WORK);
   if (now >= c->until + LATE || now >= c->stopped + GRACE) raise_flag(c, STOP_PROOF);
 }
 
@@ -64,10 +65,10 @@ void clock_open(struct job *j)
   if (isinf(most)) return; // the user's flag is all there is
   struct clock *c = mem_handle(sizeof *c, &kind);
   c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
-  c->until = c->part = c->start + most, c->search = c->start + SEARCH * most;
+  c->until = c->part = c->work = c->start + most, c->search = c->start + SEARCH * most;
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
-  if (pthread_create(&c->thread, NULL, watch, c)) {
+  if (pool_thread(&c->thread, watch, c)) {
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
     j->clock = NULL;
@@ -102,6 +103,7 @@ void clock_part(struct job *j, int left)
   c->part = now + fmax(0, end - now) / MAX(left, 1);
   pthread_mutex_lock(&c->lock);
   c->search = now + SEARCH * (c->part - now);
+  if (!j->single && j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled and measured in what is left
   __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
   pthread_mutex_unlock(&c->lock);
 }
@@ -122,4 +124,9 @@ double clock_late(const struct job *j)
 
 double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
+struct patience clock_compiler(const struct job *j)
+{
+  return (struct patience){.stop = j->opts->stop, .until = j->clock ? j->clock->until + LAST_COMPILE : 0};
+}
+
 double clock_most(const struct job *j) { return j->clock ? j->clock->until - j->clock->start : INFINITY; }

@@ -151,6 +151,7 @@ struct job {
   const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
   struct db *db;             // NULL without
   const char *key;
+  const char *compiler;      // its version, "": none
   int threads;               // of kernels
   int search_threads;
   const struct crew *crew;   // processes that share the searches, or NULL
@@ -230,6 +231,7 @@ double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
 double clock_end(const struct job *j);
 double clock_most(const struct job *j);
+struct patience clock_compiler(const struct job *j); // for a compiler that may hang
 
 // ---- agree.c ----
 // After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have

@@ -112,7 +112,7 @@ static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *
   struct compile_result result = {0};
   struct compile_stats stats;
   // What was measured is compiled.
-  const struct gpu_patience until = {.stop = job_stop(j, *j->unmeasured ? STOP_WORK : STOP_PROOF)};
+  const struct patience until = {.stop = job_stop(j, *j->unmeasured ? STOP_WORK : STOP_PROOF)};
   TRY(code_make(j->mem, &d->program, &c, e));
   TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->gpu.arch, 1, &c, &result, &stats, e));
   take_use(d, &c);

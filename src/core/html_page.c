@@ -1,6 +1,7 @@
 // The page. It loads nothing: a policy in its head forbids that, so that nothing in a report could. The report itself goes along as data, with
 // all that could end a script element written as escapes of JSON.
 #include "core/html.h"
+#include "base/visible.h"
 
 #include <string.h>
 
@@ -74,9 +75,15 @@ static void data(struct html *h)
   struct str text = {0};
   json_text(h->r, &text);
   html_raw(h, "<script type=\"application/json\" id=\"report\">");
-  for (size_t i = 0; i < text.n; i++)
-    if (strchr("<>&", text.p[i])) str_add(h->out, "\\u%04x", (unsigned)text.p[i]);
-    else str_raw(h->out, text.p + i, 1);
+  for (size_t i = 0, len; i < text.n; i += MAX(len, 1)) {
+    unsigned code;
+    len = visible_decode(text.p + i, text.n - i, &code);
+    if (!len) str_add(h->out, "\\ufffd");
+    else if (len == 1 && strchr("<>&", text.p[i])) str_add(h->out, "\\u%04x", code);
+    else if (!visible_hidden(code)) str_raw(h->out, text.p + i, len);
+    else if (code < 0x10000) str_add(h->out, "\\u%04x", code);
+    else str_add(h->out, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+  }
   html_raw(h, "</script>\n");
   str_free(&text);
 }

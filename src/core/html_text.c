@@ -2,43 +2,22 @@
 // that no section can forget it. Control characters and those that turn the direction of text around are shown as numbers: a name
 // cannot look like something else than it is.
 #include "core/html.h"
+#include "base/visible.h"
 
 #include <math.h>
 #include <string.h>
 
 // ---- escaping ----
 
-// Length of the UTF-8 sequence at s with its code point; 0: there is none.
-static size_t decode(const char *s, size_t n, unsigned *code)
-{
-  unsigned char c = (unsigned char)*s;
-  size_t len = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (!len || len > n) return 0;
-  *code = len == 1 ? c : c & (0x7fu >> len);
-  for (size_t i = 1; i < len; i++) {
-    if (((unsigned char)s[i] & 0xc0) != 0x80) return 0;
-    *code = *code << 6 | ((unsigned char)s[i] & 0x3f);
-  }
-  return *code < least[len] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : len;
-}
-
-static bool unseen(unsigned c)
-{
-  bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
-  bool turns = (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0x61c || c == 0xfeff;
-  return control || turns || (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c <= 0xfdef) || (c >= 0xe0000 && c <= 0xe0fff);
-}
-
 void html_escape(struct str *out, const char *s, size_t n)
 {
   while (n && *s) {
     unsigned code;
-    size_t len = decode(s, n, &code);
+    size_t len = visible_decode(s, n, &code);
     const char *entity = *s == '&' ? "&amp;" : *s == '<' ? "&lt;" : *s == '>' ? "&gt;" : *s == '"' ? "&quot;" : *s == '\'' ? "&#39;" : NULL;
     if (!len) str_add(out, "&#xfffd;");
     else if (entity) str_add(out, "%s", entity);
-    else if (unseen(code)) str_add(out, "\\u{%x}", code);
+    else if (visible_hidden(code)) str_add(out, "\\u{%x}", code);
     else str_raw(out, s, len);
     s += MAX(len, 1), n -= MAX(len, 1);
   }

@@ -97,7 +97,7 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
   const char *key = arena_printf(
       j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
       kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, compiler_version(), o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
+      j->threads, j->compiler, o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
       (unsigned long long)o->seed, evidence_name(j->accept), str_text(&text));
   str_free(&text);
   return key;
@@ -129,14 +129,22 @@ int job_look(struct job *j, struct err *e)
   return OK;
 }
 
+// As many as can run, and a word where they are fewer than were wanted.
+static int threads_for(struct job *j, int wanted)
+{
+  int n = pool_most(wanted);
+  if (n < wanted) j->warning = arena_printf(j->mem, "%d threads can be used here, not %d", n, wanted);
+  return n;
+}
+
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e)
 {
   struct graph *plain, *stable, *cast;
   enum dtype t;
   *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
-  j->threads = opts->threads > 0 ? opts->threads : pool_cores();
-  j->search_threads = opts->search_threads > 0 ? opts->search_threads : j->threads;
+  j->threads = threads_for(j, opts->threads > 0 ? opts->threads : pool_cores());
+  j->search_threads = opts->search_threads > 0 ? threads_for(j, opts->search_threads) : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
   TRY(job_accepts(j, e));
   if (opts->dtype) {
@@ -150,6 +158,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;
+  j->compiler = arena_strdup(mem, compiler_version(&(struct patience){.stop = opts->stop, .until = opts->time > 0 ? now_seconds() + opts->time : 0}));
   j->key = key_of(j, "program", opts->tune, j->program);
   if (j->target.kind == TARGET_CPU) j->gauge = gauge_open();
   return opts->remember ? db_open(opts->db, &j->db, e) : OK;

@@ -18,7 +18,7 @@ static const char *machine_code(struct arena *mem, const struct device_program *
   if (status != OK) return arena_strdup(mem, e.text);
   gpu_forge_version(by->forge, &major, &minor);
   if (major) *compiler = arena_printf(mem, "NVRTC %d.%d", major, minor);
-  const struct gpu_patience until = {.until = by->seconds > 0 ? now_seconds() + by->seconds : 0};
+  const struct patience until = {.until = by->seconds > 0 ? now_seconds() + by->seconds : 0};
   if (c->nkernel) status = gpu_forge_codes(mem, by->forge, by->db, &until, d->gpu->arch, 1, c, &result, &stats, &e);
   if (status == OK && result.status != OK) status = result.status, e = result.err;
   return status == OK ? NULL : arena_strdup(mem, e.text);

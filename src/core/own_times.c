@@ -9,10 +9,11 @@ static int time_kernels(struct job *j, int n, struct buffers *b, struct timing *
   struct str source = {0};
   struct gen_info info = {0};
   struct module *m = NULL;
+  const struct patience until = clock_compiler(j);
   char id[64];
   gen_identifier(id, j->program->name ? j->program->name : "program");
   int status = gen_c_timed(j->best.g, id, &j->target, &source, &info, e);
-  if (status == OK) status = module_build(str_text(&source), id, &m, e);
+  if (status == OK) status = module_build_with(str_text(&source), gen_flags(), id, &until, &m, e);
   if (status == OK) status = info.kernels == n ? measure_kernels(m, n, b, SECONDS, job_stop(j, STOP_WORK), j->gauge, t, e) : NO;
   module_close(m);
   return str_free(&source), status;

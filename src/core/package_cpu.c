@@ -21,7 +21,7 @@ void package_cpu_json(const struct package_cpu *c, struct str *out)
   json_t *kernel = json_pack("{s:s, s:s, s:o, s:s?}", "source", "kernel.c", "function", c->function, "source_hash",
                              hash_json(c->source, strlen(c->source)), "object", c->so ? "kernel.so" : NULL);
   if (c->so) json_object_update_new(kernel, json_pack("{s:s, s:o}", "processor", processor, "object_hash", hash_json(c->so, c->bytes)));
-  json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(), "inputs",
+  json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(NULL), "inputs",
                            manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
   json_text(root, out);
   json_decref(root);
@@ -55,7 +55,7 @@ static int compile(struct arena *mem, const char *key, const char *source, const
 
 int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
 {
-  const char *by = db ? arena_printf(mem, "%s %s", compiler_version(), gen_flags()) : "";
+  const char *by = db ? arena_printf(mem, "%s %s", compiler_version(NULL), gen_flags()) : "";
   return compile(mem, key_of(mem, source, by), source, function, db, so, bytes, e);
 }
 

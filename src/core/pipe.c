@@ -35,13 +35,27 @@ static const struct engine { // how candidates become code and are compared
     [TARGET_GPU] = {devices_build, race_device_part, race_device_whole},
 };
 
+// Nothing was measured that stands for the whole program.
+static int stopped_early(const struct job *j, struct err *e)
+{
+  int found = 0;
+  for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
+  const char *what = *j->unmeasured ? "proven" : "measured";
+  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
+  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
+          found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
+  if (!j->db) err_hint(e, "with a database the next run goes on from there");
+  return ENV;
+}
+
 // A part that a stop left alone, or for which there was no time, is run operator by operator.
 static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
   if (j->target.kind == TARGET_GPU) device_candidate(j, c, &c->cand[0]);
-  return c->cand[0].dropped ? err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped) : OK;
+  if (!c->cand[0].dropped) return OK;
+  return j->target.kind == TARGET_CPU && job_stopping(j) ? stopped_early(j, e) : err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
 }
 
 // What a race on a GPU did not come to the race tells.
@@ -150,19 +164,6 @@ static void remember(struct job *j, const json_t *report)
   str_free(&text);
 }
 
-// Nothing was measured that stands for the whole program.
-static int stopped_early(const struct job *j, struct err *e)
-{
-  int found = 0;
-  for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
-  const char *what = *j->unmeasured ? "proven" : "measured";
-  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
-  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
-          found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
-  if (!j->db) err_hint(e, "with a database the next run goes on from there");
-  return ENV;
-}
-
 // What there is to report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
 // not wait for it.
 static bool something(const struct job *j)
@@ -192,10 +193,15 @@ static int check_machine(struct job *j, struct err *e)
   return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
 }
 
+static void warn(const struct job *j, json_t *report)
+{
+  if (j->warning) json_object_set_new(report, "warning", json_string(j->warning));
+}
+
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   TRY(recall(j, report, recalled, e));                                // seen before: done
-  if (*recalled) return OK;
+  if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
@@ -206,7 +212,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
-  if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));
+  warn(j, *report);
   if (!j->stopped || !job_stopped_by_user(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
 }

@@ -227,7 +227,7 @@ json_t *report_make(const struct job *j)
   for (int i = 0; i < j->split.n; i++) json_array_append_new(parts, part_json(j, i));
   json_t *v = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:b}", "mica", mica_version(), "schema", 1, "program",
                         j->program->name ? j->program->name : "program", "target", j->target.name, "device",
-                        j->target.device, "threads", j->threads, "compiler", compiler_version(), "stopped", j->stopped);
+                        j->target.device, "threads", j->threads, "compiler", j->compiler, "stopped", j->stopped);
   json_object_set_new(v, "options", options_json(j));
   json_object_set_new(v, "machine", machine_json(j));
   json_object_set_new(v, "left", words(j->left));

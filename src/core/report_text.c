@@ -1,5 +1,6 @@
 // The report for people, made from the JSON document: what was found, whether it is equal, how fast it is, why.
 #include "core/core.h"
+#include "base/visible.h"
 
 #include <string.h>
 
@@ -230,7 +231,7 @@ static void gpu(const json_t *r, struct str *out)
   }
 }
 
-void report_text(struct arena *mem, const json_t *r, const char *folder, struct str *out)
+static void write_all(struct arena *mem, const json_t *r, const char *folder, struct str *out)
 {
   const struct graph *program = graph_of(mem, json_object_get(r, "source"));
   double threads = num(r, "threads");
@@ -251,4 +252,12 @@ void report_text(struct arena *mem, const json_t *r, const char *folder, struct 
   if (*txt(r, "left")) str_add(out, "  not done   %s\n", txt(r, "left"));
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
   if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
+}
+
+void report_text(struct arena *mem, const json_t *r, const char *folder, struct str *out)
+{
+  struct str text = {0};
+  write_all(mem, r, folder, &text);
+  visible_add(out, str_text(&text), text.n);
+  str_free(&text);
 }

@@ -11,7 +11,7 @@ int tile_cpu_build(const struct tile_program *p, const struct tile_kernel *k, st
   int status = cprint_module(p, k, &source, e);
   if (status == OK)
     status =
-        module_build_with(str_text(&source), cprint_flags(), arena_printf(&mem, "run_%s", cprint_name(&mem, k)), m, e);
+        module_build_with(str_text(&source), cprint_flags(), arena_printf(&mem, "run_%s", cprint_name(&mem, k)), NULL, m, e);
   str_free(&source);
   arena_close(&mem);
   return status;

@@ -1,5 +1,6 @@
 // Files are told apart by their content, so that their names do not matter.
 #include "front/front.h"
+#include "ir/constants.h"
 
 static bool is_json(const char *text, size_t n)
 {
@@ -19,5 +20,6 @@ int front_load(struct arena *mem, const char *path, int nset, const struct setti
   if (nset)
     return err_set(e, ERR_OPTION, (struct loc){path, 0, 0}, "a JSON graph has no parameters, so `%.64s` cannot be set",
                    set[0].name);
-  return graph_from_json(mem, text, n, path, out, e);
+  s = graph_from_json(mem, text, n, path, out, e);
+  return s ? s : constants_check(*out, e);
 }

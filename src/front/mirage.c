@@ -3,6 +3,7 @@
 // through graph_add, and the shapes that the file claims must be those that follow. What the format does not keep
 // (constants of mul_scalar, limits of clamp) cannot be read back and is an error that says so.
 #include "front/front.h"
+#include "ir/constants.h"
 #include "base/doc.h"
 
 #include <string.h>
@@ -287,7 +288,8 @@ static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
                                                   : read_plain(r, &p, o, type);
       if (s != OK) return s;
     }
-  return located(r, graph_check(p.g, r->e));
+  int s = graph_check(p.g, r->e);
+  return located(r, s ? s : constants_check(p.g, r->e));
 }
 
 int front_mirage(struct arena *mem, const char *text, size_t bytes, const char *file, enum dtype t, struct graph ***out, int *n,

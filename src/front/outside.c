@@ -1,6 +1,7 @@
 // Calls that are not in a text: those who build a graph call by call take the parser's way, so that operators, their attributes and what
 // is said of mistakes are the same. The attributes alone are text.
 #include "front/parse.h"
+#include "ir/constants.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ int front_call(struct arena *mem, struct graph *g, const struct front_call *x, i
   p.lex.inside = 1; // the text stands between parentheses
   p.ahead = lex_next(&p.lex), parse_next(&p);
   int s = call_outside(&p, &id, x->n, x->tensors, &v);
+  if (!s) s = constants_check_from(g, nodes, e);
   if (s) g->nnodes = nodes, g->ntensors = tensors; // constants of the attributes may have been added
   *first = v.first, *count = v.count;
   return s;

@@ -1,5 +1,6 @@
 // The program: its header and parameters, then statements. The grammar is in docs/language.md.
 #include "front/parse.h"
+#include "ir/constants.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -299,6 +300,7 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
   parse_next(&p);
   s = program(&p, nset, set);
   if (!s) s = graph_check(scope.g, e);
+  if (!s) s = constants_check(scope.g, e);
   if (!s) *out = scope.g;
   return s;
 }

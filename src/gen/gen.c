@@ -209,7 +209,7 @@ static int emit_kernels(struct gen *c)
 static void signature(struct gen *c, struct str *s)
 {
   int in = 0, out = 0;
-  str_add(s, "int %s(", c->name);
+  str_add(s, "int mica_run_%s(", c->name);
   for (int i = 0; i < c->g->nnodes; i++) {
     const struct node *n = &c->g->nodes[i];
     if (n->op != OP_INPUT) continue;

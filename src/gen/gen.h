@@ -17,7 +17,8 @@ struct gen_info {
 // symbols and must be an identifier (gen_identifier makes one). The source defines
 //   int mica_NAME(void *const *inputs, void *const *outputs, void *workspace);   0, or ENOMEM
 //   size_t mica_NAME_workspace(void);
-//   int NAME(const T *in0, ..., T *out0, ...);    allocates the workspace itself; declared in `header`
+//   int mica_run_NAME(const T *in0, ..., T *out0, ...);    allocates the workspace itself; declared in `header`
+// No symbol is NAME alone: programs may be called exp, int or main.
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
           struct gen_info *info, struct err *e);
 // The same, for whoever wants to know which kernel takes how long: each call leaves in

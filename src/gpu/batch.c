@@ -76,7 +76,7 @@ static int start(struct gpu_batch *b, struct err *e)
   const struct compile_with how = {&f->by, f->processes, db, &f->compiled, {b->o.stop, &b->dropped, b->o.compile_until}};
   if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;
   *b->thread = (struct job_thread){.guard = guard_here(), .work = b->work, .good = true};
-  b->running = pthread_create(&b->thread->id, NULL, work, b->thread) == 0;
+  b->running = pool_thread(&b->thread->id, work, b->thread) == 0;
   if (!b->running) compile_work(b->work);
   return OK;
 }

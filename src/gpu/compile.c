@@ -97,7 +97,7 @@ static void compile_one(void *arg, int i, int worker)
   const struct gpu_compiler *c = w->how.c;
   struct unit *u = &w->units[w->todo[i]];
   u->status = NO;
-  if (gpu_impatient(&w->how.until)) u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
+  if (patience_over(&w->how.until)) u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
   else if (w->how.processes)
     u->status = compilers_compile(w->how.processes, &w->how.until, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
   if (u->status == NO) u->status = c->compile(c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);

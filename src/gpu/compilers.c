@@ -13,7 +13,7 @@ enum { MOST = 256 };
 static const double START = 30; // seconds for a process to answer that it is a worker
 
 struct maker {
-  pid_t pid; // 0: none runs
+  struct child process;
   int fd;
   bool busy;
 };
@@ -27,7 +27,7 @@ struct compilers {
 
 struct compilers *compilers_open(const char *path)
 {
-  char why[200], **env = process_environment(NULL);
+  char why[200], **env = child_environment(NULL);
   struct compilers *p = mem_lasting(sizeof *p);
   mem_keep(p->env = env);
   pthread_mutex_init(&p->lock, NULL);
@@ -37,8 +37,7 @@ struct compilers *compilers_open(const char *path)
 
 static void end(struct maker *m)
 {
-  if (m->pid) process_end(m->pid, m->fd);
-  m->pid = 0;
+  if (m->process.pid) process_end(&m->process, m->fd);
 }
 
 void compilers_rest(struct compilers *p)
@@ -57,7 +56,7 @@ void compilers_close(struct compilers *p)
 
 // ---- one of them ----
 
-static int ask(struct maker *m, enum request kind, const struct wire *in, const struct gpu_patience *until, struct wire *out, struct err *e)
+static int ask(struct maker *m, enum request kind, const struct wire *in, const struct patience *until, struct wire *out, struct err *e)
 {
   int64_t back;
   int carried = -1;
@@ -81,7 +80,7 @@ static bool is_worker(struct maker *m)
 {
   struct wire in = {0}, out = {0};
   struct err e = {0};
-  const struct gpu_patience until = {.until = now_seconds() + START};
+  const struct patience until = {.until = now_seconds() + START};
   wire_put_text(&in, build_fingerprint);
   bool good = ask(m, ASK_BUILD, &in, &until, &out, &e) == OK && answer(&out, &e) == OK;
   wire_free(&in), wire_free(&out);
@@ -95,7 +94,7 @@ static struct maker *take(struct compilers *p)
   pthread_mutex_lock(&p->lock);
   for (int pass = 0; pass < 2 && !m && !p->unfit; pass++)
     for (int i = 0; i < MOST && !m; i++)
-      if (!p->m[i].busy && (pass || p->m[i].pid)) m = &p->m[i];
+      if (!p->m[i].busy && (pass || p->m[i].process.pid)) m = &p->m[i];
   if (m) m->busy = true;
   pthread_mutex_unlock(&p->lock);
   return m;
@@ -121,7 +120,7 @@ static int read_cubin(struct arena *mem, struct wire *out, struct cubin *c, stru
   return OK;
 }
 
-static int compile(struct maker *m, const struct gpu_patience *until, struct arena *mem, const char *name, const char *source, int arch,
+static int compile(struct maker *m, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                    struct cubin *out, struct err *e)
 {
   struct wire in = {0}, back = {0};
@@ -138,11 +137,11 @@ static int compile(struct maker *m, const struct gpu_patience *until, struct are
   return status;
 }
 
-int compilers_compile(struct compilers *p, const struct gpu_patience *until, struct arena *mem, const char *name, const char *source, int arch,
+int compilers_compile(struct compilers *p, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                       struct cubin *out, struct err *e)
 {
   struct maker *m = take(p);
-  bool fits = m && (m->pid || (process_start(p->path, p->env, &m->pid, &m->fd) && is_worker(m)));
+  bool fits = m && (m->process.pid || (process_start(p->path, p->env, &m->process, &m->fd) && is_worker(m)));
   if (m && !fits) end(m);
   int status = fits ? compile(m, until, mem, name, source, arch, out, e) : NO;
   if (m) put_back(p, m, !fits);

@@ -93,13 +93,6 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
 
 // ---- wire.c ----------------------------------------------------------------------------------------
 
-// How long something may take.
-struct gpu_patience {
-  stop_flag stop, drop; // it ends soon after one of them is set
-  double until;         // by now_seconds(); 0: for ever
-};
-bool gpu_impatient(const struct gpu_patience *p); // it is to end now
-
 // ---- compile.c -------------------------------------------------------------------------------------
 
 // What compiles one source; of gpu_compiler_nvrtc unless a test has another. Called by several threads.
@@ -137,7 +130,7 @@ void gpu_forge_rest(struct gpu_forge *f); // its processes end; what was compile
 int gpu_forge_ready(struct gpu_forge *f, struct err *e); // ENV where there is no compiler
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor);
 // As compile_codes. What there was no time for is STOPPED in its result.
-int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct gpu_patience *until, int arch, int n,
+int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n,
                     struct code *codes, struct compile_result *results, struct compile_stats *stats, struct err *e);
 
 // ---- identity.c ------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ void stage_serve_all(struct stage *s, int fd)
   struct err e = {0};
   pthread_t watcher;
   bool lost = false;
-  if (pthread_create(&watcher, NULL, watch, &fd)) _exit(ENV);
+  if (pool_thread(&watcher, watch, &fd)) _exit(ENV);
   for (int status = OK; status == OK && !lost;) {
     int64_t kind;
     int carried;

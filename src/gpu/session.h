@@ -46,7 +46,7 @@ struct compile_with {
   struct compilers *processes; // or NULL
   struct db *db;               // or NULL
   struct compiled *before;     // or NULL
-  struct gpu_patience until;
+  struct patience until;
 };
 int compile_begin(struct arena *mem, const struct compile_with *how, int arch, int n, const struct code *codes, struct compilation **out,
                   struct err *e);
@@ -59,7 +59,7 @@ struct compilers *compilers_open(const char *path); // of an executable that is 
 void compilers_close(struct compilers *p);
 void compilers_rest(struct compilers *p); // no process runs any more; new ones may
 // By several threads. NO, and no error: the caller has to compile. STOPPED: after a stop, or when the time is over.
-int compilers_compile(struct compilers *p, const struct gpu_patience *until, struct arena *mem, const char *name, const char *source, int arch,
+int compilers_compile(struct compilers *p, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                       struct cubin *out, struct err *e);
 
 // ---- batch.c ----

@@ -155,19 +155,14 @@ static int wait_for(int fd, double until, struct err *e)
   }
 }
 
-bool gpu_impatient(const struct gpu_patience *p)
-{
-  return stop_set(p->stop) || stop_set(p->drop) || (p->until > 0 && now_seconds() >= p->until);
-}
-
-int wire_wait(int fd, const struct gpu_patience *p, struct err *e)
+int wire_wait(int fd, const struct patience *p, struct err *e)
 {
   static const double SLICE = 0.02;
   for (;;) {
     int status = wait_for(fd, now_seconds() + SLICE, e);
     if (status != NO) return status;
     if (stop_set(p->stop) || stop_set(p->drop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
-    if (gpu_impatient(p)) return NO;
+    if (patience_over(p)) return NO;
   }
 }
 

@@ -3,9 +3,9 @@
 #ifndef MICA_GPU_WIRE_H
 #define MICA_GPU_WIRE_H
 
+#include "base/child.h"
 #include "gpu/gpu.h"
 
-#include <sys/types.h>
 
 extern const char build_fingerprint[]; // of all sources, made by the build
 
@@ -33,7 +33,7 @@ void wire_get_error(struct wire *w, struct err *e);
 // the other side is gone, NO where the time is over.
 int wire_send(int fd, int64_t kind, const struct wire *w, int carry, struct err *e);
 // Until there is something to receive. NO where the time is over, STOPPED after a stop.
-int wire_wait(int fd, const struct gpu_patience *p, struct err *e);
+int wire_wait(int fd, const struct patience *p, struct err *e);
 int wire_receive(int fd, int64_t *kind, struct wire *w, int *carried, double seconds, struct err *e);
 
 // ---- code_wire.c ----
@@ -78,9 +78,8 @@ _Noreturn void stage_serve_all(struct stage *s, int fd); // until the other side
 bool identity_by_files(const char *root, char out[160]); // of the driver, "/proc/driver/nvidia"
 
 // ---- process.c ----
-char **process_environment(const char *const *more);             // this one's with those NAME=VALUE added; to be freed
-bool process_start(char *path, char **env, pid_t *pid, int *fd); // fd: this side's end of the socket
-void process_end(pid_t pid, int fd);
+bool process_start(const char *path, char **env, struct child *c, int *fd); // fd: this side's end of the socket
+void process_end(struct child *c, int fd);
 
 // ---- find.c ----
 // The path of an executable that is a worker; false: there is none, and why.

@@ -26,7 +26,7 @@ struct gpu_worker {
   int device;
   stop_flag stop;
   char **env; // of the process; owned, its strings are not
-  pid_t pid;  // 0: none runs
+  struct child process;
   int fd, starts;
   bool greeted;        // the answer to HELLO has come
   struct stage *stage; // inside
@@ -45,15 +45,15 @@ struct gpu_worker {
 
 static bool spawn(struct gpu_worker *w)
 {
-  if (!process_start(w->path, w->env, &w->pid, &w->fd)) return false;
+  if (!process_start(w->path, w->env, &w->process, &w->fd)) return false;
   return w->starts++, w->greeted = false, true;
 }
 
 static void end_process(struct gpu_worker *w)
 {
-  if (!w->pid) return;
-  process_end(w->pid, w->fd);
-  w->pid = 0, w->fd = -1;
+  if (!w->process.pid) return;
+  process_end(&w->process, w->fd);
+  w->fd = -1;
 }
 
 static void go_inside(struct gpu_worker *w, const char *why)
@@ -90,7 +90,7 @@ static int receive(struct gpu_worker *w, struct wire *out, double seconds, struc
   int64_t kind;
   int carried = -1;
   double until = now_seconds() + seconds;
-  int status = wire_wait(w->fd, &(struct gpu_patience){w->stop, NULL, until}, e);
+  int status = wire_wait(w->fd, &(struct patience){w->stop, NULL, until}, e);
   if (e->id == ERR_STOPPED) return end_process(w), status;
   if (status == OK) status = wire_receive(w->fd, &kind, out, &carried, fmax(until - now_seconds(), 0), e);
   if (carried >= 0) close(carried);
@@ -144,14 +144,14 @@ static int greet(struct gpu_worker *w, struct err *e)
   struct err mine = {0};
   double start = now_seconds();
   int status = OK;
-  if (!w->inside && !w->pid && spawn(w)) {
+  if (!w->inside && !w->process.pid && spawn(w)) {
     put_hello(w, &in);
     status = wire_send(w->fd, ASK_HELLO, &in, -1, &mine);
   }
-  if (!w->inside && !w->pid) go_inside(w, "no process could be started to run candidates in");
+  if (!w->inside && !w->process.pid) go_inside(w, "no process could be started to run candidates in");
   if (!w->inside && status == OK) status = receive(w, &out, START, &mine);
   bool hangs = now_seconds() - start >= START;
-  if (!w->inside && status != OK && !hangs && mine.id != ERR_STOPPED && (mine.id == ERR_LIBRARY || (!w->have_facts && !w->pid))) {
+  if (!w->inside && status != OK && !hangs && mine.id != ERR_STOPPED && (mine.id == ERR_LIBRARY || (!w->have_facts && !w->process.pid))) {
     char why[256];
     snprintf(why, sizeof why, "%.120s: %.120s", w->path, mine.text);
     go_inside(w, why);
@@ -185,7 +185,7 @@ static int tell_problem(struct gpu_worker *w, struct err *e)
 static int ready(struct gpu_worker *w, struct err *e)
 {
   int status = OK;
-  if (!w->greeted || (!w->inside && !w->pid)) status = greet(w, e);
+  if (!w->greeted || (!w->inside && !w->process.pid)) status = greet(w, e);
   if (status == OK && w->shared && w->told != w->starts) status = tell_problem(w, e);
   return status;
 }
@@ -233,7 +233,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
   (void)e;
   w->stop = o->stop;
   w->device = o->device, w->fd = w->shared_fd = -1;
-  w->env = process_environment(o->more_env);
+  w->env = child_environment(o->more_env);
   w->inside = o->inside;
   char why[200];
   if (o->inside)
@@ -333,7 +333,7 @@ void gpu_worker_drop(struct gpu_worker *w, int id)
   struct candidate_there *c = &w->c[id];
   struct wire in = {0}, out = {0};
   struct err e = {0};
-  bool there = c->code && c->start == w->starts && (w->inside || w->pid);
+  bool there = c->code && c->start == w->starts && (w->inside || w->process.pid);
   if (there) wire_put(&in, id), exchange(w, ASK_DROP, &in, -1, LOAD, &out, &e);
   c->code = NULL;
   wire_free(&in), wire_free(&out);

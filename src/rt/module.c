@@ -1,22 +1,19 @@
 // Modules: generated C compiled by the system's compiler into a shared object and loaded with dlopen. The compiler
-// is started without a shell, in a private folder that is removed whatever happens; what it says becomes part of
+// is started without a shell, in a private folder that is removed whatever happens (base/child.h); what it says becomes part of
 // the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
 // the same time.
 #include "rt/rt.h"
-#include "base/memory.h"
+#include "base/child.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
 enum { MAX_ARGS = 64, SAID = 400 }; // of the compiler's command line; characters of its message kept
 enum { HUGE = 2 << 20 };            // bytes of a huge page
 
@@ -69,71 +66,63 @@ static int find_compiler(struct arena *mem, char **argv)
   return 0;
 }
 
-// Runs argv with stdout and stderr into files of the folder; returns the exit status, -1 where it could not start.
-static int run(char *const *argv, const char *said)
-{
-  posix_spawn_file_actions_t f;
-  posix_spawn_file_actions_init(&f);
-  posix_spawn_file_actions_addopen(&f, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&f, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&f, 1, 2);
-  pid_t pid;
-  int status = -1, bad = posix_spawn(&pid, argv[0], &f, NULL, argv, environ);
-  posix_spawn_file_actions_destroy(&f);
-  if (bad) return -1;
-  while (waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+// ---- running it in a folder of its own ----
 
-// ---- the private folder ----
-
-struct folder {
-  struct undo undo;
-  char dir[300], c[320], so[320], said[320];
+struct workshop {
+  struct scratch in;
+  char c[340], so[340], said[340];
 };
 
-static void folder_drop(void *p)
+static int workshop_open(struct workshop *w, struct err *e)
 {
-  const struct folder *f = p;
-  unlink(f->c), unlink(f->so), unlink(f->said);
-  rmdir(f->dir);
-}
-
-static int folder_open(struct folder *f, struct err *e)
-{
-  const char *tmp = getenv("TMPDIR");
-  if (!tmp || !*tmp) tmp = "/tmp";
-  if (snprintf(f->dir, sizeof f->dir, "%s/mica-XXXXXX", tmp) >= (int)sizeof f->dir || !mkdtemp(f->dir))
-    return err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", tmp, strerror(errno));
-  snprintf(f->c, sizeof f->c, "%s/kernel.c", f->dir);
-  snprintf(f->so, sizeof f->so, "%s/kernel.so", f->dir);
-  snprintf(f->said, sizeof f->said, "%s/said", f->dir);
-  undo_push(&f->undo, folder_drop, f);
+  int s = scratch_open(&w->in, e);
+  if (s) return s;
+  snprintf(w->c, sizeof w->c, "%s/kernel.c", w->in.path);
+  snprintf(w->so, sizeof w->so, "%s/kernel.so", w->in.path);
+  snprintf(w->said, sizeof w->said, "%s/said", w->in.path);
   return OK;
 }
 
-static void folder_close(struct folder *f)
+enum { ENDED = -2 };
+
+// Runs argv; what it says goes into a file of the folder, and so do its temporary files. The exit status, -1 where it could not
+// start or was killed, ENDED where patience was over.
+static int run(char *const *argv, const struct workshop *w, const struct patience *p)
 {
-  undo_pop(&f->undo);
-  folder_drop(f);
+  char tmp[340];
+  int status = -1, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int said = open(w->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  snprintf(tmp, sizeof tmp, "TMPDIR=%s", w->in.path);
+  char **env = child_environment((const char *const[]){tmp, NULL});
+  struct child c;
+  if (null >= 0 && said >= 0 && !child_start(&c, &(struct child_plan){argv[0], argv, env, {null, said, said, -1}}) &&
+      child_wait(&c, p, &status) == NO)
+    status = ENDED;
+  if (null >= 0) close(null);
+  if (said >= 0) close(said);
+  mem_free(env);
+  return status;
 }
 
-const char *compiler_version(void)
+const char *compiler_version(const struct patience *until)
 {
+  static const double LONGEST = 5; // seconds for one line
   static _Thread_local char text[128];
+  struct patience p = until ? *until : (struct patience){0};
   struct arena mem = {0};
   struct err e = {0};
-  struct folder f;
+  struct workshop w;
   size_t size;
   char *argv[MAX_ARGS] = {0}, *said;
   int n = find_compiler(&mem, argv);
+  double most = now_seconds() + LONGEST;
+  p.until = p.until > 0 ? MIN(p.until, most) : most;
   *text = 0;
-  if (n && !folder_open(&f, &e)) {
+  if (n && !workshop_open(&w, &e)) {
     argv[n] = (char *)"--version";
-    if (!run(argv, f.said) && !file_read(&mem, f.said, &said, &size, &e))
+    if (!run(argv, &w, &p) && !file_read(&mem, w.said, &said, &size, &e))
       snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
-    folder_close(&f);
+    scratch_close(&w.in);
   }
   arena_close(&mem);
   return text;
@@ -141,20 +130,22 @@ const char *compiler_version(void)
 
 // ---- compiling ----
 
-static int complain(const struct folder *f, const char *compiler, int status, struct arena *mem, struct err *e)
+static int complain(const struct workshop *w, const char *compiler, int status, struct arena *mem, struct err *e)
 {
   struct err ignored = {0};
   char *text = (char *)"";
   size_t n = 0;
-  if (file_read(mem, f->said, &text, &n, &ignored)) text = (char *)"";
+  if (file_read(mem, w->said, &text, &n, &ignored)) text = (char *)"";
   const char *error = strstr(text, "error");
   while (error && error > text && error[-1] != '\n') error--;
   if (!error) error = text;
+  if (status == ENDED) return err_set(e, ERR_STOPPED, NOWHERE, "%s was ended: after a stop, or because the time was over", compiler);
   if (status < 0) return err_set(e, ERR_COMPILER, NOWHERE, "%s did not run to its end", compiler);
   return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
 }
 
-static int compile(const char *source, const char *flags, const struct folder *f, struct arena *mem, struct err *e)
+static int compile(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem,
+                   struct err *e)
 {
   char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, flags);
   int n = find_compiler(mem, argv);
@@ -163,32 +154,32 @@ static int compile(const char *source, const char *flags, const struct folder *f
     return err_set(e, ERR_COMPILER, NOWHERE,
                    cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s",
                    cc && *cc ? cc : "");
-  for (char *w; (w = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = w;
-  const char *const more[] = {"-w", "-shared", "-fPIC", f->c,
-                              "-o", f->so,     "-lm",   strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
+  for (char *word; (word = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = word;
+  const char *const more[] = {"-w", "-shared", "-fPIC", w->c,
+                              "-o", w->so,     "-lm",   strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
   for (size_t i = 0; i < COUNT(more); i++) argv[n++] = (char *)more[i];
-  int s = file_write(f->c, source, strlen(source), e);
+  int s = file_write(w->c, source, strlen(source), e);
   if (s) return s;
-  int status = run(argv, f->said);
-  return status ? complain(f, argv[0], status, mem, e) : OK;
+  int status = run(argv, w, p);
+  return status ? complain(w, argv[0], status, mem, e) : OK;
 }
 
 int module_build(const char *source, const char *name, struct module **m, struct err *e)
 {
-  return module_build_with(source, gen_flags(), name, m, e);
+  return module_build_with(source, gen_flags(), name, NULL, m, e);
 }
 
-int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e)
+int module_build_with(const char *source, const char *flags, const char *name, const struct patience *p, struct module **m, struct err *e)
 {
   struct arena mem = {0};
-  struct folder f;
-  int s = folder_open(&f, e);
+  struct workshop w;
+  int s = workshop_open(&w, e);
   if (s) return s;
-  s = compile(source, flags, &f, &mem, e);
+  s = compile(source, flags, p, &w, &mem, e);
   char *bytes;
   size_t n;
-  if (!s) s = file_read(&mem, f.so, &bytes, &n, e);
-  folder_close(&f);
+  if (!s) s = file_read(&mem, w.so, &bytes, &n, e);
+  scratch_close(&w.in);
   if (!s) s = module_load(bytes, n, name, m, e);
   arena_close(&mem);
   return s;

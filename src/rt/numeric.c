@@ -154,7 +154,8 @@ int numeric_reference(const struct graph *g, struct buffers *b, struct reference
   r->from = NULL;
   mem_free(ins);
   if (s || !r->overflow) return s;
-  return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
+  err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
+  return err_hint(e, "a value of the program is too large for its dtype: smaller constants or another dtype (--dtype) help"), e->status;
 }
 
 static bool has_exp(const struct graph *g)

@@ -325,11 +325,13 @@ static void fetch_piece(void *arg, int piece, int worker)
   w->from->read(w->from->arg, w->input, from, to, w->to + from);
 }
 
-// Large inputs need much memory in float64: each is converted when the first operator asks for it.
+// Large inputs need much memory in float64: each is converted when the first operator asks for it. A constant has one element.
 static int fetch(struct reference64 *r, int t, struct err *e)
 {
-  if (r->value[t] || r->g->nodes[r->g->tensors[t].node].op != OP_INPUT) return OK;
+  const struct node *from = &r->g->nodes[r->g->tensors[t].node];
+  if (r->value[t] || (from->op != OP_INPUT && from->op != OP_CONST)) return OK;
   if (hold(r, t, e) != OK) return (int)e->status;
+  if (from->op == OP_CONST) return *r->value[t] = from->a.scalar, OK;
   int which = 0;
   for (int i = 0; i < r->g->tensors[t].node; i++) which += r->g->nodes[i].op == OP_INPUT;
   struct fetching w = {r->from, r->value[t], shape_size(&r->g->tensors[t].shape), which};

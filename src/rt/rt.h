@@ -7,14 +7,15 @@
 // ---- module.c: the system's C compiler and dlopen ----
 struct module;
 int module_build(const char *source, const char *name, struct module **m, struct err *e); // compiles in a private temporary folder
-int module_build_with(const char *source, const char *flags, const char *name, struct module **m, struct err *e); // other flags than gen_flags()
+// Other flags than gen_flags(). STOPPED where patience was over before the compiler was done.
+int module_build_with(const char *source, const char *flags, const char *name, const struct patience *p, struct module **m, struct err *e);
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n); // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function; from any thread
 const double *module_seconds(const struct module *m); // of each kernel in the last call, where gen_c_timed made it; else NULL
 void module_rest(struct module *m); // gives workspaces back until the next call
 void module_close(struct module *m);
-const char *compiler_version(void); // "gcc 12.2.0", part of database keys; "" where there is none
+const char *compiler_version(const struct patience *p); // "gcc 12.2.0", part of database keys; "" where there is none, or it does not answer
 
 // ---- timing.c: what times of calls say ----
 enum disturbance { DISTURBED_NOT, DISTURBED_WAITED, DISTURBED_STOLEN, DISTURBED_SLOWED, DISTURBED_SCATTERED, DISTURBANCES };

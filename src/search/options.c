@@ -214,7 +214,8 @@ bool option_library(const struct planner *pl, const struct options *to, struct o
   *x = (struct option){.table = -1, .node = p->tensors[t].node, .nmake = 1, .split = -1, .kernels = 1};
   x->make[0] = to->make[0];
   const struct node *n = &p->nodes[x->node];
-  if (op_rows[n->op].rule == RULE_VIEW) {
+  enum rule rule = op_rows[n->op].rule;
+  if (rule == RULE_VIEW || rule == RULE_CONST) { // no kernel makes it
     x->kernels = 0;
     if (!need_tensor(pl, x, t)) return false;
   }

@@ -239,6 +239,8 @@ static const struct {
     {"accum", 1, {0}, NULL, "block"},
     {"iter", 1, {0}, NULL, "mica_block_input"},
     {"block", 1, {0}, NULL, "block"},
+    {"mul_scalar", 1, {0}, "inf", "no finite number"},
+    {"mul_scalar", 1, {0}, "1e39", "too large for float"},
     {"input", 0, {0}, NULL, "no function"},
     {"output", 1, {0}, NULL, "no function"},
     {"", 1, {0}, NULL, "no function"},

@@ -3,6 +3,8 @@
 #include "core/core.h"
 
 #include <setjmp.h>
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -226,6 +228,32 @@ static void stopped_at_once(void **state)
   mica_close(m);
 }
 
+static void numbers_of_options(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  struct mica_report *r;
+  static const double reals[] = {NAN, INFINITY, -INFINITY, -1, 1e300};
+  static const int integers[] = {-1, INT_MIN, INT_MAX};
+  assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
+  for (size_t i = 0; i < COUNT(reals); i++)
+    for (int which = 0; which < 3; which++) {
+      struct mica_options o = mica_options_default();
+      *(which == 0 ? &o.time : which == 1 ? &o.tune : &o.seconds) = reals[i];
+      assert_int_equal(mica_optimize(m, p, &o, &r), MICA_USER);
+      assert_non_null(strstr(mica_error(m), "is a number from 0 to 1000000"));
+    }
+  for (size_t i = 0; i < COUNT(integers); i++)
+    for (int which = 0; which < 4; which++) {
+      struct mica_options o = mica_options_default();
+      *(which == 0 ? &o.threads : which == 1 ? &o.search_threads : which == 2 ? &o.measure : &o.max_values) = integers[i];
+      assert_int_equal(mica_optimize(m, p, &o, &r), MICA_USER);
+      assert_non_null(strstr(mica_error(m), "is an integer from 0 to 1000000"));
+    }
+  mica_close(m);
+}
+
 static void no_compiler(void **state)
 {
   (void)state;
@@ -247,7 +275,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(json_forms),          cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
       cmocka_unit_test(messages),            cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
-      cmocka_unit_test(no_compiler),          cmocka_unit_test(units_kept),            cmocka_unit_test(processes_agree),
+      cmocka_unit_test(no_compiler),          cmocka_unit_test(numbers_of_options),
+              cmocka_unit_test(units_kept),            cmocka_unit_test(processes_agree),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -239,7 +239,7 @@ static struct gpu_forge *forge(struct fixture *f, const char *worker)
 enum { KERNELS = 5 };
 static const char *const kernels[KERNELS] = {"right_1000_10", "slow_1000_10", "syntax_1000_10", "abort_1000_10", "right_1000_20"};
 
-static void compile_all(struct fixture *f, struct gpu_forge *g, const struct gpu_patience *until, struct compile_result *r, struct compile_stats *stats)
+static void compile_all(struct fixture *f, struct gpu_forge *g, const struct patience *until, struct compile_result *r, struct compile_stats *stats)
 {
   struct code c[KERNELS];
   for (int i = 0; i < KERNELS; i++) {
@@ -261,18 +261,18 @@ static void compiling_is_given_up(void **state)
     struct compile_stats stats;
     start(&f);
     struct gpu_forge *g = forge(&f, "/proc/self/exe");
-    struct gpu_patience until = {.until = by_stop ? 0 : now_seconds() + 2, .stop = &f.stop};
+    struct patience until = {.until = by_stop ? 0 : now_seconds() + 2, .stop = &f.stop};
     if (by_stop) assert_int_equal(pthread_create(&f.late, NULL, set_later, (void *)&f.stop), 0);
     compile_all(&f, g, &until, r, &stats);
     assert_int_equal(r[1].err.id, ERR_STOPPED);
-    until = (struct gpu_patience){.until = now_seconds() + 6}; // for processes to begin on a slow machine
+    until = (struct patience){.until = now_seconds() + 6}; // for processes to begin on a slow machine
     compile_all(&f, g, &until, r, &stats);
     assert_int_equal(r[1].err.id, ERR_STOPPED);
     assert_int_equal(r[2].err.id, ERR_COMPILER);
     assert_non_null(strstr(r[2].err.text, "does not compile"));
     if (!strstr(r[3].err.text, "ended unexpectedly")) fail_msg("%d %s", by_stop, r[3].err.text);
     assert_true(r[0].status == OK && r[4].status == OK);
-    compile_all(&f, g, &(struct gpu_patience){.until = now_seconds() + 1}, r, &stats);
+    compile_all(&f, g, &(struct patience){.until = now_seconds() + 1}, r, &stats);
     assert_int_equal(stats.recalled, 2);
     assert_true(r[0].status == OK && r[4].status == OK);
     assert_int_equal(f.compiled, 0); // not in this process
@@ -325,7 +325,7 @@ static void what_is_no_worker_compiles_nothing(void **state)
     struct compile_stats stats;
     start(&f);
     struct gpu_forge *g = forge(&f, paths[i]);
-    compile_all(&f, g, &(struct gpu_patience){0}, r, &stats);
+    compile_all(&f, g, &(struct patience){0}, r, &stats);
     assert_int_equal(f.compiled, KERNELS); // in this process, where nothing is slow
     assert_true(r[1].status == OK);
     gpu_forge_close(g);

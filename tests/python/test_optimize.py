@@ -60,6 +60,11 @@ def test_wrong_programs_and_options(tmp_path):
     wrong("there is no option `tim`", PAIR, tim=3)
     wrong("too large", PAIR, kind=OverflowError, threads=1 << 40)
     wrong("must be real number", PAIR, kind=TypeError, time="long")
+    for name in "time", "tune", "seconds":
+        for value in float("nan"), float("inf"), -1:
+            wrong(f"the option {name} is a number from 0", PAIR, **{name: value})
+    for name in "threads", "search_threads", "measure", "max_values":
+        wrong(f"the option {name} is an integer from 0", PAIR, **{name: -1})
     wrong("is no program", 3)
     wrong("needs example inputs", lambda x: x)
     wrong("example input 1 is f32[4, 5], and the program's is Y: f32[4, 6]", PAIR, mica.Spec((4, 6)), mica.Spec((4, 5)))

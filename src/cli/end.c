@@ -1,0 +1,134 @@
+// The end of a command. The first SIGINT or SIGTERM sets a flag that long work looks at, and the best until then is answered; so it is
+// when the time of --time is over. What does not look, because it waits for a pipe, a lock or a disk, is ended by a thread that
+// does nothing else: a moment after the signal, or after the end of the time, it removes what would be left and ends the process.
+// The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
+#include "base/child.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static const double PATIENCE = 1.7; // seconds between asking for an end and making one
+static const double BUSY = 0.1, LATEST = 20; // of the time, by a processor, is work; seconds that work may go on after the end of the time
+
+// The only mutable globals: signals have nowhere else to put what they say.
+static volatile int stopped;
+static struct {
+  int changed;  // an event counter
+  double until; // by now_seconds(), atomic; 0: there is no end
+  bool alone;   // no thread could be started: the alarm clock ends the process, and the next one removes what is left
+} end;
+const volatile int *const cli_stop = &stopped;
+
+static void tell(void)
+{
+  int before = errno;
+  if (write(end.changed, &(uint64_t){1}, sizeof(uint64_t)) < 0) errno = before;
+}
+
+static void on_signal(int sig)
+{
+  (void)sig;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  stopped = 1;
+  if (end.alone) alarm((unsigned)ceil(PATIENCE));
+  tell();
+}
+
+// Until something changes, or the moment has come.
+static void wait_for(double until)
+{
+  struct pollfd p = {.fd = end.changed, .events = POLLIN};
+  uint64_t told;
+  double left = until - now_seconds();
+  if (poll(&p, 1, isinf(until) ? -1 : (int)fmin(fmax(1e3 * left + 1, 0), 1e9)) > 0 && read(end.changed, &told, sizeof told) < 0) errno = 0;
+}
+
+_Noreturn static void strike(bool by_user)
+{
+  static const char *const why[] = {"the time was over, and the command did not come to its end", "stopped before the command came to its end"};
+  struct err e = {0};
+  err_set(&e, ERR_STOPPED, NOWHERE, "%s", why[by_user]);
+  char text[ERR_TEXT];
+  err_text(text, sizeof text, &e);
+  if (write(STDERR_FILENO, text, strlen(text)) < 0) errno = 0; // nobody is left to tell
+  scratch_abandon();
+  _exit(ENV);
+}
+
+struct watched {
+  double asked;      // when a signal came, or INFINITY
+  double since, cpu; // when it was looked whether the command works, and what it had used
+};
+
+static double used(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// After the end of the time: what waits is ended; what works, on a result that is late, has a little longer.
+static double look_late(struct watched *w, double until, double now)
+{
+  if (!w->since) w->since = now, w->cpu = used();
+  if (now >= w->since + PATIENCE) {
+    if (used() - w->cpu < BUSY * (now - w->since) || now >= until + LATEST) strike(false);
+    w->since = now, w->cpu = used();
+  }
+  return w->since + PATIENCE;
+}
+
+static void *watch(void *arg)
+{
+  struct watched w = {.asked = INFINITY};
+  (void)arg;
+  for (;;) {
+    double until, now = now_seconds();
+    __atomic_load(&end.until, &until, __ATOMIC_RELAXED);
+    if (stopped && isinf(w.asked)) w.asked = now;
+    if (now >= w.asked + PATIENCE) strike(true);
+    double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, until, now);
+    wait_for(fmin(next, w.asked + PATIENCE));
+  }
+  return NULL;
+}
+
+void end_by(double seconds)
+{
+  double until = now_seconds() + seconds;
+  if (seconds <= 0) return;
+  __atomic_store(&end.until, &until, __ATOMIC_RELAXED);
+  if (end.alone) alarm((unsigned)ceil(seconds + PATIENCE));
+  tell();
+}
+
+// Only this thread's work is interrupted by signals: others' waits go on undisturbed.
+static void start_watch(void)
+{
+  pthread_t t;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  end.alone = pool_thread(&t, watch, NULL);
+  if (!end.alone) pthread_detach(t);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void end_open(void)
+{
+  struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  end.changed = eventfd(0, EFD_CLOEXEC);
+  sigaction(SIGINT, &stop, NULL);
+  sigaction(SIGTERM, &stop, NULL);
+  signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such
+  signal(SIGXFSZ, SIG_IGN);
+  start_watch();
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Programs whose output is a constant, alone or with others: every command ends in an answer or in a message, never in a crash.
+set -u
+. tests/shell.sh
+
+write() { printf 'program %s() {\n  X: f32[4, 8]\n%s\n}\n' "$1" "$2" > "$work/$1.mica"; }
+write alone '  C = const(scalar=2.0)
+  return C'
+write other '  return X * 2, const(scalar=3.0)'
+write twice '  C = const(scalar=2.0)
+  return C, C, exp(C)'
+write viewed '  return reshape(const(scalar=3.0), [1, 1]), X + 1'
+printf 'program none() {\n  return const(scalar=2.0)\n}\n' > "$work/none.mica"
+
+for name in alone other twice viewed none; do
+  file=$work/$name.mica
+  expect 0 '' "$MICA" show "$file"
+  for engine in f64 f32 field cpu; do expect 0 '' "$MICA" run "$file" --engine $engine; done
+  expect 0 'equal' "$MICA" verify "$file" "$file"
+  expect 0 '' "$MICA" search "$file" --no-db
+  expect 0 '' "$MICA" optimize "$file" --no-db --out "$work/$name" --html "$work/$name.html"
+  ${CC:-cc} -w -c "$work/$name/kernel.c" -o "$work/kernel.o" || complain "the kernel of $name does not compile"
+  expect 2 'a constant is an output|constants alone' "$MICA" optimize "$file" --no-db --target sm_90a
+  expect 2 'a constant is an output|constants alone' "$MICA" lower "$file"
+done
+
+printf 'program k() {\n  return const(scalar=2.0)\n}\n' > "$work/two.mica"
+printf 'program k() {\n  return const(scalar=3.0)\n}\n' > "$work/three.mica"
+expect 1 "not equal" "$MICA" verify "$work/two.mica" "$work/three.mica"
+
+finish

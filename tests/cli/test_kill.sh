@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# SIGKILL at random moments, a few times; `scripts/kill_test.sh` does it 200 times.
+# test: release
+# test: timeout 300
+exec scripts/kill_test.sh 2
