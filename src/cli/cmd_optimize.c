@@ -36,12 +36,21 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
+// The text has it; without the text it is said besides.
+static void warn(const struct mica_report *r)
+{
+  json_t *report = json_loads(mica_report_json(r), 0, NULL);
+  const char *warning = json_string_value(json_object_get(report, "warning"));
+  if (warning) fprintf(stderr, "warning: %s\n", warning);
+  json_decref(report);
+}
+
 static int show(struct cli *c, struct mica_context *m, const struct mica_report *r)
 {
   if (output_wants_text(c)) {
     fputs(mica_report_text(r), stdout);
     if (mica_report_recalled(r)) printf("\nrecalled from the database; --fresh searches and measures again\n");
-  }
+  } else warn(r);
   if (c->json) TRY(output_write(c->json, mica_report_json(r), strlen(mica_report_json(r)), &c->err));
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;

@@ -119,15 +119,30 @@ static int join(struct job *j, struct err *e)
   return better ? pipe_join(j, of, &j->best, e) : OK;
 }
 
+// The row's checksum binds the certificate to the graph that was found; the program must be the one that is asked for.
+static bool is_of(const struct job *j, const json_t *report)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  struct err e = {0};
+  struct str text = {0};
+  json_text(json_object_get(report, "source"), &text);
+  const bool same = graph_from_json(&mem, str_text(&text), text.n, "database", &g, &e) == OK && graph_same(g, j->program);
+  str_free(&text);
+  return arena_close(&mem), same;
+}
+
 static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   char *text;
   *recalled = false;
   if (!j->db || j->opts->fresh) return OK;
   int status = db_get(j->db, j->key, j->mem, &text, NULL, NULL, e);
-  if (status == NO) return OK;
-  if (status == OK && (*report = json_loads(text, 0, NULL))) *recalled = true;
-  return status;
+  if (status != OK) return status == NO ? OK : status;
+  json_t *kept = json_loads(text, 0, NULL);
+  if (kept && is_of(j, kept)) *report = kept, *recalled = true;
+  else json_decref(kept);
+  return OK;
 }
 
 static void remember(struct job *j, const json_t *report)
@@ -182,10 +197,16 @@ static int check_machine(struct job *j, struct err *e)
   return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
 }
 
+static void warn(const struct job *j, json_t *report)
+{
+  const char *warning = job_warning(j);
+  if (warning) json_object_set_new(report, "warning", json_string(warning));
+}
+
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   TRY(recall(j, report, recalled, e));                                // seen before: done
-  if (*recalled) return OK;
+  if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   TRY(check_machine(j, e));
   TRY(job_split(j, e));                                               // lax: subprograms
@@ -196,7 +217,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
-  if (j->warning) json_object_set_new(*report, "warning", json_string(j->warning));
+  warn(j, *report);
   if (!j->stopped || !job_stopped_by_user(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
 }
