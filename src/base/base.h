@@ -7,6 +7,7 @@
 //   err.c     one error: status, place, message, hint (rows in err.def)
 //   str.c     growable text, used by every printer
 //   file.c    whole files in, whole files out (written aside, then renamed)
+//   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
 #ifndef MICA_BASE_H
 #define MICA_BASE_H

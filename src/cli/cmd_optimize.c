@@ -1,5 +1,6 @@
 // mica optimize: the public API with a progress line.
 #include "cli/cli.h"
+#include "core/folder.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct mica_options cli_options(const struct cli *c)
 static void saved(struct cli *c)
 {
   bool gpu = !strncmp(c->target, "sm_", 3);
-  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", c->out,
+  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html, " FOLDER_SUMS "\n", c->out,
          gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c, kernel.so, program.json");
   if (!gpu) return;
   json_t *program = json_load_file(arena_printf(&c->mem, "%s/program.json", c->out), 0, NULL);
@@ -67,7 +68,7 @@ int cmd_optimize(struct cli *c)
   struct mica_report *r = NULL;
   struct progress line;
   if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
-  if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
+  if (c->out) TRY(folder_check(&c->mem, c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));
   if (c->html) TRY(output_check(c->html, &c->err));
   struct mica_context *m = mica_open();

@@ -81,39 +81,41 @@ static bool same_words(const char *a, const char *b)
   }
 }
 
-static int number(sqlite3 *sql, const char *pragma)
+static int number(struct db *db, const char *pragma, int *out, struct err *e)
 {
   sqlite3_stmt *s;
-  if (sqlite3_prepare_v2(sql, pragma, -1, &s, NULL) != SQLITE_OK) return -1;
-  const int n = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int(s, 0) : -1;
-  return sqlite3_finalize(s), n;
+  if (sqlite3_prepare_v2(db->sql, pragma, -1, &s, NULL) != SQLITE_OK) return db_failed(db, "open", e);
+  const int status = sqlite3_step(s) == SQLITE_ROW ? OK : db_failed(db, "open", e);
+  if (status == OK) *out = sqlite3_column_int(s, 0);
+  return sqlite3_finalize(s), status;
 }
 
 // The tables are those of the layout and there are no others; the first layout had no `work`.
-static bool is_layout(sqlite3 *sql, size_t which)
+static int is_layout(struct db *db, size_t which, struct err *e)
 {
   sqlite3_stmt *s;
-  int best = 0, work = 0, others = 0;
-  if (sqlite3_prepare_v2(sql, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL", -1, &s, NULL) != SQLITE_OK) return false;
-  while (sqlite3_step(s) == SQLITE_ROW) {
+  int best = 0, work = 0, others = 0, step;
+  if (sqlite3_prepare_v2(db->sql, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL", -1, &s, NULL) != SQLITE_OK) return db_failed(db, "open", e);
+  while ((step = sqlite3_step(s)) == SQLITE_ROW) {
     const char *text = (const char *)sqlite3_column_text(s, 0);
-    if (same_words(text, layouts[which].best)) best++;
-    else if (same_words(text, layouts[which].work)) work++;
+    if (text && same_words(text, layouts[which].best)) best++;
+    else if (text && same_words(text, layouts[which].work)) work++;
     else others++;
   }
+  const int status = step == SQLITE_DONE ? OK : db_failed(db, "open", e);
   sqlite3_finalize(s);
-  return best == 1 && work <= 1 && !others;
+  return status != OK ? status : best == 1 && work <= 1 && !others ? OK : not_ours(db, "it is a database of another program", e);
 }
 
 static int judge(struct db *db, struct err *e)
 {
-  const int application = number(db->sql, "PRAGMA application_id"), layout = number(db->sql, "PRAGMA user_version");
-  if (application < 0 || layout < 0) return db_failed(db, "open", e);
+  int application, layout;
+  TRY(number(db, "PRAGMA application_id", &application, e));
+  TRY(number(db, "PRAGMA user_version", &layout, e));
   if (application == APPLICATION && layout > LAYOUT)
     return err_set(e, ERR_DATABASE, NOWHERE, "the database %s was written by a newer Mica (layout %d, this one knows %d)", db->path, layout, LAYOUT);
-  const bool now = application == APPLICATION && layout == LAYOUT && is_layout(db->sql, 0);
-  const bool before = !application && layout >= 1 && layout <= UNSIGNED && is_layout(db->sql, 1);
-  return now || before ? OK : not_ours(db, "it is a database of another program", e);
+  if (application == APPLICATION ? layout == LAYOUT : !application && layout >= 1 && layout <= UNSIGNED) return is_layout(db, application ? 0 : 1, e);
+  return not_ours(db, "it is a database of another program", e);
 }
 
 // As a URI says it.
@@ -196,9 +198,12 @@ static int set_journal(struct db *db, int folder, struct err *e)
 // Another process may be doing the same. What has no checksums is of no use.
 static int bring_up(struct db *db, struct err *e)
 {
-  if (number(db->sql, "PRAGMA user_version") == LAYOUT) return OK;
+  int layout;
+  TRY(number(db, "PRAGMA user_version", &layout, e));
+  if (layout == LAYOUT) return OK;
   TRY(run(db, "BEGIN IMMEDIATE", "write", e));
-  int status = number(db->sql, "PRAGMA user_version") == LAYOUT ? OK : make_tables(db, e);
+  int status = number(db, "PRAGMA user_version", &layout, e);
+  if (status == OK && layout != LAYOUT) status = make_tables(db, e);
   if (status == OK) status = run(db, "COMMIT", "write", e);
   if (status != OK) sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
   return status;

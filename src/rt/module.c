@@ -4,6 +4,7 @@
 // the same time.
 #include "rt/rt.h"
 #include "base/memory.h"
+#include "base/own.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -104,6 +105,8 @@ static int folder_open(struct folder *f, struct err *e)
 {
   const char *tmp = getenv("TMPDIR");
   if (!tmp || !*tmp) tmp = "/tmp";
+  const int status = own_above(tmp, e); // nobody else can put another folder in the place of this one
+  if (status != OK) return status;
   if (snprintf(f->dir, sizeof f->dir, "%s/mica-XXXXXX", tmp) >= (int)sizeof f->dir || !mkdtemp(f->dir))
     return err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", tmp, strerror(errno));
   snprintf(f->c, sizeof f->c, "%s/kernel.c", f->dir);

@@ -131,6 +131,7 @@ static const struct {
     {"tables", "CREATE TABLE people (name TEXT); INSERT INTO people VALUES ('Ada')"},
     {"no tables", "PRAGMA user_version = 7"},
     {"log", "PRAGMA journal_mode = WAL; CREATE TABLE people (name TEXT); INSERT INTO people VALUES ('Ada')"},
+    {"negative", "PRAGMA application_id = -7; CREATE TABLE people (name TEXT)"},
     {"number", "PRAGMA application_id = 7; CREATE TABLE best (key TEXT PRIMARY KEY, json TEXT NOT NULL, so BLOB, made TEXT NOT NULL"
                " DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID; PRAGMA user_version = 2"},
     {"ours and more", "CREATE TABLE best (key TEXT PRIMARY KEY, json TEXT NOT NULL, so BLOB, made TEXT NOT NULL"
