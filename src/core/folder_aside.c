@@ -66,6 +66,13 @@ static const char *next(int folder, DIR **d)
   return NULL;
 }
 
+// In a folder where everybody may make some, another user's is none.
+static bool is_ours(const struct folder_place *p, const char *name)
+{
+  struct stat s;
+  return !fstatat(p->parent, name, &s, AT_SYMLINK_NOFOLLOW) && S_ISDIR(s.st_mode) && (s.st_uid == geteuid() || !s.st_uid);
+}
+
 bool folder_older(const struct folder_place *p, char out[64])
 {
   struct stat s;
@@ -75,7 +82,7 @@ bool folder_older(const struct folder_place *p, char out[64])
   if (!fstatat(p->parent, p->name, &s, AT_SYMLINK_NOFOLLOW) || errno != ENOENT) return false;
   prefix(p, ASIDE_OLD, head);
   for (const char *name; (name = next(p->parent, &d));)
-    if (!strncmp(name, head, strlen(head)) && strlen(name) < 64) snprintf(out, 64, "%s", name), found = true;
+    if (!strncmp(name, head, strlen(head)) && strlen(name) < 64 && is_ours(p, name)) snprintf(out, 64, "%s", name), found = true;
   return found;
 }
 

@@ -210,6 +210,31 @@ static void at_every_step(void **state)
   arena_close(&mem);
 }
 
+// What a killed save has left beside is found; what another user has put there is not.
+static void left_beside(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct folder_place p;
+  struct err e = {0};
+  char older[64];
+  const char *at = in(&mem, "left/saved");
+  saves(at, 1);
+  assert_int_equal(folder_place(&mem, at, false, &p, &e), OK);
+  folder_aside(&p, ASIDE_OLD, 7, older);
+  assert_int_equal(renameat(p.parent, p.name, p.parent, older), 0);
+  assert_int_equal(version(at), 1);
+  if (!geteuid()) {
+    assert_int_equal(fchownat(p.parent, older, 65534, 65534, 0), 0);
+    assert_int_equal(version(at), -1);
+    assert_int_equal(fchownat(p.parent, older, 0, 0, 0), 0);
+  }
+  saves(at, 2);
+  assert_int_equal(entries(in(&mem, "left")), 1);
+  close(p.parent);
+  arena_close(&mem);
+}
+
 // ---- at the same time ----
 
 enum { SAVERS = 3, ROUNDS = 25 };
@@ -273,6 +298,7 @@ static void at_the_same_time(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(replaces), cmocka_unit_test(not_everywhere), cmocka_unit_test(at_every_step),
+                                     cmocka_unit_test(left_beside),
                                      cmocka_unit_test(at_the_same_time)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
