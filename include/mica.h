@@ -193,19 +193,26 @@ MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came f
 // Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
-// program.json with machine code: docs/lower.md), what mica_module_load needs besides (module.json, kernel.so), and the report
-// into a folder, which is made if need be. Files are whole or absent.
+// program.json with machine code: docs/lower.md), what mica_module_load needs besides (program.json, kernel.so), the report, and
+// SHA256SUMS of all these into a folder, as a whole: it is written beside it and takes the place of an older one in one step. After an error
+// the older one is there. Other files in it are kept; a folder in it is an error.
 MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
+// The file of results where `db` of the options is NULL. MICA_NO: there is none, as neither MICA_DB nor XDG_CACHE_HOME nor HOME names a place.
+MICA_API int mica_database(struct mica_context *m, const char **path);
 
 // ---- programs that run ----
 // A module is a program made ready to run: compiled kernels and how they are launched. Its inputs and outputs are the program's.
+
+// A copy of a saved folder, of files that are all as they were saved, put in place as a whole.
+MICA_API int mica_folder_copy(struct mica_context *m, const char *from, const char *to);
 
 // The best of a report. CPU: the compiled kernel (compiled now where it was not kept; MICA_ENVIRONMENT without a C compiler). GPU: machine
 // code by NVRTC; MICA_ENVIRONMENT where that is missing.
 MICA_API int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out);
 // What mica_report_save wrote: nothing is searched or measured. CPU: compiled again where the compiled kernel in the folder is of another
-// processor, and kept in the default database ($MICA_DB, else ~/.cache/mica/mica.db), so that the next load compiles nothing. GPU: program.json with its machine code; what is missing there is MICA_USER. A folder holds code that this
-// process will run: load only folders that you trust.
+// processor, and kept in the default database ($MICA_DB, else ~/.cache/mica/mica.db), so that the next load compiles nothing. GPU: program.json with its machine code. Every file that SHA256SUMS
+// lists has to be there as it was saved, else MICA_USER; nobody but this user and root may be able to write there, else MICA_ENVIRONMENT.
+// A folder holds code that this process will run: load only folders that you trust.
 MICA_API int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out);
 // Not while it is being called. Kernels that a GPU has yet to finish are the caller's to wait for.
 MICA_API void mica_module_close(struct mica_module *x);

@@ -214,10 +214,38 @@ static PyObject *context_gpu_target(PyObject *self, PyObject *number)
   return name;
 }
 
+static PyObject *context_database(PyObject *self, PyObject *none)
+{
+  (void)none;
+  struct context *c = (struct context *)self;
+  if (ext_context_enter(c)) return NULL;
+  const char *path;
+  const int status = mica_database(c->m, &path);
+  PyObject *text = status > MICA_NO ? ext_raise_context(c, status) : path ? PyUnicode_DecodeFSDefault(path) : Py_NewRef(Py_None);
+  ext_context_leave(c);
+  return text;
+}
+
+static PyObject *context_folder_copy(PyObject *self, PyObject *args)
+{
+  struct context *c = (struct context *)self;
+  const char *from, *to;
+  if (!PyArg_ParseTuple(args, "ss", &from, &to) || ext_context_enter(c)) return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS
+  status = mica_folder_copy(c->m, from, to);
+  Py_END_ALLOW_THREADS
+  if (status) ext_raise_context(c, status);
+  ext_context_leave(c);
+  return status ? NULL : Py_NewRef(Py_None);
+}
+
 static PyMethodDef context_methods[] = {
     {"load", context_load, METH_VARARGS, "load(path, settings): the Source in a file"},
     {"load_text", context_load_text, METH_VARARGS, "load_text(text, name, settings): the Source that a text is"},
     {"gpu_target", context_gpu_target, METH_O, "gpu_target(device): the best target for the GPU of that number"},
+    {"database", context_database, METH_NOARGS, "database(): the file of remembered results; None: there is none"},
+    {"folder_copy", context_folder_copy, METH_VARARGS, "folder_copy(from, to): a copy of a saved folder, checked, put in place as a whole"},
     {"verify", context_verify, METH_VARARGS, "verify(a, b, seed): (equal, certificate as JSON)"},
     {0},
 };

@@ -12,9 +12,9 @@ def command() -> str:
     return os.path.join(os.path.dirname(_mica.__file__), "mica")
 
 
-def database() -> str:
-    """The file of remembered results: $MICA_DB, else that of the cache folder."""
-    return os.environ.get("MICA_DB") or os.path.expanduser("~/.cache/mica/mica.db")
+def database() -> str | None:
+    """The file of remembered results: $MICA_DB, else that of the cache folder; None where there is no such folder."""
+    return _mica.Context().database()
 
 
 def _cuda() -> str:
@@ -37,9 +37,9 @@ def _compiler() -> str:
 def config() -> dict[str, str]:
     version, sources, abi = _mica.version()
     db = database()
-    size = f"{os.path.getsize(db) / 1024:.0f} KiB" if os.path.exists(db) else "not there yet"
+    size = f"{os.path.getsize(db) / 1024:.0f} KiB" if db and os.path.exists(db) else "not there yet"
     return {"mica": f"{version} (sources {sources}, binary interface {abi})", "python": sys.version.split()[0], "extension": _mica.__file__,
-            "command": command(), "compiler": _compiler(), "cuda": _cuda(), "database": f"{db} ({size})"}
+            "command": command(), "compiler": _compiler(), "cuda": _cuda(), "database": f"{db} ({size})" if db else "none"}
 
 
 def show_config() -> None:
@@ -51,7 +51,8 @@ def show_config() -> None:
 def clear_cache() -> list[str]:
     """Forgets all remembered results: removes the database's files. Gives those that were there."""
     gone = []
-    for name in (database() + end for end in ("", "-wal", "-shm", "-journal")):
+    db = database()
+    for name in (db + end for end in ("", "-wal", "-shm", "-journal")) if db else ():
         try:
             os.remove(name)
             gone.append(name)

@@ -70,13 +70,13 @@ class Program(_mica.Module):
         return self.report.get("speedup")
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a folder that mica.load reads: kernels, their sources, the graph as text and JSON, the report."""
+        """Writes a folder that mica.load reads: kernels, their sources, the graph as text and JSON, the report. An older one in its place
+        is replaced as a whole."""
         path = os.fspath(path)
         if self._report:
             self._report.save(path)
         elif os.path.realpath(path) != os.path.realpath(self._folder):
-            import shutil
-            shutil.copytree(self._folder, path, dirs_exist_ok=True)
+            _mica.Context().folder_copy(self._folder, path)
 
     def __repr__(self) -> str:
         speedup = self.report.get("speedup")
@@ -190,7 +190,8 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
 
 
 def load(path: str | os.PathLike) -> Program:
-    """What Program.save wrote. Nothing is searched. A folder holds code that will run: load only those that you trust."""
+    """What Program.save wrote. Nothing is searched. A file that was changed since is an error. A folder holds code that will run: load only
+    those that you trust."""
     path = os.fspath(path)
     return _program(lambda: _mica.module_load(Program, _mica.Context(), path), None, path)
 

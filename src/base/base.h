@@ -8,6 +8,7 @@
 //   str.c     growable text, used by every printer
 //   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
+//   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
 //   child.c   programs that are started; scratch.c the folders they work in (child.h)
 #ifndef MICA_BASE_H

@@ -2,7 +2,9 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,8 +49,11 @@ int file_read(struct arena *a, const char *path, char **text, size_t *n, struct 
 int file_write(const char *path, const char *text, size_t n, struct err *e)
 {
   struct str tmp = {0};
-  str_add(&tmp, "%s.%ld.tmp", path, (long)getpid());
-  FILE *f = fopen(tmp.p, "wb");
+  uint64_t number = 0; // threads write to the same file too
+  if (getrandom(&number, sizeof number, 0) != sizeof number) return failed(e, "write", path);
+  str_add(&tmp, "%s.%016llx.tmp", path, (unsigned long long)number);
+  const int fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
   int status = OK;
   if (!f) {
     status = failed(e, "write", path);

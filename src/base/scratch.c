@@ -2,6 +2,7 @@
 // so whether one was left is asked of the kernel, and a number that two processes had, or two containers, misleads nobody. PID and
 // START, when the process began, are for scratch_abandon.
 #include "base/child.h"
+#include "base/own.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,6 +81,8 @@ int scratch_open(struct scratch *s, struct err *e)
   enum { TRIES = 100 };
   char mine[64];
   bool made = false;
+  int status = own_above(below(), e); // nobody else can put another folder in the place of this one
+  if (status != OK) return status;
   own_prefix(mine);
   errno = 0;
   for (int i = 0; i < TRIES && !made && (!errno || errno == ENOENT); i++) {

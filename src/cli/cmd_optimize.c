@@ -1,6 +1,7 @@
 // mica optimize: the public API with a progress line.
 #include "base/visible.h"
 #include "cli/cli.h"
+#include "core/folder.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ struct mica_options cli_options(const struct cli *c)
 static void saved(struct cli *c)
 {
   bool gpu = !strncmp(c->target, "sm_", 3);
-  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", c->out,
+  printf("\nin %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html, " FOLDER_SUMS "\n", c->out,
          gpu ? "kernel.cu, README.md, program.json, *.tile, *.cubin" : "kernel.c, kernel.so, program.json");
   if (!gpu) return;
   json_t *program = json_load_file(arena_printf(&c->mem, "%s/program.json", c->out), 0, NULL);
@@ -38,12 +39,21 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
+// The text has it; without the text it is said besides.
+static void warn(const struct mica_report *r)
+{
+  json_t *report = json_loads(mica_report_json(r), 0, NULL);
+  const char *warning = json_string_value(json_object_get(report, "warning"));
+  if (warning) fprintf(stderr, "warning: %s\n", warning);
+  json_decref(report);
+}
+
 static int show(struct cli *c, struct mica_context *m, const struct mica_report *r)
 {
   if (output_wants_text(c)) {
     fputs(mica_report_text(r), stdout);
     if (mica_report_recalled(r)) printf("\nrecalled from the database; --fresh searches and measures again\n");
-  }
+  } else warn(r);
   if (c->json) TRY(output_write(c->json, mica_report_json(r), strlen(mica_report_json(r)), &c->err));
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;
@@ -61,7 +71,7 @@ int cmd_optimize(struct cli *c)
   struct progress line;
   end_by(c->time);
   if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
-  if (c->out) TRY(output_folder(c->out, &c->err)); // before the work, which a bad folder must not cost
+  if (c->out) TRY(folder_check(&c->mem, c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));
   if (c->html) TRY(output_check(c->html, &c->err));
   struct mica_context *m = mica_open();

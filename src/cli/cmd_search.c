@@ -151,7 +151,7 @@ static int run(struct cli *c, struct job *j, const struct mica_options *o, const
   for (int i = 0; i < j->split.n; i++) found += r[i].n;
   TRY(answer(c, j, r, found));
   pipe_search_done(j);
-  if (j->warning) fprintf(stderr, "warning: %s\n", j->warning);
+  if (job_warning(j)) fprintf(stderr, "warning: %s\n", job_warning(j));
   if (*cli_stop) return err_set(&c->err, ERR_STOPPED, NOWHERE, "stopped; these are the graphs found until then");
   if (!found && output_wants_text(c)) printf("no kernel graph found besides the program itself\n");
   return OK;

@@ -1,6 +1,7 @@
 // mica run of a model in the format of ONNX: its programs by the interpreter or compiled, and between them the nodes that
 // were left by their simple functions. Of a folder that `mica import --out` wrote, the optimized graphs where they are there.
 #include "cli/cli.h"
+#include "core/folder.h"
 #include "front/front.h"
 #include "onnx/onnx.h"
 
@@ -107,9 +108,13 @@ static int graph_of(struct model_run *r, const struct onnx_program *p, struct gr
 {
   struct cli *c = r->c;
   struct graph *found;
-  const char *path = r->folder ? arena_printf(&c->mem, "%s/%s/graph.mica", r->folder, p->name) : NULL;
+  const char *path = r->folder ? arena_printf(&c->mem, "%s/%s", r->folder, p->name) : NULL;
+  struct folder_files files;
   if (!path || access(path, R_OK)) return graph_expand(&c->mem, p->g, true, g, &c->err);
-  TRY(front_load(&c->mem, path, 0, NULL, &found, &c->err));
+  TRY(folder_read(&c->mem, path, &files, &c->err));
+  const struct folder_file *text = folder_find(&files, "graph.mica");
+  if (!text) return err_set(&c->err, ERR_CHANGED, NOWHERE, "%s has no graph.mica", path);
+  TRY(load_text(&c->mem, text->bytes, arena_printf(&c->mem, "%s/graph.mica", path), 0, NULL, &found, &c->err));
   if (!signatures_agree(found, p->g)) return err_set(&c->err, ERR_MISMATCH, NOWHERE, "%s is not of this model: import it again", path);
   return graph_expand(&c->mem, found, true, g, &c->err);
 }

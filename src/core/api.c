@@ -178,6 +178,21 @@ int mica_report_save(struct mica_context *m, const struct mica_report *r, const 
   return status;
 }
 
+static int database(struct mica_context *m, const char **path)
+{
+  char text[4096];
+  if (!db_default(text, sizeof text)) return NO;
+  return *path = arena_strdup(&m->mem, text), OK;
+}
+
+int mica_database(struct mica_context *m, const char **path)
+{
+  int status;
+  *path = NULL;
+  CALL(m, status, database(m, path));
+  return status;
+}
+
 static int verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json)
 {
   struct verify_opts o = {.seed = seed, .threads = pool_cores()};

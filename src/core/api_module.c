@@ -53,7 +53,7 @@ static int load_source(struct mica_module *x, const char *source, struct err *e)
 }
 
 // The object of the folder where it fits, else of its source.
-static int load_object(struct mica_module *x, const struct package_files *files, struct err *e)
+static int load_object(struct mica_module *x, const struct folder_files *files, struct err *e)
 {
   const struct package_object *o = &x->p.object;
   struct err mine = {0};
@@ -61,9 +61,10 @@ static int load_object(struct mica_module *x, const struct package_files *files,
   char here[64];
   size_t n;
   target_processor(here);
-  if (o->file && !strcmp(o->processor, here) && package_file(&x->mem, files, o->file, &bytes, &n, &mine) == OK &&
-      hash_bytes(bytes, n, 0) == o->hash && module_load(bytes, n, o->function, &x->cpu, &mine) == OK)
+  if (o->file && !strcmp(o->processor, here) && package_file(&x->mem, files, o->file, &bytes, &n, e) == OK &&
+      module_load(bytes, n, o->function, &x->cpu, &mine) == OK)
     return OK;
+  if (e->status != OK) return (int)e->status;
   TRY(package_file(&x->mem, files, o->source, &bytes, &n, e));
   if (memchr(bytes, 0, n)) return err_set(e, ERR_FILE, NOWHERE, "%.80s is not text", o->source);
   return load_source(x, arena_printf(&x->mem, "%.*s", (int)n, (const char *)bytes), e);
@@ -96,7 +97,7 @@ void mica_module_close(struct mica_module *x)
 static void drop(void *x) { mica_module_close(x); }
 static const struct mem_kind kind = {.close = drop};
 
-static int open_files(struct mica_context *m, const struct package_files *files, struct mica_module **out)
+static int open_files(struct mica_context *m, const struct folder_files *files, struct mica_module **out)
 {
   struct mica_module *x = mem_handle(sizeof *x, &kind);
   x->m = m, x->mem.lasting = true;
@@ -120,7 +121,7 @@ static int open_report(struct mica_context *m, const struct mica_report *r, stru
 {
   struct db *db = NULL;
   struct err none = {0}; // a database only saves time here
-  struct package_files files;
+  struct folder_files files;
   struct arena_mark before = arena_mark(&m->mem);
   if (r->has_db) db_open(r->db, &db, &none);
   int status = report_package(&m->mem, r->json, r->forge, db, &files, &m->err);
@@ -139,11 +140,36 @@ int mica_module_of(struct mica_context *m, const struct mica_report *r, struct m
   return status;
 }
 
+static int open_folder(struct mica_context *m, const char *folder, struct mica_module **out)
+{
+  struct arena mem = {0};
+  struct folder_files files;
+  int status = folder_read(&mem, folder, &files, &m->err);
+  if (status == OK) status = open_files(m, &files, out);
+  return arena_close(&mem), status;
+}
+
 int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out)
 {
   int status;
   *out = NULL;
-  CALL(m, status, open_files(m, &(struct package_files){.folder = folder}, out));
+  CALL(m, status, open_folder(m, folder, out));
+  return status;
+}
+
+static int copy(const char *from, const char *to, struct err *e)
+{
+  struct arena mem = {0};
+  struct folder_files files;
+  int status = folder_read(&mem, from, &files, e);
+  if (status == OK) status = folder_write(&mem, to, &files, e);
+  return arena_close(&mem), status;
+}
+
+int mica_folder_copy(struct mica_context *m, const char *from, const char *to)
+{
+  int status;
+  CALL(m, status, copy(from, to, &m->err));
   return status;
 }
 

@@ -206,6 +206,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
 // The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
 int job_look(struct job *j, struct err *e);
 int job_split(struct job *j, struct err *e);  // parts
+const char *job_warning(const struct job *j); // what went wrong with the database, or NULL
 void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,

@@ -137,6 +137,18 @@ static int threads_for(struct job *j, int wanted)
   return n;
 }
 
+// One that was named has to be there; without the default one the work goes on.
+static int open_database(struct job *j, struct err *e)
+{
+  struct err why = {0};
+  if (!j->opts->remember) return OK;
+  TRY(db_open_or_none(j->opts->db, &j->db, &why, e));
+  if (!j->db) j->warning = arena_printf(j->mem, "no database is used: %s", why.text);
+  return OK;
+}
+
+const char *job_warning(const struct job *j) { return j->warning ? j->warning : j->db && *db_note(j->db) ? db_note(j->db) : NULL; }
+
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
              struct err *e)
 {
@@ -161,7 +173,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   j->compiler = arena_strdup(mem, compiler_version(&(struct patience){.stop = opts->stop, .until = opts->time > 0 ? now_seconds() + opts->time : 0}));
   j->key = key_of(j, "program", opts->tune, j->program);
   if (j->target.kind == TARGET_CPU) j->gauge = gauge_open();
-  return opts->remember ? db_open(opts->db, &j->db, e) : OK;
+  return open_database(j, e);
 }
 
 // Identical parts are searched once; the later ones are twins of the first.

@@ -144,8 +144,8 @@ int manifest_make(struct arena *mem, const struct device_program *d, const char 
   json_text(root, &out->json);
   json_decref(root);
   if (out->missing) return OK;
-  out->cubin = NEWS(mem, struct manifest_cubin, c.nkernel + 1);
-  for (int i = 0; i < c.nkernel; i++) out->cubin[out->n++] = (struct manifest_cubin){file[i], c.kernel[i].cubin, (size_t)c.kernel[i].bytes};
+  out->cubin = NEWS(mem, struct folder_file, c.nkernel + 1);
+  for (int i = 0; i < c.nkernel; i++) out->cubin[out->n++] = (struct folder_file){file[i], c.kernel[i].cubin, (size_t)c.kernel[i].bytes};
   return OK;
 }
 

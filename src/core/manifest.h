@@ -4,17 +4,13 @@
 #define MICA_CORE_MANIFEST_H
 
 #include "base/doc.h"
+#include "core/folder.h"
 #include "gpu/gpu.h"
 
-struct manifest_cubin {
-  const char *file;
-  const void *bytes;
-  size_t n;
-};
 struct manifest {
   struct str json;
   int n; // 0 where there is no compiler
-  struct manifest_cubin *cubin;
+  struct folder_file *cubin;
   const char *missing; // why there is no machine code; NULL: there is
 };
 struct manifest_by { // who compiles

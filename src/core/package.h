@@ -7,15 +7,9 @@
 #include "core/manifest.h"
 #include "mica.h"
 
-struct package_files { // where they are: in memory, or in a folder
-  const char *folder;  // NULL: file
-  int n;
-  const struct manifest_cubin *file;
-};
 struct package_object { // of a program for the CPU
   const char *source, *file;      // kernel.c; the shared object, or NULL
   const char *function, *processor; // mica_FUNCTION; that the object was compiled for
-  uint64_t source_hash, hash;     // of their bytes
 };
 struct package {
   const char *name, *target;
@@ -28,13 +22,13 @@ struct package {
 };
 
 // ---- package_read.c ----
-int package_read(struct arena *mem, const struct package_files *files, struct package *out, struct err *e);
-int package_file(struct arena *mem, const struct package_files *files, const char *name, const void **bytes, size_t *n, struct err *e);
+int package_read(struct arena *mem, const struct folder_files *files, struct package *out, struct err *e);
+int package_file(struct arena *mem, const struct folder_files *files, const char *name, const void **bytes, size_t *n, struct err *e);
 int64_t package_tensor_bytes(const struct mica_tensor *t);
 
 // ---- package_code.c: launches of program.json ----
 // Into p->code; workspace and tensors are there.
-int package_code(struct arena *mem, const struct package_files *files, const json_t *root, struct package *p, struct err *e);
+int package_code(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *p, struct err *e);
 
 // ---- package_json.c: values of a document that may hold anything ----
 struct reading {
@@ -62,6 +56,6 @@ int package_recompile(struct arena *mem, const char *source, const char *functio
 
 // ---- save.c ----
 // The files that run the best of a report, in memory; db: NULL, or where machine code is looked for and kept.
-int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct package_files *out, struct err *e);
+int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct folder_files *out, struct err *e);
 
 #endif

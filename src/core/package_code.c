@@ -11,7 +11,7 @@ static const int64_t LARGEST = (int64_t)1 << 40;
 
 struct unpacking {
   struct arena *mem;
-  const struct package_files *files;
+  const struct folder_files *files;
   struct package *p;
   struct reading r; // of the launch
 };
@@ -177,7 +177,7 @@ static int launch(const struct unpacking *u, const json_t *o, struct code_launch
   return json_object_get(o, "product") ? product(u, o, l) : kernel(u, o, l);
 }
 
-int package_code(struct arena *mem, const struct package_files *files, const json_t *root, struct package *p, struct err *e)
+int package_code(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *p, struct err *e)
 {
   struct unpacking u = {mem, files, p, {"the program", e}};
   struct code *c = &p->code;

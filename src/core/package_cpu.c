@@ -1,26 +1,18 @@
 // Programs for the CPU in a saved folder: kernel.c, the shared object that was compiled of it, and program.json, which says for which
 // processor. Another compiler would make other code of the source, but what is there still runs, so the object fits where the
-// processor has the same instructions and neither file was changed.
+// processor has the same instructions.
 #include "core/package.h"
 #include "core/core.h"
 #include "core/manifest.h"
 
 #include <string.h>
 
-static json_t *hash_json(const void *p, size_t n)
-{
-  char text[24];
-  snprintf(text, sizeof text, "%016llx", (unsigned long long)hash_bytes(p, n, 0));
-  return json_string(text);
-}
-
 void package_cpu_json(const struct package_cpu *c, struct str *out)
 {
   char processor[64];
   target_processor(processor);
-  json_t *kernel = json_pack("{s:s, s:s, s:o, s:s?}", "source", "kernel.c", "function", c->function, "source_hash",
-                             hash_json(c->source, strlen(c->source)), "object", c->so ? "kernel.so" : NULL);
-  if (c->so) json_object_update_new(kernel, json_pack("{s:s, s:o}", "processor", processor, "object_hash", hash_json(c->so, c->bytes)));
+  json_t *kernel = json_pack("{s:s, s:s, s:s?}", "source", "kernel.c", "function", c->function, "object", c->so ? "kernel.so" : NULL);
+  if (c->so) json_object_set_new(kernel, "processor", json_string(processor));
   json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(NULL), "inputs",
                            manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
   json_text(root, out);

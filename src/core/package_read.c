@@ -8,16 +8,11 @@
 enum { MOST_TENSORS = 4096 };
 static const int64_t LARGEST = (int64_t)1 << 40;
 
-int package_file(struct arena *mem, const struct package_files *files, const char *name, const void **bytes, size_t *n, struct err *e)
+int package_file(struct arena *mem, const struct folder_files *files, const char *name, const void **bytes, size_t *n, struct err *e)
 {
-  char *text;
-  if (files->folder) {
-    int status = file_read(mem, arena_printf(mem, "%s/%s", files->folder, name), &text, n, e);
-    return *bytes = status == OK ? text : NULL, status;
-  }
-  for (int i = 0; i < files->n; i++)
-    if (!strcmp(files->file[i].file, name)) return *n = files->file[i].n, *bytes = arena_copy(mem, files->file[i].bytes, *n), OK;
-  return err_set(e, ERR_FILE, NOWHERE, "there is no %.80s", name);
+  const struct folder_file *f = folder_find(files, name);
+  if (!f) return err_set(e, ERR_CHANGED, NOWHERE, "%.200s is needed, and is none of the files that " FOLDER_SUMS " lists", name);
+  return *n = f->n, *bytes = arena_copy(mem, f->bytes, f->n), OK;
 }
 
 int64_t package_tensor_bytes(const struct mica_tensor *t)
@@ -70,16 +65,6 @@ static int tensors(struct arena *mem, const json_t *root, const char *key, int *
 
 // ---- the CPU's ----
 
-static int hash_of(const struct reading *r, const json_t *o, const char *key, uint64_t *out)
-{
-  const char *text;
-  unsigned long long x;
-  int end = 0;
-  TRY(reading_text(r, o, key, &text));
-  if (sscanf(text, "%16llx%n", &x, &end) != 1 || text[end]) return reading_bad(r, key, "a hash");
-  return *out = x, OK;
-}
-
 static bool is_identifier(const char *s)
 {
   char same[64];
@@ -93,20 +78,18 @@ static int object(struct arena *mem, const json_t *root, struct package_object *
   const json_t *o = json_object_get(root, "kernel");
   TRY(reading_file(&r, o, "source", &x->source));
   TRY(reading_text(&r, o, "function", &x->function));
-  TRY(hash_of(&r, o, "source_hash", &x->source_hash));
   if (!is_identifier(x->function)) return reading_bad(&r, "function", "an identifier of C");
   x->source = arena_strdup(mem, x->source), x->function = arena_strdup(mem, x->function);
   if (json_is_null(json_object_get(o, "object"))) return OK;
   TRY(reading_file(&r, o, "object", &x->file));
   TRY(reading_text(&r, o, "processor", &x->processor));
-  TRY(hash_of(&r, o, "object_hash", &x->hash));
   x->file = arena_strdup(mem, x->file), x->processor = arena_strdup(mem, x->processor);
   return OK;
 }
 
 // ---- the whole ----
 
-static int gpu(struct arena *mem, const struct package_files *files, const json_t *root, struct package *out, struct err *e)
+static int gpu(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
 {
   const char *missing = json_string_value(json_object_get(root, "missing"));
   TRY(cuda_arch_find(out->target, &out->arch, e));
@@ -117,7 +100,31 @@ static int gpu(struct arena *mem, const struct package_files *files, const json_
   return package_code(mem, files, root, out, e);
 }
 
-static int whole(struct arena *mem, const struct package_files *files, const json_t *root, struct package *out, struct err *e)
+static bool same_tensors(const struct graph *g, int (*list)(const struct graph *, int *), int n, const struct mica_tensor *t)
+{
+  struct arena mem = {0};
+  int *of = NEWS(&mem, int, list(g, NULL) + 1);
+  bool same = list(g, of) == n;
+  for (int i = 0; i < n && same; i++) {
+    const struct tensor *x = &g->tensors[of[i]];
+    same = x->shape.n == t[i].ndim && x->dtype == (enum dtype)t[i].dtype && !memcmp(x->shape.d, t[i].shape, sizeof(int64_t) * (size_t)t[i].ndim);
+  }
+  return arena_close(&mem), same;
+}
+
+// Inputs and outputs are those of the graph that was saved.
+static int check_graph(const struct folder_files *files, const struct package *p, struct err *e)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  const struct folder_file *f = folder_find(files, "graph.json");
+  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
+  if (f && status == OK && !(same_tensors(g, graph_inputs, p->nin, p->in) && same_tensors(g, graph_outputs, p->nout, p->out)))
+    status = err_set(e, ERR_CHANGED, NOWHERE, "the inputs and outputs of program.json are not those of graph.json");
+  return arena_close(&mem), status;
+}
+
+static int whole(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
 {
   const struct reading r = {"the program", e};
   TRY(reading_text(&r, root, "program", &out->name));
@@ -125,11 +132,12 @@ static int whole(struct arena *mem, const struct package_files *files, const jso
   out->name = arena_strdup(mem, out->name), out->target = arena_strdup(mem, out->target);
   TRY(tensors(mem, root, "inputs", &out->nin, &out->in, e));
   TRY(tensors(mem, root, "outputs", &out->nout, &out->out, e));
+  TRY(check_graph(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;
   return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
 }
 
-int package_read(struct arena *mem, const struct package_files *files, struct package *out, struct err *e)
+int package_read(struct arena *mem, const struct folder_files *files, struct package *out, struct err *e)
 {
   const void *text;
   size_t n;

@@ -140,16 +140,28 @@ static bool stands(const struct job *j, const json_t *report)
   return report && (j->opts->disturbed || !disturbed || !*disturbed);
 }
 
+// The row's checksum binds the certificate to the graph that was found; the program must be the one that is asked for.
+static bool is_of(const struct job *j, const json_t *report)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  struct err e = {0};
+  struct str text = {0};
+  json_text(json_object_get(report, "source"), &text);
+  const bool same = graph_from_json(&mem, str_text(&text), text.n, "database", &g, &e) == OK && graph_same(g, j->program);
+  str_free(&text);
+  return arena_close(&mem), same;
+}
+
 static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   char *text;
   *recalled = false;
   if (!j->db || j->opts->fresh) return OK;
   int status = db_get(j->db, j->key, j->mem, &text, NULL, NULL, e);
-  if (status == NO) return OK;
-  if (status != OK) return status;
+  if (status != OK) return status == NO ? OK : status;
   json_t *kept = json_loads(text, 0, NULL);
-  if ((*recalled = stands(j, kept))) *report = kept;
+  if (kept && is_of(j, kept) && stands(j, kept)) *report = kept, *recalled = true;
   else json_decref(kept);
   return OK;
 }
@@ -195,7 +207,8 @@ static int check_machine(struct job *j, struct err *e)
 
 static void warn(const struct job *j, json_t *report)
 {
-  if (j->warning) json_object_set_new(report, "warning", json_string(j->warning));
+  const char *warning = job_warning(j);
+  if (warning) json_object_set_new(report, "warning", json_string(warning));
 }
 
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)

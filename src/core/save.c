@@ -1,5 +1,4 @@
-// The folder of --out. Every file is written aside and renamed, and when one cannot be written those written before it
-// in this call are taken away again: the folder holds a whole result or nothing of it.
+// The folder of --out: what is in it. folder_write puts it in place as a whole.
 #include "core/core.h"
 #include "core/export.h"
 #include "core/html.h"
@@ -7,7 +6,6 @@
 #include "core/package.h"
 
 #include <string.h>
-#include <unistd.h>
 
 static const double SECONDS = 60, HASTE = 5; // of compiling what was not compiled before; where there was no time for it
 
@@ -73,7 +71,7 @@ static int driver_files(const struct device_program *d, const char *name, struct
   struct manifest m;
   int status = manifest_make(f->mem, d, name, &f->by, &m, e);
   str_add(add(f, "program.json"), "%s", str_text(&m.json));
-  for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].file), m.cubin[i].bytes, m.cubin[i].n);
+  for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].name), m.cubin[i].bytes, m.cubin[i].n);
   manifest_readme(&m, readme);
   return manifest_free(&m), status;
 }
@@ -145,19 +143,17 @@ static int render(const json_t *report, const char *folder, struct folder *f, st
   return OK;
 }
 
-static int write_all(const struct folder *f, const char *folder, struct err *e)
+static struct folder_files files_of(const struct folder *f)
 {
-  int i = 0, status = file_mkdirs(folder, e);
-  for (; i < f->n && status == OK; i++)
-    status = file_write(arena_printf(f->mem, "%s/%s", folder, f->file[i].name), str_text(&f->file[i].text), f->file[i].text.n, e);
-  if (status == OK) return OK;
-  for (i = i - 2; i >= 0; i--) unlink(arena_printf(f->mem, "%s/%s", folder, f->file[i].name));
-  return status;
+  struct folder_file *file = NEWS(f->mem, struct folder_file, f->n + 1);
+  for (int i = 0; i < f->n; i++) file[i] = (struct folder_file){f->file[i].name, str_text(&f->file[i].text), f->file[i].text.n};
+  return (struct folder_files){f->n, file};
 }
 
 static int finish(struct folder *f, const char *folder, int status, struct err *e)
 {
-  if (status == OK) status = write_all(f, folder, e);
+  const struct folder_files files = files_of(f);
+  if (status == OK) status = folder_write(f->mem, folder, &files, e);
   for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
   return status;
 }
@@ -170,18 +166,18 @@ int report_save_by(struct arena *mem, const json_t *report, const char *folder, 
   return finish(f, folder, render(report, folder, f, e), e);
 }
 
-int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct package_files *out, struct err *e)
+int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct folder_files *out, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
   struct graph *best;
   f->mem = mem, f->by = (struct manifest_by){forge, db, SECONDS};
   int status = graph_from_report(mem, report, "graph", &best, e);
   if (status == OK) status = kernels(report, best, f, e);
-  struct manifest_cubin *file = NEWS(mem, struct manifest_cubin, f->n + 1);
+  struct folder_file *file = NEWS(mem, struct folder_file, f->n + 1);
   for (int i = 0; i < f->n; i++)
-    file[i] = (struct manifest_cubin){f->file[i].name, arena_copy(mem, str_text(&f->file[i].text), f->file[i].text.n), f->file[i].text.n};
+    file[i] = (struct folder_file){f->file[i].name, arena_copy(mem, str_text(&f->file[i].text), f->file[i].text.n), f->file[i].text.n};
   for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
-  *out = (struct package_files){NULL, f->n, file};
+  *out = (struct folder_files){f->n, file};
   return status;
 }
 

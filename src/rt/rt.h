@@ -137,7 +137,10 @@ int check_special(struct module *m, const struct graph *reference, const struct 
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
-int db_open(const char *path, struct db **db, struct err *e); // NULL path: $MICA_DB, else ~/.cache/mica/mica.db
+int db_open(const char *path, struct db **db, struct err *e); // NULL path: the default
+int db_open_or_none(const char *path, struct db **db, struct err *why, struct err *e); // without the default one work goes on: *db NULL and *why
+bool db_default(char *out, size_t n); // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: there is none
+const char *db_note(const struct db *db); // of rows that were not used, or ""
 void db_close(struct db *db);
 int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO when absent
 int db_put(struct db *db, const char *key, const char *json, const void *so, size_t so_bytes, struct err *e);

@@ -116,10 +116,10 @@ static void map_fits(const json_t *map, const struct launch *l)
 
 // ---- launches ----
 
-static const struct manifest_cubin *cubin_of(const struct manifest *m, const char *file)
+static const struct folder_file *cubin_of(const struct manifest *m, const char *file)
 {
   for (int i = 0; i < m->n; i++)
-    if (!strcmp(m->cubin[i].file, file)) return &m->cubin[i];
+    if (!strcmp(m->cubin[i].name, file)) return &m->cubin[i];
   fail_msg("no file %s", file);
   return NULL;
 }

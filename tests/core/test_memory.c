@@ -93,7 +93,7 @@ static int reads_file(struct scene *s)
 static int reads_json(struct scene *s)
 {
   struct mica_program *p;
-  return mica_load(s->m, in_folder("graph.json"), 0, NULL, &p);
+  return mica_load(s->m, in_folder("saved/graph.json"), 0, NULL, &p);
 }
 
 static int optimizes(struct scene *s)
@@ -222,7 +222,7 @@ static void each(struct scene *s, int (*what)(struct scene *), const char *name,
 static struct scene open_scene(void)
 {
   struct scene s = {.m = mica_open()};
-  snprintf(s.db, sizeof s.db, "%s/mica.db", folder), snprintf(s.saved, sizeof s.saved, "%s", folder);
+  snprintf(s.db, sizeof s.db, "%s/mica.db", folder), snprintf(s.saved, sizeof s.saved, "%s/saved", folder);
   if (mica_load_text(s.m, soft, "soft", 0, NULL, &s.p) || mica_load_text(s.m, same, "same", 0, NULL, &s.q)) fail_msg("%s", mica_error(s.m));
   assert_int_equal(mica_layout_parse(s.m, "(8,8):(8,1)", false, &s.l), MICA_OK);
   return s;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROWS = 8, N = 64 };
 static const char soft[] = "program soft() {\n  X: f32[8, 64]\n  E = exp(X)\n  return E / sum(E, dim=1)\n}\n";
@@ -79,15 +81,15 @@ static void compiled_where_it_has_to_be(void **state)
   struct arena mem = {0};
   struct mica_context *m = mica_open();
   struct mica_module *x;
-  size_t n, length;
-  char *so = NULL, *json = NULL, processor[64];
-  read_as(&mem, "soft/kernel.so", &so, &n);
+  size_t length;
+  char *json = NULL, processor[64];
   read_as(&mem, "soft/program.json", &json, &length);
   setenv("CC", "/nowhere/cc", 1);
   assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_OK); // no compiler is needed
   mica_module_close(x);
   target_processor(processor);
   replaced("soft/program.json", processor, "x86-64 0000000000000000");
+  seal("soft");
   assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_ENVIRONMENT);
   assert_non_null(strstr(mica_error(m), "/nowhere/cc"));
   unsetenv("CC");
@@ -100,11 +102,13 @@ static void compiled_where_it_has_to_be(void **state)
   mica_module_close(x);
   unsetenv("CC");
   write_as("soft/program.json", json, length);
-  write_as("soft/kernel.so", so, n / 2); // half of it
+  replaced("soft/program.json", "\"object\": \"kernel.so\"", "\"object\": null"); // as saved without a compiler
+  seal("soft");
   if (mica_module_load(m, in_folder("soft"), &x)) fail_msg("%s", mica_error(m));
   softmax(x, 5);
   mica_module_close(x);
-  write_as("soft/kernel.so", so, n);
+  write_as("soft/program.json", json, length);
+  seal("soft");
   arena_close(&mem);
   mica_close(m);
 }
@@ -182,7 +186,10 @@ static const struct {
     {"\"object\": \"kernel.so\"", "\"object\": \"/tmp/kernel.so\"", "`object`"},
     {"\"function\": \"soft\"", "\"function\": \"so ft\"", "`function`"},
     {"\"function\": \"soft\"", "\"function\": \"\"", "`function`"},
-    {"\"object_hash\": \"", "\"object_hash\": \"xyz", "`object_hash`"},
+    {"\"object\": \"kernel.so\"", "\"object\": \"other.so\"", "other.so is needed"},
+    {"[8, 64]", "[8, 32]", "graph.json"},
+    {"\"inputs\": [", "\"inputs\": [{\"name\": \"Y\", \"dtype\": \"f32\", \"shape\": [8, 64]}, ", "graph.json"},
+    {"\"dtype\": \"f32\"", "\"dtype\": \"f16\"", "graph.json"},
     {"{", "", "program.json"},
     {"{", "{{", "program.json"},
 };
@@ -200,15 +207,77 @@ static void wrong_folders(void **state)
   assert_null(x);
   for (size_t i = 0; i < COUNT(wrong); i++) {
     replaced("soft/program.json", wrong[i].was, wrong[i].now);
+    seal("soft");
     int status = mica_module_load(m, in_folder("soft"), &x);
     if (status != MICA_USER || !strstr(mica_error(m), wrong[i].says)) fail_msg("%s for %s: %d, %s", wrong[i].now, wrong[i].was, status, mica_error(m));
     write_as("soft/program.json", json, n);
   }
   for (size_t cut = 0; cut < n - 2; cut += 7) { // the end is missing
     write_as("soft/program.json", json, cut);
+    seal("soft");
     assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_USER);
   }
   write_as("soft/program.json", json, n);
+  seal("soft");
+  arena_close(&mem);
+  mica_close(m);
+}
+
+// ---- folders that were changed ----
+
+static void refused(struct mica_context *m, int wanted, const char *what, const char *says)
+{
+  struct mica_module *x;
+  const int status = mica_module_load(m, in_folder("soft"), &x);
+  if (status != wanted || !strstr(mica_error(m), what) || !strstr(mica_error(m), says)) fail_msg("%s, %s: %d, %s", what, says, status, mica_error(m));
+}
+
+static void any_file_changed(void **state)
+{
+  (void)state;
+  static const char *const files[] = {"program.json", "kernel.so",   "kernel.c",    "kernel.h",   "graph.json", "graph.mica",
+                                      "program.mica", "report.json", "report.html", "report.txt", FOLDER_SUMS};
+  struct arena mem = {0};
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  for (size_t i = 0; i < COUNT(files); i++) {
+    const char *name = arena_printf(&mem, "soft/%s", files[i]), *path = arena_strdup(&mem, in_folder(name));
+    const bool list = !strcmp(files[i], FOLDER_SUMS);
+    char *text;
+    size_t n;
+    read_as(&mem, name, &text, &n);
+    text[n / 2] ^= 1;
+    write_as(name, text, n);
+    refused(m, MICA_USER, list ? "soft" : path, list ? "" : "is not the file that was saved");
+    text[n / 2] ^= 1;
+    write_as(name, text, n - 1);
+    if (!list) refused(m, MICA_USER, path, "is not the file that was saved"); // the last line needs no end
+    assert_int_equal(unlink(path), 0);
+    refused(m, MICA_USER, path, "is missing");
+    assert_int_equal(mkdir(path, 0755), 0);
+    refused(m, MICA_USER, path, "is no regular file");
+    assert_int_equal(rmdir(path), 0);
+    write_as(name, text, n);
+    assert_int_equal(chmod(path, 0666), 0);
+    refused(m, MICA_ENVIRONMENT, path, "other users");
+    assert_int_equal(chmod(path, 0644), 0);
+    if (!geteuid()) {
+      assert_int_equal(chown(path, 65534, 65534), 0);
+      refused(m, MICA_ENVIRONMENT, path, "belongs to user 65534");
+      assert_int_equal(chown(path, 0, 0), 0);
+    }
+  }
+  write_as("soft/notes.txt", "mine", 4); // which nothing needs
+  assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_OK);
+  assert_int_equal(chmod(in_folder("soft"), 0777), 0);
+  refused(m, MICA_ENVIRONMENT, "soft", "other users");
+  assert_int_equal(chmod(in_folder("soft"), 0755), 0);
+  static const char *const lists[] = {"", "x", "abc  program.json\n", "../program.json\n", "\n"};
+  for (size_t i = 0; i < COUNT(lists); i++) {
+    write_as("soft/" FOLDER_SUMS, lists[i], strlen(lists[i]));
+    refused(m, MICA_USER, "", *lists[i] ? FOLDER_SUMS : "program.json is needed");
+  }
+  seal("soft");
   arena_close(&mem);
   mica_close(m);
 }
@@ -222,6 +291,7 @@ static int enter(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder), cmocka_unit_test(compiled_where_it_has_to_be),
-                                     cmocka_unit_test(addresses_are_checked), cmocka_unit_test(many_threads), cmocka_unit_test(wrong_folders)};
+                                     cmocka_unit_test(addresses_are_checked), cmocka_unit_test(many_threads), cmocka_unit_test(wrong_folders),
+                                     cmocka_unit_test(any_file_changed)};
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

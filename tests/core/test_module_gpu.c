@@ -49,6 +49,7 @@ static void device_folder(void)
   assert_int_equal(file_mkdirs(in_folder("gpu"), &e), OK);
   write_as("gpu/program.json", device, sizeof device - 1);
   write_as("gpu/a.cubin", "code", 4);
+  seal("gpu");
 }
 
 static void wrong_launches_are_told(void **state)
@@ -59,9 +60,11 @@ static void wrong_launches_are_told(void **state)
   device_folder();
   for (size_t i = 0; i < COUNT(wrong_launches); i++) {
     replaced("gpu/program.json", wrong_launches[i].was, wrong_launches[i].now);
+    seal("gpu");
     int status = mica_module_load(m, in_folder("gpu"), &x);
     if (status == MICA_OK || !strstr(mica_error(m), wrong_launches[i].says)) fail_msg("%s: %d, %s", wrong_launches[i].now, status, mica_error(m));
     write_as("gpu/program.json", device, sizeof device - 1);
+    seal("gpu");
   }
   assert_int_equal(mica_module_load(m, in_folder("gpu"), &x), MICA_OK);
   assert_string_equal(mica_module_target(x), "sm_90a");
@@ -83,12 +86,14 @@ static void any_bytes(void **state)
     memcpy(text, device, sizeof device);
     for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = bytes[rng_below(&r, sizeof bytes - 1)];
     write_as("gpu/program.json", text, sizeof device - 1);
+    seal("gpu");
     int status = mica_module_load(m, in_folder("gpu"), &x);
     if (status == MICA_OK) taken++, mica_module_close(x);
     else refused++, assert_true(*mica_error(m) && !x);
   }
   assert_true(taken > 10 && refused > 500);
   write_as("gpu/program.json", device, sizeof device - 1);
+  seal("gpu");
   mica_close(m);
 }
 
@@ -225,6 +230,7 @@ static void products_of_the_library(void **state)
   const int *last = dlsym((void *)so, "fake_blas_last"), *left = dlsym((void *)so, "fake_blas_open");
   assert_int_equal(file_mkdirs(in_folder("blas"), &e), OK);
   write_as("blas/program.json", product, sizeof product - 1);
+  seal("blas");
   if (mica_module_load(m, in_folder("blas"), &x)) fail_msg("%s", mica_error(m));
   assert_int_equal(mica_module_workspace(x), 256 + PRODUCT_WORKSPACE);
   for (int i = 0; i < 12; i++) w[i] = (float)(i - 3);
@@ -245,6 +251,7 @@ static void products_of_the_library(void **state)
   assert_int_equal(*left, 0);
   for (size_t i = 0; i < COUNT(wrong_products); i++) {
     replaced("blas/program.json", wrong_products[i].was, wrong_products[i].now);
+    seal("blas");
     int status = mica_module_load(m, in_folder("blas"), &x);
     if (status != MICA_USER || !strstr(mica_error(m), wrong_products[i].says)) fail_msg("%s: %d, %s", wrong_products[i].now, status, mica_error(m));
     write_as("blas/program.json", product, sizeof product - 1);

@@ -30,6 +30,17 @@ def test_save_and_load(pair, saved, tmp_path):
     assert mica.load(tmp_path / "copy")(x, y)[0].tolist() == g(x, y)[0].tolist()
     with pytest.raises(mica.Error):
         mica.load(tmp_path / "nothing")
+    g.save(tmp_path / "copy")  # once more, in its place
+    for name in ("kernel.so", "report.json", "program.json"):
+        was = (tmp_path / "copy" / name).read_bytes()
+        (tmp_path / "copy" / name).write_bytes(was[:-1] + b"x")
+        with pytest.raises(mica.Error, match=f"{name} is not the file that was saved"):
+            mica.load(tmp_path / "copy")
+        (tmp_path / "copy" / name).unlink()
+        with pytest.raises(mica.Error, match=f"{name} is missing"):
+            mica.load(tmp_path / "copy")
+        (tmp_path / "copy" / name).write_bytes(was)
+    assert mica.load(tmp_path / "copy").report == pair.report
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "module.json").write_text("{")
     with pytest.raises(mica.Error):

@@ -51,6 +51,12 @@ def test_config_and_cache(tmp_path, monkeypatch, capsys):
         (tmp_path / name).write_text("")
     assert sorted(map(os.path.basename, mica.clear_cache())) == ["mica.db", "mica.db-wal"]
     assert mica.clear_cache() == [] and os.listdir(tmp_path) == []
+    monkeypatch.delenv("MICA_DB")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert config.database() == str(tmp_path / "mica" / "mica.db")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    assert config.database() is None and config.config()["database"] == "none" and mica.clear_cache() == []
 
 
 def test_all_is_there():

@@ -1,5 +1,6 @@
 """Calls on a GPU in several streams and while a CUDA graph captures them, on a driver that has no GPU behind it (tests/cuda/fake.c): it
 gives no memory to a thread that captures, unless the thread's capture mode is relaxed, and a launch copies its first buffer to its second."""
+import hashlib
 import json
 import os
 import shutil
@@ -59,6 +60,8 @@ def driver(tmp_path_factory):
 
     def run(script, arch="90", **program):
         (folder / "program.json").write_text(json.dumps({**PROGRAM, **program}))
+        sums = ((hashlib.sha256((folder / name).read_bytes()).hexdigest(), name) for name in ("a.cubin", "program.json"))
+        (folder / "SHA256SUMS").write_text("".join(f"{sum}  {name}\n" for sum, name in sums))
         libraries = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         done = subprocess.run([sys.executable, "-c", BEGIN + script, folder], capture_output=True, text=True, timeout=60,
                               env={**os.environ, "LD_LIBRARY_PATH": libraries, "FAKE_BYTES": "128", "FAKE_ARCH": arch})

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -88,7 +89,15 @@ static void no_room_for_files(void **state)
   setenv("TMPDIR", "/nonexistent", 1);
   assert_int_equal(module_build("", "p", &m, &e), ENV);
   assert_int_equal(e.id, ERR_FILE);
+  char open[] = "/tmp/mica-open-XXXXXX"; // where others could put another folder in the place of the one that is compiled in
+  assert_non_null(mkdtemp(open));
+  assert_int_equal(chmod(open, 0777), 0);
+  setenv("TMPDIR", open, 1);
+  e = (struct err){0};
+  assert_int_equal(module_build("int x;", "p", &m, &e), ENV);
+  assert_int_equal(e.id, ERR_UNTRUSTED);
   unsetenv("TMPDIR");
+  rmdir(open);
 }
 
 static void wrong_results_are_found(void **state)

@@ -11,10 +11,10 @@ struct scan {
   struct option o[MOST];
 };
 
-struct alike {
+struct lookalikes {
   int n, worst;
 };
-static void count(struct alike *a, const struct scan *s, int i)
+static void count(struct lookalikes *a, const struct scan *s, int i)
 {
   if (!a->n++ || s->o[i].cost > s->o[a->worst].cost) a->worst = i;
 }
@@ -36,7 +36,7 @@ static int most_needs(const struct scan *s)
 // -1: a new place; -2: none; -3: that of one of the needs that have most options.
 static int place(const struct scan *s, const struct option *x)
 {
-  struct alike kin = {0}, near = {0}, twins = {0};
+  struct lookalikes kin = {0}, near = {0}, twins = {0};
   for (int i = 0; i < s->n; i++) {
     if (s->o[i].needs != x->needs) continue;
     count(&kin, s, i);

@@ -13,8 +13,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 
 import torch
 
@@ -116,11 +114,26 @@ def compile(text, target, options):
         return Compiled(folder, recalled)
 
 
+def _make_folder(folder):
+    """os.makedirs, with the mode for those above too."""
+    if folder and not os.path.isdir(folder):
+        _make_folder(os.path.dirname(folder))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+
+
+def _own(cache):
+    """The cache holds code that will run: nobody else may write there."""
+    _make_folder(cache)
+    made = os.stat(cache)
+    if made.st_uid != os.geteuid() or made.st_mode & 0o022:
+        raise EngineError(f"the cache of compiled programs: {cache} can be written by other users")
+
+
 @contextlib.contextmanager
 def _locked(folder):
     """One process at a time makes a folder."""
     try:
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        _own(os.path.dirname(folder))
         with open(folder + ".lock", "w", encoding="utf-8") as f:
             fcntl.flock(f, fcntl.LOCK_EX)
             yield
@@ -129,13 +142,8 @@ def _locked(folder):
 
 
 def _make(text, target, settings, options, folder):
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
-        out = os.path.join(made, "out")
-        try:
-            mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(out)
-        except (mica.Error, TypeError) as error:
-            late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
-            raise EngineError(str(error).split("\n")[0] + late) from None
-        if os.path.isdir(folder):
-            shutil.rmtree(folder)
-        os.rename(out, folder)
+    try:
+        mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(folder)
+    except (mica.Error, TypeError) as error:
+        late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
+        raise EngineError(str(error).split("\n")[0] + late) from None

@@ -36,7 +36,7 @@ class Options:
 
     def folder(self):
         return self.cache or os.environ.get("MICA_TORCH_CACHE") or os.path.join(
-            os.path.expanduser("~"), ".cache", "mica", "torch")
+            os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "mica", "torch")
 
 
 CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES, "faults": ("", "leave", "raise")}
