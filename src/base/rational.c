@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef __int128 whole;
 
@@ -69,6 +70,37 @@ struct rational rational_of(double x)
   else if (!decimal(size, SHORT_DIGITS, &r) && !fraction(size, &r) && !decimal(size, LONG_DIGITS, &r)) r = itself(size);
   r.negative = x < 0;
   return r;
+}
+
+// ---- literals ----
+
+struct digits { // d[0] . d[1] d[2] ... * 10^exponent, without zeros at the ends
+  char d[64];
+  int n, exponent;
+};
+
+static struct digits digits_of(const char *text)
+{
+  struct digits r = {.exponent = -1};
+  bool point = false;
+  for (; *text && *text != 'e' && *text != 'E'; text++) {
+    if (*text == '.') point = true;
+    if (*text < '0' || *text > '9') continue;
+    bool leads = !r.n && *text == '0';
+    r.exponent += leads ? -point : !point;
+    if (!leads && r.n < (int)sizeof r.d) r.d[r.n++] = *text;
+  }
+  while (r.n && r.d[r.n - 1] == '0') r.n--;
+  if (*text) r.exponent += atoi(text + 1);
+  return r;
+}
+
+bool rational_written(const char *text, double x)
+{
+  char shortest[32];
+  str_double(shortest, x);
+  struct digits a = digits_of(text), b = digits_of(shortest);
+  return a.n == b.n && (!a.n || (a.exponent == b.exponent && !memcmp(a.d, b.d, (size_t)a.n)));
 }
 
 // ---- arithmetic ----

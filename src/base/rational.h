@@ -26,6 +26,10 @@ struct rational {
 // x must be finite.
 struct rational rational_of(double x);
 
+// Is the decimal text of a literal the shortest one of x? Any other text with that nearest double is a number that x does not
+// stand for: 0.1 and 0.100000000000000008 are one double.
+bool rational_written(const char *text, double x);
+
 // x op y for op one of + - * /, as the double nearest to the exact result; false where a numerator or denominator
 // exceeds 127 bits, an operand is rounded, or the result is no double. y is not 0 for '/'.
 bool rational_fold(int op, double x, double y, double *r);

@@ -101,7 +101,7 @@ static int set_number(struct call *c, int attr, const struct value *v)
   int64_t x;
   int s = OK;
   c->given |= 1u << attr;
-  if (row->kind == ATTR_REAL_KIND) return *(double *)field(c, attr) = v->number.real, OK;
+  if (row->kind == ATTR_REAL_KIND) return number_real(c->p->e, v->at, &v->number, field(c, attr));
   if (row->kind == ATTR_INT_KIND)
     return number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, 0, ((int64_t)1 << 40) - 1,
                         field(c, attr));

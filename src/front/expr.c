@@ -1,6 +1,7 @@
 // Expressions, by recursive descent. Every operator either folds two numbers or appends a node:
 //   tensor * number, tensor / number   mul_scalar         number / tensor   div of a constant
 //   tensor + number, tensor - number   add_scalar         number - tensor   add_scalar of neg
+#include "base/rational.h"
 #include "front/parse.h"
 
 #include <math.h>
@@ -15,9 +16,9 @@ static int to_tensor(struct parser *p, struct value *v, int *t)
     return err_hint(p->e, "name them first: a, b = ..."), s;
   }
   struct attrs a = attrs_default(OP_CONST);
-  a.scalar = v->number.real;
-  struct value c;
-  int s = call_add(p, OP_CONST, 0, NULL, &a, v->at, &c);
+  struct value c = {0};
+  int s = number_real(p->e, v->at, &v->number, &a.scalar);
+  if (!s) s = call_add(p, OP_CONST, 0, NULL, &a, v->at, &c);
   return *t = c.first, s;
 }
 
@@ -46,13 +47,15 @@ static int with_number(struct parser *p, enum op op, struct loc at, struct value
 {
   bool left = a->kind == NUMBER; // number op tensor
   struct value *x = left ? b : a;
-  double c = left ? a->number.real : b->number.real;
+  double c, inverse;
   enum op power;
+  int bad = number_real(p->e, at, left ? &a->number : &b->number, &c);
+  if (bad) return bad;
   if (op == OP_ADD) return with_scalar(p, OP_ADD_SCALAR, at, x, c, v);
   if (op == OP_MUL) return with_scalar(p, OP_MUL_SCALAR, at, x, c, v);
   if (op == OP_SUB && !left) return with_scalar(p, OP_ADD_SCALAR, at, x, -c, v);
   if (op == OP_DIV && !left && (c == 0 || !isfinite(1 / c))) return number_by_zero(p->e, at);
-  if (op == OP_DIV && !left) return with_scalar(p, OP_MUL_SCALAR, at, x, 1 / c, v);
+  if (op == OP_DIV && !left) return with_scalar(p, OP_MUL_SCALAR, at, x, rational_fold('/', 1, c, &inverse) ? inverse : 1 / c, v);
   if (op == OP_POW && !left && known_power(c, &power)) return unary(p, power, at, x, v);
   if (op == OP_SUB) {
     struct value neg = {0};

@@ -6,6 +6,8 @@
 #include "eval/real.h"
 #include "front/parse.h"
 
+#include <stdlib.h>
+
 struct number number_of(int64_t x) { return (struct number){.real = (double)x, .whole = x, .lost = WHOLE}; }
 
 static struct number real_of(double x, enum lost why) { return (struct number){.real = x, .lost = why}; }
@@ -86,6 +88,16 @@ int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a,
   double y = n > 1 ? x[1].real : 0;
   *r = real_of(by_row(op, a, x[0].real, y), DECIMAL);
   return proper(e, at, isfinite(x[0].real) && isfinite(y), r->real, op_rows[op].name);
+}
+
+int number_real(struct err *e, struct loc at, const struct number *x, double *out)
+{
+  *out = x->real;
+  if (x->lost != WHOLE || llabs(x->whole) <= (int64_t)1 << 53 || (int64_t)x->real == x->whole) return OK;
+  char nearest[32];
+  str_double(nearest, x->real);
+  int s = err_set(e, ERR_ATTRIBUTE, at, "%lld has more digits than a constant keeps", (long long)x->whole);
+  return err_hint(e, "the nearest that can be written is %s", nearest), s;
 }
 
 int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,

@@ -92,6 +92,7 @@ int number_by_zero(struct err *e, struct loc at);
 int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r); // + - * / %
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
                 struct number *r); // an elementwise operator, by its row
+int number_real(struct err *e, struct loc at, const struct number *x, double *out); // as a constant; an error where it is not exact
 int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,
                  int64_t hi, int64_t *out); // an integer in [lo, hi], or error `id`
 

@@ -55,5 +55,5 @@ void certificate_text(const struct certificate *c, struct str *out)
     if (c->scope != EVIDENCE_PROVED) tests_text(c, out);
     if (*c->note) str_add(out, "  %s\n", c->note);
   }
-  if (*c->proof) str_add(out, "  no proof by normal forms: %s\n", c->proof);
+  if (*c->proof && c->finding != FOUND_UNEQUAL) str_add(out, "  no proof by normal forms: %s\n", c->proof);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -47,6 +48,24 @@ static void fractions(void **state)
   }
 }
 
+static void literals(void **state)
+{
+  (void)state;
+  static const char *const good[] = {"0.1", "0.10", "00.1e0", "1e-1", "1E+2", "100", "0", "0.0", "3.141592653589793", "0.3333333333333333", "1.5e300", "5e-324", "2.5"};
+  static const char *const bad[] = {"0.100000000000000008", "0.10000000000000001", "1.000000000000000004", "0.333333333333333333", "3.14159265358979323846", "9007199254740993.0", "1e-400", "0.5000000000000000000001"};
+  for (size_t i = 0; i < COUNT(good); i++)
+    if (!rational_written(good[i], strtod(good[i], NULL))) fail_msg("%s", good[i]);
+  for (size_t i = 0; i < COUNT(bad); i++)
+    if (rational_written(bad[i], strtod(bad[i], NULL))) fail_msg("%s", bad[i]);
+  struct rng r = {2};
+  for (int i = 0; i < 20000; i++) { // what is printed is read
+    char text[32];
+    double x = rng_normal(&r) * exp2((double)rng_below(&r, 200) - 100);
+    str_double(text, fabs(x));
+    assert_true(rational_written(text, fabs(x)));
+  }
+}
+
 static double fold(int op, double x, double y)
 {
   double r = NAN;
@@ -66,6 +85,6 @@ static void arithmetic(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(meanings), cmocka_unit_test(fractions), cmocka_unit_test(arithmetic)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(meanings), cmocka_unit_test(fractions), cmocka_unit_test(literals), cmocka_unit_test(arithmetic)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

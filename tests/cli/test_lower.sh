@@ -72,7 +72,7 @@ v = json.load(open(sys.argv[1]))
 first = v["kernels"][0]
 passes = first["passes"]
 assert [c["op"] for c in passes["chains"][2]] == ["matmul", "accum_rescale"], passes["chains"]
-assert passes["products"]["oriented"] and passes["products"]["list"][1]["adds_to"] == 11
+assert passes["products"]["oriented"] and passes["products"]["list"][1]["adds_to"] == 13
 assert [s["depth"] for s in passes["schedule"]["order"]] == sorted(s["depth"] for s in passes["schedule"]["order"])
 assert [c["tensor"] for c in passes["meta"]["copies"] if c["ring"]] == ["K", "V"]
 assert passes["threads"][0]["rows"] * passes["threads"][0]["columns"] == 16

@@ -53,6 +53,9 @@ cat >"$work/allowed" <<'LIST'
 _exit of worker processes (src/gpu/), which are the command's
 abort of bugs (src/base/err.c)
 kill of worker processes that it has started
+vfork of such processes (src/base/child.c)
+signal between vfork and exec, where the child's signals become the usual ones
+sigprocmask the same
 stderr of that end
 LIST
 nm -D --undefined-only "$so" | awk '{ print $2 }' | sed 's/@.*//' | grep -xE \
