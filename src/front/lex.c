@@ -63,14 +63,13 @@ static struct token number(struct lexer *l, struct token t)
   memcpy(text, t.p, (size_t)t.n), text[t.n] = 0;
   t.kind = TOK_NUMBER, t.number = (struct number){.real = strtod(text, NULL), .lost = whole ? WHOLE : DECIMAL};
   if (!isfinite(t.number.real)) return bad(t, "is too large for a number");
-  bool fits = whole && t.number.real < 0x1p63;
-  if (!fits && !rational_written(text, t.number.real)) {
+  if (!whole && !rational_written(text, t.number.real)) {
     char nearest[32];
     str_double(nearest, t.number.real);
     return bad(t, arena_printf(l->mem, "has more digits than a constant keeps; the nearest that can be written is %s", nearest));
   }
   if (whole && t.number.real >= 0x1p63)
-    t.number.lost = OVERFLOWED;
+    t.number.lost = OVERFLOWED, t.number.cut = !rational_written(text, t.number.real);
   else if (whole)
     t.number.whole = strtoll(text, NULL, 10);
   return t;

@@ -93,10 +93,11 @@ int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a,
 int number_real(struct err *e, struct loc at, const struct number *x, double *out)
 {
   *out = x->real;
-  if (x->lost != WHOLE || llabs(x->whole) <= (int64_t)1 << 53 || (int64_t)x->real == x->whole) return OK;
+  bool kept = x->lost != WHOLE || llabs(x->whole) <= (int64_t)1 << 53 || (int64_t)x->real == x->whole;
+  if (kept && !x->cut) return OK;
   char nearest[32];
   str_double(nearest, x->real);
-  int s = err_set(e, ERR_ATTRIBUTE, at, "%lld has more digits than a constant keeps", (long long)x->whole);
+  int s = err_set(e, ERR_ATTRIBUTE, at, "this integer has more digits than a constant keeps");
   return err_hint(e, "the nearest that can be written is %s", nearest), s;
 }
 

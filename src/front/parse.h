@@ -15,6 +15,7 @@ struct number {
   double real;
   int64_t whole; // while lost == WHOLE
   enum lost lost;
+  bool cut; // an integer beyond 64 bits that its double does not keep
 };
 
 struct token {

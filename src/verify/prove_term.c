@@ -1,6 +1,8 @@
 // Terms: how they are put together, and what operators mean (law.def).
 #include "verify/prove.h"
 
+#include <math.h>
+
 struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y)
 {
   bool two = kind == TERM_ADD || kind == TERM_MUL || kind == TERM_POWER || kind == TERM_LARGER;
@@ -85,6 +87,10 @@ static struct term *smaller(struct prover *p, struct term *x, struct term *y)
 {
   return negative(p, larger(p, negative(p, x), negative(p, y)));
 }
+
+// With a bound that may be infinite, that is, none.
+static struct term *at_least(struct prover *p, struct term *x, double lo) { return isinf(lo) && lo < 0 ? x : larger(p, x, term_constant(p, lo)); }
+static struct term *at_most(struct prover *p, struct term *x, double hi) { return isinf(hi) && hi > 0 ? x : smaller(p, x, term_constant(p, hi)); }
 
 static struct term *unknown(struct prover *p, enum op op, struct term *x, struct term *y)
 {

@@ -98,6 +98,8 @@ static const struct pair proved[] = {
     {"clamp(X, -1, 2)", "minimum(maximum(X, -1), 2)"},
     {"clamp(X, -1, 2)", "maximum(minimum(X, 2), -1)"},
     {"clamp(X, -1, 1)", "-clamp(-X, -1, 1)"},
+    {"clamp(X, -1, inf)", "maximum(X, -1)"},
+    {"clamp(X, -inf, 2)", "minimum(X, 2)"},
     {"clamp(X, 0, 1)", "relu(X) - relu(X - 1)"},
     {"clamp(clamp(X, -1, 1), -2, 2)", "clamp(X, -1, 1)"},
     {"clamp(2 * X, -2, 2)", "2 * clamp(X, -1, 1)"},
