@@ -197,7 +197,8 @@ def load(path: str | os.PathLike) -> Program:
 
 
 def verify(a, b, *, params: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, Any]:
-    """Are two programs or graphs equal? The certificate (docs/theory.md) with "equal" in it. Each is a Graph, a text or a path."""
+    """Are two programs or graphs equal? The certificate (docs/theory.md): "equal"; "finding", which is equal, not equal or undecided; and
+    "scope", the evidence: proved, full or reduced. Each is a Graph, a text or a path."""
     import json
     first = source_of(a, (), params)
     second = first.context.load_text(source_of(b, (), params).text, "second", ())

@@ -63,7 +63,7 @@ void html_counters(struct html *h)
                                 {"Values kept", "distinct", html_num(s, "values")},
                                 {"Schedules", "assignments of axes", html_num(s, "schedules")},
                                 {"Graphs", "structures, before sizes", html_num(s, "graphs")},
-                                {"Verified", "passed random tests over finite fields", html_num(s, "verified")},
+                                {"Verified", "passed a random test over a finite field", html_num(s, "verified")},
                                 {"Candidates", "made complete, with other sizes of the fastest", t.tried},
                                 {"Measured", "compiled and timed", t.measured},
                                 {"Proven", "with a certificate", t.proven}};

@@ -1,5 +1,5 @@
 // The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
-// down slows down all of them. Who takes the lead is proven: equal to the part over finite fields, and its compiled
+// down slows down all of them. Who takes the lead is proven: equal to the part (verified.c), and its compiled
 // code right on random numbers.
 #include "core/core.h"
 

@@ -1,5 +1,5 @@
 // Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
-// be checked without a GPU is the best: equal to the part over finite fields, each kernel right in the interpreter, and accepted by
+// be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
 #include "core/core.h"
 

@@ -1,5 +1,5 @@
 // Candidates on a GPU of this machine. First every candidate runs as the model likes it best and with some kernels made in other
-// ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part over finite fields, its kernels
+// ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part (verified.c), its kernels
 // right in the interpreter. What is not is out, and the next fastest takes its place.
 #include "core/climb.h"
 
