@@ -66,8 +66,10 @@ struct rational rational_of(double x)
 {
   struct rational r = {.d = 1};
   double size = fabs(x);
-  if (size == trunc(size) && size < 0x1p53) r.n = (uint64_t)size;
-  else if (!decimal(size, SHORT_DIGITS, &r) && !fraction(size, &r) && !decimal(size, LONG_DIGITS, &r)) r = itself(size);
+  if (size == trunc(size) && size < 0x1p53)
+    r.n = (uint64_t)size;
+  else if (!decimal(size, SHORT_DIGITS, &r) && !fraction(size, &r) && !decimal(size, LONG_DIGITS, &r))
+    r = itself(size);
   r.negative = x < 0;
   return r;
 }

@@ -21,9 +21,14 @@ bool job_verified(struct job *j, const struct graph *part, struct candidate *k, 
   struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, until)};
   struct err e = {0};
   const struct certificate *c = &k->cert;
-  if (verify_equal(part, k->g, &o, &k->cert, &e) != OK) k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
-  else if (!c->equal) k->dropped = arena_printf(j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal", c->note);
+  if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
+    k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
+  else if (!c->equal)
+    k->dropped = arena_printf(
+        j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal",
+        c->note);
   else if (c->scope > j->accept)
-    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s", evidence_name(c->scope), c->note);
+    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s",
+                              evidence_name(c->scope), c->note);
   return !k->dropped;
 }

@@ -91,8 +91,10 @@ static void want(struct search *s, struct rng *rng, int bits, uint64_t r)
   while (r % 2 == 0) r /= 2;
   if (r == 1 || s->step % r == 0) return;
   bool small = r < 1 << 12 && s->step < ((uint64_t)1 << (bits - 1 - FREE_BITS)) / r && prime_is(r);
-  if (small) fix(s, rng, r);
-  else if (s->nchecks < MOST) s->check[s->nchecks++] = r;
+  if (small)
+    fix(s, rng, r);
+  else if (s->nchecks < MOST)
+    s->check[s->nchecks++] = r;
 }
 
 static bool residues(const struct search *s, uint64_t q)
@@ -104,7 +106,8 @@ static bool residues(const struct search *s, uint64_t q)
 
 static bool divisible(uint64_t q)
 {
-  static const uint8_t small[] = {3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97};
+  static const uint8_t small[] = {3,  5,  7,  11, 13, 17, 19, 23, 29, 31, 37, 41,
+                                  43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97};
   for (size_t i = 0; i < COUNT(small); i++) {
     uint64_t r = q % small[i];
     if (r == 0 || 2 * r + 1 == small[i]) return true;

@@ -61,7 +61,10 @@ static void classify(struct cutting *c, int side)
   }
 }
 
-static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
+static bool costly(const struct node *n)
+{
+  return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH;
+}
 
 // Follows the outputs back to the cut.
 static void mark(struct cutting *c, const struct side *s)
@@ -71,8 +74,10 @@ static void mark(struct cutting *c, const struct side *s)
     bool inside = n->op == OP_OUTPUT;
     for (int j = 0; j < n->nout; j++) {
       int t = n->out + j;
-      if (s->needed[t] && c->common[s->class[t]]) c->wanted[s->class[t]] = true;
-      else inside |= s->needed[t];
+      if (s->needed[t] && c->common[s->class[t]])
+        c->wanted[s->class[t]] = true;
+      else
+        inside |= s->needed[t];
     }
     for (int j = 0; j < n->nin && inside; j++) s->needed[n->in[j]] = true;
   }
@@ -98,7 +103,8 @@ static int add_node(struct making *m, const struct node *n)
   struct err e = {0};
   int *in = NEWS(m->c->mem, int, n->nin + 1), out;
   for (int j = 0; j < n->nin; j++) in[j] = m->at[n->in[j]];
-  int status = n->sub ? graph_nest(m->to, n->sub, n->nin, in, n->at, &out, &e) : graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, &e);
+  int status = n->sub ? graph_nest(m->to, n->sub, n->nin, in, n->at, &out, &e)
+                      : graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, &e);
   for (int j = 0; j < n->nout && !status; j++) m->at[n->out + j] = out + j;
   return status;
 }
@@ -125,7 +131,8 @@ static int make_inputs(struct making *m)
 static struct graph *make(const struct cutting *c, int side, struct arena *mem)
 {
   const struct graph *g = c->s[side].g;
-  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1), NEWS(c->mem, int, c->classes + 1)};
+  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1),
+                     NEWS(c->mem, int, c->classes + 1)};
   struct err e = {0};
   int status = make_inputs(&m);
   for (int i = 0; i < g->nnodes && !status; i++) {
@@ -133,8 +140,10 @@ static struct graph *make(const struct cutting *c, int side, struct arena *mem)
     bool inside = n->op == OP_OUTPUT;
     for (int j = 0; j < n->nout && n->op != OP_INPUT; j++) {
       int t = n->out + j;
-      if (c->wanted[m.s->class[t]]) m.at[t] = m.input[m.s->class[t]];
-      else inside |= m.s->needed[t];
+      if (c->wanted[m.s->class[t]])
+        m.at[t] = m.input[m.s->class[t]];
+      else
+        inside |= m.s->needed[t];
     }
     if (inside) status = add_node(&m, n);
     for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept for another one

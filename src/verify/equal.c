@@ -3,13 +3,14 @@
 //   1. The formal check. Its yes is a proof.
 //   2. Tests at full size, where they are affordable: over fields and over the reals. First with the tensors that both
 //      graphs compute alike as inputs (cut.c), which is cheaper and only accepts; then as the graphs are.
-//   3. Tests at several reduced extents. What passes them is equal there; the scope says so. What does not is undecided.
+//   3. Tests at several reduced extents. What passes them is equal there; the scope says so. What does not is
+//   undecided.
 //
 // "Not equal" is said only with evidence of it at full size: a difference over fields of graphs that have only field
 // operations and exponentials, or one over the reals that rounding does not explain. All else is undecided.
 #include "verify/proof.h"
 
-static const int64_t FULL_OPS = 2000000000;  // of tests at full size unless told: seconds on one core
+static const int64_t FULL_OPS = 2000000000; // of tests at full size unless told: seconds on one core
 static const int64_t FULL_BYTES = (int64_t)4 << 30;
 static const int64_t SMALL_OPS = 4000000000; // of all tests at reduced extents
 static const int64_t ONE_TEST = 1;
@@ -27,13 +28,15 @@ struct job {
 
 const char *finding_name(enum finding f)
 {
-  static const char *const names[] = {[FOUND_UNDECIDED] = "undecided", [FOUND_EQUAL] = "equal", [FOUND_UNEQUAL] = "not equal"};
+  static const char *const names[] = {
+      [FOUND_UNDECIDED] = "undecided", [FOUND_EQUAL] = "equal", [FOUND_UNEQUAL] = "not equal"};
   return names[f];
 }
 
 const char *evidence_name(enum evidence s)
 {
-  static const char *const names[] = {[EVIDENCE_NONE] = "none", [EVIDENCE_PROVED] = "proved", [EVIDENCE_FULL] = "full", [EVIDENCE_REDUCED] = "reduced"};
+  static const char *const names[] = {
+      [EVIDENCE_NONE] = "none", [EVIDENCE_PROVED] = "proved", [EVIDENCE_FULL] = "full", [EVIDENCE_REDUCED] = "reduced"};
   return names[s];
 }
 
@@ -71,8 +74,10 @@ static void weigh(struct job *j, const struct testing *t, enum verdict fields, e
   if (fields == DIFFERENT && t->faithful) return differs(j, FOUND_UNEQUAL, t->a, &t->where, "at full size");
   if (numbers == NUMBERS_DIFFER) return undecided(j, "tests over fields agree, but values in float64 differ");
   if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs");
-  if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
-  undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in float64 agree");
+  if (fields == SAME)
+    return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
+  undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in "
+               "float64 agree");
 }
 
 static bool affordable(const struct job *j, const struct graph *a, const struct graph *b)
@@ -89,7 +94,8 @@ static bool full(struct job *j, const struct graph *a, const struct graph *b, bo
   enum numbers numbers = real_compare(a, b, j->seed, j->o->threads, j->o->stop, &at, j->e);
   if ((j->broken = numbers == NUMBERS_BROKEN)) return false;
   if (numbers == NUMBERS_DIFFER && !whole) return false;
-  if (numbers == NUMBERS_DIFFER && !t.faithful) return differs(j, FOUND_UNEQUAL, a, &at, "at full size, in float64"), true;
+  if (numbers == NUMBERS_DIFFER && !t.faithful)
+    return differs(j, FOUND_UNEQUAL, a, &at, "at full size, in float64"), true;
   enum verdict fields = testing_fields(&t, j->limit, j->e);
   if ((j->broken = fields == BROKEN)) return false;
   weigh(j, &t, fields, numbers, whole);
@@ -136,7 +142,8 @@ no:
 static void decide(struct job *j)
 {
   struct graph *a, *b;
-  bool cut = cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
+  bool cut =
+      cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
   if (cut && full(j, a, b, false) && j->c->equal) return;
   if (j->broken || full(j, j->a, j->b, true) || j->broken) return;
   small(j, (double)(work_ops(j->a) + work_ops(j->b)));

@@ -6,13 +6,14 @@
 
 #include <math.h>
 
-static const double FACTOR = 0x1p-29 * 64; // an error in float64, of one in float32, with room for luck
-static const double LEAST = 0x1p-44;       // relative to the largest value of a tensor, whatever float32 says
+static const double FACTOR = 0x1p-29 * 64;         // an error in float64, of one in float32, with room for luck
+static const double LEAST = 0x1p-44;               // relative to the largest value of a tensor, whatever float32 says
 enum { KINDS = 4, MOST_DRAWS = 32, ENOUGH = 512 }; // ENOUGH: elements of each output, where that is cheap
-static const int64_t CHEAP = 4000000; // field operations of all draws beyond the first four
+static const int64_t CHEAP = 4000000;              // field operations of all draws beyond the first four
 
-// Inputs of the four kinds of draws: normal ones, then positive ones, so that roots and logarithms are defined, then small ones, so that
-// exponentials stay finite in float32. Small graphs get more draws, since a difference may show for some signs only.
+// Inputs of the four kinds of draws: normal ones, then positive ones, so that roots and logarithms are defined, then
+// small ones, so that exponentials stay finite in float32. Small graphs get more draws, since a difference may show for
+// some signs only.
 static double drawn(int draw, double x)
 {
   static const struct {
@@ -40,8 +41,10 @@ static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow
     p[i] = tensor_room(mem, t, narrow ? sizeof(float) : sizeof(double));
     for (int64_t k = 0; k < size; k++) {
       float x = (float)drawn(draw, rng_normal(&r)); // one that both domains have
-      if (narrow) ((float *)p[i])[k] = x;
-      else ((double *)p[i])[k] = x;
+      if (narrow)
+        ((float *)p[i])[k] = x;
+      else
+        ((double *)p[i])[k] = x;
     }
   }
   return p;
@@ -61,8 +64,11 @@ static int evaluate(struct arena *mem, const struct compared *c, int side, int d
 {
   const struct graph *g = c->g[side];
   r->wide = NEWS(mem, double *, c->nout + 1), r->narrow = NEWS(mem, float *, c->nout + 1);
-  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide, c->stop, e);
-  if (!s) s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow, c->stop, e);
+  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide,
+                      c->stop, e);
+  if (!s)
+    s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow,
+                    c->stop, e);
   return s;
 }
 
@@ -119,8 +125,8 @@ static enum numbers compare(struct arena *mem, struct compared *c, struct err *e
   return enough(c, 1) ? NUMBERS_AGREE : NUMBERS_UNKNOWN;
 }
 
-enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
-                          struct err *e)
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop,
+                          struct place *where, struct err *e)
 {
   struct arena mem = {0};
   struct compared c = {{a, b}, seed, threads, stop, .nout = graph_outputs(a, NULL), .where = where};

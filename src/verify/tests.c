@@ -1,8 +1,8 @@
 // Which tests a pair of graphs gets, and what follows from them.
 //
-// Each test over fields draws its primes. Maxima are tried as opaque functions first, which is sound whatever the maximum
-// is, and under random orders where that rejects. Work is limited by counting operations, never by the clock: results do
-// not depend on the machine.
+// Each test over fields draws its primes. Maxima are tried as opaque functions first, which is sound whatever the
+// maximum is, and under random orders where that rejects. Work is limited by counting operations, never by the clock:
+// results do not depend on the machine.
 #include "verify/proof.h"
 
 #include <math.h>
@@ -69,5 +69,6 @@ void testing_credit(const struct testing *t, struct certificate *c)
   if (t->bound.gap) certificate_note(c, "not covered: %s", t->bound.gap);
   if (order) certificate_note(c, "maxima were tested under random orders, which no theorem covers");
   if (!order && t->bound.maxima) certificate_note(c, "holds whatever values the maxima have");
-  if (!t->bound.gap && !order && c->delta > delta_of(t)) certificate_note(c, "%d tests would give the wanted delta", t->wanted);
+  if (!t->bound.gap && !order && c->delta > delta_of(t))
+    certificate_note(c, "%d tests would give the wanted delta", t->wanted);
 }
