@@ -12,7 +12,7 @@ program soft() {
   return E / sum(E, dim=1)
 }
 MICA
-soft=("$MICA" optimize "$work/soft.mica" --measure 1 --tune 1 --max-block-ops 3)
+soft=("$MICA" optimize "$work/soft.mica" --measure 1 --tune 1 --max-block-ops 3 --disturbed)
 
 # ---- the default database ----
 (umask 000; "${soft[@]}" --quiet) >"$work/out" 2>&1 || complain "an open umask"
