@@ -7,14 +7,14 @@ TYPES = {"dimension": "int", "integer": "int", "number": "float", "integers": "S
          "grid map": "Map", "loop map": "Map"}
 SKIP = {"input", "output", "iter", "save", "block", "thread"}  # what graphs and blocks do by methods of their own
 FIRST = {1: ["x"], 2: ["x", "y"], 4: ["a", "b", "c", "d"]}
-OPTIONAL = ["w", "b"]  # weight and shift of norms
+OPTIONAL = {"softmax": ["mask"]}  # of the others weight and shift: norms have them
 
 
 def tensors(row):
     """Names of the needed arguments and of those that may be missing; None: any number of them."""
     if row["most"] is None:
         return None, []
-    return FIRST.get(row["least"], []), OPTIONAL[:row["most"] - row["least"]]
+    return FIRST.get(row["least"], []), OPTIONAL.get(row["name"], ["w", "b"])[:row["most"] - row["least"]]
 
 
 def attributes(row):
@@ -28,8 +28,10 @@ def signature(row, skip=0):
         return ["*tensors: Tensor", *attributes(row)]
     names = [f"{n}: {'Tensor | float' if len(need) == 2 and row['attrs'] == [] else 'Tensor'}" for n in need]
     optional = [f"{n}: Tensor | None = None" for n in may]
-    # optional tensors come before attributes, which are then said by name
-    return (names + optional + (["*"] if may and row["attrs"] else []) + attributes(row))[skip:]
+    # optional tensors come behind the attributes that are needed, and before those that are not, which are then said by name
+    needed = [a for a in attributes(row) if not a.endswith("None")]
+    rest = [a for a in attributes(row) if a.endswith("None")]
+    return (names + needed + optional + (["*"] if may and rest else []) + rest)[skip:]
 
 
 def given(row):

@@ -3,6 +3,7 @@
 //   main.c      finds the subcommand, turns errors into exit statuses
 //   options.c   argument list -> struct cli
 //   end.c       signals, and the end of a command that does not come to it
+//   work.c      processor time of the command and its children
 //   help.c      texts of help from the rows
 //   progress.c  the line on a terminal
 //   output.c    answers to files and standard output
@@ -60,6 +61,9 @@ int cmd_unknown(struct cli *c, const char *name);
 extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
 void end_open(void);                       // from here on signals are heeded
 void end_by(double seconds);               // the command has so many seconds from now, and then a moment to end
+
+// ---- work.c ----
+double work_seconds(void); // of processors, by this process and its descendants
 
 // ---- options.c ----
 int options_parse(struct cli *c, int argc, char **argv); // after the subcommand's name

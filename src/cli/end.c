@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.7; // seconds between asking for an end and making one
-static const double BUSY = 0.1, LATEST = 20; // of the time, by a processor, is work; seconds that work may go on after the end of the time
+static const double BUSY = 0.1, LATEST = 20; // of the time, by processors, is work of the command or its children; seconds that work may go on after the end of the time
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;
@@ -68,20 +68,13 @@ struct watched {
   double since, cpu; // when it was looked whether the command works, and what it had used
 };
 
-static double used(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // After the end of the time: what waits is ended; what works, on a result that is late, has a little longer.
 static double look_late(struct watched *w, double until, double now)
 {
-  if (!w->since) w->since = now, w->cpu = used();
+  if (!w->since) w->since = now, w->cpu = work_seconds();
   if (now >= w->since + PATIENCE) {
-    if (used() - w->cpu < BUSY * (now - w->since) || now >= until + LATEST) strike(false);
-    w->since = now, w->cpu = used();
+    if (work_seconds() - w->cpu < BUSY * (now - w->since) || now >= until + LATEST) strike(false);
+    w->since = now, w->cpu = work_seconds();
   }
   return w->since + PATIENCE;
 }
