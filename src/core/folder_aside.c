@@ -1,5 +1,6 @@
-// Folders beside a saved one, while it is written or replaced: .mica-new-HASH-NUMBER and .mica-old-HASH-NUMBER, where HASH is of its name. Who
-// writes one holds a lock on it (flock), which ends with the process however that ends. So what is not locked is left over.
+// Temporary folders next to a saved one, while it is written or replaced: .mica-new-HASH-NUMBER and .mica-old-HASH-NUMBER, where HASH is of
+// its name. A save holds locks (flock) on the folder that it writes and on the folder that it replaces. A lock ends with its process, so a
+// temporary folder without a lock is left over from a save that was killed.
 #include "core/folder.h"
 #include "core/core.h"
 
@@ -102,20 +103,27 @@ void folder_empty(int parent, const char *name, int folder)
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-// Where there are no locks, it is old.
-static bool left_over(int folder)
+bool folder_is(const struct folder_place *p, const char *name, int folder)
+{
+  struct stat s, named;
+  return !fstat(folder, &s) && !fstatat(p->parent, name, &named, AT_SYMLINK_NOFOLLOW) && s.st_ino == named.st_ino && s.st_dev == named.st_dev;
+}
+
+// A file system without locks: a folder of the last day may still be written. The name is checked under the lock: between the opening and
+// the lock, the save that wrote the folder may have put it in place.
+static bool left_over(const struct folder_place *p, const char *name, int folder)
 {
   struct stat s;
   if (fstat(folder, &s) || s.st_uid != geteuid()) return false;
-  if (!flock(folder, LOCK_EX | LOCK_NB)) return true;
-  return errno != EWOULDBLOCK && time(NULL) - s.st_mtime > DAY;
+  if (flock(folder, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || time(NULL) - s.st_mtime <= DAY)) return false;
+  return folder_is(p, name, folder);
 }
 
 static void sweep_one(const struct folder_place *p, const char *name)
 {
   const int fd = openat(p->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
-  if (left_over(fd)) folder_empty(p->parent, name, fd);
+  if (left_over(p, name, fd)) folder_empty(p->parent, name, fd);
   close(fd);
 }
 

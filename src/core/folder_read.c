@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LARGEST = 64 << 20, MOST_FILES = 1 << 16, TRIES = 10, SUM = 2 * SHA256 };
+enum { LARGEST = 64 << 20, MOST_FILES = 1 << 16, TRIES = 100, SUM = 2 * SHA256 };
 
 const struct folder_file *folder_find(const struct folder_files *f, const char *name)
 {
@@ -143,10 +143,12 @@ static int open_folder(struct arena *mem, const char *path)
   return fd;
 }
 
+// Without exchanges there is a moment in which no folder has the name: a second save may be in it.
 static bool replaced(int fd, const char *path)
 {
   struct stat was, is;
-  return !fstat(fd, &was) && !stat(path, &is) && (was.st_ino != is.st_ino || was.st_dev != is.st_dev);
+  if (stat(path, &is)) return errno == ENOENT;
+  return !fstat(fd, &was) && (was.st_ino != is.st_ino || was.st_dev != is.st_dev);
 }
 
 // What goes away while it is read was replaced by a save: then by what came in its place.

@@ -13,9 +13,10 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 100 };
+enum { TRIES = 1000 };
 
 struct writing {
   struct undo undo;
@@ -161,13 +162,19 @@ static bool move(struct writing *w, const char *from, const char *to, unsigned h
   return true;
 }
 
-// Of what was there: into the new folder whatever was put there meanwhile, and then away.
+// The replaced folder is removed. Files that were put into it in the meantime go into the new folder first.
 static bool retire(struct arena *mem, struct writing *w, const char *name)
 {
   struct err ignored = {0}, *e = w->e;
   w->e = &ignored;
-  if (open_old(w, name) == OK && w->old >= 0 && carry_all(mem, w) == OK) folder_empty(w->place.parent, name, w->old);
+  if (folder_is(&w->place, name, w->old) && carry_all(mem, w) == OK) folder_empty(w->place.parent, name, w->old);
   return w->e = e, true;
+}
+
+// The save that replaces a folder holds its lock, so two saves never replace the same one. False: another save holds it, or has replaced it.
+static bool lock_old(const struct writing *w)
+{
+  return (!flock(w->old, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && folder_is(&w->place, w->place.name, w->old);
 }
 
 // False: another process was there first, or the error is set.
@@ -186,11 +193,16 @@ static bool replace(struct arena *mem, struct writing *w)
 
 static int put(struct arena *mem, struct writing *w)
 {
+  static const struct timespec pause = {.tv_nsec = 10000000};
   for (int i = 0; i < TRIES; i++) {
     TRY(open_old(w, w->place.name));
     if (w->old < 0) {
       if (move(w, w->aside, w->place.name, RENAME_NOREPLACE)) return OK;
       if (errno != EEXIST && errno != ENOTEMPTY) return cannot(w, "put it in place as", w->place.name);
+      continue;
+    }
+    if (!lock_old(w)) {
+      nanosleep(&pause, NULL);
       continue;
     }
     TRY(carry_all(mem, w));
