@@ -114,7 +114,7 @@ deb-check: deb
 	MICA=$(CURDIR)/build-deb/mica bash tests/core/test_deb.sh
 
 format:
-	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'include/*.h' 'tests/*.c' | grep -v mica_cpu.h)
+	@scripts/format.sh
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz build-mpi build-deb

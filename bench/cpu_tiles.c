@@ -10,7 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST = 8, SIZES = 7, MOST = LEAST << (SIZES - 1), RUNS = 2000, LONG = 256 }; // kilobytes of all tiles; runs; kilobytes that a run reads at least
+enum {
+  LEAST = 8,
+  SIZES = 7,
+  MOST = LEAST << (SIZES - 1),
+  RUNS = 2000,
+  LONG = 256
+}; // kilobytes of all tiles; runs; kilobytes that a run reads at least
 
 static float kept; // so that no pass is left out
 
@@ -68,8 +74,7 @@ static void measure_pass(int pass, float *memory, const char *device)
       double t = 1e9 * seconds(pass, memory, n, kilobytes) / (double)n;
       ns[i] = r ? MIN(ns[i], t) : t;
     }
-  for (int i = 0; i < SIZES; i++)
-    printf("%s,\"%s\",%d,%d,%.4f,%.2f\n", passes[pass].name, device, M_W, LEAST << i, ns[i], ns[i] / ns[0]);
+  for (int i = 0; i < SIZES; i++) printf("%s,\"%s\",%d,%d,%.4f,%.2f\n", passes[pass].name, device, M_W, LEAST << i, ns[i], ns[i] / ns[0]);
 }
 
 int main(void)

@@ -17,7 +17,7 @@
 
 enum { MOST_JOBS = 512, MOST_SETTINGS = 512, MOST_TARGETS = 8, MOST_SCHEMES = 16 };
 
-struct one { // a kernel at a setting
+struct one {        // a kernel at a setting
   const char *name; // of the unit
   struct choice c;
   const struct device_program *program;
@@ -107,7 +107,8 @@ static int add_kernels(struct all *a, struct job *j)
   for (int u = 0; u < p->nunits; u++)
     if (p->unit[u].nchoices) base[u] = p->unit[u].choice[0];
   for (int u = 0; u < p->nunits; u++) {
-    if (!p->unit[u].nchoices && !lower_inside(p, base, u)) return err_set(&a->e, ERR_TARGET, NOWHERE, "no kernel for %s: %.200s", p->unit[u].name, p->unit[u].why);
+    if (!p->unit[u].nchoices && !lower_inside(p, base, u))
+      return err_set(&a->e, ERR_TARGET, NOWHERE, "no kernel for %s: %.200s", p->unit[u].name, p->unit[u].why);
     if (!p->unit[u].product) add_unit(a, j, p, base, u);
   }
   j->program = NEWS(&j->mem, const struct device_program *, j->n + 1);
@@ -260,11 +261,16 @@ static int all_of_it(struct all *a, int argc, char **argv)
     const char *const texts[] = {"--only", "--scheme", "--csv"}, **const to[] = {&a->only, &a->scheme, &a->csv};
     size_t k = 0;
     while (k < COUNT(texts) && strcmp(texts[k], argv[i]) != 0) k++;
-    if (!strcmp(argv[i], "--pairs")) a->pairs = true;
-    else if (!strcmp(argv[i], "--list")) a->list = true;
-    else if (!strcmp(argv[i], "--target") && i + 1 < argc) named = argv[++i];
-    else if (k < COUNT(texts) && i + 1 < argc) *to[k] = argv[++i];
-    else argv[1 + files++] = argv[i];
+    if (!strcmp(argv[i], "--pairs"))
+      a->pairs = true;
+    else if (!strcmp(argv[i], "--list"))
+      a->list = true;
+    else if (!strcmp(argv[i], "--target") && i + 1 < argc)
+      named = argv[++i];
+    else if (k < COUNT(texts) && i + 1 < argc)
+      *to[k] = argv[++i];
+    else
+      argv[1 + files++] = argv[i];
   }
   if (add_targets(a, named)) return a->e.status;
   for (int i = 0; i < MAX(1, files); i++)

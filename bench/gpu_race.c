@@ -33,7 +33,7 @@ struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;      // of the words that follow
+  struct target target;         // of the words that follow
   const struct gpu_limits *gpu; // one of opened
   struct gpu_limits opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS];
@@ -114,7 +114,8 @@ static int option(struct options *o, int n, char **word)
   if (!strcmp(w, "--limit")) return o->race.limit = atof(next), 2;
   if (!strcmp(w, "--seed")) return o->race.seed = (uint64_t)atoll(next), 2;
   if (!strcmp(w, "--tune")) return o->tune = atof(next), 2;
-  const char *const texts[] = {"--db", "--out", "--save", "--csv", "--samples", "--target"}, **const to[] = {&o->db, &o->out, &o->save, &o->csv, &o->samples, &o->target};
+  const char *const texts[] = {"--db", "--out", "--save", "--csv", "--samples", "--target"},
+                    **const to[] = {&o->db, &o->out, &o->save, &o->csv, &o->samples, &o->target};
   for (size_t i = 0; i < COUNT(texts); i++)
     if (!strcmp(w, texts[i])) return *to[i] = next, 2;
   return 0;
@@ -128,7 +129,8 @@ static int open_target(struct all *a, const char *name)
   if (!strcmp(a->target.name, name)) return OK;
   if (target_open(name, 1, true, &t, &a->e) || gpu_worker_facts(a->o.race.with, &f, &a->e)) return a->e.status;
   if (t.kind != TARGET_GPU) return err_set(&a->e, ERR_TARGET, NOWHERE, "%.40s is no GPU", name);
-  if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e)) return a->e.status;
+  if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e))
+    return a->e.status;
   struct gpu_limits *gpu = a->opened;
   while (gpu->arch && gpu->arch != t.arch) gpu++;
   return *gpu = gpu_limits(&t), a->target = t, a->gpu = gpu, OK;
@@ -153,8 +155,7 @@ static int read_words(struct all *a, int argc, char **argv)
     }
   }
   if (!a->reference)
-    err_set(&a->e, ERR_OPTION, NOWHERE,
-            "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
+    err_set(&a->e, ERR_OPTION, NOWHERE, "gpu_race [OPTION]... PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica]... [-- PROGRAM...]...");
   else if (!a->n && !(a->o.tune > 0 && a->ngraphs))
     err_set(&a->e, ERR_TARGET, NOWHERE, "%.80s: there is no device program to race", a->what);
   return i;
@@ -171,8 +172,7 @@ static int save(struct all *a, const struct device_program *p)
     if (l->product) continue;
     int status = file_write(arena_printf(&a->mem, "%s/%s.tile", a->o.save, l->name), l->text, strlen(l->text), &a->e);
     if (status == OK) status = cuda_print(l->p, l->k, p->gpu->arch, &cuda, &a->e);
-    if (status == OK)
-      status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
+    if (status == OK) status = file_write(arena_printf(&a->mem, "%s/%s.cu", a->o.save, l->name), str_text(&cuda), cuda.n, &a->e);
     str_free(&cuda);
     if (status != OK) return status;
   }
@@ -195,8 +195,8 @@ static int add_row(struct all *a, const struct gpu_race *r)
   const struct device_program *p = a->program[r->best];
   FILE *f = fopen(a->o.csv, "a");
   if (!f) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv);
-  fprintf(f, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"", a->what, a->from[r->best], p->nlaunch,
-          1e6 * x->cold.median, 1e6 * x->cold.low, 1e6 * x->cold.high, 1e6 * x->hot.median, x->check.relative, a->n);
+  fprintf(f, "\"%s\",\"%s\",%d,%.3f,%.3f,%.3f,%.3f,%.2e,%d,\"", a->what, a->from[r->best], p->nlaunch, 1e6 * x->cold.median, 1e6 * x->cold.low,
+          1e6 * x->cold.high, 1e6 * x->hot.median, x->check.relative, a->n);
   for (int i = 0; i < p->nlaunch; i++) fprintf(f, "%s%s", i ? " | " : "", p->launch[i].how);
   fprintf(f, "\",%s\n", r->machine);
   return fclose(f) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
@@ -207,8 +207,10 @@ static int add_samples(struct all *a, const struct gpu_race *r, const struct ent
   const struct raced all = {a->what, a->n, a->from, a->program, a->o.dependent};
   FILE *out = fopen(a->o.samples, "a");
   if (!out) return err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples);
-  if (r) samples_of_race(&all, r, out);
-  else samples_of_climb(a->what, f, out);
+  if (r)
+    samples_of_race(&all, r, out);
+  else
+    samples_of_climb(a->what, f, out);
   return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
@@ -341,8 +343,16 @@ static int climb(struct all *a)
   struct part part = {.g = (struct graph *)a->reference};
   struct contest c = {.part = &part, .twin = -1, .why = ""};
   struct mica_options o = mica_options_default();
-  struct job j = {.mem = &a->mem, .opts = &o, .program = a->reference, .target = a->target, .gpu = *a->gpu, .unmeasured = "",
-                  .threads = pool_cores(), .db = a->o.race.db, .split = {1, &part}, .contests = &c};
+  struct job j = {.mem = &a->mem,
+                  .opts = &o,
+                  .program = a->reference,
+                  .target = a->target,
+                  .gpu = *a->gpu,
+                  .unmeasured = "",
+                  .threads = pool_cores(),
+                  .db = a->o.race.db,
+                  .split = {1, &part},
+                  .contests = &c};
   struct gpu_session *s;
   double start = now_seconds();
   o.seed = a->o.race.seed, o.tune = a->o.tune;

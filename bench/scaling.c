@@ -76,8 +76,8 @@ static void simulate(const struct log *l, int workers, double *rounds, double *t
 
 static void print_stages(const struct log *l, double *sum)
 {
-  static const char *const names[] = {"schedules over inputs", "schedules for partial sums of cuts",
-                                      "schedules over inputs and cuts", "sets of device tensors", "plans to verify"};
+  static const char *const names[] = {"schedules over inputs", "schedules for partial sums of cuts", "schedules over inputs and cuts",
+                                      "sets of device tensors", "plans to verify"};
   for (uint64_t stage = 0; stage < COUNT(names); stage++) {
     int n = 0;
     double all = 0, longest = 0;
@@ -97,8 +97,7 @@ int main(int argc, char **argv)
   struct mica_options o = mica_options_default();
   o.remember = false, o.threads = 2, o.search_threads = 1;
   if (argc < 2) return fprintf(stderr, "scaling PROGRAM.mica\n"), USER;
-  if (load_file(&mem, argv[1], 0, NULL, &g, &e) || job_open(&j, &mem, g, &o, &e) || job_split(&j, &e))
-    return err_print(stderr, &e), (int)e.status;
+  if (load_file(&mem, argv[1], 0, NULL, &g, &e) || job_open(&j, &mem, g, &o, &e) || job_split(&j, &e)) return err_print(stderr, &e), (int)e.status;
   for (int i = 0; i < j.split.n; i++) {
     struct log l = {0};
     struct search_opts s = job_search_opts(&j);
@@ -109,13 +108,11 @@ int main(int argc, char **argv)
     double all = (double)(clock() - start) / CLOCKS_PER_SEC, sum = 0, rounds, threads;
     print_stages(&l, &sum);
     double rest = MAX(0, all - sum);
-    printf("by every process for itself: %.2f s of %.2f s; lost by a kill: at most %.2f s of each thread\n\n", rest,
-           all, l.stretch);
+    printf("by every process for itself: %.2f s of %.2f s; lost by a kill: at most %.2f s of each thread\n\n", rest, all, l.stretch);
     printf("| workers | threads of one process | processes of one thread |\n| --- | --- | --- |\n");
     for (int k = 1; k <= 64; k *= 2) {
       simulate(&l, k, &rounds, &threads);
-      printf("| %d | %.2f s, %.1f x | %.2f s, %.1f x |\n", k, rest + threads, all / (rest + threads), rest + rounds,
-             all / (rest + rounds));
+      printf("| %d | %.2f s, %.1f x | %.2f s, %.1f x |\n", k, rest + threads, all / (rest + threads), rest + rounds, all / (rest + rounds));
     }
     arena_close(&l.mem);
   }

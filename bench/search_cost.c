@@ -40,8 +40,8 @@ static void add_inputs(struct bench *b)
   for (int v = 0; v < b->s.nvisit; v++) {
     enum op op = b->s.p->nodes[b->s.p->tensors[b->s.visit[v].tensor].node].op;
     if (op != OP_INPUT && op != OP_CONST) continue;
-    b->dev[b->ndev++] = (struct device){.has = b->s.visit[v].full, .f = r->f[v], .hash = r->hash[v], .visit = v, .input = -1,
-                                        .ehash = expr_hash(b->w.ex, r->e[v]), .e = {r->e[v]}};
+    b->dev[b->ndev++] = (struct device){
+        .has = b->s.visit[v].full, .f = r->f[v], .hash = r->hash[v], .visit = v, .input = -1, .ehash = expr_hash(b->w.ex, r->e[v]), .e = {r->e[v]}};
   }
 }
 
@@ -49,7 +49,7 @@ static void add_schedules(struct bench *b)
 {
   for (unsigned grid = 0; grid < 1u << b->s.nclass; grid++)
     for (int loop = -1; loop < b->s.nclass && __builtin_popcount(grid) <= MAX_GRID && b->ntable < MOST_TABLES; loop++) {
-      if (loop >= 0 && !(b->s.class[loop].kind & (CONTRACTED | REDUCED))) continue;
+      if (loop >= 0 && !(b->s.classes[loop].kind & (CONTRACTED | REDUCED))) continue;
       struct schedule *sch = &b->table[b->ntable++].sch;
       sch->loop = loop;
       for (int c = 0; c < b->s.nclass; c++)
@@ -99,9 +99,12 @@ static void finger_again(const struct bench *b, struct arena *mem, const struct 
   struct attrs a = attrs_default(d->op);
   mask loop = t->sch.loop < 0 ? 0 : bit(t->sch.loop, LOOP), over = d->cls < 0 ? 0 : t->v[d->a].stored & all_of(d->cls);
   if (d->attrs >= 0) a = t->voc->i[d->attrs].a;
-  if (d->op == OP_MATMUL) finger_product(&b->f, mem, x, y, over, out);
-  else if (op_rows[d->op].rule == RULE_MAP) finger_map(&b->f, mem, d->op, &a, x, y, out);
-  else finger_fold(&b->f, mem, d->op, x, op_rows[d->op].rule == RULE_ACCUM ? over | loop : over, 1, out);
+  if (d->op == OP_MATMUL)
+    finger_product(&b->f, mem, x, y, over, out);
+  else if (op_rows[d->op].rule == RULE_MAP)
+    finger_map(&b->f, mem, d->op, &a, x, y, out);
+  else
+    finger_fold(&b->f, mem, d->op, x, op_rows[d->op].rule == RULE_ACCUM ? over | loop : over, 1, out);
   out->n += finger_hash(out) == 0; // is not optimized away
 }
 
@@ -130,8 +133,8 @@ static void report(struct bench *b, const char *path)
   oracle(b, &built, &asked, &again, &queries);
   double f = fingers(b, &n, &elements) / MAX(n, 1);
   double q = 1e9 / MAX(queries, 1);
-  printf("%-32s %10llu %7.0f %8.0f %8.0f %8.0f %9d %8.0f %9.0f\n", path, (unsigned long long)b->w.stats.states, 1e9 * states, q * built,
-         q * asked, q * again, n, 1e9 * f, elements / MAX(n, 1));
+  printf("%-32s %10llu %7.0f %8.0f %8.0f %8.0f %9d %8.0f %9.0f\n", path, (unsigned long long)b->w.stats.states, 1e9 * states, q * built, q * asked,
+         q * again, n, 1e9 * f, elements / MAX(n, 1));
 }
 
 int main(int argc, char **argv)

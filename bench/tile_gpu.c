@@ -29,7 +29,7 @@ struct options {
 };
 struct row { // of the table at the end
   const char *word;
-  int64_t elements, other; // of outputs; that differ from the interpreter's in bits
+  int64_t elements, other;           // of outputs; that differ from the interpreter's in bits
   double from_sim, from_program, us; // the largest relative norms; negative: not known
   int status;
 };
@@ -41,7 +41,7 @@ struct job {
   struct tile_program *p;
   struct tile_kernel *k;
   struct tile_words words;
-  struct tile_host host; // sizes, and buffers as the interpreter leaves them
+  struct tile_host host;                       // sizes, and buffers as the interpreter leaves them
   void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS]; // before; as the GPU leaves them
   struct cuda_ready ready;
   double flops; // of the program's products
@@ -88,8 +88,8 @@ static int compare(struct job *j)
     j->row->elements += n, j->row->other += d.other;
     bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
     j->row->from_sim = fine ? fmax(j->row->from_sim, d.relative) : d.relative;
-    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)d.other, (long long)n,
-           d.relative, fine ? "" : "  WRONG");
+    printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)d.other, (long long)n, d.relative,
+           fine ? "" : "  WRONG");
     if (fine) continue;
     if (d.first >= 0) printf("    element %lld: the GPU has %g, the interpreter %g\n", (long long)d.first, d.a, d.b);
     status = NO;
@@ -137,8 +137,8 @@ static int time_kernel(struct job *j)
   struct cuda_time t;
   if (cuda_time(j->g, j->mem, j->p, j->k, &j->ready, j->host.params, j->start, j->host.bytes, &t, j->e)) return j->e->status;
   j->row->us = 1e6 * t.median;
-  printf("  time %.3f us (least %.3f, most %.3f); %lld bytes of buffers, %.1f GB/s; %d sets\n", 1e6 * t.median, 1e6 * t.least,
-         1e6 * t.most, (long long)t.bytes, 1e-9 * (double)t.bytes / t.median, t.sets);
+  printf("  time %.3f us (least %.3f, most %.3f); %lld bytes of buffers, %.1f GB/s; %d sets\n", 1e6 * t.median, 1e6 * t.least, 1e6 * t.most,
+         (long long)t.bytes, 1e-9 * (double)t.bytes / t.median, t.sets);
   return j->o->csv ? csv(j, &t) : OK;
 }
 
@@ -150,8 +150,8 @@ static int one_kernel(struct job *j, const char *program)
   if (tile_lower(j->p, j->k, gpu_facts(j->g)->arch, j->e)) return j->e->status;
   if (cuda_prepare(j->g, j->r, j->mem, j->p, j->k, &j->ready, j->e)) return j->e->status;
   struct gpu_use use = gpu_use(j->ready.kernel);
-  printf("%s: compiled in %.3f s; %d registers, %d bytes of local memory, %lld bytes of shared memory\n", j->k->name,
-         j->ready.seconds, use.registers, use.local_bytes, (long long)j->k->shared_bytes);
+  printf("%s: compiled in %.3f s; %d registers, %d bytes of local memory, %lld bytes of shared memory\n", j->k->name, j->ready.seconds, use.registers,
+         use.local_bytes, (long long)j->k->shared_bytes);
   if (j->o->save) {
     const char *path = arena_printf(j->mem, "%s/%s.cu", j->o->save, cuda_kernel_name(j->mem, j->k));
     if (file_write(path, j->ready.source, strlen(j->ready.source), j->e)) return j->e->status;

@@ -67,8 +67,8 @@ enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = 
 struct mica_tensor { // what is known of a tensor; dense, row by row
   const char *name;  // "" where it has none
   enum mica_dtype dtype;
-  int ndim;          // 0: one number
-  int64_t shape[8];  // shape[0 .. ndim - 1]
+  int ndim;         // 0: one number
+  int64_t shape[8]; // shape[0 .. ndim - 1]
 };
 
 struct mica_progress {
@@ -82,32 +82,32 @@ struct mica_progress {
 
 // What mica_optimize may do. Take mica_options_default and change what matters.
 struct mica_options {
-  size_t size;           // of this struct as the caller knows it; mica_options_default sets it
-  const char *target;    // "cpu", or a GPU of `mica targets`: "sm_90a"
-  const char *dtype;     // NULL, or a dtype that replaces that of every input: "f32"
-  int max_block_ops;     // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
-  int max_kernel_ops;    // kernels in a kernel graph
-  int max_part_ops;      // operators of a subprogram that is searched whole
-  int max_values;        // values built for one assignment of axes; what needs more is cut and reported so
-  int threads;           // of search and kernels; 0 means every core
-  int search_threads;    // of the search alone, which changes nothing in the result; 0 means as many as `threads`
-  int measure;           // candidates a subprogram that are compiled and measured
-  double tune;           // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
-  double time;           // seconds of all; what is not done then is left. 0: 105 for GPUs, as many as it takes for others
-  double seconds;        // of the last comparison
-  uint64_t seed;         // of random inputs and tests
-  const char *off;       // pruning rules to switch off, separated by commas; NULL: none
-  bool remember, fresh;  // use a database of earlier results; do not read from it
-  const char *db;        // its file; NULL: $MICA_DB, else ~/.cache/mica/mica.db
+  size_t size;              // of this struct as the caller knows it; mica_options_default sets it
+  const char *target;       // "cpu", or a GPU of `mica targets`: "sm_90a"
+  const char *dtype;        // NULL, or a dtype that replaces that of every input: "f32"
+  int max_block_ops;        // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
+  int max_kernel_ops;       // kernels in a kernel graph
+  int max_part_ops;         // operators of a subprogram that is searched whole
+  int max_values;           // values built for one assignment of axes; what needs more is cut and reported so
+  int threads;              // of search and kernels; 0 means every core
+  int search_threads;       // of the search alone, which changes nothing in the result; 0 means as many as `threads`
+  int measure;              // candidates a subprogram that are compiled and measured
+  double tune;              // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
+  double time;              // seconds of all; what is not done then is left. 0: 105 for GPUs, as many as it takes for others
+  double seconds;           // of the last comparison
+  uint64_t seed;            // of random inputs and tests
+  const char *off;          // pruning rules to switch off, separated by commas; NULL: none
+  bool remember, fresh;     // use a database of earlier results; do not read from it
+  const char *db;           // its file; NULL: $MICA_DB, else ~/.cache/mica/mica.db
   const volatile int *stop; // NULL, or a flag that ends the work soon after it is set; what was found is kept
   void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
   void *progress_arg;
-  const char *accept;    // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
-  bool disturbed; // take an earlier result also if its times were disturbed by what else ran; else it is measured again
+  const char *accept; // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
+  bool disturbed;     // take an earlier result also if its times were disturbed by what else ran; else it is measured again
 };
 
-MICA_API const char *mica_version(void);   // "0.1.0"
-MICA_API int mica_abi_version(void);       // MICA_ABI_VERSION of the library; it has to be the one a program was built with
+MICA_API const char *mica_version(void); // "0.1.0"
+MICA_API int mica_abi_version(void);     // MICA_ABI_VERSION of the library; it has to be the one a program was built with
 
 MICA_API struct mica_context *mica_open(void); // NULL where there is no memory
 MICA_API void mica_close(struct mica_context *m);
@@ -115,15 +115,13 @@ MICA_API void mica_close(struct mica_context *m);
 MICA_API const char *mica_error(const struct mica_context *m);
 
 // Reads a tensor program or a kernel graph (.mica or .json). set: "name=value" for integer parameters of the program.
-MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set,
-                       struct mica_program **out);
+MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out);
 // The same from text; `name` stands for the file in messages.
-MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset,
-                            const char *const *set, struct mica_program **out);
+MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out);
 
 // ---- programs, looked at ----
 MICA_API const char *mica_program_name(const struct mica_program *p);
-MICA_API int mica_program_inputs(const struct mica_program *p);  // how many
+MICA_API int mica_program_inputs(const struct mica_program *p); // how many
 MICA_API int mica_program_outputs(const struct mica_program *p);
 // One of them, in order; for an i that there is not, all zero with the name "".
 MICA_API struct mica_tensor mica_program_input(const struct mica_program *p, int i);
@@ -181,15 +179,14 @@ static inline struct mica_options mica_options_default(void)
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
 // program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
 // still there if something was measured and could be proven, NULL otherwise. Where the time was over it is MICA_OK if there is a report.
-MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
-                           struct mica_report **out);
+MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out);
 
 MICA_API const char *mica_report_text(const struct mica_report *r); // for people
 MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
 // The report as one HTML page that needs no other file and no network, in *html, which lives in the context. docs/report.md says
 // what it shows.
 MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
-MICA_API bool mica_report_recalled(const struct mica_report *r);    // it came from the database
+MICA_API bool mica_report_recalled(const struct mica_report *r); // it came from the database
 // Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
 // Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
@@ -222,7 +219,7 @@ MICA_API int mica_module_inputs(const struct mica_module *x);
 MICA_API int mica_module_outputs(const struct mica_module *x);
 MICA_API struct mica_tensor mica_module_input(const struct mica_module *x, int i); // as mica_program_input
 MICA_API struct mica_tensor mica_module_output(const struct mica_module *x, int i);
-MICA_API int64_t mica_module_workspace(const struct mica_module *x);  // bytes of device memory a call needs; 0: none, as on the CPU
+MICA_API int64_t mica_module_workspace(const struct mica_module *x); // bytes of device memory a call needs; 0: none, as on the CPU
 // Gets ready what only the first call would: kernels are loaded onto the device of the current context (the primary context of device 0 where
 // none is current), and `workspace`, of mica_module_workspace bytes and aligned to 256, is zeroed on `stream`. Once for each workspace
 // and device. NULL: the module's own. On the CPU there is nothing to do.
@@ -238,8 +235,7 @@ MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, 
 // Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate
 // as JSON in *json, which lives in the context. `finding` is "equal", "not equal" or "undecided", and `scope` the evidence:
 // "proved", "full" (tests at full size) or "reduced" (tests at smaller extents only).
-MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b,
-                         uint64_t seed, const char **json);
+MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json);
 
 // ---- layouts ----
 // A layout is a function from an index to an offset: a tuple of extents, its first mode fastest, with a stride an
@@ -250,36 +246,30 @@ MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, c
 
 // Strides may be left out of text: they are then compact, last mode fastest where row_major, else the first.
 MICA_API int mica_layout_parse(struct mica_context *m, const char *text, bool row_major, struct mica_layout **out);
-MICA_API const char *mica_layout_text(const struct mica_layout *l);   // "(4,(2,4)):(2,(1,8))"
-MICA_API int64_t mica_layout_size(const struct mica_layout *l);       // indices; -1 where that has unknown names
-MICA_API int64_t mica_layout_cosize(const struct mica_layout *l);     // largest offset + 1, or -1
+MICA_API const char *mica_layout_text(const struct mica_layout *l);          // "(4,(2,4)):(2,(1,8))"
+MICA_API int64_t mica_layout_size(const struct mica_layout *l);              // indices; -1 where that has unknown names
+MICA_API int64_t mica_layout_cosize(const struct mica_layout *l);            // largest offset + 1, or -1
 MICA_API int64_t mica_layout_at(const struct mica_layout *l, int64_t index); // offset; -1 with unknown names or index < 0
 
 MICA_API int mica_layout_coalesce(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
 // R(i) = A(B(i)).
-MICA_API int mica_layout_compose(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
-                                 struct mica_layout **out);
+MICA_API int mica_layout_compose(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
 // The offsets of 0 to size - 1 that A leaves out: A(i) + R(j) are all different, and all of them are there.
-MICA_API int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size,
-                                    struct mica_layout **out);
+MICA_API int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size, struct mica_layout **out);
 // ((tile),(rest)): A composed with (B, complement(B, |A|)); zipped: mode by mode, ((tiles),(rests)).
-MICA_API int mica_layout_divide(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
-                                struct mica_layout **out);
-MICA_API int mica_layout_zipped_divide(struct mica_context *m, const struct mica_layout *a,
-                                       const struct mica_layout *b, struct mica_layout **out);
+MICA_API int mica_layout_divide(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
+MICA_API int mica_layout_zipped_divide(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
 // (A, copies of A arranged as B).
-MICA_API int mica_layout_product(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
-                                 struct mica_layout **out);
+MICA_API int mica_layout_product(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
 // A composed with B, whose size is A's.
-MICA_API int mica_layout_reshape(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
-                                 struct mica_layout **out);
+MICA_API int mica_layout_reshape(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
 MICA_API int mica_layout_right_inverse(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
 MICA_API int mica_layout_left_inverse(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
 // Tiles of a (Hagedorn et al., "Graphene: An IR for Optimized Tensor Computations on GPUs", section 3.3): mode d of the
 // tiler picks the elements of a tile in dimension d of a, or "_" all of them. outer: where tiles begin; inner: where
 // the elements of one are from there. partial: at least one bool a dimension of a, true where the last tiles stick out.
-MICA_API int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
-                              struct mica_layout **outer, struct mica_layout **inner, bool *partial);
+MICA_API int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler, struct mica_layout **outer,
+                              struct mica_layout **inner, bool *partial);
 
 #ifdef __cplusplus
 }

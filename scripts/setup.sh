@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libxxhash-dev
-          libopenblas-openmp-dev libcmocka-dev libz3-dev python3-dev python3-venv)
+          libopenblas-openmp-dev libcmocka-dev libz3-dev clang-format-14 python3-dev python3-venv)
 [ "${1:-}" != --mpi ] || packages+=(libopenmpi-dev openmpi-bin)
 [ "${1:-}" != --docs ] || packages+=(doxygen)
 

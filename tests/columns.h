@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct description { // of a matrix, or of a product
+struct description {         // of a matrix, or of a product
   int type, op[2], epilogue; // epilogue 0: none was set
   int64_t rows, cols, ld, stride;
   int32_t batch;
@@ -24,10 +24,7 @@ static int make(blas_object *out, struct description d)
 }
 static int destroy(blas_object p) { return free(p), alive--, 0; }
 static int create(blas_object *h) { return make(h, (struct description){0}); }
-static int desc_create(blas_object *d, int compute, int scale)
-{
-  return compute == 68 && scale == 0 ? make(d, (struct description){0}) : 7;
-}
+static int desc_create(blas_object *d, int compute, int scale) { return compute == 68 && scale == 0 ? make(d, (struct description){0}) : 7; }
 static int desc_set(blas_object d, int id, const void *p, size_t n)
 {
   struct description *x = d;
@@ -47,18 +44,14 @@ static int layout_set(blas_object l, int id, const void *p, size_t n)
   if (id == 5 && n == 4) return memcpy(&d->batch, p, n), 0;
   return id == 6 && n == 8 ? memcpy(&d->stride, p, n), 0 : 7;
 }
-static int preference_set(blas_object p, int id, const void *v, size_t n)
-{
-  return (void)p, (void)v, id == 1 && n == 8 ? 0 : 7;
-}
+static int preference_set(blas_object p, int id, const void *v, size_t n) { return (void)p, (void)v, id == 1 && n == 8 ? 0 : 7; }
 
-static int heuristic(blas_object h, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d,
-                     blas_object p, int most, struct blas_heuristic *out, int *n)
+static int heuristic(blas_object h, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d, blas_object p, int most,
+                     struct blas_heuristic *out, int *n)
 {
   (void)h, (void)desc, (void)a, (void)b, (void)c, (void)d, (void)p;
   for (*n = 0; *n < MIN(most, 4); ++*n)
-    out[*n] = (struct blas_heuristic){
-        .algorithm = {(uint64_t)*n}, .workspace = *n == 1 ? 1000 : 0, .state = *n == 2 ? 15 : 0};
+    out[*n] = (struct blas_heuristic){.algorithm = {(uint64_t)*n}, .workspace = *n == 1 ? 1000 : 0, .state = *n == 2 ? 15 : 0};
   return 0;
 }
 
@@ -81,9 +74,8 @@ static bool fit(const struct description *p, const struct description *x, const 
          (p->op[1] ? y->rows : y->cols) == z->cols && c->rows == z->rows && c->cols == z->cols && c->type == z->type;
 }
 
-static int matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b,
-                  blas_object bl, const void *beta, const void *c, blas_object cl, void *d, blas_object dl,
-                  const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
+static int matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl, const void *beta,
+                  const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
 {
   const struct description *p = desc, *x = al, *y = bl, *w = cl, *z = dl;
   const double times = (double)*(const float *)alpha, more = (double)*(const float *)beta;

@@ -57,10 +57,8 @@ static const struct {
   double most, sum; // what max and sum are; 1: of plain numbers
   char softmax;     // n: NaN, f: a distribution without the special elements
 } special_rows[SPECIAL_ROWS] = {
-    [ROW_PLAIN] = {1, 1, 'f'},     [ROW_NAN] = {N, N, 'n'},      [ROW_INF] = {I, I, 'n'},
-    [ROW_LOW] = {1, -I, 'f'},      [ROW_ALL_LOW] = {-I, -I, 'n'}, [ROW_LAST] = {1, -I, 'f'},
-    [ROW_FIRST] = {1, -I, 'f'},    [ROW_LAST_NAN] = {N, N, 'n'}, [ROW_BOTH] = {I, N, 'n'},
-    [ROW_HUGE] = {1, 1, 'f'},
+    [ROW_PLAIN] = {1, 1, 'f'}, [ROW_NAN] = {N, N, 'n'},    [ROW_INF] = {I, I, 'n'},      [ROW_LOW] = {1, -I, 'f'}, [ROW_ALL_LOW] = {-I, -I, 'n'},
+    [ROW_LAST] = {1, -I, 'f'}, [ROW_FIRST] = {1, -I, 'f'}, [ROW_LAST_NAN] = {N, N, 'n'}, [ROW_BOTH] = {I, N, 'n'}, [ROW_HUGE] = {1, 1, 'f'},
 };
 
 // Element j of n of a row of that kind.
@@ -78,7 +76,8 @@ static inline double special_element(enum special_row kind, int j, int n)
   case ROW_LAST_NAN: return last ? N : -I;
   case ROW_BOTH: return j == n / 3 ? I : j == n / 2 ? -I : plain;
   case ROW_HUGE: return 1000 + 40 * plain; // exp of it overflows
-  case ROW_PLAIN: case SPECIAL_ROWS: break;
+  case ROW_PLAIN:
+  case SPECIAL_ROWS: break;
   }
   return plain;
 }

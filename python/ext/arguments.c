@@ -18,8 +18,10 @@ static int keywords_take(struct module *f, PyObject *keywords, struct arguments 
   PyObject *name, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(keywords, &at, &name, &value)) {
-    if (name == f->st->word[WORD_out]) a->out = value == Py_None ? NULL : value;
-    else if (name == f->st->word[WORD_stream]) a->stream = value == Py_None ? NULL : value;
+    if (name == f->st->word[WORD_out])
+      a->out = value == Py_None ? NULL : value;
+    else if (name == f->st->word[WORD_stream])
+      a->stream = value == Py_None ? NULL : value;
     else {
       const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
       if (!text || by_name(f, text, value, a)) return -1;
@@ -84,8 +86,9 @@ int ext_stream_current(struct module *f, enum family family, PyObject *first, vo
   if (device < 0) return 0; // ext_view_check says what is wrong
   if (long_of(PyObject_CallNoArgs(torch->device), &current)) return -1;
   if (device != current)
-    return ext_raise_argument(f->st, "the tensors are on cuda:%ld, and the current device is cuda:%ld: call under torch.cuda.device(%ld)",
-                          device, current, device), -1;
+    return ext_raise_argument(f->st, "the tensors are on cuda:%ld, and the current device is cuda:%ld: call under torch.cuda.device(%ld)", device,
+                              current, device),
+           -1;
   if (!torch->current) return 0;
   PyObject *index = PyLong_FromLong(device);
   PyObject *x = index ? PyObject_CallFunctionObjArgs(torch->current, index, NULL) : NULL;

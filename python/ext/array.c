@@ -231,6 +231,11 @@ static PyGetSetDef gets[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc, "Array(shape, dtype='f32', values=None): dense memory on the CPU; values row by row, zeros without. numpy.asarray(a),\n"
                 "torch.from_dlpack(a) and memoryview(a) share it."},
-    {Py_tp_new, array_new},     {Py_tp_dealloc, array_free}, {Py_tp_repr, array_repr}, {Py_tp_methods, methods},
-    {Py_tp_getset, gets},       {Py_bf_getbuffer, array_buffer}, {0, NULL}};
+    {Py_tp_new, array_new},
+    {Py_tp_dealloc, array_free},
+    {Py_tp_repr, array_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, gets},
+    {Py_bf_getbuffer, array_buffer},
+    {0, NULL}};
 PyType_Spec ext_array_spec = {"mica.Array", sizeof(struct array), 0, Py_TPFLAGS_DEFAULT, slots};

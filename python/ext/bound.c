@@ -46,7 +46,10 @@ PyObject *ext_module_bind(PyObject *self, PyObject *args, PyObject *keywords)
   return PyErr_Occurred() ? NULL : PyErr_NoMemory();
 }
 
-static struct call call_of(const struct bound *b) { return (struct call){.v = b->view, .address = b->address, .stream = b->stream, .workspace = b->workspace}; }
+static struct call call_of(const struct bound *b)
+{
+  return (struct call){.v = b->view, .address = b->address, .stream = b->stream, .workspace = b->workspace};
+}
 
 static PyObject *bound_call(PyObject *self, PyObject *args, PyObject *keywords)
 {
@@ -73,13 +76,11 @@ static PyObject *bound_time(PyObject *self, PyObject *number)
   if (b->f->gpu) return ext_raise_argument(b->f->st, "a call on a GPU returns before it is done: time it by events of the stream");
   int status = 0;
   double start, end;
-  Py_BEGIN_ALLOW_THREADS
-  start = now();
+  Py_BEGIN_ALLOW_THREADS start = now();
   for (long i = 0; i < n && !status; i++)
     status = mica_module_call(b->f->x, (const void *const *)b->address, b->address + b->f->nin, b->workspace, b->stream);
   end = now();
-  Py_END_ALLOW_THREADS
-  return status ? ext_raise_context(b->f->c, status) : PyFloat_FromDouble(end - start);
+  Py_END_ALLOW_THREADS return status ? ext_raise_context(b->f->c, status) : PyFloat_FromDouble(end - start);
 }
 
 static PyObject *bound_result(PyObject *self, void *closure)

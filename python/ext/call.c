@@ -86,10 +86,8 @@ int ext_call_prepare(struct module *f, const struct arguments *a, struct call *c
 int ext_call_run(struct module *f, const struct call *c)
 {
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_module_call(f->x, (const void *const *)c->address, c->address + f->nin, c->workspace, c->stream);
-  Py_END_ALLOW_THREADS
-  return status;
+  Py_BEGIN_ALLOW_THREADS status = mica_module_call(f->x, (const void *const *)c->address, c->address + f->nin, c->workspace, c->stream);
+  Py_END_ALLOW_THREADS return status;
 }
 
 static PyObject *run(struct module *f, const struct arguments *a, struct call *c)
@@ -176,10 +174,8 @@ PyObject *ext_module_of(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, st->report, &r) || !makes_modules(st, type)) return NULL;
   if (ext_context_enter(r->c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_module_of(r->c->m, r->r, &x);
-  Py_END_ALLOW_THREADS
-  return made(type, r->c, status, x);
+  Py_BEGIN_ALLOW_THREADS status = mica_module_of(r->c->m, r->r, &x);
+  Py_END_ALLOW_THREADS return made(type, r->c, status, x);
 }
 
 PyObject *ext_module_load(PyObject *self, PyObject *args)
@@ -192,10 +188,8 @@ PyObject *ext_module_load(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "O!O!s", &PyType_Type, &type, st->context, &c, &folder) || !makes_modules(st, type)) return NULL;
   if (ext_context_enter(c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_module_load(c->m, folder, &x);
-  Py_END_ALLOW_THREADS
-  return made(type, c, status, x);
+  Py_BEGIN_ALLOW_THREADS status = mica_module_load(c->m, folder, &x);
+  Py_END_ALLOW_THREADS return made(type, c, status, x);
 }
 
 static void module_free(PyObject *self)
@@ -266,4 +260,4 @@ static PyGetSetDef gets[] = {
 };
 static PyType_Slot slots[] = {{Py_tp_dealloc, module_free}, {Py_tp_call, module_call}, {Py_tp_methods, methods}, {Py_tp_getset, gets}, {0, NULL}};
 PyType_Spec ext_module_spec = {"mica._mica.Module", sizeof(struct module), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

@@ -8,8 +8,10 @@
 static const char *place(const struct mica_tensor *want, bool output, int number, char out[200])
 {
   const char *name = want->name ? want->name : "", *kind = output ? "output" : "input";
-  if (*name) snprintf(out, 200, "%s %d (%.150s)", kind, number, name);
-  else snprintf(out, 200, "%s %d", kind, number);
+  if (*name)
+    snprintf(out, 200, "%s %d (%.150s)", kind, number, name);
+  else
+    snprintf(out, 200, "%s %d", kind, number);
   return out;
 }
 
@@ -32,22 +34,24 @@ static bool same_shape(const struct view *v, const struct mica_tensor *want)
 static int wrong_device(struct state *st, const struct view *v, const char *where, bool gpu)
 {
   if (gpu) return ext_raise_argument(st, "%s: it is in memory of the CPU, and the program runs on a GPU: move it there", where), -1;
-  return ext_raise_argument(st, "%s: it is on cuda:%d, and the program runs on the CPU: move it there, or optimize for the GPU (target=...)",
-                        where, v->device), -1;
+  return ext_raise_argument(st, "%s: it is on cuda:%d, and the program runs on the CPU: move it there, or optimize for the GPU (target=...)", where,
+                            v->device),
+         -1;
 }
 
 int ext_view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu)
 {
-  if (v->dtype == (int)want->dtype && same_shape(v, want) && v->dense && (v->device != CPU) == gpu && !(output && v->readonly) && v->data)
-    return 0;
+  if (v->dtype == (int)want->dtype && same_shape(v, want) && v->dense && (v->device != CPU) == gpu && !(output && v->readonly) && v->data) return 0;
   char at[200], have[200], takes[200];
   const char *where = place(want, output, number, at);
   if (v->dtype != (int)want->dtype)
     return ext_raise_argument(st, "%s: its dtype is %s, and the program's is %s", where, v->dtype < 0 ? v->dtype_name : ext_dtype_name(v->dtype),
-                          ext_dtype_name(want->dtype)), -1;
+                              ext_dtype_name(want->dtype)),
+           -1;
   if (!same_shape(v, want))
     return ext_raise_argument(st, "%s: its shape is %s, and the program's is %s", where, extents(v->ndim, v->shape, have),
-                          extents(want->ndim, want->shape, takes)), -1;
+                              extents(want->ndim, want->shape, takes)),
+           -1;
   if ((v->device != CPU) != gpu) return wrong_device(st, v, where, gpu);
   if (!v->dense)
     return ext_raise_argument(st, "%s: it is not dense row by row: pass a contiguous copy (numpy.ascontiguousarray(x), x.contiguous())", where), -1;
@@ -75,7 +79,7 @@ int ext_views_apart(struct state *st, const struct module *f, const struct view 
     for (int k = 0; k < i; k++) {
       if (!overlap(f, v, i, k)) continue;
       ext_raise_argument(st, "%s shares memory with %s: an output overlaps nothing else", place(&f->in[i], true, i - f->nin, at),
-                     place(&f->in[k], k >= f->nin, k >= f->nin ? k - f->nin : k, other));
+                         place(&f->in[k], k >= f->nin, k >= f->nin ? k - f->nin : k, other));
       return -1;
     }
   return 0;

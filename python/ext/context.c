@@ -76,8 +76,7 @@ int ext_context_enter(struct context *c)
       ext_raise_status(c->st, MICA_USER, "this program is being optimized by this thread: it can be used when that is done");
       return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(c->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(c->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
   }
   c->busy = true, c->owner = self;
@@ -188,10 +187,8 @@ static PyObject *context_verify(PyObject *self, PyObject *args)
   if (a->c != c || b->c != c) return ext_raise_status(c->st, MICA_USER, "programs of different contexts");
   if (ext_context_enter(c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_verify(c->m, a->p, b->p, seed, &json);
-  Py_END_ALLOW_THREADS
-  PyObject *said = status > MICA_NO ? ext_raise_context(c, status) : Py_BuildValue("(Oz)", status ? Py_False : Py_True, json);
+  Py_BEGIN_ALLOW_THREADS status = mica_verify(c->m, a->p, b->p, seed, &json);
+  Py_END_ALLOW_THREADS PyObject *said = status > MICA_NO ? ext_raise_context(c, status) : Py_BuildValue("(Oz)", status ? Py_False : Py_True, json);
   ext_context_leave(c);
   return said;
 }
@@ -206,10 +203,8 @@ static PyObject *context_gpu_target(PyObject *self, PyObject *number)
   if (device < INT32_MIN || device > INT32_MAX) return PyErr_SetString(PyExc_OverflowError, "the number of a GPU is too large"), NULL;
   if (ext_context_enter(c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_gpu_target(c->m, (int)device, &target);
-  Py_END_ALLOW_THREADS
-  PyObject *name = status ? ext_raise_context(c, status) : PyUnicode_FromString(target);
+  Py_BEGIN_ALLOW_THREADS status = mica_gpu_target(c->m, (int)device, &target);
+  Py_END_ALLOW_THREADS PyObject *name = status ? ext_raise_context(c, status) : PyUnicode_FromString(target);
   ext_context_leave(c);
   return name;
 }
@@ -232,10 +227,8 @@ static PyObject *context_folder_copy(PyObject *self, PyObject *args)
   const char *from, *to;
   if (!PyArg_ParseTuple(args, "ss", &from, &to) || ext_context_enter(c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_folder_copy(c->m, from, to);
-  Py_END_ALLOW_THREADS
-  if (status) ext_raise_context(c, status);
+  Py_BEGIN_ALLOW_THREADS status = mica_folder_copy(c->m, from, to);
+  Py_END_ALLOW_THREADS if (status) ext_raise_context(c, status);
   ext_context_leave(c);
   return status ? NULL : Py_NewRef(Py_None);
 }
@@ -249,8 +242,7 @@ static PyMethodDef context_methods[] = {
     {"verify", context_verify, METH_VARARGS, "verify(a, b, seed): (equal, certificate as JSON)"},
     {0},
 };
-static PyType_Slot context_slots[] = {
-    {Py_tp_new, context_new}, {Py_tp_dealloc, context_free}, {Py_tp_methods, context_methods}, {0, NULL}};
+static PyType_Slot context_slots[] = {{Py_tp_new, context_new}, {Py_tp_dealloc, context_free}, {Py_tp_methods, context_methods}, {0, NULL}};
 PyType_Spec ext_context_spec = {"mica._mica.Context", sizeof(struct context), 0, Py_TPFLAGS_DEFAULT, context_slots};
 
 // ---- Source ----
@@ -326,8 +318,7 @@ static PyGetSetDef source_get[] = {
     {0},
 };
 static PyType_Slot source_slots[] = {{Py_tp_dealloc, source_free}, {Py_tp_getset, source_get}, {0, NULL}};
-PyType_Spec ext_source_spec = {"mica._mica.Source", sizeof(struct source), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, source_slots};
+PyType_Spec ext_source_spec = {"mica._mica.Source", sizeof(struct source), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, source_slots};
 
 // ---- Report ----
 
@@ -351,10 +342,8 @@ static PyObject *report_save(PyObject *self, PyObject *folder)
   if (!path) return NULL;
   if (ext_context_enter(r->c)) return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS
-  status = mica_report_save(r->c->m, r->r, path);
-  Py_END_ALLOW_THREADS
-  if (status) ext_raise_context(r->c, status);
+  Py_BEGIN_ALLOW_THREADS status = mica_report_save(r->c->m, r->r, path);
+  Py_END_ALLOW_THREADS if (status) ext_raise_context(r->c, status);
   ext_context_leave(r->c);
   return status ? NULL : Py_NewRef(Py_None);
 }
@@ -397,7 +386,5 @@ static PyGetSetDef report_get[] = {
     {"recalled", report_recalled, NULL, "it came from the database", NULL},
     {0},
 };
-static PyType_Slot report_slots[] = {
-    {Py_tp_dealloc, report_free}, {Py_tp_methods, report_methods}, {Py_tp_getset, report_get}, {0, NULL}};
-PyType_Spec ext_report_spec = {"mica._mica.Report", sizeof(struct report), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, report_slots};
+static PyType_Slot report_slots[] = {{Py_tp_dealloc, report_free}, {Py_tp_methods, report_methods}, {Py_tp_getset, report_get}, {0, NULL}};
+PyType_Spec ext_report_spec = {"mica._mica.Report", sizeof(struct report), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, report_slots};

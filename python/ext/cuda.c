@@ -40,10 +40,7 @@ static bool driver_find(struct driver *d)
   return true;
 }
 
-static int no_memory(struct module *f)
-{
-  return ext_raise_status(f->st, MICA_ENVIRONMENT, "no memory on the GPU for calls in another stream"), -1;
-}
+static int no_memory(struct module *f) { return ext_raise_status(f->st, MICA_ENVIRONMENT, "no memory on the GPU for calls in another stream"), -1; }
 
 static int lane_fill(struct module *f, const struct driver *d, struct lane *lane)
 {

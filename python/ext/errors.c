@@ -60,8 +60,7 @@ static PyObject *code_of(const char *message)
 static PyObject *raise_as(PyObject *type, int status, const char *message)
 {
   PyObject *x = PyObject_CallFunction(type, "s", message), *code = code_of(message), *number = PyLong_FromLong(status);
-  if (x && code && number && !PyObject_SetAttrString(x, "code", code) && !PyObject_SetAttrString(x, "status", number))
-    PyErr_SetObject(type, x);
+  if (x && code && number && !PyObject_SetAttrString(x, "code", code) && !PyObject_SetAttrString(x, "status", number)) PyErr_SetObject(type, x);
   Py_XDECREF(x), Py_XDECREF(code), Py_XDECREF(number);
   return NULL;
 }

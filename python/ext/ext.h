@@ -42,14 +42,16 @@ enum family { FAMILY_NUMPY, FAMILY_TORCH, FAMILY_CUPY, FAMILY_JAX, FAMILY_OWN, F
 enum { DTYPES = 3, CPU = -1 };
 
 // Strings that are interned once: word[WORD_data_ptr].
-#define WORDS(X)                                                                                                       \
-  X(__dlpack__) X(__dlpack_device__) X(__array_interface__) X(__cuda_array_interface__) X(data_ptr) X(dtype) X(shape)  \
+// clang-format off
+#define WORDS(X) \
+  X(__dlpack__) X(__dlpack_device__) X(__array_interface__) X(__cuda_array_interface__) X(data_ptr) X(dtype) X(shape) \
   X(is_contiguous) X(is_neg) X(get_device) X(requires_grad) X(new_empty) X(empty) X(data) X(typestr) X(strides) X(stream) X(out)
+// clang-format on
 enum word {
 #define X(name) WORD_##name,
   WORDS(X)
 #undef X
-  WORD_COUNT
+      WORD_COUNT
 };
 
 struct dl_tensor; // dlpack.h
@@ -58,12 +60,12 @@ struct library { // what is called of an array library; NULL until an array of i
   PyObject *empty, *dtype[DTYPES];
   PyObject *current; // torch: current stream of a device; grad: whether gradients are recorded
   PyObject *grad;
-  PyObject *device;  // torch: number of the current device
-  PyObject *from;    // jax: from_dlpack
-  PyTypeObject *exact; // numpy: ndarray, where its arrays can be looked at in memory; torch: Tensor
-  PyTypeObject *parameter;              // torch
-  const struct dl_exchange *exchange;   // torch: its functions in C, or NULL
-  PyObject *strided;                    // torch: empty_strided on the CPU
+  PyObject *device;                   // torch: number of the current device
+  PyObject *from;                     // jax: from_dlpack
+  PyTypeObject *exact;                // numpy: ndarray, where its arrays can be looked at in memory; torch: Tensor
+  PyTypeObject *parameter;            // torch
+  const struct dl_exchange *exchange; // torch: its functions in C, or NULL
+  PyObject *strided;                  // torch: empty_strided on the CPU
 };
 struct state {
   PyTypeObject *context, *source, *graph, *report, *module, *bound, *array;
@@ -78,8 +80,7 @@ struct state {
 };
 
 struct context {
-  PyObject_HEAD
-  struct state *st;
+  PyObject_HEAD struct state *st;
   struct mica_context *m;
   PyThread_type_lock lock;
   bool busy; // locked, by the thread `owner`
@@ -88,25 +89,21 @@ struct context {
   int ndropped;
 };
 struct source {
-  PyObject_HEAD
-  struct context *c;
+  PyObject_HEAD struct context *c;
   struct mica_program *p;
 };
 struct report {
-  PyObject_HEAD
-  struct context *c;
+  PyObject_HEAD struct context *c;
   struct mica_report *r;
 };
 struct graph {
-  PyObject_HEAD
-  struct context *c;
+  PyObject_HEAD struct context *c;
   struct graph *around; // of a block graph
   struct mica_graph *g;
   bool ended;
 };
 struct array {
-  PyObject_HEAD
-  void *memory; // aligned to 64
+  PyObject_HEAD void *memory; // aligned to 64
   enum mica_dtype dtype;
   int ndim;
   int64_t shape[MICA_MAX_DIMS], bytes;
@@ -130,8 +127,7 @@ struct lane { // a stream and the memory that its calls use
   uint64_t workspace;
 };
 struct module {
-  PyObject_HEAD
-  struct state *st;
+  PyObject_HEAD struct state *st;
   struct context *c;
   struct mica_module *x;
   int nin, nout;
@@ -142,8 +138,7 @@ struct module {
   struct lane *lane;
 };
 struct bound {
-  PyObject_HEAD
-  struct module *f;
+  PyObject_HEAD struct module *f;
   struct view *view; // inputs, then outputs
   void **address;
   PyObject *inputs, *result;

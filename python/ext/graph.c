@@ -193,6 +193,5 @@ static PyMethodDef methods[] = {
     {0},
 };
 static PyGetSetDef get[] = {{"context", graph_context, NULL, "where it lives", NULL}, {0}};
-static PyType_Slot slots[] = {
-    {Py_tp_new, graph_new}, {Py_tp_dealloc, graph_free}, {Py_tp_methods, methods}, {Py_tp_getset, get}, {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, graph_new}, {Py_tp_dealloc, graph_free}, {Py_tp_methods, methods}, {Py_tp_getset, get}, {0, NULL}};
 PyType_Spec ext_graph_spec = {"mica._mica.Graph", sizeof(struct graph), 0, Py_TPFLAGS_DEFAULT, slots};

@@ -8,8 +8,7 @@
 enum { ND_C_CONTIGUOUS = 0x1, ND_OWN_DATA = 0x4, ND_ALIGNED = 0x100, ND_WRITEABLE = 0x400 };
 
 struct ndarray {
-  PyObject_HEAD
-  void *data;
+  PyObject_HEAD void *data;
   int nd;
   int64_t *dimensions, *strides; // strides in bytes
   PyObject *base, *descr;        // descr: numpy has one object for each of its own dtypes in the machine's order of bytes

@@ -16,12 +16,14 @@ static const struct {
   enum kind kind;
   size_t at;
 } rows[] = {
-#define ROW(name, kind) {#name, kind, offsetof(struct mica_options, name)}
-    ROW(target, TEXT),        ROW(dtype, TEXT),       ROW(max_block_ops, INT),  ROW(max_kernel_ops, INT),
-    ROW(max_part_ops, INT),   ROW(max_values, INT),   ROW(threads, INT),        ROW(search_threads, INT),
-    ROW(measure, INT),        ROW(tune, REAL),        ROW(time, REAL),          ROW(seconds, REAL),
-    ROW(seed, SEED),          ROW(off, TEXT),         ROW(remember, BOOL),      ROW(fresh, BOOL),
-    ROW(db, TEXT),            ROW(accept, TEXT),       ROW(disturbed, BOOL),
+#define ROW(name, kind)                              \
+  {                                                  \
+#name, kind, offsetof(struct mica_options, name) \
+  }
+    ROW(target, TEXT),    ROW(dtype, TEXT),   ROW(max_block_ops, INT),  ROW(max_kernel_ops, INT), ROW(max_part_ops, INT),
+    ROW(max_values, INT), ROW(threads, INT),  ROW(search_threads, INT), ROW(measure, INT),        ROW(tune, REAL),
+    ROW(time, REAL),      ROW(seconds, REAL), ROW(seed, SEED),          ROW(off, TEXT),           ROW(remember, BOOL),
+    ROW(fresh, BOOL),     ROW(db, TEXT),      ROW(accept, TEXT),        ROW(disturbed, BOOL),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -105,20 +107,18 @@ static bool wait_a_little(struct work *w, struct mica_progress *p, char stage[64
   t.tv_nsec += 50000000;
   if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
   bool done;
-  Py_BEGIN_ALLOW_THREADS
-  pthread_mutex_lock(&w->lock);
+  Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&w->lock);
   while (!w->done && !pthread_cond_timedwait(&w->changed, &w->lock, &t)) continue;
   done = w->done, *told = w->told, w->told = false;
   if (*told) *p = w->progress, memcpy(stage, w->stage, sizeof w->stage);
   pthread_mutex_unlock(&w->lock);
-  Py_END_ALLOW_THREADS
-  return done;
+  Py_END_ALLOW_THREADS return done;
 }
 
 static int show(PyObject *callback, const struct mica_progress *p, const char *stage)
 {
-  PyObject *said = PyObject_CallFunction(callback, "siiKKKdd", stage, p->part, p->parts, (unsigned long long)p->states,
-                                         (unsigned long long)p->pruned, (unsigned long long)p->verified, p->best_us, p->done);
+  PyObject *said = PyObject_CallFunction(callback, "siiKKKdd", stage, p->part, p->parts, (unsigned long long)p->states, (unsigned long long)p->pruned,
+                                         (unsigned long long)p->verified, p->best_us, p->done);
   Py_XDECREF(said);
   return said ? 0 : -1;
 }
@@ -144,8 +144,10 @@ static PyObject *watch(struct work *w, PyObject *callback)
     bool raised = PyErr_CheckSignals() || (told && !why && callback != Py_None && show(callback, &p, stage));
     if (!raised) continue;
     __atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
-    if (why) PyErr_Clear();
-    else why = interruption();
+    if (why)
+      PyErr_Clear();
+    else
+      why = interruption();
   }
   return why;
 }
@@ -187,7 +189,8 @@ PyObject *ext_optimize(PyObject *self, PyObject *args)
   w.o.stop = &w.stop, w.o.progress = on_progress, w.o.progress_arg = &w;
   if (ext_context_enter(w.s->c)) return NULL;
   PyObject *made = NULL;
-  if (!start(&w, &thread)) ext_raise_status(st, MICA_ENVIRONMENT, "no thread can be started");
+  if (!start(&w, &thread))
+    ext_raise_status(st, MICA_ENVIRONMENT, "no thread can be started");
   else {
     PyObject *why = watch(&w, callback);
     pthread_join(thread, NULL);

@@ -37,8 +37,10 @@ static PyObject *dtype_of_numpy(PyObject *numpy, enum mica_dtype t)
 static void look_again(struct library *numpy, enum mica_dtype t)
 {
   PyObject *m = PyImport_ImportModule("numpy");
-  if (m) numpy->dtype[t] = dtype_of_numpy(m, t);
-  else PyErr_Clear();
+  if (m)
+    numpy->dtype[t] = dtype_of_numpy(m, t);
+  else
+    PyErr_Clear();
   Py_XDECREF(m);
 }
 
@@ -80,8 +82,7 @@ static PyObject *torch_new(struct module *f, PyObject *like, int output)
   if (f->nin && f->in[0].dtype == dtype) return PyObject_CallMethodObjArgs(like, st->word[WORD_new_empty], f->shapes[output], NULL);
   PyObject *method = PyObject_GetAttr(like, st->word[WORD_new_empty]), *args = PyTuple_Pack(1, f->shapes[output]);
   PyObject *keywords = PyDict_New(), *x = NULL;
-  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], torch->dtype[dtype]))
-    x = PyObject_Call(method, args, keywords);
+  if (method && args && keywords && !PyDict_SetItem(keywords, st->word[WORD_dtype], torch->dtype[dtype])) x = PyObject_Call(method, args, keywords);
   Py_XDECREF(method), Py_XDECREF(args), Py_XDECREF(keywords);
   return x;
 }
@@ -94,11 +95,15 @@ PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, i
   if (!l->empty && modules[family] && ext_library_open(st, family)) return NULL;
   if (!l->dtype[t->dtype] && family == FAMILY_NUMPY) look_again(l, t->dtype);
   switch (family) {
-  case FAMILY_NUMPY: case FAMILY_CUPY:
+  case FAMILY_NUMPY:
+  case FAMILY_CUPY:
     if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);
     return PyObject_CallFunctionObjArgs(l->empty, f->shapes[output], l->dtype[t->dtype], NULL);
   case FAMILY_TORCH: return torch_new(f, like, output);
-  case FAMILY_JAX: case FAMILY_OWN: case FAMILY_OTHER: case FAMILIES: break;
+  case FAMILY_JAX:
+  case FAMILY_OWN:
+  case FAMILY_OTHER:
+  case FAMILIES: break;
   }
   if (f->gpu) return ext_raise_argument(st, "results on a GPU are made for torch and cupy alone: pass out=");
   return (PyObject *)ext_array_make(st, t->dtype, t->ndim, t->shape);
@@ -114,7 +119,8 @@ PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made
 {
   if (family != FAMILY_JAX || !made) return made;
   PyObject *x = NULL;
-  if (f->nout == 1) x = to_jax(f->st, made);
+  if (f->nout == 1)
+    x = to_jax(f->st, made);
   else if ((x = PyTuple_New(f->nout)))
     for (int i = 0; i < f->nout; i++) {
       PyObject *one = to_jax(f->st, PyTuple_GetItem(made, i));

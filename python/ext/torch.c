@@ -53,10 +53,7 @@ static int attributes(struct state *st, PyObject *object, struct view *v)
   return PyErr_Occurred() ? -1 : 0;
 }
 
-bool ext_torch_plain(const struct library *torch, PyObject *object)
-{
-  return Py_TYPE(object) == torch->exact || Py_TYPE(object) == torch->parameter;
-}
+bool ext_torch_plain(const struct library *torch, PyObject *object) { return Py_TYPE(object) == torch->exact || Py_TYPE(object) == torch->parameter; }
 
 static bool told(const struct library *torch, PyObject *object, struct view *v)
 {
@@ -75,7 +72,8 @@ int ext_torch_take(struct state *st, PyObject *object, struct view *v)
   if (!told(torch, object, v) && attributes(st, object, v)) return -1;
   if (said_yes(PyObject_GetAttr(object, st->word[WORD_requires_grad])) && said_yes(PyObject_CallNoArgs(torch->grad)))
     return ext_raise_argument(st, "a tensor that requires a gradient, which programs of Mica do not compute: call under "
-                              "torch.no_grad(), or pass tensor.detach()"), -1;
+                                  "torch.no_grad(), or pass tensor.detach()"),
+           -1;
   if (said_yes(call0(st, object, WORD_is_neg)))
     return ext_raise_argument(st, "a tensor whose memory has the other sign (is_neg()): pass tensor.resolve_neg()"), -1;
   if (PyErr_Occurred()) return -1;

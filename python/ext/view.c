@@ -262,7 +262,9 @@ static int take(struct state *st, enum family f, PyObject *object, void *stream,
   case FAMILY_TORCH: return ext_torch_take(st, object, v);
   case FAMILY_CUPY: return take_cuda_interface(st, object, v);
   case FAMILY_OWN: return take_own(object, v);
-  case FAMILY_JAX: case FAMILY_OTHER: case FAMILIES: break;
+  case FAMILY_JAX:
+  case FAMILY_OTHER:
+  case FAMILIES: break;
   }
   return take_other(st, object, stream, v);
 }

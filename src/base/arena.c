@@ -78,10 +78,7 @@ static void empty(struct arena_block *b, size_t from)
   b->fill = from;
 }
 
-struct arena_mark arena_mark(struct arena *a)
-{
-  return (struct arena_mark){a->head, a->head ? a->head->fill : 0, a->used};
-}
+struct arena_mark arena_mark(struct arena *a) { return (struct arena_mark){a->head, a->head ? a->head->fill : 0, a->used}; }
 
 void arena_reset(struct arena *a, struct arena_mark m)
 {
@@ -102,10 +99,7 @@ void *arena_copy(struct arena *a, const void *p, size_t bytes)
   return q;
 }
 
-char *arena_strdup(struct arena *a, const char *s)
-{
-  return arena_copy(a, s, strlen(s) + 1);
-}
+char *arena_strdup(struct arena *a, const char *s) { return arena_copy(a, s, strlen(s) + 1); }
 
 void *arena_grow(struct arena *a, void *old, size_t old_bytes, size_t new_bytes)
 {

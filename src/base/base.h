@@ -49,11 +49,11 @@ struct arena_mark {
   size_t fill, used;
 };
 
-void arena_close(struct arena *a);                          // frees all; a zeroed arena is open and empty
-void *arena_alloc(struct arena *a, size_t bytes);           // zeroed, 16-byte aligned, never NULL
-void *arena_try(struct arena *a, size_t bytes);             // the same for what may be large: NULL where there is no memory
+void arena_close(struct arena *a);                // frees all; a zeroed arena is open and empty
+void *arena_alloc(struct arena *a, size_t bytes); // zeroed, 16-byte aligned, never NULL
+void *arena_try(struct arena *a, size_t bytes);   // the same for what may be large: NULL where there is no memory
 struct arena_mark arena_mark(struct arena *a);
-void arena_reset(struct arena *a, struct arena_mark m);     // frees what came after the mark
+void arena_reset(struct arena *a, struct arena_mark m); // frees what came after the mark
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF(2, 3);
 void *arena_copy(struct arena *a, const void *p, size_t bytes);
@@ -64,10 +64,9 @@ void *arena_grow(struct arena *a, void *old, size_t old_bytes, size_t new_bytes)
 
 // Append to a growable array { p, n, cap } kept in an arena: PUSH(a, v->items, v->n, v->cap) = item;
 #define PUSH(a, p, n, cap) (*(VEC_ROOM(a, p, n, cap), &(p)[(n)++]))
-#define VEC_ROOM(a, p, n, cap)                                                                     \
-  ((n) < (cap) ? (void)0                                                                           \
-               : (void)((p) = arena_grow((a), (p), sizeof(*(p)) * (size_t)(n),                     \
-                                         sizeof(*(p)) * (size_t)((cap) ? 2 * (cap) : 8)),          \
+#define VEC_ROOM(a, p, n, cap)                                                                                                  \
+  ((n) < (cap) ? (void)0                                                                                                        \
+               : (void)((p) = arena_grow((a), (p), sizeof(*(p)) * (size_t)(n), sizeof(*(p)) * (size_t)((cap) ? 2 * (cap) : 8)), \
                         (cap) = (cap) ? 2 * (cap) : 8))
 
 // ---- err.c: one error --------------------------------------------------------------------------
@@ -147,7 +146,7 @@ static inline uint64_t rng_next(struct rng *r)
 }
 static inline uint64_t rng_below(struct rng *r, uint64_t n) { return (uint64_t)((unsigned __int128)rng_next(r) * n >> 64); }
 static inline double rng_unit(struct rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; } // [0, 1)
-double rng_normal(struct rng *r);                                                            // mean 0, variance 1
+double rng_normal(struct rng *r);                                                              // mean 0, variance 1
 
 double now_seconds(void); // monotonic
 

@@ -74,8 +74,10 @@ static int start(struct child *c, const struct child_plan *p, const int *fd, int
   int failed = pid < 0 ? errno : 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed) return failed;
-  if (why) waitpid(pid, NULL, 0);
-  else c->pid = pid;
+  if (why)
+    waitpid(pid, NULL, 0);
+  else
+    c->pid = pid;
   return why;
 }
 
@@ -101,8 +103,10 @@ int child_start(struct child *c, const struct child_plan *p)
     if (fd[k] >= 0) close(fd[k]);
   if (leash >= 0) close(leash);
   close(ends[0]);
-  if (why) close(ends[1]);
-  else c->leash = ends[1];
+  if (why)
+    close(ends[1]);
+  else
+    c->leash = ends[1];
   return why;
 }
 

@@ -19,15 +19,15 @@ enum { CHILD_FDS = 4 };
 struct child_plan {
   const char *path;
   char *const *argv;
-  char *const *env;       // NULL: this process's
-  int fd[CHILD_FDS];      // what becomes descriptors 0 to 3; -1: it is not there, 0 to 2 then as in this process
+  char *const *env;  // NULL: this process's
+  int fd[CHILD_FDS]; // what becomes descriptors 0 to 3; -1: it is not there, 0 to 2 then as in this process
 };
 // 0, or the errno that says why it does not run.
 int child_start(struct child *c, const struct child_plan *p);
 // Waits for its end: OK and its exit status, -1 where a signal ended it. NO: patience is over, and it was ended.
 int child_wait(struct child *c, const struct patience *p, int *status);
-void child_end(struct child *c);                          // with its group, whatever they are doing
-char **child_environment(const char *const *more);        // this one's with those NAME=VALUE added; to be freed
+void child_end(struct child *c);                   // with its group, whatever they are doing
+char **child_environment(const char *const *more); // this one's with those NAME=VALUE added; to be freed
 
 struct scratch {
   struct undo undo;
@@ -36,7 +36,7 @@ struct scratch {
 };
 int scratch_open(struct scratch *s, struct err *e); // removed where memory runs out, too
 void scratch_close(struct scratch *s);
-void scratch_sweep(void);                           // what killed processes left; called when a process or context begins
-void scratch_abandon(void);                         // removes this process's own: it ends now, and its threads cannot
+void scratch_sweep(void);   // what killed processes left; called when a process or context begins
+void scratch_abandon(void); // removes this process's own: it ends now, and its threads cannot
 
 #endif

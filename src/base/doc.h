@@ -18,7 +18,7 @@ int doc_set(json_t *o, const char *key, json_t *v);
 int doc_append(json_t *a, json_t *v);
 int doc_update(json_t *o, json_t *with);
 char *doc_dumps(const json_t *v, size_t flags); // to be freed by mem_free
-void doc_done(json_t *v);                        // json_decref of what was made last, and is of no more use
+void doc_done(json_t *v);                       // json_decref of what was made last, and is of no more use
 
 #define json_object() doc_held(json_object())
 #define json_array() doc_held(json_array())

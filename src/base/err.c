@@ -33,10 +33,7 @@ void err_hint(struct err *e, const char *fmt, ...)
   va_end(ap);
 }
 
-const char *err_name(enum errid id)
-{
-  return rows[id].name;
-}
+const char *err_name(enum errid id) { return rows[id].name; }
 
 void err_text(char *out, size_t n, const struct err *e)
 {

@@ -83,8 +83,7 @@ int file_mkdirs(const char *path, struct err *e)
     s.p[i] = kept;
   }
   struct stat st;
-  if (status == OK && (stat(path, &st) || (!S_ISDIR(st.st_mode) && (errno = ENOTDIR))))
-    status = failed(e, "make the folder", path);
+  if (status == OK && (stat(path, &st) || (!S_ISDIR(st.st_mode) && (errno = ENOTDIR)))) status = failed(e, "make the folder", path);
   str_free(&s);
   return status;
 }

@@ -5,10 +5,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
-{
-  return XXH64(p, n, seed);
-}
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) { return XXH64(p, n, seed); }
 
 double rng_normal(struct rng *r)
 {

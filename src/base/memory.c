@@ -107,8 +107,10 @@ void mem_none_for(size_t bytes, const char *what, ...)
 int mem_error(const struct shortage *s, struct err *e)
 {
   *e = (struct err){0};
-  if (*s->what) err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s: %zu bytes", s->what, s->bytes);
-  else err_set(e, ERR_MEMORY, NOWHERE, "out of memory: %zu bytes more cannot be had", s->bytes);
+  if (*s->what)
+    err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s: %zu bytes", s->what, s->bytes);
+  else
+    err_set(e, ERR_MEMORY, NOWHERE, "out of memory: %zu bytes more cannot be had", s->bytes);
   err_hint(e, "smaller tensors, fewer threads and a smaller search need less; `ulimit -v` shows whether the process is limited");
   return (int)e->status;
 }

@@ -28,31 +28,31 @@ struct undo {
   void *arg;
 };
 struct shortage { // why work was left
-  size_t bytes; // that could not be had
+  size_t bytes;   // that could not be had
   char what[200]; // what for, where that is known; else ""
 };
 struct guard {
   jmp_buf back;
-  struct guard *above;                 // of the same thread
-  struct undo *undo;                   // those of before
-  struct mem_block *blocks, *handles;  // the newest first
-  pthread_mutex_t lock;                // of both: another thread may free a block
-  struct shortage lack;                // after a failure
+  struct guard *above;                // of the same thread
+  struct undo *undo;                  // those of before
+  struct mem_block *blocks, *handles; // the newest first
+  pthread_mutex_t lock;               // of both: another thread may free a block
+  struct shortage lack;               // after a failure
 };
 
 // All zeroed, 16-byte aligned, and never NULL but for mem_try.
 void *mem_take(size_t bytes);
-void *mem_try(size_t bytes);                             // NULL: there is none
-void *mem_lasting(size_t bytes);                         // belongs to no guard
+void *mem_try(size_t bytes);     // NULL: there is none
+void *mem_lasting(size_t bytes); // belongs to no guard
 void *mem_handle(size_t bytes, const struct mem_kind *k);
 void *mem_more(void *p, size_t old_bytes, size_t bytes); // what is new is not zeroed; p may be NULL
 void mem_keep(void *p);                                  // belongs to no guard from here on
 void mem_free(void *p);
 void *mem_newest(const struct guard *g, const struct mem_kind *k); // the newest handle, where it is of that kind; else NULL
-_Noreturn void mem_none(size_t bytes);                   // back to the guard
+_Noreturn void mem_none(size_t bytes);                             // back to the guard
 _Noreturn void mem_none_for(size_t bytes, const char *what, ...) PRINTF(2, 3);
-_Noreturn void mem_short(const struct shortage *s);      // the same, for what another thread lacked
-int mem_error(const struct shortage *s, struct err *e);  // in place of what *e had
+_Noreturn void mem_short(const struct shortage *s);     // the same, for what another thread lacked
+int mem_error(const struct shortage *s, struct err *e); // in place of what *e had
 #define MEM_NEWS(type, n) ((type *)mem_take(sizeof(type) * (size_t)(n)))
 
 // struct guard g; guard_open(&g);

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRY(x)  \
-  do {                                                                                                                 \
-    int try_status_ = (x);                                                                                             \
-    if (try_status_ != OK) return try_status_;                                                                         \
+#define TRY(x)                                 \
+  do {                                         \
+    int try_status_ = (x);                     \
+    if (try_status_ != OK) return try_status_; \
   } while (0)
 
 enum { MOST_LINKS = 40, PLACE = O_PATH | O_NOFOLLOW | O_CLOEXEC };
@@ -45,10 +45,7 @@ static bool private_group(uid_t uid, gid_t gid)
   return true;
 }
 
-static bool others_write(const struct stat *s)
-{
-  return s->st_mode & S_IWOTH || (s->st_mode & S_IWGRP && !private_group(geteuid(), s->st_gid));
-}
+static bool others_write(const struct stat *s) { return s->st_mode & S_IWOTH || (s->st_mode & S_IWGRP && !private_group(geteuid(), s->st_gid)); }
 
 static int untrusted(struct err *e, const char *path, const char *why, const char *hint)
 {
@@ -67,7 +64,8 @@ static int belongs(const struct stat *s, const char *path, bool roots, struct er
 static int closed(const struct stat *s, const char *path, struct err *e)
 {
   if (!others_write(s)) return OK;
-  return untrusted(e, path, "can be written by other users", s->st_mode & S_ISVTX ? "name a folder of your own, such as %.400s/mine/" : "chmod go-w %.400s");
+  return untrusted(e, path, "can be written by other users",
+                   s->st_mode & S_ISVTX ? "name a folder of your own, such as %.400s/mine/" : "chmod go-w %.400s");
 }
 
 // A folder on the way: nobody else can rename what is in it.
@@ -82,7 +80,8 @@ int own_check(int fd, const char *path, unsigned how, struct err *e)
   struct stat s;
   if (fstat(fd, &s)) return failed(e, "look at", path);
   TRY(belongs(&s, path, how & OWN_ROOTS, e));
-  if (how & OWN_SECRET && s.st_mode & (S_IRWXG | S_IRWXO)) return untrusted(e, path, "is a secret that other users can read", "remove it: another one is made");
+  if (how & OWN_SECRET && s.st_mode & (S_IRWXG | S_IRWXO))
+    return untrusted(e, path, "is a secret that other users can read", "remove it: another one is made");
   return closed(&s, path, e);
 }
 
@@ -216,7 +215,9 @@ int own_file(int folder, const char *name, const char *path, unsigned how, off_t
   struct stat s;
   const int fd = openat(folder, name, PLACE); // which no lock that SQLite holds in this process ends with
   if (fd < 0) return errno == ENOENT ? NO : failed(e, "open", path);
-  int status = fstat(fd, &s) ? failed(e, "look at", path) : S_ISREG(s.st_mode) ? own_check(fd, path, how, e) : err_set(e, ERR_FILE, NOWHERE, "%.500s is no regular file", path);
+  int status = fstat(fd, &s)        ? failed(e, "look at", path)
+               : S_ISREG(s.st_mode) ? own_check(fd, path, how, e)
+                                    : err_set(e, ERR_FILE, NOWHERE, "%.500s is no regular file", path);
   close(fd);
   *size = s.st_size;
   return status;
@@ -274,8 +275,10 @@ static bool create(int folder, const char *name, const void *bytes, size_t n)
   if (fd < 0) return false;
   snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
   bool good = filled(fd, bytes, n);
-  if (good && nameless) good = !linkat(AT_FDCWD, from, folder, name, AT_SYMLINK_FOLLOW);
-  else if (good) good = !renameat2(folder, aside, folder, name, RENAME_NOREPLACE) || !linkat(folder, aside, folder, name, 0);
+  if (good && nameless)
+    good = !linkat(AT_FDCWD, from, folder, name, AT_SYMLINK_FOLLOW);
+  else if (good)
+    good = !renameat2(folder, aside, folder, name, RENAME_NOREPLACE) || !linkat(folder, aside, folder, name, 0);
   const int why = errno;
   close(fd);
   if (!nameless) unlinkat(folder, aside, 0);

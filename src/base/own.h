@@ -14,8 +14,8 @@
 enum { OWN_PATH = 4096 };
 
 // ---- own.c ----
-struct own_place { // a file's
-  int folder;      // descriptor
+struct own_place {                // a file's
+  int folder;                     // descriptor
   char path[OWN_PATH], name[256]; // of the folder, absolute and without links; of the file in it
 };
 // Looks at a folder and all above it; `make`: those that are missing are made, with mode 0700 whatever the umask.

@@ -86,9 +86,12 @@ int scratch_open(struct scratch *s, struct err *e)
   own_prefix(mine);
   errno = 0;
   for (int i = 0; i < TRIES && !made && (!errno || errno == ENOENT); i++) {
-    if (snprintf(s->path, sizeof s->path, "%s/%sXXXXXX", below(), mine) >= (int)sizeof s->path) errno = ENAMETOOLONG;
-    else if (mkdtemp(s->path)) made = lock_it(s);
-    else break;
+    if (snprintf(s->path, sizeof s->path, "%s/%sXXXXXX", below(), mine) >= (int)sizeof s->path)
+      errno = ENAMETOOLONG;
+    else if (mkdtemp(s->path))
+      made = lock_it(s);
+    else
+      break;
   }
   if (!made) return err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", below(), strerror(errno));
   undo_push(&s->undo, drop, s);

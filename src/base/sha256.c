@@ -18,8 +18,7 @@ static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
 static void block(uint32_t h[8], const uint8_t *p)
 {
   uint32_t w[BLOCK], v[8];
-  for (int i = 0; i < 16; i++)
-    w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+  for (int i = 0; i < 16; i++) w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
   for (int i = 16; i < BLOCK; i++) {
     const uint32_t a = w[i - 15], b = w[i - 2];
     w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] + (turn(b, 17) ^ turn(b, 19) ^ b >> 10);

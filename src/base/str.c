@@ -39,10 +39,7 @@ void str_free(struct str *s)
   *s = (struct str){0};
 }
 
-const char *str_text(const struct str *s)
-{
-  return s->p ? s->p : "";
-}
+const char *str_text(const struct str *s) { return s->p ? s->p : ""; }
 
 void str_double(char out[32], double x)
 {

@@ -111,12 +111,16 @@ static void node_walk(struct walk *w, const struct graph *g, const struct node *
   nf x = n->nin ? t[n->in[0]] : EXPR_UNKNOWN, y = n->nin > 1 ? t[n->in[1]] : EXPR_UNKNOWN;
   switch (op_rows[n->op].rule) {
   case RULE_IO: break;
-  case RULE_CONST: case RULE_MAP: t[n->out] = map(w, n, x, y); break;
+  case RULE_CONST:
+  case RULE_MAP: t[n->out] = map(w, n, x, y); break;
   case RULE_CONTRACT: t[n->out] = contract(w, g, n, t); break;
-  case RULE_REDUCE: case RULE_ACCUM: t[n->out] = folding(w, g, n, x); break;
+  case RULE_REDUCE:
+  case RULE_ACCUM: t[n->out] = folding(w, g, n, x); break;
   case RULE_CONCAT: t[n->out] = joined(w, n, t); break;
   case RULE_GRAPH: nested(w, n, t); return;
-  case RULE_VIEW: case RULE_SPLIT: case RULE_COMPOSITE: t[n->out] = x; break;
+  case RULE_VIEW:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE: t[n->out] = x; break;
   }
   for (int i = 1; i < n->nout; i++) t[n->out + i] = n->op == OP_ACCUM_MAX ? EXPR_UNKNOWN : t[n->out];
 }
@@ -127,9 +131,12 @@ static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *
   int nin = 0, nout = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
-    if (n->op == OP_INPUT || n->op == OP_ITER) t[n->out] = in[nin++];
-    else if (n->op == OP_OUTPUT || n->op == OP_SAVE) out[nout++] = t[n->in[0]];
-    else node_walk(w, g, n, t);
+    if (n->op == OP_INPUT || n->op == OP_ITER)
+      t[n->out] = in[nin++];
+    else if (n->op == OP_OUTPUT || n->op == OP_SAVE)
+      out[nout++] = t[n->in[0]];
+    else
+      node_walk(w, g, n, t);
   }
 }
 
@@ -146,8 +153,10 @@ int abstract_text(struct arena *mem, const struct graph *g, struct str *out, str
   graph_outputs(g, t);
   for (int i = 0; i < m; i++) {
     str_add(out, "%s = ", g->tensors[t[i]].name ? g->tensors[t[i]].name : "out");
-    if (results[i] == EXPR_UNKNOWN || results[i] == EXPR_NEVER) str_add(out, "(no abstract expression)");
-    else expr_print(w.ex, results[i], &names, out);
+    if (results[i] == EXPR_UNKNOWN || results[i] == EXPR_NEVER)
+      str_add(out, "(no abstract expression)");
+    else
+      expr_print(w.ex, results[i], &names, out);
     str_add(out, "\n");
   }
   expr_close(w.ex);

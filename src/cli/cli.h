@@ -38,7 +38,8 @@ struct cli {
   // fields of opt.def
   int nset;
   const char **set;
-  const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs, *dump, *accept;
+  const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs,
+      *dump, *accept;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top;
   uint64_t seed;
   bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict;
@@ -86,11 +87,11 @@ void progress_clear(struct progress *p);
 // ---- output.c ----
 // Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
 int output_write(const char *path, const char *text, size_t n, struct err *e);
-int output_json(struct cli *c, const json_t *v); // to --json where given
-bool output_wants_text(const struct cli *c);     // not --quiet, and standard output is not taken by --json -
+int output_json(struct cli *c, const json_t *v);    // to --json where given
+bool output_wants_text(const struct cli *c);        // not --quiet, and standard output is not taken by --json -
 int output_check(const char *path, struct err *e);  // can a file be written there?
 int output_folder(const char *path, struct err *e); // made, and can be written to
-void output_revision(char out[48]); // of the tree that the command runs in, else of the build: a column of tables
+void output_revision(char out[48]);                 // of the tree that the command runs in, else of the build: a column of tables
 
 // ---- what several subcommands do ----
 enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations
@@ -113,7 +114,7 @@ int abstract_text(struct arena *mem, const struct graph *plain, struct str *out,
 struct tile_program;
 struct tile_kernel;
 struct tile_setting;
-int cli_tile_settings(struct cli *c, struct tile_setting **set); // of --set, nset of them
+int cli_tile_settings(struct cli *c, struct tile_setting **set);             // of --set, nset of them
 int cli_load_tile(struct cli *c, const char *path, struct tile_program **p); // by --set
 int cli_load_tile_set(struct cli *c, const char *path, int nset, struct tile_setting *set, struct tile_program **p);
 int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
@@ -124,7 +125,7 @@ int cli_tile_bench(struct cli *c, int nfiles, const char **files);
 struct tile_device {
   struct gpu *g;
   struct nvrtc *r;
-  int arch;              // of the device
+  int arch;    // of the device
   void **host; // by buffer of the kernel: what the GPU made of it
 };
 struct tile_host;
@@ -159,7 +160,7 @@ void cli_encode(enum dtype t, const double *x, void *to, int64_t n);
 void cli_decode(enum dtype t, const void *from, double *x, int64_t n);
 
 // ---- import_onnx.c, run_onnx.c ----
-bool cli_is_onnx(const char *path);                                  // a model, or a folder that `import --out` wrote
+bool cli_is_onnx(const char *path); // a model, or a folder that `import --out` wrote
 int cli_import_onnx(struct cli *c, const char *path, bool optimize);
 int cli_run_onnx(struct cli *c);
 

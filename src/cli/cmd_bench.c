@@ -11,7 +11,7 @@ struct row {
   const char *what, *path; // "m_gqa b=1"; the file
   const char **set;
   int nset;
-  json_t *report;          // NULL where it could not be done
+  json_t *report; // NULL where it could not be done
   const char *failure;
 };
 struct bench {
@@ -19,7 +19,7 @@ struct bench {
   struct row *rows;
   int n, cap;
   char commit[48];
-  struct err first;        // of the programs that could not be done, but for want of memory
+  struct err first; // of the programs that could not be done, but for want of memory
 };
 
 // "examples/softmax.mica,n=2048,m=4"
@@ -58,8 +58,10 @@ static int collect(struct bench *b)
   struct cli *c = b->c;
   for (int i = 0; i < c->nargs; i++) {
     const char *dot = strrchr(c->args[i], '.');
-    if (dot && !strcmp(dot, ".list")) TRY(add_list(b, c->args[i]));
-    else add(b, c->args[i]);
+    if (dot && !strcmp(dot, ".list"))
+      TRY(add_list(b, c->args[i]));
+    else
+      add(b, c->args[i]);
   }
   if (c->nargs) return OK;
   glob_t g = {0};
@@ -108,10 +110,7 @@ static const char *txt(const json_t *o, const char *a, const char *b)
   return s ? s : "";
 }
 
-static bool op_by_op(const struct row *r)
-{
-  return json_is_true(json_object_get(json_object_get(r->report, "best"), "op_by_op"));
-}
+static bool op_by_op(const struct row *r) { return json_is_true(json_object_get(json_object_get(r->report, "best"), "op_by_op")); }
 
 static bool measured(const struct row *r) { return r->report && json_is_number(json_object_get(r->report, "speedup")); }
 
@@ -128,16 +127,15 @@ static void print_row(const struct row *r)
     return;
   }
   printf("%-26s %12.1f %3.0f %12.1f %3.0f %7.2f   %4.0f%% of the %-14s %7.2f\n", r->what, num(r->report, "baseline", "us"),
-         num(r->report, "baseline", "kernels"), num(r->report, "best", "us"), num(r->report, "best", "kernels"),
-         num(r->report, "speedup", NULL), 100 * num(r->report, "share", "best"), txt(r->report, "share", "of"),
-         num(r->report, "search", "seconds"));
+         num(r->report, "baseline", "kernels"), num(r->report, "best", "us"), num(r->report, "best", "kernels"), num(r->report, "speedup", NULL),
+         100 * num(r->report, "share", "best"), txt(r->report, "share", "of"), num(r->report, "search", "seconds"));
   fflush(stdout);
 }
 
 static void print_head(const struct cli *c)
 {
-  printf("times in us with kernels; share: of the machine's measured rate, for the work that cannot be avoided\n%s%s\n\n",
-         c->dtype ? "inputs " : "", c->dtype ? c->dtype : "");
+  printf("times in us with kernels; share: of the machine's measured rate, for the work that cannot be avoided\n%s%s\n\n", c->dtype ? "inputs " : "",
+         c->dtype ? c->dtype : "");
   printf("%-26s %16s %16s %7s   %-23s %7s\n", "program", "op-by-op", "optimized", "ratio", "share", "search s");
 }
 
@@ -188,16 +186,16 @@ static int write_csv(const struct bench *b, int n)
   for (int i = 0; i < n; i++) {
     const struct row *r = &b->rows[i];
     const json_t *v = r->report;
-    str_add(&s, "%s,%s,%s,\"%s\",%d,%s,%s,", r->what, c->dtype ? c->dtype : "", c->target, txt(v, "device", NULL),
-            (int)num(v, "threads", NULL), rev, date);
+    str_add(&s, "%s,%s,%s,\"%s\",%d,%s,%s,", r->what, c->dtype ? c->dtype : "", c->target, txt(v, "device", NULL), (int)num(v, "threads", NULL), rev,
+            date);
     const char *why = v ? "not measured" : r->failure;
     if (measured(r))
-      str_add(&s, "%.2f,%.2f,%.2f,%.0f,%.2f,%.2f,%.2f,%.0f,%.3f,%.3f,%s,%.3f,%.2e,%.1e,\"%s\"\n", num(v, "baseline", "us"),
-              num(v, "baseline", "p25"), num(v, "baseline", "p75"), num(v, "baseline", "kernels"), num(v, "best", "us"),
-              num(v, "best", "p25"), num(v, "best", "p75"), num(v, "best", "kernels"), num(v, "speedup", NULL),
-              num(v, "share", "best"), txt(v, "share", "of"), num(v, "search", "seconds"), num(v, "max_rel_err", NULL),
-              num(v, "certificate", "delta"), note(v));
-    else str_add(&s, ",,,,,,,,,,,,,,\"%.*s\"\n", (int)strcspn(why, "\n\""), why);
+      str_add(&s, "%.2f,%.2f,%.2f,%.0f,%.2f,%.2f,%.2f,%.0f,%.3f,%.3f,%s,%.3f,%.2e,%.1e,\"%s\"\n", num(v, "baseline", "us"), num(v, "baseline", "p25"),
+              num(v, "baseline", "p75"), num(v, "baseline", "kernels"), num(v, "best", "us"), num(v, "best", "p25"), num(v, "best", "p75"),
+              num(v, "best", "kernels"), num(v, "speedup", NULL), num(v, "share", "best"), txt(v, "share", "of"), num(v, "search", "seconds"),
+              num(v, "max_rel_err", NULL), num(v, "certificate", "delta"), note(v));
+    else
+      str_add(&s, ",,,,,,,,,,,,,,\"%.*s\"\n", (int)strcspn(why, "\n\""), why);
   }
   int status = output_write(c->csv, str_text(&s), s.n, &c->err);
   str_free(&s);
@@ -207,13 +205,15 @@ static int write_csv(const struct bench *b, int n)
 static int write_json(const struct bench *b)
 {
   int n;
-  json_t *rows = json_array(), *root = json_pack("{s:s, s:i, s:f, s:o}", "mica", mica_version(), "schema", 1,
-                                                 "geometric_mean", mean_ratio(b, &n), "programs", rows);
+  json_t *rows = json_array(),
+         *root = json_pack("{s:s, s:i, s:f, s:o}", "mica", mica_version(), "schema", 1, "geometric_mean", mean_ratio(b, &n), "programs", rows);
   for (int i = 0; i < b->n; i++) {
     const struct row *r = &b->rows[i];
     json_t *v = json_pack("{s:s}", "what", r->what);
-    if (r->report) json_object_set_new(v, "report", json_incref(r->report));
-    else json_object_set_new(v, "failure", json_string(r->failure));
+    if (r->report)
+      json_object_set_new(v, "report", json_incref(r->report));
+    else
+      json_object_set_new(v, "failure", json_string(r->failure));
     json_array_append_new(rows, v);
   }
   int status = output_json(b->c, root);
@@ -231,8 +231,10 @@ int cmd_bench(struct cli *c)
   int wrote = OK;
   for (int i = 0; i < b.n && status == OK && wrote == OK; i++) {
     status = one(&b, &b.rows[i]);
-    if (status != OK) b.n = i;
-    else if (output_wants_text(c)) print_row(&b.rows[i]);
+    if (status != OK)
+      b.n = i;
+    else if (output_wants_text(c))
+      print_row(&b.rows[i]);
     wrote = write_csv(&b, MIN(i + 1, b.n));
   }
   if (output_wants_text(c)) print_foot(&b);

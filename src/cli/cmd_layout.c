@@ -22,11 +22,10 @@ static int option_swizzle(struct cli *c, struct swizzle *s)
 {
   char end;
   if (!c->swizzle) return OK;
-  bool good = sscanf(c->swizzle, "%d,%d,%d%c", &s->bits, &s->base, &s->shift, &end) == 3 && s->bits >= 0 &&
-              s->bits <= 16 && s->base >= 0 && s->base <= 16 && abs(s->shift) >= s->bits && abs(s->shift) <= 16;
+  bool good = sscanf(c->swizzle, "%d,%d,%d%c", &s->bits, &s->base, &s->shift, &end) == 3 && s->bits >= 0 && s->bits <= 16 && s->base >= 0 &&
+              s->base <= 16 && abs(s->shift) >= s->bits && abs(s->shift) <= 16;
   if (good) return OK;
-  err_set(&c->err, ERR_OPTION, NOWHERE, "--swizzle takes B,M,S, three integers up to 16 with |S| >= B, not %.40s",
-          c->swizzle);
+  err_set(&c->err, ERR_OPTION, NOWHERE, "--swizzle takes B,M,S, three integers up to 16 with |S| >= B, not %.40s", c->swizzle);
   return USER;
 }
 
@@ -45,8 +44,7 @@ static int set_names(struct cli *c, struct mica_context *m)
     errno = 0;
     long long v = eq ? strtoll(eq + 1, &end, 10) : 0;
     if (!eq || eq == c->set[i] || *end || end == eq + 1 || errno || v < 1 || v >= 1ll << 40)
-      return err_set(&c->err, ERR_OPTION, NOWHERE, "--set takes name=integer, from 1 to below 2^40, not %.80s",
-                     c->set[i]);
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "--set takes name=integer, from 1 to below 2^40, not %.80s", c->set[i]);
     layout_name(m, arena_printf(&c->mem, "%.*s", (int)(eq - c->set[i]), c->set[i]), EX_C(v));
   }
   return OK;
@@ -57,8 +55,7 @@ static int set_names(struct cli *c, struct mica_context *m)
 static int arity(struct cli *c, const char *name, int args, const char *usage)
 {
   if (c->nargs == args + 1) return OK;
-  err_set(&c->err, ERR_OPTION, NOWHERE, "mica layout %s takes %s, and %d %s given", name, usage, c->nargs - 1,
-          c->nargs == 2 ? "was" : "were");
+  err_set(&c->err, ERR_OPTION, NOWHERE, "mica layout %s takes %s, and %d %s given", name, usage, c->nargs - 1, c->nargs == 2 ? "was" : "were");
   err_hint(&c->err, "`mica help layout` has examples");
   return USER;
 }
@@ -81,8 +78,7 @@ static int inverse(struct cli *c, struct answer *a, const struct mica_layout *co
   TRY(layout_run(a->m, layout_op_find("right-inverse"), arg, &r));
   a->l = r;
   if (r->size == arg[0]->size) return OK;
-  err_set(&a->m->err, ERR_REFUSED, NOWHERE,
-          "%.200s has no inverse on both sides: it takes not every offset below its size once", arg[0]->text);
+  err_set(&a->m->err, ERR_REFUSED, NOWHERE, "%.200s has no inverse on both sides: it takes not every offset below its size once", arg[0]->text);
   err_hint(&a->m->err, "right-inverse is %.200s; left-inverse may exist too", r->text);
   return NO;
 }
@@ -143,9 +139,7 @@ static void print(struct cli *c, struct answer *a, const bool *injective)
   else
     printf("layout     %s\n", a->l->text);
   printf("size       %s\ncosize     %s\n", number(c, a, a->l->size), number(c, a, a->l->cosize));
-  if (injective)
-    printf("injective  %s\ncompact    %s\n", *injective ? "yes" : "no",
-           *injective && a->l->size == a->l->cosize ? "yes" : "no");
+  if (injective) printf("injective  %s\ncompact    %s\n", *injective ? "yes" : "no", *injective && a->l->size == a->l->cosize ? "yes" : "no");
   if (a->swizzle.bits) printf("swizzle    %d,%d,%d\n", a->swizzle.bits, a->swizzle.base, a->swizzle.shift);
   if (!a->l->constant) return;
   struct str table = {0};
@@ -163,8 +157,7 @@ static json_t *json_number(struct cli *c, struct answer *a, ex x)
 
 static int print_json(struct cli *c, struct answer *a, const bool *injective)
 {
-  json_t *v = json_pack("{s:s, s:o, s:o}", "layout", a->l->text, "size", json_number(c, a, a->l->size), "cosize",
-                        json_number(c, a, a->l->cosize));
+  json_t *v = json_pack("{s:s, s:o, s:o}", "layout", a->l->text, "size", json_number(c, a, a->l->size), "cosize", json_number(c, a, a->l->cosize));
   if (injective) {
     json_object_set_new(v, "injective", json_boolean(*injective));
     json_object_set_new(v, "compact", json_boolean(*injective && a->l->size == a->l->cosize));
@@ -179,8 +172,7 @@ static int print_json(struct cli *c, struct answer *a, const bool *injective)
   if (a->l->constant && ex_value(a->l->size) <= TABLE_CELLS) {
     json_t *offsets = json_array();
     for (int64_t i = 0; i < ex_value(a->l->size); i++)
-      json_array_append_new(offsets,
-                            json_integer((json_int_t)swizzle_apply(a->swizzle, (uint64_t)lay_call(&a->l->l, i))));
+      json_array_append_new(offsets, json_integer((json_int_t)swizzle_apply(a->swizzle, (uint64_t)lay_call(&a->l->l, i))));
     json_object_set_new(v, "offsets", offsets);
   }
   int status = output_json(c, v);
@@ -190,10 +182,8 @@ static int print_json(struct cli *c, struct answer *a, const bool *injective)
 
 static void list(void)
 {
-  for (int i = 0; i < layout_op_count; i++)
-    printf("%-13s  %-7s  %s\n", layout_ops[i].name, layout_ops[i].usage, layout_ops[i].doc);
-  printf("%-13s  %-7s  %s\n", "inverse", "A",
-         "A(R(i)) = i and R(A(i)) = i, for A that takes every offset below its size once");
+  for (int i = 0; i < layout_op_count; i++) printf("%-13s  %-7s  %s\n", layout_ops[i].name, layout_ops[i].usage, layout_ops[i].doc);
+  printf("%-13s  %-7s  %s\n", "inverse", "A", "A(R(i)) = i and R(A(i)) = i, for A that takes every offset below its size once");
   printf("%-13s  %-7s  %s\n", "tile", "A TILER", "tiles of A dimension by dimension, where `_` is a whole dimension");
 }
 

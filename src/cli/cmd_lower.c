@@ -8,10 +8,7 @@
 
 #include <string.h>
 
-bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
-{
-  return !c->kernel || !strcmp(c->kernel, p->unit[unit].name);
-}
+bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit) { return !c->kernel || !strcmp(c->kernel, p->unit[unit].name); }
 
 bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit)
 {
@@ -130,8 +127,10 @@ static void arg_text(const struct device_program *d, const struct launch_arg *a,
 {
   static const char *const kinds[] = {[PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output", [PLACE_WORK] = "workspace"};
   const char *name = a->tensor == ARG_COUNTERS ? "counters" : d->g->tensors[a->tensor].name;
-  if (name) str_add(out, "%s: ", name);
-  else str_add(out, "t%d: ", a->tensor);
+  if (name)
+    str_add(out, "%s: ", name);
+  else
+    str_add(out, "t%d: ", a->tensor);
   str_add(out, "%s%s %lld", a->written ? "writes " : "", kinds[a->at.kind], (long long)(a->at.kind == PLACE_WORK ? a->at.offset : a->at.index));
 }
 
@@ -144,7 +143,8 @@ static void launch_text(const struct device_program *d, const struct launch *l, 
     str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
     product_text(&l->mul, out);
     str_add(out, "\n\n");
-  } else str_add(out, "%s\n", l->text);
+  } else
+    str_add(out, "%s\n", l->text);
 }
 
 static int save(struct cli *c, const struct launch *l, const char *suffix, const void *text, size_t n)
@@ -159,8 +159,8 @@ static int compile(struct cli *c, const struct nvrtc *r, const struct launch *l,
   struct cubin cubin;
   TRY(nvrtc_compile(r, &c->mem, l->name, str_text(source), arch, &cubin, &c->err));
   if (output_wants_text(c))
-    printf("%s for %s, %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", l->name, cuda_arch_name(arch), l->how,
-           cubin.registers, cubin.spilled, (long long)l->k->shared_bytes);
+    printf("%s for %s, %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", l->name, cuda_arch_name(arch), l->how, cubin.registers,
+           cubin.spilled, (long long)l->k->shared_bytes);
   return save(c, l, "cubin", cubin.bytes, cubin.n);
 }
 

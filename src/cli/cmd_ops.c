@@ -3,15 +3,18 @@
 #include "front/parse.h"
 
 static const char *const kinds[] = {
-    [ATTR_DIM_KIND] = "dimension", [ATTR_INT_KIND] = "integer",    [ATTR_REAL_KIND] = "number",
+    [ATTR_DIM_KIND] = "dimension", [ATTR_INT_KIND] = "integer",   [ATTR_REAL_KIND] = "number",
     [ATTR_LIST_KIND] = "integers", [ATTR_GRID_KIND] = "grid map", [ATTR_LOOP_KIND] = "loop map",
 };
 
 static void arguments(const struct op_row *r, char out[32])
 {
-  if (r->least == r->most) snprintf(out, 32, "%d", r->least);
-  else if (r->most == MANY) snprintf(out, 32, "%d or more", r->least);
-  else snprintf(out, 32, "%d to %d", r->least, r->most);
+  if (r->least == r->most)
+    snprintf(out, 32, "%d", r->least);
+  else if (r->most == MANY)
+    snprintf(out, 32, "%d or more", r->least);
+  else
+    snprintf(out, 32, "%d to %d", r->least, r->most);
 }
 
 static void print_row(const struct op_row *r)
@@ -32,8 +35,7 @@ static void print_one(const struct op_row *r)
   printf("\n");
   for (int i = 0; i < ATTRS; i++)
     if (r->attrs >> i & 1)
-      printf("  %-11s %s, %s: %s\n", attr_rows[i].name, kinds[attr_rows[i].kind], attr_rows[i].needed ? "needed" : "optional",
-             attr_rows[i].doc);
+      printf("  %-11s %s, %s: %s\n", attr_rows[i].name, kinds[attr_rows[i].kind], attr_rows[i].needed ? "needed" : "optional", attr_rows[i].doc);
   if (r->flags & OPAQUE) printf("  has no laws: the search treats it as an unknown function\n");
 }
 
@@ -44,10 +46,10 @@ static json_t *row_json(const struct op_row *r)
     if (r->levels >> l & 1) json_array_append_new(levels, json_string(level_name((enum level)l)));
   for (int i = 0; i < ATTRS; i++)
     if (r->attrs >> i & 1)
-      json_array_append_new(attrs, json_pack("{s:s, s:s, s:b, s:s}", "name", attr_rows[i].name, "kind",
-                                             kinds[attr_rows[i].kind], "needed", attr_rows[i].needed, "doc", attr_rows[i].doc));
-  json_t *v = json_pack("{s:s, s:i, s:o, s:o, s:b, s:s}", "name", r->name, "least", r->least, "levels", levels, "attrs",
-                        attrs, "opaque", (r->flags & OPAQUE) != 0, "doc", r->doc);
+      json_array_append_new(attrs, json_pack("{s:s, s:s, s:b, s:s}", "name", attr_rows[i].name, "kind", kinds[attr_rows[i].kind], "needed",
+                                             attr_rows[i].needed, "doc", attr_rows[i].doc));
+  json_t *v = json_pack("{s:s, s:i, s:o, s:o, s:b, s:s}", "name", r->name, "least", r->least, "levels", levels, "attrs", attrs, "opaque",
+                        (r->flags & OPAQUE) != 0, "doc", r->doc);
   json_object_set_new(v, "most", r->most == MANY ? json_null() : json_integer(r->most));
   return v;
 }
@@ -68,8 +70,10 @@ int cmd_ops(struct cli *c)
   for (int i = 0; i < OPS; i++)
     if (!c->nargs || i == (int)one) json_array_append_new(list, row_json(&op_rows[i]));
   if (output_wants_text(c)) {
-    if (c->nargs) print_one(&op_rows[one]);
-    else printf("levels: k kernel graph, b block graph, t thread graph\n\n");
+    if (c->nargs)
+      print_one(&op_rows[one]);
+    else
+      printf("levels: k kernel graph, b block graph, t thread graph\n\n");
     for (int i = 0; i < OPS && !c->nargs; i++) print_row(&op_rows[i]);
   }
   json_t *root = json_pack("{s:o}", "operators", list);

@@ -53,7 +53,8 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   if (output_wants_text(c)) {
     fputs(mica_report_text(r), stdout);
     if (mica_report_recalled(r)) printf("\nrecalled from the database; --fresh searches and measures again\n");
-  } else warn(r);
+  } else
+    warn(r);
   if (c->json) TRY(output_write(c->json, mica_report_json(r), strlen(mica_report_json(r)), &c->err));
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;

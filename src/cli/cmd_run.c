@@ -8,7 +8,7 @@
 
 struct run {
   struct cli *c;
-  struct graph *g;      // without composites
+  struct graph *g; // without composites
   int nin, nout, *in, *out;
   void **inputs, **outputs; // of the engine's domain; doubles for cpu
   enum domain domain;
@@ -52,7 +52,8 @@ static int read_input(struct run *r, const char *arg)
   }
   if (r->domain == DOM_F32)
     for (int64_t k = 0; k < shape_size(&shape); k++) ((float *)r->inputs[i])[k] = (float)data[k];
-  else memcpy(r->inputs[i], data, sizeof *data * (size_t)shape_size(&shape));
+  else
+    memcpy(r->inputs[i], data, sizeof *data * (size_t)shape_size(&shape));
   return OK;
 }
 
@@ -79,8 +80,7 @@ static int run_module(struct run *r, struct module *m, struct buffers *b)
     const struct tensor *t = tensor(r, r->in[i]);
     cli_encode(t->dtype, r->inputs[i], b->in[i], shape_size(&t->shape));
   }
-  if (module_call(m, b->in, b->out))
-    return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
+  if (module_call(m, b->in, b->out)) return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
   for (int i = 0; i < r->nout; i++) {
     const struct tensor *t = tensor(r, r->out[i]);
     r->outputs[i] = tensor_room(&r->c->mem, t, sizeof(double));
@@ -116,8 +116,7 @@ static json_t *summary(const struct run *r, int i)
   const struct tensor *t = tensor(r, r->out[i]);
   int64_t n = shape_size(&t->shape);
   char hash[24];
-  snprintf(hash, sizeof hash, "%016llx",
-           (unsigned long long)hash_bytes(r->outputs[i], domain_bytes(r->domain) * (size_t)n, 0));
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_bytes(r->outputs[i], domain_bytes(r->domain) * (size_t)n, 0));
   json_t *shape = json_array(), *v = json_pack("{s:s, s:s}", "name", t->name ? t->name : "", "hash", hash);
   for (int k = 0; k < t->shape.n; k++) json_array_append_new(shape, json_integer(t->shape.d[k]));
   json_object_set_new(v, "shape", shape);
@@ -126,8 +125,10 @@ static json_t *summary(const struct run *r, int i)
   int64_t odd = 0;
   for (int64_t k = 0; k < n; k++) {
     double x = r->domain == DOM_F32 ? (double)((float *)r->outputs[i])[k] : ((double *)r->outputs[i])[k];
-    if (!isfinite(x)) odd++;
-    else sum += x, squares += x * x, least = fmin(least, x), most = fmax(most, x);
+    if (!isfinite(x))
+      odd++;
+    else
+      sum += x, squares += x * x, least = fmin(least, x), most = fmax(most, x);
   }
   if (odd < n) {
     json_object_set_new(v, "mean", json_real(sum / (double)(n - odd)));
@@ -146,14 +147,17 @@ static void print_summary(const json_t *v)
   json_t *x;
   json_object_foreach((json_t *)v, key, x)
   {
-    if (json_is_real(x)) str_add(&line, "  %s %.6g", key, json_real_value(x));
-    else if (json_is_integer(x) && json_integer_value(x)) str_add(&line, "  %s %lld", key, (long long)json_integer_value(x));
-    else if (!strcmp(key, "hash")) str_add(&line, "  hash %s", json_string_value(x));
-    else if (json_is_string(x)) str_add(&line, "%s", json_string_value(x));
+    if (json_is_real(x))
+      str_add(&line, "  %s %.6g", key, json_real_value(x));
+    else if (json_is_integer(x) && json_integer_value(x))
+      str_add(&line, "  %s %lld", key, (long long)json_integer_value(x));
+    else if (!strcmp(key, "hash"))
+      str_add(&line, "  hash %s", json_string_value(x));
+    else if (json_is_string(x))
+      str_add(&line, "%s", json_string_value(x));
     else if (json_is_array(x)) {
       str_add(&line, "  [");
-      for (size_t i = 0; i < json_array_size(x); i++)
-        str_add(&line, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(x, i)));
+      for (size_t i = 0; i < json_array_size(x); i++) str_add(&line, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(x, i)));
       str_add(&line, "]");
     }
   }
@@ -185,8 +189,8 @@ static int report(struct run *r)
     json_array_append_new(list, v);
     if (output_wants_text(c)) print_summary(v);
   }
-  json_t *root = json_pack("{s:s, s:s, s:I, s:o}", "program", r->g->name ? r->g->name : "", "engine", c->engine, "seed",
-                           (json_int_t)c->seed, "outputs", list);
+  json_t *root =
+      json_pack("{s:s, s:s, s:I, s:o}", "program", r->g->name ? r->g->name : "", "engine", c->engine, "seed", (json_int_t)c->seed, "outputs", list);
   int status = output_json(c, root);
   json_decref(root);
   for (int i = 0; i < r->nout && status == OK && c->out; i++) status = save_output(r, i);
@@ -203,7 +207,9 @@ int cmd_run(struct cli *c)
   TRY(cli_load(c, c->args[0], &g));
   TRY(graph_expand(&c->mem, g, true, &r.g, &c->err));
   TRY(make_inputs(&r));
-  if (r.cpu) TRY(run_cpu(&r));
-  else TRY(eval_run(&c->mem, r.g, r.domain, r.field, r.inputs, r.outputs, cli_stop, &c->err));
+  if (r.cpu)
+    TRY(run_cpu(&r));
+  else
+    TRY(eval_run(&c->mem, r.g, r.domain, r.field, r.inputs, r.outputs, cli_stop, &c->err));
   return report(&r);
 }

@@ -7,9 +7,8 @@ static int prove(struct cli *c, const struct job *j, const struct part *p, const
   struct verify_opts o = {.seed = c->seed, .full_size_ops = CLI_FULL_OPS, .threads = j->threads, .stop = cli_stop};
   struct certificate r = {0};
   TRY(verify_equal(p->g, f->g, &o, &r, &c->err));
-  *out = json_pack("{s:f, s:i, s:i, s:i, s:o, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops",
-                   f->block_ops, "structure", f->structure, "schedule", schedule_json(f->schedule, f->g), "certificate",
-                   certificate_json(&r), "graph", graph_json(f->g));
+  *out = json_pack("{s:f, s:i, s:i, s:i, s:o, s:o, s:o}", "model_us", 1e6 * f->cost, "kernels", f->kernels, "block_ops", f->block_ops, "structure",
+                   f->structure, "schedule", schedule_json(f->schedule, f->g), "certificate", certificate_json(&r), "graph", graph_json(f->g));
   return OK;
 }
 
@@ -17,9 +16,9 @@ static void print_graph(const struct found *f, int i, const json_t *v)
 {
   const json_t *cert = json_object_get(v, "certificate");
   struct str text = {0};
-  printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (%s)\n", i + 1, f->kernels,
-         f->kernels == 1 ? "" : "s", f->block_ops, json_string_value(json_object_get(v, "schedule")), 1e6 * f->cost,
-         json_string_value(json_object_get(cert, "finding")), json_string_value(json_object_get(cert, "scope")));
+  printf("\n%d. %d kernel%s, %d block operators, %s; %.1f us by the model; %s (%s)\n", i + 1, f->kernels, f->kernels == 1 ? "" : "s", f->block_ops,
+         json_string_value(json_object_get(v, "schedule")), 1e6 * f->cost, json_string_value(json_object_get(cert, "finding")),
+         json_string_value(json_object_get(cert, "scope")));
   graph_draw(f->g, &text);
   fputs(str_text(&text), stdout);
   str_free(&text);
@@ -38,13 +37,12 @@ static int show_part(struct cli *c, const struct job *j, int part, const struct 
 {
   const struct part *p = j->contests[part].part;
   json_t *graphs = json_array();
-  json_t *v = json_pack("{s:b, s:s, s:i, s:b, s:s, s:o}", "searchable", p->searchable, "why", p->why, "found", r->n,
-                        "complete", r->complete, "limits", r->why, "graphs", graphs);
+  json_t *v = json_pack("{s:b, s:s, s:i, s:b, s:s, s:o}", "searchable", p->searchable, "why", p->why, "found", r->n, "complete", r->complete,
+                        "limits", r->why, "graphs", graphs);
   json_array_append_new(parts, v);
   if (j->contests[part].twin >= 0) json_object_set_new(v, "same_as", json_integer(j->contests[part].twin + 1));
   json_object_set_new(v, "search", stats_json(&r->stats));
-  if (output_wants_text(c) && j->split.n > 1)
-    printf("\nsubprogram %d%s%s: %d graphs\n", part + 1, *p->why ? ", cut off because " : "", p->why, r->n);
+  if (output_wants_text(c) && j->split.n > 1) printf("\nsubprogram %d%s%s: %d graphs\n", part + 1, *p->why ? ", cut off because " : "", p->why, r->n);
   for (int i = 0; i < r->n && i < c->top; i++) {
     json_t *one;
     TRY(prove(c, j, p, &r->found[i], &one));
@@ -57,9 +55,9 @@ static int show_part(struct cli *c, const struct job *j, int part, const struct 
 
 static void print_stats(const struct search_stats *s, const struct search_result *r)
 {
-  printf("%.2f s, %llu operators tried, %llu values, %llu schedules, %llu structures, %llu verified%s\n", s->seconds,
-         (unsigned long long)s->states, (unsigned long long)s->values, (unsigned long long)s->schedules,
-         (unsigned long long)s->graphs, (unsigned long long)s->verified, r->complete ? "" : "; not the whole space");
+  printf("%.2f s, %llu operators tried, %llu values, %llu schedules, %llu structures, %llu verified%s\n", s->seconds, (unsigned long long)s->states,
+         (unsigned long long)s->values, (unsigned long long)s->schedules, (unsigned long long)s->graphs, (unsigned long long)s->verified,
+         r->complete ? "" : "; not the whole space");
   printf("pruned");
   for (int i = 0; i < PRUNES; i++)
     if (s->pruned[i]) printf("  %s %llu", prune_rows[i].name, (unsigned long long)s->pruned[i]);
@@ -83,8 +81,8 @@ static void print_why(const struct search_stats *s)
 static int answer(struct cli *c, const struct job *j, const struct search_result *r, int found)
 {
   json_t *parts = json_array();
-  json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "program",
-                           j->program->name ? j->program->name : "", "target", j->target.name, "found", found, "parts", parts);
+  json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "mica", mica_version(), "schema", 1, "program", j->program->name ? j->program->name : "",
+                           "target", j->target.name, "found", found, "parts", parts);
   struct search_result sum = {.complete = true};
   int status = OK;
   for (int i = 0; i < j->split.n; i++) {
@@ -107,14 +105,16 @@ static int show_split(struct cli *c, const struct job *j)
   for (int i = 0; i < j->split.n; i++) {
     const struct part *p = &j->split.parts[i];
     int twin = j->contests[i].twin;
-    json_t *v = json_pack("{s:b, s:s, s:i, s:o}", "searchable", p->searchable, "why", p->why, "operators", graph_ops(p->g), "graph",
-                          graph_json(p->g));
+    json_t *v =
+        json_pack("{s:b, s:s, s:i, s:o}", "searchable", p->searchable, "why", p->why, "operators", graph_ops(p->g), "graph", graph_json(p->g));
     struct str text = {0};
     if (twin >= 0) json_object_set_new(v, "same_as", json_integer(twin + 1));
     json_array_append_new(parts, v);
     str_add(&text, "%ssubprogram %d, %d operators%s%s", i ? "\n" : "", i + 1, graph_ops(p->g), *p->why ? ": " : "", p->why);
-    if (twin >= 0) str_add(&text, "\n  the same as subprogram %d\n", twin + 1);
-    else str_add(&text, "\n"), graph_draw(p->g, &text);
+    if (twin >= 0)
+      str_add(&text, "\n  the same as subprogram %d\n", twin + 1);
+    else
+      str_add(&text, "\n"), graph_draw(p->g, &text);
     if (output_wants_text(c)) fputs(str_text(&text), stdout);
     str_free(&text);
   }

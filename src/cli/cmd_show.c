@@ -20,8 +20,10 @@ static int page(struct cli *c)
   TRY(file_read(&c->mem, c->args[0], &text, &n, &c->err));
   json_t *report = json_loadb(text, n, 0, &at);
   bool fits = json_is_object(report) && json_object_get(report, "schema") && json_object_get(report, "source");
-  if (!report) err_set(&c->err, ERR_JSON, ((struct loc){c->args[0], at.line, at.column}), "%s", at.text);
-  else if (!fits) err_set(&c->err, ERR_JSON, NOWHERE, "%s is no report", c->args[0]);
+  if (!report)
+    err_set(&c->err, ERR_JSON, ((struct loc){c->args[0], at.line, at.column}), "%s", at.text);
+  else if (!fits)
+    err_set(&c->err, ERR_JSON, NOWHERE, "%s is no report", c->args[0]);
   if (!fits) err_hint(&c->err, "--html takes the report.json that `mica optimize --out DIR` writes");
   if (fits) report_html(&c->mem, report, &html);
   json_decref(report);

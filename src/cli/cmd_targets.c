@@ -3,14 +3,13 @@
 
 static json_t *target_json(const struct target *t, const char *doc)
 {
-  json_t *v = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc,
-                   "device", t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2",
-                   (json_int_t)t->l2, "l3", (json_int_t)t->l3, "scratch", (json_int_t)t->scratch, "memory",
-                   (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth", t->cache_bandwidth, "flops",
-                   t->flops, "exp_rate", t->exp_rate, "launch", t->launch);
+  json_t *v = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc, "device",
+                        t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2", (json_int_t)t->l2, "l3", (json_int_t)t->l3,
+                        "scratch", (json_int_t)t->scratch, "memory", (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth",
+                        t->cache_bandwidth, "flops", t->flops, "exp_rate", t->exp_rate, "launch", t->launch);
   if (t->kind == TARGET_GPU)
-    json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:f}", "arch", t->arch, "shared_processor", (json_int_t)t->shared_processor,
-                                        "registers", (json_int_t)t->registers, "vector_rate", t->vector_rate));
+    json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:f}", "arch", t->arch, "shared_processor", (json_int_t)t->shared_processor, "registers",
+                                        (json_int_t)t->registers, "vector_rate", t->vector_rate));
   return v;
 }
 
@@ -26,11 +25,11 @@ static void print_gpu(const struct target *t, const char *doc)
 static void print_host(const struct target *t, const char *doc)
 {
   printf("%s: %s\n  %s\n", t->name, doc, t->device);
-  printf("  %d threads, vectors of %d f32, caches %lld KiB, %lld KiB, %lld KiB, memory %lld MiB\n", t->cores, t->lanes,
-         (long long)t->l1 >> 10, (long long)t->l2 >> 10, (long long)t->l3 >> 10, (long long)t->memory >> 20);
+  printf("  %d threads, vectors of %d f32, caches %lld KiB, %lld KiB, %lld KiB, memory %lld MiB\n", t->cores, t->lanes, (long long)t->l1 >> 10,
+         (long long)t->l2 >> 10, (long long)t->l3 >> 10, (long long)t->memory >> 20);
   printf("  a block may keep %lld KiB\n", (long long)t->scratch >> 10);
-  printf("  measured: copy %.1f GB/s, from cache %.1f GB/s, %.1f Gflop/s, %.2f G exp/s, launch %.1f us\n",
-         1e-9 * t->bandwidth, 1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
+  printf("  measured: copy %.1f GB/s, from cache %.1f GB/s, %.1f Gflop/s, %.2f G exp/s, launch %.1f us\n", 1e-9 * t->bandwidth,
+         1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
 }
 
 int cmd_targets(struct cli *c)

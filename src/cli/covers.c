@@ -16,9 +16,8 @@ static int load(struct cli *c, struct graph ***g, int *n)
 }
 
 // How it is held: as a graph that does the same.
-static const char *const as[] = {[ALIKE_SELF] = "",
-                                 [ALIKE_AXES] = ", with one axis for two that cut the same",
-                                 [ALIKE_JOINS] = ", without the loop that only joins parts"};
+static const char *const as[] = {
+    [ALIKE_SELF] = "", [ALIKE_AXES] = ", with one axis for two that cut the same", [ALIKE_JOINS] = ", without the loop that only joins parts"};
 
 static json_t *cover_json(const struct cover *x)
 {
@@ -42,8 +41,8 @@ static int answer(struct cli *c, const struct cover *held, int n)
       printf("%d. not in the space: %s\n", i + 1, held[i].why);
   }
   if (output_wants_text(c)) printf("%d of %d in the space\n", count, n);
-  json_t *root = json_pack("{s:s, s:i, s:s, s:i, s:i, s:o}", "mica", mica_version(), "schema", 1, "file", c->covers, "graphs", n,
-                           "held", count, "covers", list);
+  json_t *root =
+      json_pack("{s:s, s:i, s:s, s:i, s:i, s:o}", "mica", mica_version(), "schema", 1, "file", c->covers, "graphs", n, "held", count, "covers", list);
   status = output_json(c, root);
   json_decref(root);
   return status != OK ? status : count == n ? OK : NO;

@@ -26,8 +26,7 @@ static void gather(void *arg, const void *mine, size_t bytes, struct arena *mem,
   for (int i = 0; i < c->size; i++) {
     n[i] = each[i];
     all[i] = i == c->rank ? arena_copy(mem, mine, bytes) : arena_alloc(mem, n[i]);
-    for (size_t at = 0; at < n[i]; at += MESSAGE)
-      MPI_Bcast((char *)all[i] + at, (int)MIN(n[i] - at, (size_t)MESSAGE), MPI_BYTE, i, MPI_COMM_WORLD);
+    for (size_t at = 0; at < n[i]; at += MESSAGE) MPI_Bcast((char *)all[i] + at, (int)MIN(n[i] - at, (size_t)MESSAGE), MPI_BYTE, i, MPI_COMM_WORLD);
   }
 }
 
@@ -69,8 +68,7 @@ int crew_open(struct cli *c, struct crew *w, struct mica_options *o)
   (void)o;
   *w = (struct crew){.size = 1};
   if (launched() < 2) return OK;
-  err_set(&c->err, ERR_LIBRARY, NOWHERE,
-          "this Mica was built without MPI: each of %d processes would search everything", launched());
+  err_set(&c->err, ERR_LIBRARY, NOWHERE, "this Mica was built without MPI: each of %d processes would search everything", launched());
   err_hint(&c->err, "run it without mpirun, or configure with -DMICA_MPI=ON (docs/search.md)");
   return (int)c->err.status;
 }

@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.7; // seconds between asking for an end and making one
-static const double BUSY = 0.1, LATEST = 20; // of the time, by processors, is work of the command or its children; seconds that work may go on after the end of the time
+static const double
+    BUSY = 0.1,
+    LATEST = 20; // of the time, by processors, is work of the command or its children; seconds that work may go on after the end of the time
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;

@@ -30,7 +30,8 @@ void help_overview(FILE *f)
   fprintf(f, "mica %s, a superoptimizer for tensor programs\n\n", mica_version());
   for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s ", cmds[i].name), wrapped(f, cmds[i].summary, COMMAND_AT);
   fprintf(f, "\n`mica help COMMAND` has the options and examples.\n"
-             "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is,\n4 the answer is not certain (`mica verify --strict`).\n");
+             "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is,\n4 the answer is not certain "
+             "(`mica verify --strict`).\n");
 }
 
 static void example_lines(FILE *f, const char *text)
@@ -52,8 +53,10 @@ void help_command(FILE *f, const struct cmd *cmd)
     if (!(cmd->options >> i & 1)) continue;
     char left[64];
     snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-    if (strlen(left) < OPTION_AT - 2) fprintf(f, "  %-24s ", left);
-    else fprintf(f, "  %s\n%*s", left, OPTION_AT, "");
+    if (strlen(left) < OPTION_AT - 2)
+      fprintf(f, "  %-24s ", left);
+    else
+      fprintf(f, "  %s\n%*s", left, OPTION_AT, "");
     wrapped(f, rows[i].doc, OPTION_AT);
   }
   fprintf(f, "\nexamples\n");
@@ -64,7 +67,9 @@ int cmd_help(struct cli *c)
 {
   const struct cmd *cmd = c->nargs ? cmd_find(c->args[0]) : NULL;
   if (c->nargs && !cmd) return cmd_unknown(c, c->args[0]);
-  if (cmd) help_command(stdout, cmd);
-  else help_overview(stdout);
+  if (cmd)
+    help_command(stdout, cmd);
+  else
+    help_overview(stdout);
   return OK;
 }

@@ -104,8 +104,10 @@ static int show_one(struct optimizing *o, int p, json_t *results)
   int twin = twin_of(o->m, p);
   json_t *report = json_loads(mica_report_json(o->reports[p]), 0, NULL);
   json_array_append_new(results, json_pack("{s:s, s:o}", "program", name, "report", report ? report : json_null()));
-  if (output_wants_text(c) && twin < p) printf("\nprogram %s is like %s\n", name, o->m->programs[twin].name);
-  else if (output_wants_text(c)) printf("\nprogram %s\n%s", name, mica_report_text(o->reports[p]));
+  if (output_wants_text(c) && twin < p)
+    printf("\nprogram %s is like %s\n", name, o->m->programs[twin].name);
+  else if (output_wants_text(c))
+    printf("\nprogram %s\n%s", name, mica_report_text(o->reports[p]));
   if (!c->out) return OK;
   return mica_report_save(o->context, o->reports[p], arena_printf(&c->mem, "%s/%s", c->out, name));
 }

@@ -56,8 +56,10 @@ static int run(struct cli *c, const struct lower_plan *p, const struct choice *p
   for (int i = 0; status == OK && i < d.nlaunch && d.launch[i].unit <= last; i++) {
     struct sim_report r;
     bool good = true;
-    if (d.launch[i].unit < shown) status = device_host_launch(&h, i, &r, cli_stop, &c->err);
-    else status = launch(c, &h, i, !c->all && cli_lower_chosen(c, p, d.launch[i].unit), &good);
+    if (d.launch[i].unit < shown)
+      status = device_host_launch(&h, i, &r, cli_stop, &c->err);
+    else
+      status = launch(c, &h, i, !c->all && cli_lower_chosen(c, p, d.launch[i].unit), &good);
     *fine = *fine && good;
   }
   device_host_close(&h);
@@ -89,7 +91,8 @@ static int small_one(struct cli *c, const struct lower_plan *p, const struct cho
   struct str how = {0};
   scheme_text(&pick[unit], &how);
   int status = device_prove(&mem, p, pick, unit, c->seed, cli_stop, &proof, &why, &c->err);
-  if (status == NO) *fine = false, status = OK, printf("%s  WRONG\n", why);
+  if (status == NO)
+    *fine = false, status = OK, printf("%s  WRONG\n", why);
   else if (status == OK && output_wants_text(c))
     printf("%s (%s): %lld blocks%s, %lld element operations, error %.2g of what is accepted%s%s\n", p->unit[unit].name, str_text(&how),
            (long long)proof.blocks, proof.full ? ", all" : "", (long long)proof.elements, proof.relative, *proof.note ? "; " : "", proof.note);
@@ -119,8 +122,11 @@ int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choi
   struct graph *program = NULL;
   bool fine = true;
   if (c->against) TRY(against_program(&c->mem, c->against, &program, &c->err));
-  if (c->small) TRY(small(c, p, pick, &fine));
-  else if (c->all) TRY(every_choice(c, p, pick, &fine));
-  else TRY(run(c, p, pick, program, 0, p->nunits - 1, &fine));
+  if (c->small)
+    TRY(small(c, p, pick, &fine));
+  else if (c->all)
+    TRY(every_choice(c, p, pick, &fine));
+  else
+    TRY(run(c, p, pick, program, 0, p->nunits - 1, &fine));
   return fine ? OK : NO;
 }

@@ -60,8 +60,10 @@ static int layouts(struct cli *c, const struct lower_plan *p, const struct choic
     const struct shape *s = &p->g->tensors[t].shape;
     int64_t stride[MAX_DIMS], plain[MAX_DIMS], elements = order_strides(&p->order[t], s, stride);
     if (order_strides(NULL, s, plain) == elements && !memcmp(stride, plain, sizeof *stride * (size_t)s->n)) continue;
-    if (p->g->tensors[t].name) str_add(out, "  %s:", p->g->tensors[t].name);
-    else str_add(out, "  tensor %d:", t);
+    if (p->g->tensors[t].name)
+      str_add(out, "  %s:", p->g->tensors[t].name);
+    else
+      str_add(out, "  tensor %d:", t);
     for (int d = 0; d < s->n; d++) str_add(out, " %lld", (long long)stride[d]);
     str_add(out, "\n");
   }
@@ -79,8 +81,10 @@ static int memory(struct cli *c, const struct lower_plan *p, const struct choice
       const char *name = a->tensor == ARG_COUNTERS ? "counters" : d.g->tensors[a->tensor].name;
       if (a->at.kind != PLACE_WORK) continue;
       str_add(out, "  %s %s ", d.launch[l].name, a->written ? "writes" : "reads");
-      if (name) str_add(out, "%s", name);
-      else str_add(out, "tensor %d", a->tensor);
+      if (name)
+        str_add(out, "%s", name);
+      else
+        str_add(out, "tensor %d", a->tensor);
       str_add(out, ": %lld bytes at %lld\n", (long long)(a->elements * tile_types[a->type].bytes), (long long)a->at.offset);
     }
   return OK;
@@ -92,9 +96,8 @@ static const struct {
   void (*kernel)(const struct lower_plan *, const struct norm *, struct str *); // of a unit's normal form, and its tail's
   int (*whole)(struct cli *, const struct lower_plan *, const struct choice *, struct str *);
 } dumps[] = {
-    {"norm", NULL, norm, NULL},         {"chains", NULL, chains, NULL},   {"schedule", NULL, schedule, NULL},
-    {"meta", NULL, meta, NULL},         {"threads", NULL, threads, NULL}, {"layouts", NULL, NULL, layouts},
-    {"memory", NULL, NULL, memory},     {"choices", choices, NULL, NULL},
+    {"norm", NULL, norm, NULL},       {"chains", NULL, chains, NULL},   {"schedule", NULL, schedule, NULL}, {"meta", NULL, meta, NULL},
+    {"threads", NULL, threads, NULL}, {"layouts", NULL, NULL, layouts}, {"memory", NULL, NULL, memory},     {"choices", choices, NULL, NULL},
 };
 
 static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, size_t which, struct str *out)
@@ -109,8 +112,10 @@ static void dump_unit(const struct lower_plan *p, const struct lower_unit *u, si
     str_add(out, "product, %lld times %lld x %lld x %lld", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
     if (u->last != u->first) str_add(out, "; with the kernel that follows"), product_text(&u->ends.p, out);
     str_add(out, "\n");
-  } else if (!u->n.nsave && *u->why) str_add(out, "no normal form: %s\n", u->why);
-  else dumps[which].kernel(p, &u->n, out);
+  } else if (!u->n.nsave && *u->why)
+    str_add(out, "no normal form: %s\n", u->why);
+  else
+    dumps[which].kernel(p, &u->n, out);
 }
 
 static int no_dump(struct cli *c, const char *all)
@@ -132,8 +137,10 @@ int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choic
     for (int k = 0; k < p->nunits && !dumps[i].whole; k++)
       if (cli_lower_chosen(c, p, k)) dump_unit(p, &p->unit[k], i, &text);
   }
-  if (status == NO) status = no_dump(c, str_text(&all));
-  else if (status == OK && output_wants_text(c)) fputs(str_text(&text), stdout);
+  if (status == NO)
+    status = no_dump(c, str_text(&all));
+  else if (status == OK && output_wants_text(c))
+    fputs(str_text(&text), stdout);
   str_free(&text), str_free(&all);
   return status;
 }

@@ -41,8 +41,8 @@ static json_t *chains(const struct norm *n, const struct chains *c)
         json_array_append_new(hand, json_string(hands[c->hand[k][MIN(j, 1)]]));
       }
       if (c->of[k] == i)
-        json_array_append_new(one, json_pack("{s:s, s:i, s:O, s:O, s:b, s:b}", "op", op_name(n, k), "tensor", x->out, "in", in, "hand", hand,
-                                             "side", c->side[k], "folded", c->folded[k]));
+        json_array_append_new(one, json_pack("{s:s, s:i, s:O, s:O, s:b, s:b}", "op", op_name(n, k), "tensor", x->out, "in", in, "hand", hand, "side",
+                                             c->side[k], "folded", c->folded[k]));
       json_decref(in), json_decref(hand);
     }
     json_array_append_new(all, one);
@@ -55,9 +55,9 @@ static json_t *products(const struct norm *n, const struct chains *c)
   json_t *all = json_array();
   for (int i = 0; i < c->nproducts; i++) {
     const struct chain_product *x = &c->product[i];
-    json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "tensor", x->out, "a", x->a, "b", x->b, "rows",
-                                         letters(x->rows), "columns", letters(x->cols), "sum", letters(x->sum), "batch", letters(x->batch),
-                                         "adds_to", x->into < 0 ? json_null() : integer(n->block->nodes[x->into].out)));
+    json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "tensor", x->out, "a", x->a, "b", x->b, "rows", letters(x->rows),
+                                         "columns", letters(x->cols), "sum", letters(x->sum), "batch", letters(x->batch), "adds_to",
+                                         x->into < 0 ? json_null() : integer(n->block->nodes[x->into].out)));
   }
   return json_pack("{s:b, s:o}", "oriented", c->oriented, "list", all);
 }
@@ -79,8 +79,8 @@ static json_t *copy(const struct norm *n, const struct access *a, const struct c
 {
   int bytes = dtype_bytes(store[a->tensor]), chunk = MIN(m->chunk, 16 / bytes);
   return json_pack("{s:s, s:i, s:o, s:i, s:o, s:b, s:b}", "kind", save ? "save" : "iter", "tile", a->tile, "tensor",
-                   tensor_name(n->kernels, a->tensor), "chunk_bytes", chunk * bytes, "along",
-                   m->along < 0 ? json_null() : letters(1u << m->along), "shared", m->shared, "ring", m->ring);
+                   tensor_name(n->kernels, a->tensor), "chunk_bytes", chunk * bytes, "along", m->along < 0 ? json_null() : letters(1u << m->along),
+                   "shared", m->shared, "ring", m->ring);
 }
 
 static json_t *meta(const struct norm *n, const struct meta *m, const enum dtype *store)
@@ -111,9 +111,9 @@ static json_t *kernel(const struct norm *n, const enum dtype *store)
   const struct passes *p = n->passes;
   struct str text = {0};
   norm_text(n, &text);
-  json_t *v = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "norm", str_text(&text), "chains", chains(n, &p->chains), "products",
-                        products(n, &p->chains), "schedule", schedule(n, &p->schedule), "meta", meta(n, &p->meta, store), "threads",
-                        threads(n, &p->chains));
+  json_t *v =
+      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "norm", str_text(&text), "chains", chains(n, &p->chains), "products", products(n, &p->chains),
+                "schedule", schedule(n, &p->schedule), "meta", meta(n, &p->meta, store), "threads", threads(n, &p->chains));
   return str_free(&text), v;
 }
 
@@ -125,8 +125,8 @@ static json_t *choices(const struct lower_unit *u)
   for (int i = 0; i < u->nchoices; i++) {
     struct str how = {0};
     scheme_text(&u->choice[i], &how);
-    json_array_append_new(all, json_pack("{s:s, s:f, s:s?}", "how", str_text(&how), "model_us",
-                                         1e6 * u->choice[i].cost, "apart", u->product ? NULL : scheme_at(u->choice[i].scheme)->apart));
+    json_array_append_new(all, json_pack("{s:s, s:f, s:s?}", "how", str_text(&how), "model_us", 1e6 * u->choice[i].cost, "apart",
+                                         u->product ? NULL : scheme_at(u->choice[i].scheme)->apart));
     str_free(&how);
   }
   return all;
@@ -138,16 +138,19 @@ static json_t *library_product(const struct lower_unit *u)
   const struct blas_product *m = &u->mul.p, *ends = u->last != u->first ? &u->ends.p : NULL;
   json_t *v = json_pack("{s:o, s:o, s:o, s:o}", "batch", integer(m->batch), "m", integer(m->m), "n", integer(m->n), "k", integer(m->k));
   if (ends)
-    json_object_set_new(v, "ends", json_pack("{s:s, s:f, s:f}", "epilogue", blas_epilogue_name(ends->epilogue), "alpha", (double)ends->alpha,
-                                             "beta", (double)ends->beta));
+    json_object_set_new(
+        v, "ends",
+        json_pack("{s:s, s:f, s:f}", "epilogue", blas_epilogue_name(ends->epilogue), "alpha", (double)ends->alpha, "beta", (double)ends->beta));
   return v;
 }
 
 static json_t *unit(const struct lower_plan *p, const struct lower_unit *u)
 {
   json_t *v = json_pack("{s:s, s:s, s:o}", "name", u->name, "not", u->why ? u->why : "", "choices", choices(u));
-  if (u->product) json_object_set_new(v, "product", library_product(u));
-  else if (u->n.passes) json_object_set_new(v, "passes", kernel(&u->n, p->store));
+  if (u->product)
+    json_object_set_new(v, "product", library_product(u));
+  else if (u->n.passes)
+    json_object_set_new(v, "passes", kernel(&u->n, p->store));
   return v;
 }
 
@@ -180,9 +183,10 @@ static json_t *layouts(const struct lower_plan *p, const struct layouts *l)
     for (int t = 0; b && t < b->ntensors; t++) {
       const struct tensor_layout *x = &l->tile[i][t];
       json_t *v = layout(b, t, x);
-      json_object_set_new(v, "swizzled", x->swizzled < 0 ? json_null()
-                                                         : json_pack("{s:i, s:i, s:i, s:o}", "dimension", x->swizzled, "bits", x->swizzle.bits, "from",
-                                                                     x->swizzle.from, "shift", integer(x->swizzle.shift)));
+      json_object_set_new(v, "swizzled",
+                          x->swizzled < 0 ? json_null()
+                                          : json_pack("{s:i, s:i, s:i, s:o}", "dimension", x->swizzled, "bits", x->swizzle.bits, "from",
+                                                      x->swizzle.from, "shift", integer(x->swizzle.shift)));
       json_array_append_new(own, v);
     }
     if (b) json_array_append_new(tiles, json_incref(own));

@@ -11,12 +11,10 @@
 #define O(id) (UINT64_C(1) << OPT_##id)
 #define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
 #define READING (O(SET) | O(DTYPE))
-#define SEARCHING                                                                                                      \
-  (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
+#define SEARCHING (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
 const struct cmd cmds[] = {
-#define CMD(name, least, most, args, options, summary, examples)                                                       \
-  {#name, cmd_##name, least, most, args,                                                                               \
-   ((options) & ~TEXT_ONLY) | ((options) & TEXT_ONLY ? 0 : O(JSON)) | O(QUIET), summary, examples},
+#define CMD(name, least, most, args, options, summary, examples) \
+  {#name, cmd_##name, least, most, args, ((options) & ~TEXT_ONLY) | ((options)&TEXT_ONLY ? 0 : O(JSON)) | O(QUIET), summary, examples},
 #include "cli/cmd.def"
 #undef CMD
 };
@@ -59,8 +57,10 @@ static int guarded(struct cli *c, int argc, char **argv)
   struct guard g;
   int status;
   guard_open(&g);
-  if (!setjmp(g.back)) status = dispatch(c, argc, argv), guard_leave(&g);
-  else guard_fail(&g), status = mem_error(&g.lack, &c->err);
+  if (!setjmp(g.back))
+    status = dispatch(c, argc, argv), guard_leave(&g);
+  else
+    guard_fail(&g), status = mem_error(&g.lack, &c->err);
   return status;
 }
 
@@ -95,7 +95,8 @@ static int with_stack(struct cli *c, int argc, char **argv)
   pthread_setattr_default_np(&usual); // of threads that compiled kernels start
   pthread_attr_destroy(&usual);
   if (pool_thread(&t, call, &x)) {
-    err_set(&c->err, ERR_MEMORY, NOWHERE, "the stack is limited to %llu bytes, and no thread with a larger one can be started", (unsigned long long)r.rlim_cur);
+    err_set(&c->err, ERR_MEMORY, NOWHERE, "the stack is limited to %llu bytes, and no thread with a larger one can be started",
+            (unsigned long long)r.rlim_cur);
     return err_hint(&c->err, "`ulimit -s 8192` raises the limit"), ENV;
   }
   pthread_join(t, NULL);

@@ -71,8 +71,9 @@ int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out,
   static const struct {
     const char *descr;
     int type;
-  } types[] = {{"'<f4'", ONNX_FLOAT}, {"'<f8'", ONNX_DOUBLE}, {"'<f2'", ONNX_FLOAT16}, {"'<i8'", ONNX_INT64}, {"'<i4'", ONNX_INT32}, {"'<i2'", ONNX_INT16},
-               {"'|i1'", ONNX_INT8}, {"'|u1'", ONNX_UINT8}, {"'<u2'", ONNX_UINT16}, {"'<u4'", ONNX_UINT32}, {"'<u8'", ONNX_UINT64}, {"'|b1'", ONNX_BOOL}};
+  } types[] = {{"'<f4'", ONNX_FLOAT},  {"'<f8'", ONNX_DOUBLE}, {"'<f2'", ONNX_FLOAT16}, {"'<i8'", ONNX_INT64},
+               {"'<i4'", ONNX_INT32},  {"'<i2'", ONNX_INT16},  {"'|i1'", ONNX_INT8},    {"'|u1'", ONNX_UINT8},
+               {"'<u2'", ONNX_UINT16}, {"'<u4'", ONNX_UINT32}, {"'<u8'", ONNX_UINT64},  {"'|b1'", ONNX_BOOL}};
   char *text;
   const char *header;
   size_t n, at, k = 0;
@@ -81,7 +82,8 @@ int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out,
   while (k < COUNT(types) && !strstr(header, types[k].descr)) k++;
   if (k == COUNT(types)) return bad(e, path, "holds neither numbers nor bools");
   if (!header_shape(header, 0, &s)) return bad(e, path, "has a shape that cannot be read");
-  if ((int64_t)((n - at) / (size_t)onnx_type_bytes(types[k].type)) != onnx_elements(&s)) return bad(e, path, "does not have as many elements as its shape says");
+  if ((int64_t)((n - at) / (size_t)onnx_type_bytes(types[k].type)) != onnx_elements(&s))
+    return bad(e, path, "does not have as many elements as its shape says");
   *out = onnx_cells_new(mem, types[k].type, &s);
   onnx_cells_read(*out, (const uint8_t *)text + at);
   return OK;

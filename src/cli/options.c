@@ -21,8 +21,10 @@ static const struct {
 int option_unknown(struct cli *c, const char *what, const char *word, const char *nearest, const char *all)
 {
   err_set(&c->err, ERR_OPTION, NOWHERE, "there is no %s %.80s", what, word);
-  if (nearest) err_hint(&c->err, "did you mean %s? %s", nearest, all);
-  else err_hint(&c->err, "%s", all);
+  if (nearest)
+    err_hint(&c->err, "did you mean %s? %s", nearest, all);
+  else
+    err_hint(&c->err, "%s", all);
   return USER;
 }
 
@@ -58,12 +60,14 @@ static int integer(struct cli *c, int opt, const char *value, bool positive, voi
   unsigned long long x = strtoull(value, &end, 0);
   bool bad = errno || end == value || *end || strchr(value, '-') || (positive && (x < 1 || x > 1000000));
   if (bad) {
-    err_set(&c->err, ERR_OPTION, NOWHERE, "--%s takes %s, not %.40s", rows[opt].name,
-            positive ? "an integer from 1 to 1000000" : "an integer from 0", value);
+    err_set(&c->err, ERR_OPTION, NOWHERE, "--%s takes %s, not %.40s", rows[opt].name, positive ? "an integer from 1 to 1000000" : "an integer from 0",
+            value);
     return USER;
   }
-  if (positive) *(int *)field = (int)x;
-  else *(uint64_t *)field = x;
+  if (positive)
+    *(int *)field = (int)x;
+  else
+    *(uint64_t *)field = x;
   return OK;
 }
 
@@ -121,14 +125,18 @@ int options_parse(struct cli *c, int argc, char **argv)
   bool only_args = false;
   for (int i = 0, used; i < argc; i += used) {
     used = 1;
-    if (only_args || argv[i][0] != '-' || !argv[i][1]) c->args[c->nargs++] = argv[i];
-    else if (!strcmp(argv[i], "--")) only_args = true;
-    else if (argv[i][1] != '-') return option_unknown(c, "option", argv[i], NULL, "options are long: --name value");
-    else TRY(option(c, argc - i, argv + i, &used));
+    if (only_args || argv[i][0] != '-' || !argv[i][1])
+      c->args[c->nargs++] = argv[i];
+    else if (!strcmp(argv[i], "--"))
+      only_args = true;
+    else if (argv[i][1] != '-')
+      return option_unknown(c, "option", argv[i], NULL, "options are long: --name value");
+    else
+      TRY(option(c, argc - i, argv + i, &used));
   }
   if (c->nargs >= c->cmd->least && c->nargs <= c->cmd->most) return OK;
-  err_set(&c->err, ERR_OPTION, NOWHERE, "mica %s takes %s, and %d %s given", c->cmd->name,
-          *c->cmd->args ? c->cmd->args : "no argument", c->nargs, c->nargs == 1 ? "was" : "were");
+  err_set(&c->err, ERR_OPTION, NOWHERE, "mica %s takes %s, and %d %s given", c->cmd->name, *c->cmd->args ? c->cmd->args : "no argument", c->nargs,
+          c->nargs == 1 ? "was" : "were");
   err_hint(&c->err, "`mica help %s` has examples", c->cmd->name);
   return USER;
 }

@@ -46,8 +46,7 @@ bool output_wants_text(const struct cli *c) { return !c->quiet && !to_stdout(c->
 int output_folder(const char *path, struct err *e)
 {
   TRY(file_mkdirs(path, e));
-  if (access(path, W_OK | X_OK))
-    return err_set(e, ERR_FILE, NOWHERE, "cannot write to the folder %s: %s", path, strerror(errno));
+  if (access(path, W_OK | X_OK)) return err_set(e, ERR_FILE, NOWHERE, "cannot write to the folder %s: %s", path, strerror(errno));
   return OK;
 }
 

@@ -14,9 +14,12 @@ void progress_open(struct progress *p, const struct cli *c, const char *label)
 
 static void counted(char out[16], uint64_t n)
 {
-  if (n < 10000) snprintf(out, 16, "%llu", (unsigned long long)n);
-  else if (n < 10000000) snprintf(out, 16, "%.0fk", (double)n / 1e3);
-  else snprintf(out, 16, "%.0fM", (double)n / 1e6);
+  if (n < 10000)
+    snprintf(out, 16, "%llu", (unsigned long long)n);
+  else if (n < 10000000)
+    snprintf(out, 16, "%.0fk", (double)n / 1e3);
+  else
+    snprintf(out, 16, "%.0fM", (double)n / 1e6);
 }
 
 void progress_show(void *arg, const struct mica_progress *m)

@@ -15,8 +15,8 @@
 struct model_run {
   struct cli *c;
   struct onnx_model *m;
-  const char *folder;             // of optimized graphs, or NULL
-  const struct onnx_cells **at;   // by value
+  const char *folder;           // of optimized graphs, or NULL
+  const struct onnx_cells **at; // by value
   enum domain domain;
   bool cpu;
 };
@@ -51,7 +51,8 @@ static int read_input(struct model_run *r, const char *arg)
   const struct onnx_value *value = &r->m->values[v];
   TRY(npy_read_cells(&r->c->mem, file, &x, e));
   if (onnx_type_kind(x->type) != onnx_type_kind(value->type))
-    return err_set(e, ERR_DTYPE, NOWHERE, "input %.100s is %s, and %.200s holds %s", value->name, onnx_type_name(value->type), file, onnx_type_name(x->type));
+    return err_set(e, ERR_DTYPE, NOWHERE, "input %.100s is %s, and %.200s holds %s", value->name, onnx_type_name(value->type), file,
+                   onnx_type_name(x->type));
   if (!shape_eq(&x->shape, &value->shape)) {
     char want[128], is[128];
     shape_text(want, &value->shape), shape_text(is, &x->shape);
@@ -68,11 +69,14 @@ static int random_input(struct model_run *r, int v)
 {
   const struct onnx_value *value = &r->m->values[v];
   struct rng rng = {hash_mix(r->c->seed, (uint64_t)v)};
-  if (onnx_type_kind(value->type) == NEITHER) return err_set(&r->c->err, ERR_DTYPE, NOWHERE, "input %.100s is %s", value->name, onnx_type_name(value->type));
+  if (onnx_type_kind(value->type) == NEITHER)
+    return err_set(&r->c->err, ERR_DTYPE, NOWHERE, "input %.100s is %s", value->name, onnx_type_name(value->type));
   struct onnx_cells *x = onnx_cells_new(&r->c->mem, value->type, &value->shape);
   for (int64_t i = 0, n = onnx_elements(&x->shape); i < n; i++) {
-    if (onnx_type_kind(x->type) == REAL) x->f[i] = rng_normal(&rng);
-    else x->i[i] = (int64_t)rng_below(&rng, 2);
+    if (onnx_type_kind(x->type) == REAL)
+      x->f[i] = rng_normal(&rng);
+    else
+      x->i[i] = (int64_t)rng_below(&rng, 2);
   }
   onnx_cells_round(x);
   r->at[v] = x;
@@ -227,8 +231,10 @@ static json_t *summary(const struct onnx_value *v, const struct onnx_cells *x)
   for (int k = 0; k < x->shape.n; k++) json_array_append_new(shape, json_integer(x->shape.d[k]));
   for (int64_t k = 0; k < n; k++) {
     double one = onnx_type_kind(x->type) == REAL ? x->f[k] : (double)x->i[k];
-    if (!isfinite(one)) odd++;
-    else sum += one, squares += one * one, least = fmin(least, one), most = fmax(most, one);
+    if (!isfinite(one))
+      odd++;
+    else
+      sum += one, squares += one * one, least = fmin(least, one), most = fmax(most, one);
   }
   json_t *o = json_pack("{s:s, s:s, s:o, s:I}", "name", v->name, "type", onnx_type_name(x->type), "shape", shape, "not_finite", (json_int_t)odd);
   if (odd == n) return o;
@@ -250,7 +256,8 @@ static const char *file_of(struct model_run *r, int i)
 static int report(struct model_run *r)
 {
   struct cli *c = r->c;
-  json_t *list = json_array(), *root = json_pack("{s:s, s:s, s:I, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "outputs", list);
+  json_t *list = json_array(),
+         *root = json_pack("{s:s, s:s, s:I, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "outputs", list);
   int status = OK;
   for (int i = 0; i < r->m->noutputs && status == OK; i++) {
     const struct onnx_value *v = &r->m->values[r->m->outputs[i]];
@@ -258,7 +265,8 @@ static int report(struct model_run *r)
     json_t *o = summary(v, x);
     json_array_append_new(list, o);
     if (c->out) json_object_set_new(o, "file", json_string(file_of(r, i)));
-    if (output_wants_text(c)) printf("%s  mean %.6g  rms %.6g\n", v->name, json_number_value(json_object_get(o, "mean")), json_number_value(json_object_get(o, "rms")));
+    if (output_wants_text(c))
+      printf("%s  mean %.6g  rms %.6g\n", v->name, json_number_value(json_object_get(o, "mean")), json_number_value(json_object_get(o, "rms")));
     if (c->out) status = npy_write_cells(arena_printf(&c->mem, "%s/%s", c->out, file_of(r, i)), x, &c->err);
   }
   if (status == OK) status = output_json(c, root);
@@ -286,7 +294,7 @@ static int from_manifest(struct cli *c, const char *folder, const char **model, 
   json_t *root = json_load_file(path, 0, NULL), *v, *settings = json_object_get(root, "set");
   const char *kind = json_string_value(json_object_get(root, "kind")), *said = json_string_value(json_object_get(root, "path"));
   *nset = 0, *set = NEWS(&c->mem, struct setting, json_object_size(settings) + 1);
-  json_object_foreach(settings, key, v) (*set)[(*nset)++] = (struct setting){arena_strdup(&c->mem, key), json_integer_value(v)};
+  json_object_foreach(settings, key, v)(*set)[(*nset)++] = (struct setting){arena_strdup(&c->mem, key), json_integer_value(v)};
   bool good = kind && !strcmp(kind, "onnx") && said;
   *model = good ? arena_strdup(&c->mem, said) : NULL;
   json_decref(root);

@@ -75,13 +75,11 @@ static int read_rows(struct bench *b, int n, const char **words)
     else if (!strcmp(word, "--against") && i + 1 < list.n && b->n)
       b->rows[b->n - 1].program = list.word[++i];
     else
-      return err_set(&c->err, ERR_OPTION, NOWHERE,
-                     "%.80s: a line of a list is FILE.tile[,NAME=VALUE]... [--against PROGRAM]", word);
+      return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: a line of a list is FILE.tile[,NAME=VALUE]... [--against PROGRAM]", word);
   }
   if (!b->n) return err_set(&c->err, ERR_OPTION, NOWHERE, "the lists name no kernel");
   if (c->against && b->n > 1)
-    return err_set(&c->err, ERR_OPTION, NOWHERE,
-                   "--against is of one kernel, and there are %d: a list has one for each", b->n);
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--against is of one kernel, and there are %d: a list has one for each", b->n);
   if (c->against) b->rows[0].program = c->against;
   for (int i = 0; i < b->n; i++) TRY(read_row(b, &b->rows[i]));
   return OK;
@@ -136,16 +134,12 @@ static int hold(struct bench *b, struct row *r, const struct cuda_ready *ready, 
   return status;
 }
 
-static void number(double x, int width, int places)
-{
-  x > 0 ? printf(" %*.*f", width, places, x) : printf(" %*s", width, "-");
-}
+static void number(double x, int width, int places) { x > 0 ? printf(" %*.*f", width, places, x) : printf(" %*s", width, "-"); }
 
 static void print_time(const struct row *r, struct gpu_use use)
 {
   const struct cuda_time *t = &r->t;
-  printf("%10.3f %10.3f %10.3f %8.1f", 1e6 * t->median, 1e6 * t->least, 1e6 * t->most,
-         1e-9 * (double)t->bytes / t->median);
+  printf("%10.3f %10.3f %10.3f %8.1f", 1e6 * t->median, 1e6 * t->least, 1e6 * t->most, 1e-9 * (double)t->bytes / t->median);
   number(1e-12 * r->flops / t->median, 8, 1);
   r->off < 0 ? printf(" %9s", "-") : printf(" %9.2g", r->off);
   printf(" %9d %7d  %s\n", use.registers, use.local_bytes, r->word);
@@ -173,16 +167,14 @@ static void head(const struct bench *b)
 {
   if (!output_wants_text(b->c)) return;
   if (b->arch) {
-    printf("compiled for %s; bytes\n\n%10s %10s %10s  kernel\n", cuda_arch_name(b->arch), "registers", "spilled",
-           "shared");
+    printf("compiled for %s; bytes\n\n%10s %10s %10s  kernel\n", cuda_arch_name(b->arch), "registers", "spilled", "shared");
     return;
   }
   const struct gpu_facts *f = gpu_facts(b->g);
   printf("%s, %d multiprocessors, L2 of %lld bytes\n", f->name, f->processors, (long long)f->l2);
   printf("us of a launch, in a graph of launches over buffers of more than twice the L2; off: relative norm, against "
          "float64\n\n");
-  printf("%10s %10s %10s %8s %8s %9s %9s %7s  kernel\n", "median", "least", "most", "GB/s", "TFLOP/s", "off",
-         "registers", "spilled");
+  printf("%10s %10s %10s %8s %8s %9s %9s %7s  kernel\n", "median", "least", "most", "GB/s", "TFLOP/s", "off", "registers", "spilled");
 }
 
 // The first n rows: written anew after each, so that an interrupted run keeps what it measured.
@@ -231,8 +223,7 @@ static int start(struct bench *b, int n, const char **words)
   struct cli *c = b->c;
   if (c->arch) TRY(cuda_arch_find(c->arch, &b->arch, &c->err));
   if (c->arch && (c->csv || c->against))
-    return err_set(&c->err, ERR_OPTION, NOWHERE, "--arch compiles only: there is nothing for --%s",
-                   c->csv ? "csv" : "against");
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--arch compiles only: there is nothing for --%s", c->csv ? "csv" : "against");
   TRY(read_rows(b, n, words));
   if (!b->arch) TRY(gpu_open(0, &b->g, &c->err));
   TRY(nvrtc_open(&b->r, &c->err));

@@ -26,8 +26,7 @@ int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host)
   int status = tile_cpu_run(m, h->k, h->params, *host, &c->err);
   double done = now();
   module_close(m);
-  if (status == OK && output_wants_text(c))
-    printf("%s: compiled in %.3f s, ran in %.6f s\n", compiler_version(NULL), built - began, done - built);
+  if (status == OK && output_wants_text(c)) printf("%s: compiled in %.3f s, ran in %.6f s\n", compiler_version(NULL), built - began, done - built);
   return status;
 }
 
@@ -43,8 +42,7 @@ int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const
     bool fine = x.relative <= 1e-3; // not a number is not fine
     if (!fine) status = NO;
     if (fine && !output_wants_text(c)) continue;
-    printf("%%%s: as C %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other,
-           (long long)elements, x.relative);
+    printf("%%%s: as C %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other, (long long)elements, x.relative);
     if (!fine) printf("  element %lld is %g there, %g here\n", (long long)x.first, x.a, x.b);
   }
   return status;

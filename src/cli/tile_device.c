@@ -28,8 +28,7 @@ int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host
   TRY(cuda_prepare(d->g, d->r, &c->mem, h->p, h->k, &ready, &c->err));
   struct gpu_use use = gpu_use(ready.kernel);
   if (output_wants_text(c))
-    printf("%s: compiled in %.3f s, %d registers, %d bytes of local memory\n", gpu_facts(d->g)->name, ready.seconds, use.registers,
-           use.local_bytes);
+    printf("%s: compiled in %.3f s, %d registers, %d bytes of local memory\n", gpu_facts(d->g)->name, ready.seconds, use.registers, use.local_bytes);
   int status = cuda_once(d->g, &c->mem, h->p, h->k, &ready, h->params, d->host, h->bytes, &c->err);
   gpu_unload(ready.module);
   return status;
@@ -46,8 +45,8 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
     bool fine = x.relative <= 1e-3; // not a number is not fine
     if (!fine) status = NO;
     if (fine && !output_wants_text(c)) continue;
-    printf("%%%s: on the GPU %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other,
-           (long long)elements, x.relative);
+    printf("%%%s: on the GPU %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other, (long long)elements,
+           x.relative);
     if (!fine) printf("  element %lld is %g there, %g here\n", (long long)x.first, x.a, x.b);
   }
   return status;

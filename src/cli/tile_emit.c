@@ -12,13 +12,10 @@ int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_ker
   *k = NULL;
   for (int i = 0; i < p->nkernels; i++)
     if (!c->kernel || !strcmp(c->kernel, p->kernels[i]->name)) {
-      if (*k)
-        return err_set(&c->err, ERR_OPTION, NOWHERE, "%s has several kernels: choose one by --kernel NAME", p->file);
+      if (*k) return err_set(&c->err, ERR_OPTION, NOWHERE, "%s has several kernels: choose one by --kernel NAME", p->file);
       *k = p->kernels[i];
     }
-  return *k ? OK
-            : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file,
-                      c->kernel ? c->kernel : "at all");
+  return *k ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file, c->kernel ? c->kernel : "at all");
 }
 
 // As the kernel's own target chooses instructions, since C has every one that needs nobody beside the block.
@@ -28,8 +25,7 @@ static int emit_c(struct cli *c, struct tile_program *p, struct tile_kernel *k)
   if (c->cubin) return err_set(&c->err, ERR_OPTION, NOWHERE, "--cubin is machine code of a GPU, and --arch c prints C");
   TRY(tile_lower(p, k, k->arch, &c->err));
   int status = cprint_kernel(p, k, &text, &c->err);
-  if (status == OK && (c->out || output_wants_text(c)))
-    status = output_write(c->out ? c->out : "-", str_text(&text), text.n, &c->err);
+  if (status == OK && (c->out || output_wants_text(c))) status = output_write(c->out ? c->out : "-", str_text(&text), text.n, &c->err);
   str_free(&text);
   return status;
 }
@@ -54,8 +50,8 @@ int cli_tile_emit(struct cli *c, int nfiles, const char **files)
   if (status == OK && c->cubin) status = nvrtc_open(&r, &c->err);
   if (r) status = nvrtc_compile(r, &c->mem, k->name, str_text(&text), arch, &cubin, &c->err);
   if (r && status == OK && output_wants_text(c) && strcmp(c->cubin, "-"))
-    printf("%s for %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", k->name, cuda_arch_name(arch),
-           cubin.registers, cubin.spilled, (long long)k->shared_bytes);
+    printf("%s for %s: %d registers, %d bytes spilled, %lld bytes of shared memory\n", k->name, cuda_arch_name(arch), cubin.registers, cubin.spilled,
+           (long long)k->shared_bytes);
   if (r && status == OK) status = output_write(c->cubin, cubin.bytes, cubin.n, &c->err);
   nvrtc_close(r);
   str_free(&text);

@@ -22,8 +22,7 @@ static const char *given(const char *word, const char *name)
 
 static int unknown_word(struct cli *c, const char *word)
 {
-  int s = err_set(&c->err, ERR_OPTION, NOWHERE,
-                  "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random*SCALE", word);
+  int s = err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: give an argument of the kernel as NAME=FILE.npy, NAME=zero or NAME=random*SCALE", word);
   return err_hint(&c->err, "sizes and constants are given by --set NAME=VALUE"), s;
 }
 
@@ -38,7 +37,8 @@ static int read_words(struct cli *c, const struct tile_kernel *k, int n, const c
       if (k->buffers[j].mem == MEM_GL && (what = given(words[i], k->buffers[j].name))) b = &k->buffers[j];
     if (!b) return unknown_word(c, words[i]);
     fill[i] = (struct tile_fill){.buffer = b->name, .scale = 1};
-    if (!strcmp(what, "zero")) fill[i].scale = 0;
+    if (!strcmp(what, "zero"))
+      fill[i].scale = 0;
     else if (!strncmp(what, "random*", 7)) {
       fill[i].scale = strtod(what + 7, &end);
       if (*end || end == what + 7 || !isfinite(fill[i].scale)) return err_set(&c->err, ERR_OPTION, NOWHERE, "%.80s: not a number", words[i]);

@@ -35,8 +35,7 @@ static const double bounds[TT_COUNT] = {
 // ---- where elements are ----
 
 // Layouts count a nested dimension with its first mode fastest, buffers are counted with the last dimension fastest.
-static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf,
-                 struct against_buffer *out, struct err *e)
+static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf, struct against_buffer *out, struct err *e)
 {
   const struct tile_view *v = &k->views[k->buffers[buf].view];
   *out = (struct against_buffer){.size = 1};
@@ -45,8 +44,7 @@ static int place(const struct tile_program *p, const struct tile_kernel *k, cons
       ex shape[LAY_LEAVES], stride[LAY_LEAVES];
       int n = lay_leaves(lay_mode(v->level[l], d), shape, stride, LAY_LEAVES);
       if (n < 0 || out->n + n > LEAVES)
-        return err_set(e, ERR_LIMIT, k->buffers[buf].at, "the layout of %%%s has too many dimensions",
-                       k->buffers[buf].name);
+        return err_set(e, ERR_LIMIT, k->buffers[buf].at, "the layout of %%%s has too many dimensions", k->buffers[buf].name);
       while (n-- > 0) {
         out->extent[out->n] = ex_eval(p->ex, shape[n], vars), out->stride[out->n] = ex_eval(p->ex, stride[n], vars);
         out->size *= out->extent[out->n++];
@@ -112,11 +110,9 @@ static int other_size(const struct against *a, int buf, const char *what, const 
 {
   char text[256] = "";
   const struct against_buffer *b = &a->buffer[buf];
-  for (int i = 0; i < b->n; i++)
-    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)b->extent[i]);
-  err_set(e, ERR_MISMATCH, a->k->buffers[buf].at, "%%%s of %s has %lld elements ([%s]), and %s %s of %s has %lld",
-          a->k->buffers[buf].name, a->k->name, (long long)b->size, text, what, name,
-          a->g->name ? a->g->name : "the program", (long long)size);
+  for (int i = 0; i < b->n; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)b->extent[i]);
+  err_set(e, ERR_MISMATCH, a->k->buffers[buf].at, "%%%s of %s has %lld elements ([%s]), and %s %s of %s has %lld", a->k->buffers[buf].name,
+          a->k->name, (long long)b->size, text, what, name, a->g->name ? a->g->name : "the program", (long long)size);
   err_hint(e, "sizes of the program are set by --against FILE,NAME=VALUE,... and those of the kernel apart from it");
   return USER;
 }
@@ -157,8 +153,8 @@ static int pair_outputs(struct against *a, struct arena *mem, int nlist, const i
     int64_t size = shape_size(&a->g->tensors[out[i]].shape);
     if (size != a->buffer[list[i]].size) return other_size(a, list[i], "output", tensor_name(a->g, out[i]), size, e);
     if (bounds[a->k->buffers[list[i]].type] <= 0)
-      return err_set(e, ERR_MISMATCH, a->k->buffers[list[i]].at, "%%%s is of %s, and programs compute real numbers",
-                     a->k->buffers[list[i]].name, tile_types[a->k->buffers[list[i]].type].name);
+      return err_set(e, ERR_MISMATCH, a->k->buffers[list[i]].at, "%%%s is of %s, and programs compute real numbers", a->k->buffers[list[i]].name,
+                     tile_types[a->k->buffers[list[i]].type].name);
   }
   return OK;
 }
@@ -200,12 +196,11 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   const struct against_feed *f = &a->feed[input];
   enum tile_type t = a->k->buffers[f->buffer].type;
   const char *data = a->data[f->buffer];
-  for (int64_t i = from; i < to; i++)
-    out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
+  for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
 }
 
-int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p,
-                 const struct tile_kernel *k, const int64_t *params, void *const *data, struct err *e)
+int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p, const struct tile_kernel *k,
+                 const int64_t *params, void *const *data, struct err *e)
 {
   struct graph *plain;
   double start = now_seconds();
@@ -245,8 +240,7 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
   arena_close(&mem);
   enum tile_type t = a->k->buffers[buf].type;
   const struct against_buffer *b = &a->buffer[buf];
-  *out =
-      (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
+  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
   double norm = 0, difference = 0, furthest = -1;
   for (int64_t x = 0; x < b->size; x++) {
     norm += isfinite(want[x]) ? want[x] * want[x] : 0;
@@ -267,10 +261,9 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
 
 void against_text(const struct against_answer *r, struct str *out)
 {
-  str_add(out, "%%%s: %lld elements of about %.3g, relative norm of the difference %.3g (at most %.2g)%s\n", r->name,
-          (long long)r->elements, r->typical, r->relative, r->bound,
-          r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
+  str_add(out, "%%%s: %lld elements of about %.3g, relative norm of the difference %.3g (at most %.2g)%s\n", r->name, (long long)r->elements,
+          r->typical, r->relative, r->bound, r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
   if (!r->fine)
-    str_add(out, "  %lld elements are off; most, number %lld: the kernel has %g, the program %g\n", (long long)r->wrong,
-            (long long)r->worst, r->got, r->want);
+    str_add(out, "  %lld elements are off; most, number %lld: the kernel has %g, the program %g\n", (long long)r->wrong, (long long)r->worst, r->got,
+            r->want);
 }

@@ -39,8 +39,8 @@ struct against_answer {
 int against_program(struct arena *mem, const char *word, struct graph **out, struct err *e);
 // Pairs tensors with buffers and evaluates the program. `params`: values of k->params; `data`: one for each of
 // k->buffers, as before the kernel runs. To be closed after an error too.
-int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p,
-                 const struct tile_kernel *k, const int64_t *params, void *const *data, struct err *e);
+int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p, const struct tile_kernel *k,
+                 const int64_t *params, void *const *data, struct err *e);
 // What the kernel left in the buffer of program output `i`.
 void against_compare(const struct against *a, int i, const void *data, struct against_answer *out);
 void against_text(const struct against_answer *r, struct str *out); // a line

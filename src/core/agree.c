@@ -16,8 +16,7 @@ static uint64_t hash_asked(const struct job *j)
   const struct mica_options *o = j->opts;
   struct str text = {0};
   graph_print(j->program, &text);
-  str_add(&text, "%d %d %d %d %x %llu", o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off,
-          (unsigned long long)o->seed);
+  str_add(&text, "%d %d %d %d %x %llu", o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, (unsigned long long)o->seed);
   uint64_t h = hash_bytes(str_text(&text), text.n, 0);
   str_free(&text);
   return h;
@@ -35,11 +34,9 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e)
     if (n[i] != sizeof other) return err_set(e, ERR_LIBRARY, NOWHERE, "process %d runs another Mica", i);
     memcpy(&other, all[i], sizeof other);
     if (!i) first = other;
-    if (memcmp(first.build, other.build, sizeof first.build))
-      return err_set(e, ERR_LIBRARY, NOWHERE, "process %d runs another Mica", i);
+    if (memcmp(first.build, other.build, sizeof first.build)) return err_set(e, ERR_LIBRARY, NOWHERE, "process %d runs another Mica", i);
     if (status == OK && other.status != OK) return other.status;
-    if (status == OK && first.asked != other.asked)
-      return err_set(e, ERR_FILE, NOWHERE, "process %d has another program or other limits", i);
+    if (status == OK && first.asked != other.asked) return err_set(e, ERR_FILE, NOWHERE, "process %d has another program or other limits", i);
   }
   j->target = first.target, j->threads = first.threads, j->crew = c;
   return status;

@@ -82,8 +82,7 @@ static int read_text(struct mica_context *m, const char *text, const char *name,
   return made(m, g, out);
 }
 
-int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set,
-                   struct mica_program **out)
+int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out)
 {
   int status;
   CALL(m, status, read_text(m, text, name, nset, set, out));
@@ -126,8 +125,7 @@ static int optimize(struct mica_context *m, const struct mica_program *p, const 
   return status;
 }
 
-int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts,
-                  struct mica_report **out)
+int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out)
 {
   int status;
   *out = NULL;
@@ -206,8 +204,7 @@ static int verify(struct mica_context *m, const struct mica_program *a, const st
   return c.equal ? OK : NO;
 }
 
-int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed,
-                const char **json)
+int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json)
 {
   int status;
   CALL(m, status, verify(m, a, b, seed, json));

@@ -23,13 +23,13 @@ static void restore(struct mica_graph *g, const struct was *w)
 }
 
 // Every call is this. Its work comes last.
-#define GRAPH_CALL(graph, work)                                 \
-  do {                                                          \
-    int status_;                                                \
-    const struct was was_ = was(graph);                         \
-    CALL((graph)->m, status_, work);                            \
-    if (is_left((graph)->m, status_)) restore((graph), &was_);  \
-    return status_;                                             \
+#define GRAPH_CALL(graph, work)                                \
+  do {                                                         \
+    int status_;                                               \
+    const struct was was_ = was(graph);                        \
+    CALL((graph)->m, status_, work);                           \
+    if (is_left((graph)->m, status_)) restore((graph), &was_); \
+    return status_;                                            \
   } while (0)
 static bool is_left(const struct mica_context *m, int status) { return status == ENV && m->err.id == ERR_MEMORY; }
 static struct err *err_of(const struct mica_graph *g) { return &g->m->err; }
@@ -164,10 +164,7 @@ static int add_output(struct mica_graph *g, int t, struct err *e)
   return graph_add(g->g, OP_OUTPUT, 1, &t, NULL, NOWHERE, &none, e);
 }
 
-int mica_graph_output(struct mica_graph *g, int t)
-{
-  GRAPH_CALL(g, add_output(g, t, err_of(g)));
-}
+int mica_graph_output(struct mica_graph *g, int t) { GRAPH_CALL(g, add_output(g, t, err_of(g))); }
 
 static int make_program(struct mica_graph *g, struct mica_program **p, struct err *e)
 {
@@ -178,10 +175,7 @@ static int make_program(struct mica_graph *g, struct mica_program **p, struct er
   return OK;
 }
 
-int mica_graph_program(struct mica_graph *g, struct mica_program **p)
-{
-  GRAPH_CALL(g, make_program(g, p, err_of(g)));
-}
+int mica_graph_program(struct mica_graph *g, struct mica_program **p) { GRAPH_CALL(g, make_program(g, p, err_of(g))); }
 
 // ---- blocks and threads ----
 
@@ -275,10 +269,7 @@ static int save(struct mica_graph *b, int bt, const int *omap, struct err *e)
   return graph_add(b->g, OP_SAVE, 1, &bt, &a, NOWHERE, &none, e);
 }
 
-int mica_block_output(struct mica_graph *block, int bt, const int *omap)
-{
-  GRAPH_CALL(block, save(block, bt, omap, err_of(block)));
-}
+int mica_block_output(struct mica_graph *block, int bt, const int *omap) { GRAPH_CALL(block, save(block, bt, omap, err_of(block))); }
 
 static int end(struct mica_graph *b, int *t, int *count, struct err *e)
 {
@@ -289,14 +280,12 @@ static int end(struct mica_graph *b, int *t, int *count, struct err *e)
     err_set(e, ERR_GRAPH, NOWHERE, "this %s %s nothing", level_name(b->g->level), saves ? "loads" : "saves");
     return err_hint(e, "it needs at least one mica_block_input and one mica_block_output"), e->status;
   }
-  if (!count && saves != 1) return err_set(e, ERR_ARITY, NOWHERE, "the %s has %d results, and there is no place for their number", level_name(b->g->level), saves);
+  if (!count && saves != 1)
+    return err_set(e, ERR_ARITY, NOWHERE, "the %s has %d results, and there is no place for their number", level_name(b->g->level), saves);
   TRY(check_open(b->above, e));
   TRY(graph_nest(b->above->g, b->g, b->nfrom, b->from, NOWHERE, t, e));
   if (count) *count = saves;
   return b->ended = true, OK;
 }
 
-int mica_block_end(struct mica_graph *block, int *t, int *count)
-{
-  GRAPH_CALL(block, end(block, t, count, err_of(block)));
-}
+int mica_block_end(struct mica_graph *block, int *t, int *count) { GRAPH_CALL(block, end(block, t, count, err_of(block))); }

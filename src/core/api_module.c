@@ -26,7 +26,7 @@ struct mica_module {
   struct mica_module *next, **link; // in the context
   struct arena mem;
   struct package p;
-  struct module *cpu; // NULL: a GPU's
+  struct module *cpu;   // NULL: a GPU's
   pthread_mutex_t turn; // of devices, and of what they have
   struct on_device *devices;
   pthread_mutex_t lock; // of said
@@ -253,8 +253,10 @@ static int guarded_here(struct mica_module *x, struct gpu_resident **out, struct
   struct guard g;
   int status;
   guard_open(&g);
-  if (!setjmp(g.back)) status = here(x, out, e), guard_leave(&g);
-  else guard_fail(&g), status = mem_error(&g.lack, e);
+  if (!setjmp(g.back))
+    status = here(x, out, e), guard_leave(&g);
+  else
+    guard_fail(&g), status = mem_error(&g.lack, e);
   return status;
 }
 

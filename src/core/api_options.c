@@ -37,10 +37,16 @@ static const struct {
   bool real;
   size_t at;
 } numbers[] = {
-#define INT(name) {#name, false, offsetof(struct mica_options, name)}
-#define REAL(name) {#name, true, offsetof(struct mica_options, name)}
-    INT(max_block_ops), INT(max_kernel_ops), INT(max_part_ops), INT(max_values), INT(threads), INT(search_threads), INT(measure),
-    REAL(tune), REAL(time), REAL(seconds),
+#define INT(name)                                     \
+  {                                                   \
+#name, false, offsetof(struct mica_options, name) \
+  }
+#define REAL(name)                                   \
+  {                                                  \
+#name, true, offsetof(struct mica_options, name) \
+  }
+    INT(max_block_ops),  INT(max_kernel_ops), INT(max_part_ops), INT(max_values), INT(threads),
+    INT(search_threads), INT(measure),        REAL(tune),        REAL(time),      REAL(seconds),
 #undef INT
 #undef REAL
 };
@@ -53,7 +59,8 @@ static int in_range(const struct mica_options *o, struct err *e)
     if (x >= 0 && x <= MOST) continue; // NaN is neither
     char text[32];
     str_double(text, x);
-    err_set(e, ERR_OPTION, NOWHERE, "the option %s is %s from 0 to %.0f, not %s", numbers[i].name, numbers[i].real ? "a number" : "an integer", MOST, text);
+    err_set(e, ERR_OPTION, NOWHERE, "the option %s is %s from 0 to %.0f, not %s", numbers[i].name, numbers[i].real ? "a number" : "an integer", MOST,
+            text);
     return err_hint(e, "mica_options_default has the usual values"), e->status;
   }
   return OK;

@@ -10,8 +10,8 @@
 // Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
 enum { MOST_OF_A_STRUCTURE = 3 };
 enum { ON_A_GPU = 3, TRIES = 4, STRUCTURES = 4 }; // there, a candidate takes less time; how many are looked at for one that can take part
-static const double NEAR = 2; // of a GPU, after the best of each kind
-static const double FAR = 3; // what the model says costs more than this many times the best is not tried
+static const double NEAR = 2;                     // of a GPU, after the best of each kind
+static const double FAR = 3;                      // what the model says costs more than this many times the best is not tried
 
 static int of_structure(const struct contest *c, int structure)
 {
@@ -89,8 +89,7 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
   struct err e = {0};
   char note[256] = "";
   bool changed;
-  if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK ||
-      with_threads(j, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
+  if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK || with_threads(j, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
     c->dropped = arena_strdup(j->mem, e.text);
     return;
   }
@@ -172,8 +171,7 @@ static void pick_for_cpu(struct picking *p)
       if (wanted(p->c, &p->r->found[i], round)) try_found(p, &p->r->found[i], FAR);
 }
 
-int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
-                    struct err *e)
+int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e)
 {
   (void)e;
   bool gpu = j->target.kind == TARGET_GPU;

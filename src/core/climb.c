@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
-static const double GAIN = 0.985;  // of the centre's time, at most, is a step
-static const double NEAR = 1.35;   // a line is begun where the fastest of a candidate takes at most this many times the best
-static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
-static const double FINAL = 1;     // seconds
+static const double GAIN = 0.985;                // of the centre's time, at most, is a step
+static const double NEAR = 1.35;                 // a line is begun where the fastest of a candidate takes at most this many times the best
+static const double FAR = 2;                     // who is expected to take more than this many times the best is not tried
+static const double FINAL = 1;                   // seconds
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
 struct batch {
@@ -32,10 +32,18 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
   const struct job *j = f->j;
   int best = entrants_fastest(f, -1, true);
   double limit = f->nlines && best >= 0 ? fmax(PATIENCE, LONGER * f->x[best].seconds) : 0;
-  return (struct gpu_race_opts){.limit = limit, .seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK),
-                                .progress = on_progress, .progress_arg = f,
-                                .forge = j->forge, .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
-                                .quick = quick, .finalists = quick ? SURVIVORS : FINALISTS, .seconds = FINAL};
+  return (struct gpu_race_opts){.limit = limit,
+                                .seed = j->opts->seed,
+                                .db = j->db,
+                                .fresh = j->opts->fresh,
+                                .stop = job_stop(j, STOP_WORK),
+                                .progress = on_progress,
+                                .progress_arg = f,
+                                .forge = j->forge,
+                                .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
+                                .quick = quick,
+                                .finalists = quick ? SURVIVORS : FINALISTS,
+                                .seconds = FINAL};
 }
 
 // ---- batches ----
@@ -189,7 +197,8 @@ static void advance(struct entrants *f)
     if (f->x[at].plan->p.nunits > 1) together(f, k);
     for (int i = 0; i < f->n; i++) {
       const struct entrant *x = &f->x[i];
-      if (x->line == k && x->state == TIMED && !x->rough && !x->centre && x->seconds < GAIN * f->x[at].seconds && x->seconds < f->x[to].seconds) to = i;
+      if (x->line == k && x->state == TIMED && !x->rough && !x->centre && x->seconds < GAIN * f->x[at].seconds && x->seconds < f->x[to].seconds)
+        to = i;
     }
     if (to != at) climb_steps(f, k, to), f->line[k].centre = to, climb_near(f, to);
   }

@@ -36,20 +36,20 @@ struct climb_plan {
 };
 enum entrant_state { WAITING, RACING, TIMED, LEFT, OUT }; // left: there was no time to compile it
 struct entrant {
-  int cand, line;      // line: -1 for starters that begin none
-  int near_to;         // the entrant it was made from; -1 for starters
+  int cand, line; // line: -1 for starters that begin none
+  int near_to;    // the entrant it was made from; -1 for starters
   struct climb_plan *plan;
   struct choice *pick; // by unit of the plan
   enum entrant_state state;
   bool centre, rough;
-  bool last;           // in a race of the fastest, whose figures are exact
-  double model;        // seconds by the model
-  double prior;        // seconds by the model and by what it is near to
-  double expect;       // seconds by all that is known: who is tried first
-  double seconds;      // measured; INFINITY: not, or not right
-  struct arena mem;    // of the program
+  bool last;                      // in a race of the fastest, whose figures are exact
+  double model;                   // seconds by the model
+  double prior;                   // seconds by the model and by what it is near to
+  double expect;                  // seconds by all that is known: who is tried first
+  double seconds;                 // measured; INFINITY: not, or not right
+  struct arena mem;               // of the program
   struct device_program *program; // NULL: not made, or given back
-  uint64_t hash;       // of the program
+  uint64_t hash;                  // of the program
   struct gpu_result *result;
 };
 enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
@@ -107,8 +107,8 @@ int climb_finals(struct entrants *f, struct err *e);   // the fastest that have 
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
-void race_gpu_times(struct entrants *f);       // of candidates, and what was wrong with them
-double race_gpu_share(const struct job *j);    // seconds of climbing, of a part or of the whole
+void race_gpu_times(struct entrants *f);                                  // of candidates, and what was wrong with them
+double race_gpu_share(const struct job *j);                               // seconds of climbing, of a part or of the whole
 void race_gpu_algorithms(struct device_program *d, const int *algorithm); // as they were measured, by launch; NULL: none were
 
 // ---- race_joined.c ----

@@ -38,8 +38,10 @@ static void add_unit(struct str *out, struct arena *mem, const struct entrant *f
   if (choice_same(a, b) || lower_inside(&from->plan->p, from->pick, unit) || lower_inside(p, to->pick, unit)) return;
   if (out->n) str_add(out, "; ");
   if (p->nunits > 1) str_add(out, "kernel %d: ", unit + 1);
-  if (a->scheme == b->scheme && a->scheme != SCHEME_LIBRARY) add_knobs(out, &sep, a, b);
-  else str_add(out, "%s instead of %s", choice_text(mem, b), choice_text(mem, a));
+  if (a->scheme == b->scheme && a->scheme != SCHEME_LIBRARY)
+    add_knobs(out, &sep, a, b);
+  else
+    str_add(out, "%s instead of %s", choice_text(mem, b), choice_text(mem, a));
 }
 
 static bool same_units(const struct lower_plan *a, const struct lower_plan *b)
@@ -80,7 +82,9 @@ void climb_begins(struct entrants *f, int line)
 void climb_steps(struct entrants *f, int line, int to)
 {
   const struct entrant *a = &f->x[f->line[line].centre], *b = &f->x[to];
-  course_add(f->j->mem, &f->c->course, (struct course_step){.line = line + 1, .change = difference(f, a, b), .before = a->seconds, .seconds = b->seconds, .measured = measured(f)});
+  course_add(
+      f->j->mem, &f->c->course,
+      (struct course_step){.line = line + 1, .change = difference(f, a, b), .before = a->seconds, .seconds = b->seconds, .measured = measured(f)});
 }
 
 void climb_ends(struct entrants *f, int at)
@@ -88,6 +92,10 @@ void climb_ends(struct entrants *f, int at)
   const struct entrant *x = &f->x[at];
   bool climbed = x->line >= 0 && x->line < f->nlines;
   if (!f->nlines) return;
-  course_add(f->j->mem, &f->c->course, (struct course_step){.line = climbed ? x->line + 1 : 0, .change = climbed ? difference(f, &f->x[f->line[x->line].centre], x) : ways(f, x),
-                                                            .seconds = x->seconds, .measured = measured(f), .exact = x->last});
+  course_add(f->j->mem, &f->c->course,
+             (struct course_step){.line = climbed ? x->line + 1 : 0,
+                                  .change = climbed ? difference(f, &f->x[f->line[x->line].centre], x) : ways(f, x),
+                                  .seconds = x->seconds,
+                                  .measured = measured(f),
+                                  .exact = x->last});
 }

@@ -69,8 +69,7 @@ static bool known(const struct entrants *f, const struct climb_plan *p, const st
 {
   for (int i = 0; i < f->n; i++) {
     bool same = f->x[i].plan == p;
-    for (int u = 0; u < p->p.nunits && same; u++)
-      same = choice_same(&f->x[i].pick[u], &pick[u]) || lower_inside(&p->p, pick, u);
+    for (int u = 0; u < p->p.nunits && same; u++) same = choice_same(&f->x[i].pick[u], &pick[u]) || lower_inside(&p->p, pick, u);
     if (same) return true;
   }
   return false;
@@ -131,8 +130,10 @@ int entrants_make(struct entrants *f, int n, int *who)
     struct entrant *x = &f->x[who[i]];
     bool fine = x->program && (x->state == TIMED || !twin(f, who[i]));
     if (fine && x->state == WAITING) x->state = RACING;
-    if (fine) who[kept++] = who[i];
-    else entrants_give_back(f, who[i]), x->state = OUT;
+    if (fine)
+      who[kept++] = who[i];
+    else
+      entrants_give_back(f, who[i]), x->state = OUT;
   }
   return kept;
 }

@@ -12,7 +12,8 @@ static double fastest_with(const struct entrants *f, const struct entrant *like,
   const struct choice *want = &like->pick[unit];
   for (int i = 0; i < f->n; i++) {
     const struct entrant *x = &f->x[i];
-    if (x->state == TIMED && x->plan == like->plan && x->pick[unit].scheme == want->scheme && x->pick[unit].tail == want->tail && x->pick[unit].k.v[knob] == want->k.v[knob])
+    if (x->state == TIMED && x->plan == like->plan && x->pick[unit].scheme == want->scheme && x->pick[unit].tail == want->tail &&
+        x->pick[unit].k.v[knob] == want->k.v[knob])
       best = fmin(best, x->seconds);
   }
   return best;
@@ -36,8 +37,10 @@ static void expect(struct entrants *f, struct entrant *x)
     const struct scheme *s = scheme_at(x->pick[u].scheme);
     for (int k = 0; k < KNOBS && s->knob[k]; k++) {
       double t = fastest_with(f, x, u, k);
-      if (isfinite(t)) slower *= t / base;
-      else all = false;
+      if (isfinite(t))
+        slower *= t / base;
+      else
+        all = false;
     }
   }
   x->expect = slower * (all ? base : x->prior);

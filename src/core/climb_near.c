@@ -61,8 +61,7 @@ static void try_setting(struct entrants *f, int at, struct choice *pick, int uni
   const struct entrant *x = &f->x[at];
   struct choice was = pick[unit];
   pick[unit].k = *k;
-  if (entrants_setting(f, x->plan, unit, &pick[unit]) && pick[unit].cost < WORSE * was.cost)
-    entrants_enter(f, x->line, x->plan, pick, at, handicap);
+  if (entrants_setting(f, x->plan, unit, &pick[unit]) && pick[unit].cost < WORSE * was.cost) entrants_enter(f, x->line, x->plan, pick, at, handicap);
   pick[unit] = was;
 }
 

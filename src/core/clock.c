@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { SLICE = 20000 };           // microseconds
-static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
-static const double GRACE = 1, LATE = 1; // seconds of proving after a stop, and after the end of the time
+enum { SLICE = 20000 };                           // microseconds
+static const double OF_A_GPU = 105;               // seconds of a job for a GPU that is given none
+static const double GRACE = 1, LATE = 1;          // seconds of proving after a stop, and after the end of the time
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 static const double LAST_COMPILE = 10; // seconds after the end, for a compiler without which there is no result; the command waits less (cli/end.c)
@@ -22,8 +22,8 @@ struct clock {
   stop_flag user;
   double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
   pthread_mutex_t lock;
-  double search, work;                // locked; work: when nothing is begun any more
-  int flag[STOPS], end;               // atomic
+  double search, work;  // locked; work: when nothing is begun any more
+  int flag[STOPS], end; // atomic
   pthread_t thread;
 };
 

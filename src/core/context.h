@@ -15,7 +15,7 @@ struct mica_context {
   struct arena mem;
   struct err err;
   char message[1600];
-  const char *said;            // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
+  const char *said; // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
   struct mica_module *modules;
   struct mica_report *reports; // their JSON documents are counted references
   struct arena layouts;        // never reset: layouts refer to each other's expressions
@@ -39,25 +39,26 @@ struct mica_report {
   const char *text, *json_text;
   struct gpu_forge *forge; // what has compiled, for the folder
   bool has_db;
-  const char *db;          // of options
+  const char *db; // of options
   struct mica_report *next;
 };
-int context_finish(struct mica_context *m, int status); // writes the message of an error; returns status
+int context_finish(struct mica_context *m, int status);                              // writes the message of an error; returns status
 int context_left(struct mica_context *m, struct guard *g, struct arena_mark before); // the same for a call that found no memory
 
 // status = a call's work, which may be left from anywhere within. What it had put into the context's arena is then gone, so whatever else of the
 // context refers to it is set as the last step, or is in an arena of its own.
-#define CALL(m, status, ...)                                                   \
-  do {                                                                         \
-    struct guard guard_;                                                       \
-    const struct arena_mark before_ = arena_mark(&(m)->mem);                   \
-    (m)->err = (struct err){0};                                                \
-    guard_open(&guard_);                                                       \
-    if (!setjmp(guard_.back)) {                                                \
-      (status) = (__VA_ARGS__);                                                \
-      guard_leave(&guard_);                                                    \
-      context_finish(m, status);                                               \
-    } else (status) = context_left(m, &guard_, before_);                       \
+#define CALL(m, status, ...)                                 \
+  do {                                                       \
+    struct guard guard_;                                     \
+    const struct arena_mark before_ = arena_mark(&(m)->mem); \
+    (m)->err = (struct err){0};                              \
+    guard_open(&guard_);                                     \
+    if (!setjmp(guard_.back)) {                              \
+      (status) = (__VA_ARGS__);                              \
+      guard_leave(&guard_);                                  \
+      context_finish(m, status);                             \
+    } else                                                   \
+      (status) = context_left(m, &guard_, before_);          \
   } while (0)
 struct mica_tensor tensor_tell(const struct tensor *t);
 

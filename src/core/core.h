@@ -56,10 +56,10 @@
 
 extern const char build_fingerprint[]; // of all sources, made by the build
 
-#define TRY(x)                                                                                                         \
-  do {                                                                                                                 \
-    int try_status_ = (x);                                                                                             \
-    if (try_status_ != OK) return try_status_;                                                                         \
+#define TRY(x)                                 \
+  do {                                         \
+    int try_status_ = (x);                     \
+    if (try_status_ != OK) return try_status_; \
   } while (0)
 
 enum { MOST_IN_A_RUN = 16 }; // candidates that are timed together
@@ -71,72 +71,72 @@ struct candidate {
   int kernels, block_ops, structure;
   const char *schedule;
   struct gen_info info;
-  struct module *module;     // NULL until compiled
-  struct timing timing;      // of its last run
-  double score;              // time over that of op-by-op in the same run, or by way of one that was in both runs
+  struct module *module; // NULL until compiled
+  struct timing timing;  // of its last run
+  double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs
   struct certificate cert;
-  double rel;                // numeric error
-  bool overflows;            // dropped because its exponentials would
-  bool final;                // it was in the last heat
+  double rel;                   // numeric error
+  bool overflows;               // dropped because its exponentials would
+  bool final;                   // it was in the last heat
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
-  const char *dropped;       // why it is out of the race, or NULL
-  const char *note;          // of plan_stable, or ""
-  uint64_t kernels_hash;       // of what it is on a GPU
-  struct lowered *lowered;     // what it is on a GPU; NULL for other targets, and where it cannot be lowered
-  struct candidate **of;       // of a program put together: what it is made of, by part; NULL: nothing
+  const char *dropped;          // why it is out of the race, or NULL
+  const char *note;             // of plan_stable, or ""
+  uint64_t kernels_hash;        // of what it is on a GPU
+  struct lowered *lowered;      // what it is on a GPU; NULL for other targets, and where it cannot be lowered
+  struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
 };
 
 struct lowered { // kernels for a GPU
   struct lower_plan plan;
-  struct choice *pick;       // by unit of the plan
+  struct choice *pick; // by unit of the plan
   struct device_program program;
   struct device_proof proof;
-  int *registers, *spilled;  // by launch, of the compiler; -1: not told
-  const char *compiled;      // "NVRTC 13.0", or why not
+  int *registers, *spilled; // by launch, of the compiler; -1: not told
+  const char *compiled;     // "NVRTC 13.0", or why not
 };
 
-struct course_step {         // of a climb
-  int line;                  // that it belongs to, from 1; 0: none
-  const char *change;        // what was turned; where a line begins, the way that it begins with
-  double before, seconds;    // measured; before: 0 where a line begins, and at the end
-  int measured;              // ways that the race had measured until then
-  bool exact;                // the last: timed once more beside the others that were fastest
+struct course_step {      // of a climb
+  int line;               // that it belongs to, from 1; 0: none
+  const char *change;     // what was turned; where a line begins, the way that it begins with
+  double before, seconds; // measured; before: 0 where a line begins, and at the end
+  int measured;           // ways that the race had measured until then
+  bool exact;             // the last: timed once more beside the others that were fastest
 };
 struct course {
   int n, cap;
   struct course_step *step;
 };
 
-struct keeper {              // of what a search that is under way has finished
+struct keeper { // of what a search that is under way has finished
   struct job *job;
-  char search[33];           // its key in the database
+  char search[33]; // its key in the database
   struct search_store store;
-  double start;              // seconds
-  bool used;                 // there may be units in the database
+  double start; // seconds
+  bool used;    // there may be units in the database
   struct err failed;
 };
 
 // One part of the program.
 struct contest {
   const struct part *part;
-  int twin;                  // an earlier part with the same graph, or -1
+  int twin;                   // an earlier part with the same graph, or -1
   const struct graph *stable; // of the part: reference of floats
-  int block_ops;             // a limit that is lower than the search's own, so that it ends; 0: none
+  int block_ops;              // a limit that is lower than the search's own, so that it ends; 0: none
   struct search_stats stats;
-  bool complete;             // of search_result
-  bool ended, searched;      // the search was not stopped; it ran now and was not recalled
-  const char *why;           // of search_result
+  bool complete;        // of search_result
+  bool ended, searched; // the search was not stopped; it ran now and was not recalled
+  const char *why;      // of search_result
   struct keeper keeper;
   const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
   const char *launches;       // how its kernels were made, as JSON
-  bool overflows;            // the part has exponentials that plan_stable tames
-  bool hurried;              // of a CPU: its time was over before all was compiled and measured
+  bool overflows;             // the part has exponentials that plan_stable tames
+  bool hurried;               // of a CPU: its time was over before all was compiled and measured
   struct disturbed disturbed; // of a CPU: a comparison of candidates that stayed disturbed
-  bool decided;              // of a GPU: best is right, and was measured where there is a GPU
-  int nfound, ncand, best;   // cand[0] is op-by-op
+  bool decided;               // of a GPU: best is right, and was measured where there is a GPU
+  int nfound, ncand, best;    // cand[0] is op-by-op
   struct candidate *cand;
-  int nnear;                 // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
+  int nnear; // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
   struct candidate *near;
   struct course course;
 };
@@ -145,47 +145,46 @@ struct job {
   struct arena *mem;
   const struct mica_options *opts;
   const struct graph *program, *plain, *stable;
-  struct target target;      // with typical rates, so that candidates are ranked alike on every run
-  struct target host;        // with measured ones, for the report
-  struct gpu_limits gpu;     // of GPU targets
-  const char *unmeasured;    // why candidates for a GPU are ranked by the model; "": they are measured
-  struct db *db;             // NULL without
+  struct target target;   // with typical rates, so that candidates are ranked alike on every run
+  struct target host;     // with measured ones, for the report
+  struct gpu_limits gpu;  // of GPU targets
+  const char *unmeasured; // why candidates for a GPU are ranked by the model; "": they are measured
+  struct db *db;          // NULL without
   const char *key;
-  const char *compiler;      // its version, "": none
-  int threads;               // of kernels
+  const char *compiler; // its version, "": none
+  int threads;          // of kernels
   int search_threads;
-  const struct crew *crew;   // processes that share the searches, or NULL
-  unsigned off;              // pruning rules
+  const struct crew *crew; // processes that share the searches, or NULL
+  unsigned off;            // pruning rules
   struct lax_split split;
-  struct contest *contests;  // one a part
-  int *order;                // in which parts are worked on
-  bool single;               // the only part has the program's own signature, so its modules serve the whole
-  int part;                  // being worked on, for the progress
+  struct contest *contests;    // one a part
+  int *order;                  // in which parts are worked on
+  bool single;                 // the only part has the program's own signature, so its modules serve the whole
+  int part;                    // being worked on, for the progress
   struct candidate base, best; // of the whole program
-  struct course course;      // of the whole program's race, where it had one of several parts
-  int nown;                  // kernels of the best on a CPU whose own times are known: all or none
+  struct course course;        // of the whole program's race, where it had one of several parts
+  int nown;                    // kernels of the best on a CPU whose own times are known: all or none
   struct timing *own;
-  enum evidence accept;      // the weakest evidence that a result may have
-  struct gauge *gauge;       // of what disturbs times on a CPU
-  struct certificate whole;  // of the parts put together; tests is 0 where that was not possible
-  bool stopped;              // by the user, or the time was over
-  bool cut;                  // the time has ended a search early, or the last compiling: the next run goes on
-  const char *left;          // what was not done because of that, sentences; ""
-  struct clock *clock;       // NULL: there is no end
-  struct gpu_forge *forge;   // of a GPU: what has compiled; the caller's, or NULL
-  struct gpu_worker *worker; // of races on a GPU, or NULL
+  enum evidence accept;        // the weakest evidence that a result may have
+  struct gauge *gauge;         // of what disturbs times on a CPU
+  struct certificate whole;    // of the parts put together; tests is 0 where that was not possible
+  bool stopped;                // by the user, or the time was over
+  bool cut;                    // the time has ended a search early, or the last compiling: the next run goes on
+  const char *left;            // what was not done because of that, sentences; ""
+  struct clock *clock;         // NULL: there is no end
+  struct gpu_forge *forge;     // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker;   // of races on a GPU, or NULL
   struct gpu_session *session; // races of the whole program on a GPU, or NULL
-  const char *reason;        // why the best is op-by-op, or NULL
-  const char *warning;       // what went wrong with the database, or NULL
+  const char *reason;          // why the best is op-by-op, or NULL
+  const char *warning;         // what went wrong with the database, or NULL
 };
 
 // ---- pipe.c ----
 // The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
-int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
-                  bool *recalled, struct err *e);
+int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e);
 // With what has compiled, for whoever saves the report.
-int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge,
-                     json_t **report, bool *recalled, struct err *e);
+int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
+                     bool *recalled, struct err *e);
 // Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
@@ -197,24 +196,21 @@ int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struc
 struct setting;
 int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
-int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
-              struct graph **out, struct err *e);
+int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set, struct graph **out, struct err *e);
 
 // ---- job.c ----
-int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
-             struct err *e);
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e);
 // The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
 int job_look(struct job *j, struct err *e);
 int job_split(struct job *j, struct err *e);  // parts
 const char *job_warning(const struct job *j); // what went wrong with the database, or NULL
 void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done
-void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
-                  double best_us);
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us);
 const char *job_part_key(const struct job *j, const struct graph *part);
 struct search_opts job_search_opts(struct job *j);
 struct search_opts job_part_opts(struct job *j, const struct contest *c); // with the part's own limit
-int prune_parse(const char *names, unsigned *off, struct err *e); // "expr,canon"
+int prune_parse(const char *names, unsigned *off, struct err *e);         // "expr,canon"
 
 // ---- clock.c ----
 enum stop { STOP_SEARCH, STOP_WORK, STOP_PROOF, STOPS };
@@ -224,7 +220,7 @@ bool job_stopping(const struct job *j);        // nothing is begun any more
 bool job_stopped_by_user(const struct job *j); // else it is the time
 void clock_open(struct job *j);
 void clock_close(struct job *j);
-void clock_part(struct job *j, int left);      // a part begins; so many are left, with it
+void clock_part(struct job *j, int left); // a part begins; so many are left, with it
 bool clock_part_over(const struct job *j);
 // By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
 double clock_starters(const struct job *j);
@@ -241,9 +237,8 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 
 // ---- candidate.c ----
 // r: new results; kept: those of an earlier run that was stopped, or NULL.
-int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept,
-                    struct err *e);
-void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
+int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e);
+void candidates_build(struct job *j, struct contest *c, int part, int from);           // those from that index on
 void candidate_complete(struct job *j, const struct contest *in, struct candidate *c); // softmax without overflow, thread graphs
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
@@ -265,14 +260,14 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 
 // ---- device.c: candidates on GPUs ----
 // Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
-int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
-                struct lowered **out, struct err *e);
+int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like, struct lowered **out,
+                struct err *e);
 // The candidate with this plan and these ways to make its kernels.
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 // By NVRTC where there is one. STOPPED where there is no time.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
-void devices_build(struct job *j, struct contest *c, int part, int from);  // candidates from that index on
+void devices_build(struct job *j, struct contest *c, int part, int from);           // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- launches.c ----
@@ -307,15 +302,16 @@ int rank_fastest(const struct contest *c); // of the last heat, or one with fewe
 // ---- tune.c ----
 void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
 void tune_ends(struct job *j, struct contest *c); // with the winner, after the finals
-double tune_traffic(const struct graph *sub); // elements that the blocks of a kernel read and write
+double tune_traffic(const struct graph *sub);     // elements that the blocks of a kernel read and write
 // The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
 bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
-void tune_room(struct job *j, struct contest *c, int room);    // for so many candidates more
+void tune_room(struct job *j, struct contest *c, int room);             // for so many candidates more
 int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
 
 // ---- course.c ----
 void course_add(struct arena *mem, struct course *c, struct course_step s);
-const char *course_sizes(struct arena *mem, const struct graph *from, const struct graph *to); // "kernel 1: x 8 to 16, i 4 to 2"; "" where all are the same
+const char *course_sizes(struct arena *mem, const struct graph *from,
+                         const struct graph *to); // "kernel 1: x 8 to 16, i 4 to 2"; "" where all are the same
 json_t *course_json(const struct course *c);
 
 // ---- remember.c ----
@@ -332,7 +328,7 @@ json_t *schedule_json(const char *schedule, const struct graph *g);
 json_t *stats_json(const struct search_stats *s);
 void stats_add(struct search_stats *sum, const struct search_stats *s); // of a search after those before
 void report_text(struct arena *mem, const json_t *report, const char *folder, struct str *out);
-void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
+void json_text(const json_t *v, struct str *out);     // indented, ends in a line feed
 const char *report_duration(char out[32], double us); // "1.23 ms"
 const char *report_grouped(char out[32], double x);   // "12,345"
 

@@ -38,8 +38,8 @@ const char *course_sizes(struct arena *mem, const struct graph *from, const stru
     kernel += is_kernel(&from->nodes[i]);
     if (!a || !b || same_axes(a, b)) continue;
     str_add(&out, "%skernel %d: ", outer, kernel);
-    for (int k = 0; k < MIN(a->ngrid, b->ngrid); k++) add_axis(&out, &sep, "xyz"[k], a->grid[k], b->grid[k]);
-    for (int k = 0; k < MIN(a->nloop, b->nloop); k++) add_axis(&out, &sep, "ijkl"[k], a->loop[k], b->loop[k]);
+    for (int k = 0; k < MIN(a->ngrid, b->ngrid); k++) add_axis(&out, &sep, "xyz"[k], a -> grid[k], b -> grid[k]);
+    for (int k = 0; k < MIN(a->nloop, b->nloop); k++) add_axis(&out, &sep, "ijkl"[k], a -> loop[k], b -> loop[k]);
     outer = "; ";
   }
   const char *text = arena_strdup(mem, str_text(&out));
@@ -48,7 +48,8 @@ const char *course_sizes(struct arena *mem, const struct graph *from, const stru
 
 static json_t *step_json(const struct course_step *s)
 {
-  json_t *v = json_pack("{s:i, s:s, s:f, s:i, s:b}", "line", s->line, "change", s->change, "us", 1e6 * s->seconds, "measured", s->measured, "exact", s->exact);
+  json_t *v = json_pack("{s:i, s:s, s:f, s:i, s:b}", "line", s->line, "change", s->change, "us", 1e6 * s->seconds, "measured", s->measured, "exact",
+                        s->exact);
   if (s->before > 0) json_object_set_new(v, "before_us", json_real(1e6 * s->before));
   return v;
 }

@@ -55,8 +55,8 @@ static void nothing_compiled(const struct job *j, struct lowered *d)
   d->compiled = "", d->proof.note = "";
 }
 
-int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like,
-                struct lowered **out, struct err *e)
+int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like, struct lowered **out,
+                struct err *e)
 {
   struct lowered *d = *out = NEW(j->mem, struct lowered);
   struct graph *named = graph_copy(j->mem, g);
@@ -86,7 +86,8 @@ void device_candidate(struct job *j, const struct contest *c, struct candidate *
   if (x->dropped || x->lowered) return;
   if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->lowered, &e) != OK)
     x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
-  else x->kernels = x->lowered->program.nlaunch, x->cost = x->lowered->program.cost;
+  else
+    x->kernels = x->lowered->program.nlaunch, x->cost = x->lowered->program.cost;
 }
 
 void devices_build(struct job *j, struct contest *c, int part, int from)
@@ -125,7 +126,8 @@ void device_compile(const struct job *j, struct lowered *d, struct err *e)
   struct err missing = {0};
   int major, minor;
   struct gpu_forge *f = j->forge ? j->forge : gpu_forge_open(&(struct gpu_forge_opts){0});
-  if (gpu_forge_ready(f, &missing) != OK) d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
+  if (gpu_forge_ready(f, &missing) != OK)
+    d->compiled = arena_printf(j->mem, "not compiled: %s", missing.text);
   else {
     gpu_forge_version(f, &major, &minor);
     d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
@@ -141,8 +143,8 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   json_t *list = launches_json(d);
   const struct device_proof *p = &d->proof;
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
-                            (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds,
-                            "note", p->note);
-  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu), "workspace", (json_int_t)d->program.workspace, "zeroed",
-                   (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter", proof, "launches", list);
+                            (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds, "note", p->note);
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu),
+                   "workspace", (json_int_t)d->program.workspace, "zeroed", (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter",
+                   proof, "launches", list);
 }

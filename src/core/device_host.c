@@ -121,7 +121,8 @@ static bool same_inputs(const struct graph *a, const struct graph *b)
 static int refer(struct device_host *h, const struct graph *program, struct err *e)
 {
   struct graph *plain;
-  if (!program) TRY(own_reference(h, e));
+  if (!program)
+    TRY(own_reference(h, e));
   else {
     TRY(graph_expand(h->mem, program, true, &plain, e));
     if (!same_inputs(h->d->g, plain)) return err_set(e, ERR_MISMATCH, NOWHERE, "the program and the graph have different inputs or outputs");
@@ -138,8 +139,7 @@ static int refer(struct device_host *h, const struct graph *program, struct err 
   return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
 }
 
-int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o,
-                     struct err *e)
+int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e)
 {
   *h = (struct device_host){.mem = mem, .d = d, .o = o, .dtype = o->dtype};
   allocate(h);
@@ -167,7 +167,7 @@ static double at_operand(const struct device_host *h, const struct launch *l, in
   return element(h, &l->arg[blas_index(&l->mul, o)], batch * s[0] + row * s[1] + col * s[2]);
 }
 
-#define EPILOGUE(id, name, number, act, value, vectors, doc)                                                                              \
+#define EPILOGUE(id, name, number, act, value, vectors, doc) \
   static double end_##id(double x) { return value; }
 #include "cuda/epilogue.def"
 #undef EPILOGUE
@@ -273,8 +273,12 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
     if (!want) continue;
     const struct tensor *t = &h->d->g->tensors[a->tensor];
     struct device_answer *r = &out[n++];
-    *r = (struct device_answer){.name = t->name ? t->name : arena_printf(h->mem, "t%d", a->tensor), .launch = i, .tensor = a->tensor,
-                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1, .elements = shape_size(&t->shape), .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
+    *r = (struct device_answer){.name = t->name ? t->name : arena_printf(h->mem, "t%d", a->tensor),
+                                .launch = i,
+                                .tensor = a->tensor,
+                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1,
+                                .elements = shape_size(&t->shape),
+                                .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
     compare(h, a, want, r);
   }
   return n;
@@ -282,9 +286,9 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
 
 void device_answer_text(const struct device_answer *a, struct str *out)
 {
-  str_add(out, "  %s%s: %lld elements, relative norm of the difference %.3g (at most %.2g)%s\n", a->name,
-          a->output >= 0 ? ", an output" : "", (long long)a->elements, a->relative, a->bound, a->fine ? "" : "  WRONG");
+  str_add(out, "  %s%s: %lld elements, relative norm of the difference %.3g (at most %.2g)%s\n", a->name, a->output >= 0 ? ", an output" : "",
+          (long long)a->elements, a->relative, a->bound, a->fine ? "" : "  WRONG");
   if (!a->fine)
-    str_add(out, "    %lld elements are off; most, number %lld: the kernel has %g, the graph %g\n", (long long)a->wrong,
-            (long long)a->worst, a->got, a->want);
+    str_add(out, "    %lld elements are off; most, number %lld: the kernel has %g, the graph %g\n", (long long)a->wrong, (long long)a->worst, a->got,
+            a->want);
 }

@@ -66,8 +66,12 @@ static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, st
 static int alone(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail, struct lone *l, struct err *e)
 {
   int nt = p->g->ntensors;
-  *l = (struct lone){.g = graph_new(mem, KERNEL, u->name), .store = NEWS(mem, enum dtype, nt + 1), .dtype = NEWS(mem, enum dtype, nt + 1),
-                     .positive = NEWS(mem, bool, nt + 1), .at = NEWS(mem, int, nt + 1), .order = NEWS(mem, struct order, nt + 1)};
+  *l = (struct lone){.g = graph_new(mem, KERNEL, u->name),
+                     .store = NEWS(mem, enum dtype, nt + 1),
+                     .dtype = NEWS(mem, enum dtype, nt + 1),
+                     .positive = NEWS(mem, bool, nt + 1),
+                     .at = NEWS(mem, int, nt + 1),
+                     .order = NEWS(mem, struct order, nt + 1)};
   for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
   TRY(bring_kernel(l, p, u->first, e));
   if (tail) TRY(bring_kernel(l, p, u->last, e));
@@ -133,14 +137,14 @@ static int judge(struct proving *w, struct device_host *h, const struct lower_un
   w->out->run++, w->out->blocks += r.blocks, w->out->elements += r.counts.elements;
   if (r.found) {
     const struct sim_error *x = &r.errors[0];
-    return *w->why = arena_printf(w->mem, "%s (%s): %s: %s", u->name, how, sim_class_name[x->class], x->text), NO;
+    return *w->why = arena_printf(w->mem, "%s (%s): %s: %s", u->name, how, sim_class_name[x->kind], x->text), NO;
   }
   int n = device_host_compare(h, 0, (int)COUNT(a), a);
   for (int i = 0; i < n; i++) {
     w->out->relative = MAX(w->out->relative, a[i].relative / a[i].bound);
     if (a[i].fine) continue;
-    *w->why = arena_printf(w->mem, "%s (%s): relative error %.3g, %lld elements wrong; element %lld is %g, not %g", u->name, how,
-                           a[i].relative, (long long)a[i].wrong, (long long)a[i].worst, a[i].got, a[i].want);
+    *w->why = arena_printf(w->mem, "%s (%s): relative error %.3g, %lld elements wrong; element %lld is %g, not %g", u->name, how, a[i].relative,
+                           (long long)a[i].wrong, (long long)a[i].worst, a[i].got, a[i].want);
     return NO;
   }
   if (device_host_counters_zero(h)) return OK;
@@ -175,8 +179,10 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   if (status == OK) {
     bool full = !verify_shrink_axes(&mem, l.g, &small) || graph_same(small, l.g);
     const struct graph *g = full ? l.g : small;
-    if (work(g) > MOST_WORK) add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
-    else status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
+    if (work(g) > MOST_WORK)
+      add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
+    else
+      status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
   }
   if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name of a text that is forgotten
   arena_close(&mem);

@@ -11,7 +11,7 @@ struct device_proof {
   int64_t blocks, elements; // that were run; operations on elements
   double relative;          // the largest error, as a part of what is accepted
   double seconds;
-  const char *note;         // what was not run and why; "" where everything was
+  const char *note; // what was not run and why; "" where everything was
 };
 // Unit `only`, or all of them where it is -1. NO with the reason in *why where a kernel is wrong; an error where it could not be told.
 int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,

@@ -36,14 +36,23 @@ static void kernels(struct exporting *x)
 
 static void address(struct exporting *x, const struct place *p)
 {
-  if (p->kind == PLACE_INPUT) PUT("(void *)inputs[%d]", p->index);
-  else if (p->kind == PLACE_OUTPUT) PUT("outputs[%d]", p->index);
-  else PUT("(char *)workspace + %lld", (long long)p->offset);
+  if (p->kind == PLACE_INPUT)
+    PUT("(void *)inputs[%d]", p->index);
+  else if (p->kind == PLACE_OUTPUT)
+    PUT("outputs[%d]", p->index);
+  else
+    PUT("(char *)workspace + %lld", (long long)p->offset);
 }
 
 static const char *map_type(enum tile_type t)
 {
-  return t == TT_F16 ? "FLOAT16" : t == TT_BF16 ? "BFLOAT16" : t == TT_F64 ? "FLOAT64" : t == TT_I32 ? "INT32" : t == TT_U32 ? "UINT32" : t == TT_I64 ? "INT64" : "FLOAT32";
+  return t == TT_F16    ? "FLOAT16"
+         : t == TT_BF16 ? "BFLOAT16"
+         : t == TT_F64  ? "FLOAT64"
+         : t == TT_I32  ? "INT32"
+         : t == TT_U32  ? "UINT32"
+         : t == TT_I64  ? "INT64"
+                        : "FLOAT32";
 }
 
 static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int launch, int arg)
@@ -79,17 +88,23 @@ static void product(struct exporting *x, const struct code_launch *l)
   const struct place work = {PLACE_WORK, 0, room(&x->code)};
   struct blas_arranged a;
   CHECK(blas_arrange(p, &a)); // as when it was planned
-  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A), operand(l, a.swapped ? BLAS_A : BLAS_B), operand(l, BLAS_BIAS),
-                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D), operand(l, BLAS_D), &work};
-  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how, (long long)p->batch,
-      blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
+  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A),
+                              operand(l, a.swapped ? BLAS_A : BLAS_B),
+                              operand(l, BLAS_BIAS),
+                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D),
+                              operand(l, BLAS_D),
+                              &work};
+  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how,
+      (long long)p->batch, blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
   for (size_t i = 0; i < COUNT(a.x); i++)
     PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
         (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld, (long long)a.x[i].batch);
   PUT("}};\n    status = multiply(&p, %d, ", MAX(l->algorithm, 0));
   for (size_t i = 0; i < COUNT(in); i++) {
-    if (in[i]) address(x, in[i]);
-    else PUT("nullptr");
+    if (in[i])
+      address(x, in[i]);
+    else
+      PUT("nullptr");
     PUT(", ");
   }
   PUT("stream);\n    if (status) return status;\n  }\n");
@@ -119,13 +134,17 @@ static void prepare(struct exporting *x)
     const struct code_kernel *k = &x->code.kernel[i];
     if (k->shared > 48 * 1024)
       PUT("  status = (int)cudaFuncSetAttribute((const void *)mica_%s::%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %lld);\n"
-          "  if (status) return status;\n", x->name, k->name, (long long)k->shared);
+          "  if (status) return status;\n",
+          x->name, k->name, (long long)k->shared);
     if (k->cluster > 8)
       PUT("  status = (int)cudaFuncSetAttribute((const void *)mica_%s::%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);\n"
-          "  if (status) return status;\n", x->name, k->name);
+          "  if (status) return status;\n",
+          x->name, k->name);
   }
-  if (x->code.zeroed) PUT("  status = (int)cudaMemsetAsync(workspace, 0, %lld, stream);\n", (long long)x->code.zeroed);
-  else PUT("  (void)workspace, (void)stream;\n");
+  if (x->code.zeroed)
+    PUT("  status = (int)cudaMemsetAsync(workspace, 0, %lld, stream);\n", (long long)x->code.zeroed);
+  else
+    PUT("  (void)workspace, (void)stream;\n");
   PUT("  return status;\n}\n\n");
 }
 
@@ -137,10 +156,13 @@ static void host(struct exporting *x)
     for (int a = 0; a < x->code.launch[i].narg; a++)
       if (x->code.launch[i].arg[a].is_map) map_shape(x, &x->code.launch[i].arg[a].map, i, a);
   PUT("\nextern \"C\" int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
-      "  int status = 0;\n  (void)workspace;\n", x->name);
+      "  int status = 0;\n  (void)workspace;\n",
+      x->name);
   for (int i = 0; i < x->code.nlaunch; i++)
-    if (x->code.launch[i].kernel < 0) product(x, &x->code.launch[i]);
-    else kernel_launch(x, i);
+    if (x->code.launch[i].kernel < 0)
+      product(x, &x->code.launch[i]);
+    else
+      kernel_launch(x, i);
   PUT("  return status;\n}\n");
 }
 
@@ -164,16 +186,19 @@ static void tensors(struct exporting *x, const char *what, int (*list)(const str
 static void header(struct exporting *x)
 {
   PUT("/* %s: kernels for compute capability %d.%d, made by Mica. Tensors are in device memory, row by row, at addresses that are\n"
-      " * multiples of 256.\n", x->name, x->d->gpu->arch / 10, x->d->gpu->arch % 10);
+      " * multiples of 256.\n",
+      x->name, x->d->gpu->arch / 10, x->d->gpu->arch % 10);
   tensors(x, "inputs", graph_inputs);
   tensors(x, "outputs", graph_outputs);
   PUT(" */\n#ifndef MICA_EXPORT_%s_H\n#define MICA_EXPORT_%s_H\n\n#include <cuda_runtime_api.h>\n#include <stddef.h>\n\n"
-      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", x->name, x->name);
+      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+      x->name, x->name);
   PUT("/* Bytes of device memory for what kernels leave to each other. */\nsize_t %s_workspace(void);\n"
       "/* Once on each device, and once for each workspace. 0, or an error of the CUDA run-time. */\n"
       "int %s_prepare(void *workspace, cudaStream_t stream);\n"
       "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time. */\n"
-      "int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n", x->name, x->name, x->name);
+      "int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n",
+      x->name, x->name, x->name);
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
@@ -181,15 +206,19 @@ static void readme(struct exporting *x)
 {
   const char *arch = cuda_arch_name(x->d->gpu->arch);
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
-  PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch, x->products ? " -lcublasLt" : "");
+  PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
+      x->products ? " -lcublasLt" : "");
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
-    if (l->kernel < 0) PUT("| %s | %s | | | |\n", l->name, l->how);
-    else PUT("| %s | %s | %lld | %d | %lld |\n", l->name, l->how, (long long)l->blocks, l->threads, (long long)x->code.kernel[l->kernel].shared);
+    if (l->kernel < 0)
+      PUT("| %s | %s | | | |\n", l->name, l->how);
+    else
+      PUT("| %s | %s | %lld | %d | %lld |\n", l->name, l->how, (long long)l->blocks, l->threads, (long long)x->code.kernel[l->kernel].shared);
   }
   PUT("\nThe workspace has %lld bytes. `NAME.tile` are the kernels in Mica's tile language, `graph.mica` is what they compute, `report.txt`\n"
-      "how that was found and checked.\n", (long long)whole_workspace(x));
+      "how that was found and checked.\n",
+      (long long)whole_workspace(x));
 }
 
 // ---- all of it ----

@@ -38,11 +38,11 @@ struct folder_place {
 int folder_place(struct arena *mem, const char *path, bool make, struct folder_place *out, struct err *e);
 enum folder_aside { ASIDE_NEW, ASIDE_OLD }; // written and not yet in place; taken away to make place
 void folder_aside(const struct folder_place *p, enum folder_aside kind, uint64_t number, char out[64]);
-bool folder_older(const struct folder_place *p, char out[64]); // one that was taken away and nothing came in its place
-bool folder_is(const struct folder_place *p, const char *name, int folder); // the name is that of the open folder
-void folder_sweep(const struct folder_place *p); // what saves that did not come to their end have left
+bool folder_older(const struct folder_place *p, char out[64]);                 // one that was taken away and nothing came in its place
+bool folder_is(const struct folder_place *p, const char *name, int folder);    // the name is that of the open folder
+void folder_sweep(const struct folder_place *p);                               // what saves that did not come to their end have left
 int folder_rename(int parent, const char *from, const char *to, unsigned how); // renameat2, as well as the file system can; 0, or -1 and errno
-bool folder_unsupported(void); // by errno: the file system cannot do that
-void folder_empty(int parent, const char *name, int folder); // its files, and itself
+bool folder_unsupported(void);                                                 // by errno: the file system cannot do that
+void folder_empty(int parent, const char *name, int folder);                   // its files, and itself
 
 #endif

@@ -27,30 +27,30 @@
 struct html {
   struct arena *mem;
   struct str *out;
-  const json_t *r;               // the report
-  const struct graph *source;    // NULL where the report's cannot be read
-  const struct graph *g;         // what is shown as found: of a GPU what is launched, with library operators as block graphs
+  const json_t *r;                // the report
+  const struct graph *source;     // NULL where the report's cannot be read
+  const struct graph *g;          // what is shown as found: of a GPU what is launched, with library operators as block graphs
   const struct device_program *d; // of a GPU, or NULL
-  const char *c;                 // of a CPU: the source, or NULL
-  const char *no_kernels;        // why there is neither
+  const char *c;                  // of a CPU: the source, or NULL
+  const char *no_kernels;         // why there is neither
 };
 
 // ---- html_text.c ----
 // As printf, but what comes by %s is escaped. %s %d %lld %.*g and their like; no widths by *.
 void html_add(struct html *h, const char *fmt, ...) PRINTF(2, 3);
 void html_raw(struct html *h, const char *markup); // of this program, not of the report
-void html_items(struct html *h, const char *text);    // "a; b" or "a | b", each in a line of its own
+void html_items(struct html *h, const char *text); // "a; b" or "a | b", each in a line of its own
 void html_escape(struct str *out, const char *s, size_t n);
 double html_num(const json_t *o, const char *key);
 int html_int(const json_t *o, const char *key);         // at most 1e9
 const char *html_txt(const json_t *o, const char *key); // "" where there is none
 bool html_yes(const json_t *o, const char *key);
-bool html_has(const json_t *o, const char *key);        // a number
-const char *html_time(const struct html *h, double us);  // "1.23 ms"
-const char *html_count(const struct html *h, double n);  // "12,345"
+bool html_has(const json_t *o, const char *key);                           // a number
+const char *html_time(const struct html *h, double us);                    // "1.23 ms"
+const char *html_count(const struct html *h, double n);                    // "12,345"
 const char *html_plural(const struct html *h, double n, const char *what); // "1 block", "12,345 blocks"
-const char *html_unit(const struct html *h, double x, const char *unit); // "1.23 Tunit"
-const char *html_tensor(const struct html *h, const struct tensor *t); // "f16[2, 3]"
+const char *html_unit(const struct html *h, double x, const char *unit);   // "1.23 Tunit"
+const char *html_tensor(const struct html *h, const struct tensor *t);     // "f16[2, 3]"
 void html_section(struct html *h, const char *id, const char *title);
 void html_section_end(struct html *h);
 // A bar, as a share of the box that it is in. What is added before the end is placed in the same box, and so has the same scale.
@@ -66,13 +66,13 @@ struct sheet_box {
 };
 struct sheet_edge {
   int from, to;
-  int n;             // points: the first at the bottom of `from`, the last at the top of `to`
+  int n; // points: the first at the bottom of `from`, the last at the top of `to`
   double *x, *y;
 };
 enum { SHEET_STAGES = 3 };
 struct sheet {
   int nboxes, nedges;
-  struct sheet_box *box;   // edges go from boxes before to boxes after
+  struct sheet_box *box; // edges go from boxes before to boxes after
   struct sheet_edge *edge;
   double w, h;
   double top[SHEET_STAGES], bottom[SHEET_STAGES]; // of each stage; bottom < top: it is empty
@@ -92,7 +92,7 @@ int html_lines_in(const char *text, size_t n);
 // launch: of the line keys, -1 where there are none. lines: by line, or NULL.
 void html_listing(struct html *h, const char *label, const char *text, size_t n, int launch, const struct html_line *lines);
 struct html_line *html_c_lines(struct html *h, const char *text, size_t n, int node); // of the C that was printed for a node of h->g
-void html_tree(struct html *h, const struct graph *g, int node); // a node's graph as text; -1: the whole, with its own keys
+void html_tree(struct html *h, const struct graph *g, int node);                      // a node's graph as text; -1: the whole, with its own keys
 
 double html_own_time(const struct html *h, int node); // of a kernel on a CPU, in microseconds; 0: not known (html_kernel.c)
 

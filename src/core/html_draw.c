@@ -12,13 +12,13 @@ struct label {
 };
 struct picture {
   struct html *h;
-  const struct graph *g;      // of this level
-  const struct label *label;  // by node
-  const char *key;            // of the node around, "" of a kernel graph
+  const struct graph *g;     // of this level
+  const struct label *label; // by node
+  const char *key;           // of the node around, "" of a kernel graph
   struct sheet s;
-  int *box;                   // by node; -1: none
-  struct picture **nested;    // by node, or NULL
-  const char **name;          // by node: the second line
+  int *box;                // by node; -1: none
+  struct picture **nested; // by node, or NULL
+  const char **name;       // by node: the second line
 };
 
 // ---- labels ----
@@ -39,8 +39,8 @@ static struct label *labels(struct html *h, const struct graph *g, const struct 
 static const char *axes_text(const struct html *h, const struct graph *g)
 {
   const char *s = "";
-  for (int i = 0; i < g->ngrid && i < MAX_GRID; i++) s = arena_printf(h->mem, "%s%s%c=%lld", s, i ? " " : "", "xyz"[i], (long long)g->grid[i]);
-  for (int i = 0; i < g->nloop; i++) s = arena_printf(h->mem, "%s%s%c=%lld", s, i ? " " : *s ? "; " : "", "ijkl"[i], (long long)g->loop[i]);
+  for (int i = 0; i < g->ngrid && i < MAX_GRID; i++) s = arena_printf(h->mem, "%s%s%c=%lld", s, i ? " " : "", "xyz"[i], (long long)g -> grid[i]);
+  for (int i = 0; i < g->nloop; i++) s = arena_printf(h->mem, "%s%s%c=%lld", s, i ? " " : *s ? "; " : "", "ijkl"[i], (long long)g -> loop[i]);
   return s;
 }
 
@@ -94,18 +94,18 @@ static const char *cut(const struct html *h, const char *s)
 
 static struct picture *picture_new(struct html *h, const struct graph *g, const struct draw_lines *d, int path[LEVELS], const char *key, bool inside);
 
-static const char *key_of(const struct picture *p, int node)
-{
-  return arena_printf(p->h->mem, "%s%c%d", p->key, "kbt"[p->g->level], node);
-}
+static const char *key_of(const struct picture *p, int node) { return arena_printf(p->h->mem, "%s%c%d", p->key, "kbt"[p->g->level], node); }
 
 static const char *second_line(const struct picture *p, int i)
 {
   const struct node *n = &p->g->nodes[i];
   const struct label *l = &p->label[i];
   if (n->op == OP_BLOCK) return axes_text(p->h, n->sub);
-  if (n->op == OP_THREAD) return arena_printf(p->h->mem, "%s (%s)", html_plural(p->h, (double)graph_blocks(n->sub), "thread"), axes_text(p->h, n->sub));
-  const char *mark = *l->mark && strncmp(l->mark, "kernel", 6) ? arena_printf(p->h->mem, "%s ", l->mark) : *l->mark ? arena_printf(p->h->mem, "%s: ", l->mark) : "";
+  if (n->op == OP_THREAD)
+    return arena_printf(p->h->mem, "%s (%s)", html_plural(p->h, (double)graph_blocks(n->sub), "thread"), axes_text(p->h, n->sub));
+  const char *mark = *l->mark && strncmp(l->mark, "kernel", 6) ? arena_printf(p->h->mem, "%s ", l->mark)
+                     : *l->mark                                ? arena_printf(p->h->mem, "%s: ", l->mark)
+                                                               : "";
   return arena_printf(p->h->mem, "%s%s", mark, l->shape);
 }
 
@@ -201,8 +201,10 @@ static void edge(const struct picture *p, const struct sheet_edge *e, int from, 
   html_add(p->h, "<path class=\"e\" data-a=\"%s\" data-b=\"%s\" d=\"M%.1f %.1f", key_of(p, from), key_of(p, to), e->x[0], e->y[0]);
   for (int i = 1; i < e->n; i++) {
     double x0 = e->x[i - 1], y0 = e->y[i - 1], x1 = e->x[i], y1 = e->y[i] - (i == e->n - 1 ? 5 : 0), bend = (y1 - y0) / 2;
-    if (x0 == x1) html_add(p->h, "V%.1f", y1);
-    else html_add(p->h, "C%.1f %.1f %.1f %.1f %.1f %.1f", x0, y0 + bend, x1, y1 - bend, x1, y1);
+    if (x0 == x1)
+      html_add(p->h, "V%.1f", y1);
+    else
+      html_add(p->h, "C%.1f %.1f %.1f %.1f %.1f %.1f", x0, y0 + bend, x1, y1 - bend, x1, y1);
   }
   html_raw(p->h, "\" marker-end=\"url(#arrow)\"/>\n");
 }
@@ -211,9 +213,12 @@ static void outline(const struct picture *p, const char *what, const struct shee
 {
   struct html *h = p->h;
   double x = b->x, y = b->y, w = b->w, hh = b->h, in = 9;
-  if (!strcmp(what, "load")) html_add(h, "<path d=\"M%.1f %.1fh%.1fl%.1f %.1fh%.1fz\"/>", x, y, w, -in, hh, 2 * in - w);
-  else if (!strcmp(what, "save")) html_add(h, "<path d=\"M%.1f %.1fh%.1fl%.1f %.1fh%.1fz\"/>", x + in, y, w - 2 * in, in, hh, -w);
-  else html_add(h, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\"/>", x, y, w, hh, !strcmp(what, "io") ? hh / 2 : 5.0);
+  if (!strcmp(what, "load"))
+    html_add(h, "<path d=\"M%.1f %.1fh%.1fl%.1f %.1fh%.1fz\"/>", x, y, w, -in, hh, 2 * in - w);
+  else if (!strcmp(what, "save"))
+    html_add(h, "<path d=\"M%.1f %.1fh%.1fl%.1f %.1fh%.1fz\"/>", x + in, y, w - 2 * in, in, hh, -w);
+  else
+    html_add(h, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\"/>", x, y, w, hh, !strcmp(what, "io") ? hh / 2 : 5.0);
   if (!strcmp(what, "acc") || !strcmp(what, "block"))
     html_add(h, "<rect class=\"in\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\"/>", x + 3, y + 3, w - 6, hh - 6);
 }
@@ -254,7 +259,7 @@ static void loop_frame(const struct picture *p)
   double y = p->s.top[1] - FRAME, hh = p->s.bottom[1] - p->s.top[1] + 2 * FRAME;
   html_add(p->h, "<g class=\"loop\"><rect x=\"2\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"8\"/>", y, p->s.w - 4, hh);
   const char *s = "for";
-  for (int i = 0; i < g->nloop; i++) s = arena_printf(p->h->mem, "%s%s %c < %lld", s, i ? "," : "", "ijkl"[i], (long long)g->loop[i]);
+  for (int i = 0; i < g->nloop; i++) s = arena_printf(p->h->mem, "%s%s %c < %lld", s, i ? "," : "", "ijkl"[i], (long long)g -> loop[i]);
   html_add(p->h, "<text class=\"f\" x=\"8\" y=\"%.1f\">%s</text></g>\n", y - 4, s);
 }
 
@@ -271,7 +276,8 @@ static void picture_svg(const struct picture *p, bool linked)
 static void figure(struct html *h, const struct picture *p, const char *id, const char *what, bool linked)
 {
   html_add(h, "<div class=\"fig\" id=\"%s\" role=\"group\" tabindex=\"0\" aria-label=\"%s\">", id, what);
-  html_add(h, "<svg viewBox=\"0 0 %.1f %.1f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"%s\">\n", p->s.w, p->s.h, p->s.w, p->s.h, what);
+  html_add(h, "<svg viewBox=\"0 0 %.1f %.1f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"%s\">\n", p->s.w, p->s.h, p->s.w, p->s.h,
+           what);
   picture_svg(p, linked);
   html_raw(h, "</svg></div>\n");
 }

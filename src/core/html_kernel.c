@@ -34,7 +34,8 @@ void html_program(struct html *h)
   html_raw(h, "<h3>In the language</h3>\n");
   html_listing(h, "the program in the language", str_text(&text), text.n, -1, NULL);
   str_free(&text);
-  html_raw(h, "<h3>Tensors</h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Role</th><th scope=\"col\">Name</th><th scope=\"col\">Type</th><th scope=\"col\" class=\"num\">Size</th></tr></thead><tbody>\n");
+  html_raw(h, "<h3>Tensors</h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Role</th><th scope=\"col\">Name</th><th "
+              "scope=\"col\">Type</th><th scope=\"col\" class=\"num\">Size</th></tr></thead><tbody>\n");
   graph_inputs(h->source, t);
   tensors(h, "input", n, t);
   graph_outputs(h->source, t);
@@ -124,7 +125,8 @@ static void cuda_listing(struct html *h, const struct launch *l, int launch)
 static void launch_facts(struct html *h, const struct launch *l, int i)
 {
   const json_t *j = json_array_get(json_object_get(json_object_get(h->r, "gpu"), "launches"), (size_t)i);
-  html_add(h, "<dl class=\"facts\"><div><dt>Launch</dt><dd><code>%s</code></dd></div><div><dt>Made by</dt><dd><code>%s</code></dd></div>", l->name, l->how);
+  html_add(h, "<dl class=\"facts\"><div><dt>Launch</dt><dd><code>%s</code></dd></div><div><dt>Made by</dt><dd><code>%s</code></dd></div>", l->name,
+           l->how);
   html_add(h, "<div><dt>Model</dt><dd>%s</dd></div>", html_time(h, html_num(j, "model_us")));
   if (html_has(j, "registers")) html_add(h, "<div><dt>Registers</dt><dd>%s</dd></div>", html_count(h, html_num(j, "registers")));
   if (html_num(j, "spilled") > 0) html_add(h, "<div><dt>Spilled</dt><dd>%s</dd></div>", html_unit(h, html_num(j, "spilled"), "B"));
@@ -135,16 +137,21 @@ static void launch_facts(struct html *h, const struct launch *l, int i)
 static void kernel_open(struct html *h, int node, int number, const char *name, int all)
 {
   const struct graph *sub = h->g->nodes[node].sub;
-  html_add(h, "<details class=\"kernel\" id=\"kernel-%d\"%s><summary><h3 data-n=\"k%d\">Kernel %d: <code>%s</code>", node, number <= MOST_OPEN || all <= 2 * MOST_OPEN ? " open" : "", node, number, name);
-  if (sub) html_add(h, " <small>%s, %s, %s</small>", html_plural(h, (double)graph_blocks(sub), "block"), html_plural(h, (double)graph_iterations(sub), "iteration"), html_plural(h, graph_ops(sub), "operator"));
+  html_add(h, "<details class=\"kernel\" id=\"kernel-%d\"%s><summary><h3 data-n=\"k%d\">Kernel %d: <code>%s</code>", node,
+           number <= MOST_OPEN || all <= 2 * MOST_OPEN ? " open" : "", node, number, name);
+  if (sub)
+    html_add(h, " <small>%s, %s, %s</small>", html_plural(h, (double)graph_blocks(sub), "block"),
+             html_plural(h, (double)graph_iterations(sub), "iteration"), html_plural(h, graph_ops(sub), "operator"));
   html_raw(h, "</h3></summary>\n");
 }
 
 static void picture_of(struct html *h, int node)
 {
   html_raw(h, "<div>\n");
-  if (h->g->nodes[node].sub) html_draw_block(h, h->g, node);
-  else html_add(h, "<p class=\"note\">One operator of the library: <code>%s</code>.</p>\n", op_rows[h->g->nodes[node].op].name);
+  if (h->g->nodes[node].sub)
+    html_draw_block(h, h->g, node);
+  else
+    html_add(h, "<p class=\"note\">One operator of the library: <code>%s</code>.</p>\n", op_rows[h->g->nodes[node].op].name);
 }
 
 static void launch(struct html *h, int i)
@@ -164,8 +171,10 @@ static void launch(struct html *h, int i)
   html_tree(h, h->g, l->first);
   if (l->last != l->first) html_tree(h, h->g, l->last);
   if (!l->product) tab(&t, "Tile program"), tile_listing(h, l, i);
-  if (!l->product) tab(&t, "CUDA C++"), cuda_listing(h, l, i);
-  else html_raw(h, "<p class=\"note\">A product by cuBLASLt.</p>\n");
+  if (!l->product)
+    tab(&t, "CUDA C++"), cuda_listing(h, l, i);
+  else
+    html_raw(h, "<p class=\"note\">A product by cuBLASLt.</p>\n");
   tabs_end(&t);
   html_raw(h, "</div></div></details>\n");
 }
@@ -205,9 +214,7 @@ static const json_t *own_figures(const struct html *h, int node)
   const char *at = h->c;
   size_t i;
   while (at && next_function(h, &at, &f))
-    if (f.node == node)
-      json_array_foreach(list, i, k)
-        if (!strcmp(html_txt(k, "name"), name_of(h, &f))) return k;
+    if (f.node == node) json_array_foreach(list, i, k) if (!strcmp(html_txt(k, "name"), name_of(h, &f))) return k;
   return NULL;
 }
 
@@ -266,9 +273,12 @@ void html_kernels(struct html *h)
     html_section_end(h);
     return;
   }
-  if (html_yes(best, "op_by_op")) html_add(h, "<p>The program stays as it is, one operator a kernel: %s.</p>\n", html_txt(best, "reason"));
-  else if (*html_txt(best, "schedule")) html_add(h, "<p>Schedule: <code>%s</code></p>\n", html_txt(best, "schedule"));
-  html_raw(h, "<p class=\"hint\">Point at a node, or at a line of a text: what it is in the others lights up; a click keeps it. In a drawing arrow keys move, + and &minus; zoom, 0 fits, n and p go from node to node.</p>\n");
+  if (html_yes(best, "op_by_op"))
+    html_add(h, "<p>The program stays as it is, one operator a kernel: %s.</p>\n", html_txt(best, "reason"));
+  else if (*html_txt(best, "schedule"))
+    html_add(h, "<p>Schedule: <code>%s</code></p>\n", html_txt(best, "schedule"));
+  html_raw(h, "<p class=\"hint\">Point at a node, or at a line of a text: what it is in the others lights up; a click keeps it. In a drawing arrow "
+              "keys move, + and &minus; zoom, 0 fits, n and p go from node to node.</p>\n");
   html_raw(h, "<h3>Kernel graph</h3>\n");
   html_draw_kernels(h, h->g, "kernel-graph", true);
   if (h->no_kernels) html_add(h, "<p class=\"note\">No texts of kernels: %s</p>\n", h->no_kernels);

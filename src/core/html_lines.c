@@ -49,10 +49,7 @@ struct reading {
 };
 
 // The tensor of "t12", "t12_name"; -1.
-static int tensor_in(const char *s)
-{
-  return *s == 't' && isdigit((unsigned char)s[1]) ? (int)strtol(s + 1, NULL, 10) : -1;
-}
+static int tensor_in(const char *s) { return *s == 't' && isdigit((unsigned char)s[1]) ? (int)strtol(s + 1, NULL, 10) : -1; }
 
 static int node_making(const struct graph *g, int t) { return t >= 0 && t < g->ntensors ? g->tensors[t].node : -1; }
 
@@ -98,8 +95,10 @@ struct html_line *html_c_lines(struct html *h, const char *text, size_t n, int n
     const char *line = arena_printf(h->mem, "%.*s", (int)(end - at), text + at);
     size_t deep = strspn(line, " ");
     const char *key = i ? comment_key(&r, line + deep) : NULL; // the first is the kernel graph's
-    if (key) keys = group ? arena_printf(h->mem, "%s %s", keys, key) : key, indent = deep;
-    else if (line[deep] && deep < indent) keys = NULL, indent = 0;
+    if (key)
+      keys = group ? arena_printf(h->mem, "%s %s", keys, key) : key, indent = deep;
+    else if (line[deep] && deep < indent)
+      keys = NULL, indent = 0;
     group = key != NULL;
     lines[i].keys = keys ? keys : i == 0 ? whole : NULL;
     if (!key && r.single) keys = NULL;

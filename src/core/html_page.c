@@ -78,11 +78,16 @@ static void data(struct html *h)
   for (size_t i = 0, len; i < text.n; i += MAX(len, 1)) {
     unsigned code;
     len = visible_decode(text.p + i, text.n - i, &code);
-    if (!len) str_add(h->out, "\\ufffd");
-    else if (len == 1 && strchr("<>&", text.p[i])) str_add(h->out, "\\u%04x", code);
-    else if (!visible_hidden(code)) str_raw(h->out, text.p + i, len);
-    else if (code < 0x10000) str_add(h->out, "\\u%04x", code);
-    else str_add(h->out, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+    if (!len)
+      str_add(h->out, "\\ufffd");
+    else if (len == 1 && strchr("<>&", text.p[i]))
+      str_add(h->out, "\\u%04x", code);
+    else if (!visible_hidden(code))
+      str_raw(h->out, text.p + i, len);
+    else if (code < 0x10000)
+      str_add(h->out, "\\u%04x", code);
+    else
+      str_add(h->out, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
   }
   html_raw(h, "</script>\n");
   str_free(&text);
@@ -90,19 +95,25 @@ static void data(struct html *h)
 
 static void head(struct html *h)
 {
-  html_raw(h, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-  html_raw(h, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n");
-  html_add(h, "<meta name=\"generator\" content=\"Mica %s\">\n<title>%s on %s: Mica</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", mica_version(), html_txt(h->r, "program"), html_txt(h->r, "target"));
+  html_raw(h, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, "
+              "initial-scale=1\">\n");
+  html_raw(h, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+              "img-src data:; base-uri 'none'; form-action 'none'\">\n");
+  html_add(h, "<meta name=\"generator\" content=\"Mica %s\">\n<title>%s on %s: Mica</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n",
+           mica_version(), html_txt(h->r, "program"), html_txt(h->r, "target"));
   html_raw(h, html_style_text);
   html_raw(h, "</style>\n</head>\n<body>\n");
 }
 
 static void top(struct html *h)
 {
-  html_raw(h, "<a class=\"skip\" href=\"#main\">To the report</a>\n<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>"
-              "<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"3\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto-start-reverse\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs></svg>\n");
-  html_add(h, "<header><h1>%s</h1><p>%s &middot; %s &middot; %d thread%s &middot; Mica %s</p></header>\n<nav aria-label=\"Sections\"><ul>\n", html_txt(h->r, "program"), html_txt(h->r, "target"), html_txt(h->r, "device"),
-           html_int(h->r, "threads"), html_int(h->r, "threads") == 1 ? "" : "s", html_txt(h->r, "mica"));
+  html_raw(h, "<a class=\"skip\" href=\"#main\">To the report</a>\n<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden=\"true\" "
+              "focusable=\"false\"><defs>"
+              "<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"3\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"8\" markerHeight=\"8\" "
+              "orient=\"auto-start-reverse\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs></svg>\n");
+  html_add(h, "<header><h1>%s</h1><p>%s &middot; %s &middot; %d thread%s &middot; Mica %s</p></header>\n<nav aria-label=\"Sections\"><ul>\n",
+           html_txt(h->r, "program"), html_txt(h->r, "target"), html_txt(h->r, "device"), html_int(h->r, "threads"),
+           html_int(h->r, "threads") == 1 ? "" : "s", html_txt(h->r, "mica"));
   for (size_t i = 0; i < COUNT(sections); i++) html_add(h, "<li><a href=\"#%s\">%s</a></li>\n", sections[i].id, sections[i].title);
   html_raw(h, "</ul></nav>\n<main id=\"main\">\n");
 }

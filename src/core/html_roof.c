@@ -46,10 +46,7 @@ static double node_ops(const struct graph *g, const struct node *n)
   return 2 * size * (a->n ? (double)a->d[a->n - 1] : 1);
 }
 
-static double tensor_bytes(const struct graph *g, int t)
-{
-  return (double)shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
-}
+static double tensor_bytes(const struct graph *g, int t) { return (double)shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype); }
 
 // Of a kernel or library operator: inputs, each once, and results.
 static double node_bytes(const struct graph *g, const struct node *n)
@@ -110,7 +107,8 @@ static void add_kernels(struct roof *f)
     if (is_kernel(&h->g->nodes[i])) {
       const struct node *x = &h->g->nodes[i];
       double us = html_own_time(h, i);
-      add(f, arena_printf(h->mem, "kernel %d: %s", ++n, op_rows[x->op].name), us > 0 ? "measured" : "at best", node_bytes(h->g, x), node_ops(h->g, x), us);
+      add(f, arena_printf(h->mem, "kernel %d: %s", ++n, op_rows[x->op].name), us > 0 ? "measured" : "at best", node_bytes(h->g, x), node_ops(h->g, x),
+          us);
     }
 }
 
@@ -169,16 +167,19 @@ static void axes(const struct roof *f)
     text(f, "tick", "end", LEFT - 6, py(f, y) + 4, html_unit(h, pow(10, y), ""));
   }
   text(f, "axis", "middle", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "operations a byte");
-  html_add(h, "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 %.1f) rotate(-90)\">operations a second</text>\n", (TOP + HEIGHT - BOTTOM) / 2);
+  html_add(h, "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 %.1f) rotate(-90)\">operations a second</text>\n",
+           (TOP + HEIGHT - BOTTOM) / 2);
 }
 
 static void roof_line(const struct roof *f)
 {
   double ridge = log10(f->flops / f->bandwidth), top = log10(f->flops), left = MAX(f->x0, f->y0 - log10(f->bandwidth));
-  html_add(f->h, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", px(f, left), py(f, left + log10(f->bandwidth)), px(f, ridge), py(f, top), WIDTH - RIGHT);
+  html_add(f->h, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", px(f, left), py(f, left + log10(f->bandwidth)), px(f, ridge), py(f, top),
+           WIDTH - RIGHT);
   text(f, "label", "end", WIDTH - RIGHT - 4, py(f, top) - 6, arena_printf(f->h->mem, "products: %s", html_unit(f->h, f->flops, "op/s")));
   double middle = (left + ridge) / 2;
-  text(f, "label", "start", px(f, middle) + 10, py(f, middle + log10(f->bandwidth)) + 18, arena_printf(f->h->mem, "memory: %s", html_unit(f->h, f->bandwidth, "B/s")));
+  text(f, "label", "start", px(f, middle) + 10, py(f, middle + log10(f->bandwidth)) + 18,
+       arena_printf(f->h->mem, "memory: %s", html_unit(f->h, f->bandwidth, "B/s")));
 }
 
 // Numbers in discs; a disc that would lie on another one stands aside, with a line to its place.
@@ -193,23 +194,32 @@ static void points(const struct roof *f)
       if (fabs(at[2 * k] - x) < 21 && fabs(at[2 * k + 1] - y) < 21) x = at[2 * k] + 23, k = -1;
     at[2 * i] = x, at[2 * i + 1] = y;
     if (x > own) html_add(h, "<path class=\"lead\" d=\"M%.1f %.1fH%.1f\"/>", own, y, x);
-    html_add(h, "<g class=\"%s\"><title>%s: %s, %s of %s</title><circle cx=\"%.1f\" cy=\"%.1f\" r=\"10\"/><text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%d</text></g>\n",
-             w->us > 0 ? "pt" : "pt hollow", w->name, w->us > 0 ? html_time(h, w->us) : "no time of its own", html_unit(h, rate_of(f, w), "op/s"), html_unit(h, intensity(w), "op/B"), x, y, x, y + 4, i + 1);
+    html_add(h,
+             "<g class=\"%s\"><title>%s: %s, %s of %s</title><circle cx=\"%.1f\" cy=\"%.1f\" r=\"10\"/><text text-anchor=\"middle\" x=\"%.1f\" "
+             "y=\"%.1f\">%d</text></g>\n",
+             w->us > 0 ? "pt" : "pt hollow", w->name, w->us > 0 ? html_time(h, w->us) : "no time of its own", html_unit(h, rate_of(f, w), "op/s"),
+             html_unit(h, intensity(w), "op/B"), x, y, x, y + 4, i + 1);
   }
 }
 
 static void rows(const struct roof *f)
 {
   struct html *h = f->h;
-  html_raw(h, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">Point</th><th scope=\"col\">What</th><th scope=\"col\" class=\"num\">Bytes</th><th scope=\"col\" class=\"num\">Operations</th><th scope=\"col\" class=\"num\">Op/byte</th>"
-              "<th scope=\"col\" class=\"num\">Time</th><th scope=\"col\">Known by</th><th scope=\"col\" class=\"num\">At best</th><th scope=\"col\" class=\"num\">Of the roof</th></tr></thead><tbody>\n");
+  html_raw(h, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">Point</th><th scope=\"col\">What</th><th scope=\"col\" "
+              "class=\"num\">Bytes</th><th scope=\"col\" class=\"num\">Operations</th><th scope=\"col\" class=\"num\">Op/byte</th>"
+              "<th scope=\"col\" class=\"num\">Time</th><th scope=\"col\">Known by</th><th scope=\"col\" class=\"num\">At best</th><th scope=\"col\" "
+              "class=\"num\">Of the roof</th></tr></thead><tbody>\n");
   for (int i = 0; i < f->n; i++) {
     const struct work *w = &f->w[i];
     double least = 1e6 * MAX(w->bytes / f->bandwidth, w->ops / f->flops);
-    html_add(h, "<tr><td class=\"num\">%d</td><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"num\">%s</td><td class=\"num\">%.3g</td><td class=\"num\">%s</td><td>%s</td><td class=\"num\">%s</td>", i + 1, w->name,
-             html_unit(h, w->bytes, "B"), html_unit(h, w->ops, "op"), intensity(w), html_time(h, w->us), w->how, html_time(h, least));
-    if (w->us > 0) html_add(h, "<td class=\"num\">%.0f%%</td></tr>\n", 100 * least / w->us);
-    else html_raw(h, "<td class=\"num\">&ndash;</td></tr>\n");
+    html_add(h,
+             "<tr><td class=\"num\">%d</td><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"num\">%s</td><td class=\"num\">%.3g</td><td "
+             "class=\"num\">%s</td><td>%s</td><td class=\"num\">%s</td>",
+             i + 1, w->name, html_unit(h, w->bytes, "B"), html_unit(h, w->ops, "op"), intensity(w), html_time(h, w->us), w->how, html_time(h, least));
+    if (w->us > 0)
+      html_add(h, "<td class=\"num\">%.0f%%</td></tr>\n", 100 * least / w->us);
+    else
+      html_raw(h, "<td class=\"num\">&ndash;</td></tr>\n");
   }
   html_raw(h, "</tbody></table></div>\n");
 }
@@ -226,10 +236,14 @@ void html_roofline(struct html *h)
     return;
   }
   limits(&f);
-  html_add(h, "<p>Under the roof of %s: copies at %s, products at %s, %s. Bytes: every input of a kernel read once, every result written once.</p>\n", html_txt(h->r, "device"),
-           html_unit(h, f.bandwidth, "B/s"), html_unit(h, f.flops, "op/s"), html_yes(m, "measured") ? "as measured here" : "typical rates of the target");
+  html_add(h, "<p>Under the roof of %s: copies at %s, products at %s, %s. Bytes: every input of a kernel read once, every result written once.</p>\n",
+           html_txt(h->r, "device"), html_unit(h, f.bandwidth, "B/s"), html_unit(h, f.flops, "op/s"),
+           html_yes(m, "measured") ? "as measured here" : "typical rates of the target");
   html_raw(h, "<div class=\"plots\">");
-  html_add(h, "<figure class=\"plot\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"roofline: the table below has its points\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+  html_add(h,
+           "<figure class=\"plot\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"roofline: the table below "
+           "has its points\">\n",
+           WIDTH, HEIGHT, WIDTH, HEIGHT);
   axes(&f);
   roof_line(&f);
   points(&f);

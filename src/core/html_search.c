@@ -26,8 +26,11 @@ static void bars(struct html *h, const char *caption, const char *head, int n, c
 {
   double most = 0;
   for (int i = 0; i < n; i++) most = MAX(most, c[i].n);
-  html_add(h, "<div class=\"scroll\"><table class=\"bars\"><caption>%s</caption><thead><tr><th scope=\"col\">%s</th><th scope=\"col\" class=\"num\">Count</th>"
-              "<th scope=\"col\">Logarithmic</th><th scope=\"col\">What</th></tr></thead><tbody>\n", caption, head);
+  html_add(h,
+           "<div class=\"scroll\"><table class=\"bars\"><caption>%s</caption><thead><tr><th scope=\"col\">%s</th><th scope=\"col\" "
+           "class=\"num\">Count</th>"
+           "<th scope=\"col\">Logarithmic</th><th scope=\"col\">What</th></tr></thead><tbody>\n",
+           caption, head);
   for (int i = 0; i < n; i++) bar_row(h, &c[i], most);
   html_raw(h, "</tbody></table></div>\n");
 }
@@ -41,10 +44,10 @@ static struct tally tally_of(const json_t *parts)
   struct tally t = {0};
   size_t i, k;
   const json_t *p, *c;
-  json_array_foreach(parts, i, p)
-    json_array_foreach(json_object_get(p, "candidates"), k, c) {
-      t.tried++, t.measured += html_has(c, "us"), t.proven += html_yes(c, "proven"), t.dropped += *html_txt(c, "dropped") != 0;
-    }
+  json_array_foreach(parts, i, p) json_array_foreach(json_object_get(p, "candidates"), k, c)
+  {
+    t.tried++, t.measured += html_has(c, "us"), t.proven += html_yes(c, "proven"), t.dropped += *html_txt(c, "dropped") != 0;
+  }
   return t;
 }
 
@@ -72,7 +75,8 @@ void html_counters(struct html *h)
   int n = 0;
   html_section(h, "search", "Search");
   html_add(h, "<p>%.2f s", html_num(s, "seconds"));
-  if (html_has(s, "first_seconds")) html_add(h, "; after %.2f s there was a verified graph that the model likes better than op-by-op", html_num(s, "first_seconds"));
+  if (html_has(s, "first_seconds"))
+    html_add(h, "; after %.2f s there was a verified graph that the model likes better than op-by-op", html_num(s, "first_seconds"));
   html_add(h, ". %s</p>\n", html_yes(s, "complete") ? "The space was searched to its end." : "Not the whole space was searched.");
   bars(h, "From operators to proven candidates", "Stage", (int)COUNT(way), way);
   json_object_foreach((json_t *)json_object_get(s, "pruned"), key, count) rule[n++] = (struct counter){key, rule_doc(key), json_number_value(count)};
@@ -112,14 +116,18 @@ static void reason(struct html *h, const char *why)
 {
   size_t n = strlen(why), k = MIN(n, LONGEST);
   while (k < n && (why[k] & 0xc0) == 0x80) k++;
-  if (n <= LONGEST) html_add(h, "%s", why);
-  else html_add(h, "<details><summary>%s&hellip;</summary>%s</details>", arena_printf(h->mem, "%.*s", (int)k, why), why + k);
+  if (n <= LONGEST)
+    html_add(h, "%s", why);
+  else
+    html_add(h, "<details><summary>%s&hellip;</summary>%s</details>", arena_printf(h->mem, "%.*s", (int)k, why), why + k);
 }
 
 static void time_cell(struct html *h, const json_t *c, const char *key)
 {
-  if (html_has(c, key)) html_add(h, "<td class=\"num\" data-v=\"%.6g\">%s</td>", html_num(c, key), html_time(h, html_num(c, key)));
-  else html_raw(h, "<td class=\"num\" data-v=\"\">&ndash;</td>");
+  if (html_has(c, key))
+    html_add(h, "<td class=\"num\" data-v=\"%.6g\">%s</td>", html_num(c, key), html_time(h, html_num(c, key)));
+  else
+    html_raw(h, "<td class=\"num\" data-v=\"\">&ndash;</td>");
 }
 
 static void entry_row(struct html *h, const json_t *p, const struct entry *x, double base, double most)
@@ -142,8 +150,10 @@ static void entry_row(struct html *h, const json_t *p, const struct entry *x, do
   html_add(h, "<td class=\"num\" data-v=\"%d\">%d</td><td><code>", html_int(c, "kernels"), html_int(c, "kernels"));
   html_items(h, html_txt(c, "schedule"));
   html_raw(h, "</code></td>");
-  if (html_has(c, "max_rel_err")) html_add(h, "<td class=\"num\" data-v=\"%.3g\">%.1e</td><td>", html_num(c, "max_rel_err"), html_num(c, "max_rel_err"));
-  else html_raw(h, "<td class=\"num\" data-v=\"\">&ndash;</td><td>");
+  if (html_has(c, "max_rel_err"))
+    html_add(h, "<td class=\"num\" data-v=\"%.3g\">%.1e</td><td>", html_num(c, "max_rel_err"), html_num(c, "max_rel_err"));
+  else
+    html_raw(h, "<td class=\"num\" data-v=\"\">&ndash;</td><td>");
   reason(h, html_txt(c, "dropped"));
   html_raw(h, "</td></tr>\n");
 }
@@ -156,9 +166,11 @@ static void part_table(struct html *h, const json_t *p, int number, int parts)
   double most = html_num(p, "baseline_us"), base = most;
   json_array_foreach(list, i, c) most = MAX(most, html_has(c, "us") ? html_num(c, "us") : html_num(c, "model_us"));
   if (base > 0) most = MIN(most, 2 * base); // far slower ones end at the edge
-  html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidate%s. Bars: time", number, parts, (int)json_array_size(list), json_array_size(list) == 1 ? "" : "s");
+  html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidate%s. Bars: time", number, parts,
+           (int)json_array_size(list), json_array_size(list) == 1 ? "" : "s");
   html_add(h, "%s; hatched: modelled.</caption><thead><tr>", base > 0 ? ", the line is op-by-op" : "");
-  for (size_t k = 0; k < COUNT(heads); k++) html_add(h, "<th scope=\"col\" class=\"%s\">%s</th>", strchr("02457", '0' + (int)k) ? "num" : "", heads[k]);
+  for (size_t k = 0; k < COUNT(heads); k++)
+    html_add(h, "<th scope=\"col\" class=\"%s\">%s</th>", strchr("02457", '0' + (int)k) ? "num" : "", heads[k]);
   html_raw(h, "</tr></thead><tbody>\n");
   json_array_foreach(list, i, c) entry_row(h, p, &(struct entry){c, (size_t)number, i + 1}, base, most);
   html_raw(h, "</tbody></table></div>\n");
@@ -185,7 +197,8 @@ void html_candidates(struct html *h)
   const json_t *parts = json_object_get(h->r, "parts"), *p;
   size_t i;
   html_section(h, "candidates", "Candidates");
-  html_raw(h, "<p class=\"hint\">Each subprogram's candidates in the order in which they were tried. Those that were measured once and lay far behind are dropped; the one that leads is proven before it may lead. A heading sorts.</p>\n");
+  html_raw(h, "<p class=\"hint\">Each subprogram's candidates in the order in which they were tried. Those that were measured once and lay far "
+              "behind are dropped; the one that leads is proven before it may lead. A heading sorts.</p>\n");
   json_array_foreach(parts, i, p) part(h, p, (int)i + 1, (int)json_array_size(parts));
   html_section_end(h);
 }

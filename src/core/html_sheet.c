@@ -12,8 +12,8 @@
 enum { SWEEPS = 12, PLACINGS = 24, DOWN = 0, UP = 1, TOO_LARGE = 600 };
 static const double GAP_X = 22, GAP_Y = 34, GAP_POINT = 14, MARGIN = 12, STAGE_GAP = 30;
 
-struct point { // a box, or a place where an edge passes a layer
-  int box;     // -1: of an edge
+struct point {   // a box, or a place where an edge passes a layer
+  int box;       // -1: of an edge
   int layer, at; // at: index in its layer
   double w, x;   // x: of its middle
   double key;
@@ -28,10 +28,10 @@ struct arranging {
   int npoints, nlinks, nlayers;
   struct point *p;
   struct link *link;
-  int *by_to, *by_from;        // links
-  int **layer, *nlayer;        // points
-  int *first;                  // by edge: its first link, the others follow
-  double *top, *bottom;        // of layers
+  int *by_to, *by_from; // links
+  int **layer, *nlayer; // points
+  int *first;           // by edge: its first link, the others follow
+  double *top, *bottom; // of layers
 };
 
 // ---- layers ----
@@ -236,8 +236,7 @@ static void find_x(struct arranging *a)
 {
   struct sheet *s = a->s;
   for (int l = 0; l < a->nlayers; l++)
-    for (int k = 0; k < a->nlayer[l]; k++)
-      a->p[a->layer[l][k]].x = k ? a->p[a->layer[l][k - 1]].x + apart(a, a->layer[l][k - 1], a->layer[l][k]) : 0;
+    for (int k = 0; k < a->nlayer[l]; k++) a->p[a->layer[l][k]].x = k ? a->p[a->layer[l][k - 1]].x + apart(a, a->layer[l][k - 1], a->layer[l][k]) : 0;
   for (int i = 0; i < PLACINGS; i++)
     for (int k = 0; k < a->nlayers; k++) place_layer(a, i % 2 ? a->nlayers - 1 - k : k, i % 2);
   double left = INFINITY, right = 0;

@@ -15,10 +15,14 @@ void html_escape(struct str *out, const char *s, size_t n)
     unsigned code;
     size_t len = visible_decode(s, n, &code);
     const char *entity = *s == '&' ? "&amp;" : *s == '<' ? "&lt;" : *s == '>' ? "&gt;" : *s == '"' ? "&quot;" : *s == '\'' ? "&#39;" : NULL;
-    if (!len) str_add(out, "&#xfffd;");
-    else if (entity) str_add(out, "%s", entity);
-    else if (visible_hidden(code)) str_add(out, "\\u{%x}", code);
-    else str_raw(out, s, len);
+    if (!len)
+      str_add(out, "&#xfffd;");
+    else if (entity)
+      str_add(out, "%s", entity);
+    else if (visible_hidden(code))
+      str_add(out, "\\u{%x}", code);
+    else
+      str_raw(out, s, len);
     s += MAX(len, 1), n -= MAX(len, 1);
   }
 }
@@ -38,8 +42,10 @@ static void convert(struct str *out, const char *spec, va_list *ap)
     return;
   }
   case 'd':
-    if (wide) snprintf(text, sizeof text, "%lld", va_arg(*ap, long long));
-    else snprintf(text, sizeof text, "%d", va_arg(*ap, int));
+    if (wide)
+      snprintf(text, sizeof text, "%lld", va_arg(*ap, long long));
+    else
+      snprintf(text, sizeof text, "%d", va_arg(*ap, int));
     break;
   case 'c': snprintf(text, sizeof text, "%c", va_arg(*ap, int)); break;
   default: {
@@ -136,7 +142,10 @@ const char *html_count(const struct html *h, double n)
   return fabs(n) < 1e15 ? arena_strdup(h->mem, report_grouped(text, n)) : arena_printf(h->mem, "%.3g", n);
 }
 
-const char *html_plural(const struct html *h, double n, const char *what) { return arena_printf(h->mem, "%s %s%s", html_count(h, n), what, n == 1 ? "" : "s"); }
+const char *html_plural(const struct html *h, double n, const char *what)
+{
+  return arena_printf(h->mem, "%s %s%s", html_count(h, n), what, n == 1 ? "" : "s");
+}
 
 const char *html_unit(const struct html *h, double x, const char *unit)
 {

@@ -19,8 +19,7 @@ struct probes { // of parts, by several threads
   int *easy;
 };
 
-void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s,
-                  double best_us)
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us)
 {
   if (!j->opts->progress) return;
   struct mica_progress p = {.size = sizeof p, .stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
@@ -95,10 +94,11 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
   struct str text = {0};
   graph_print(g, &text);
   const char *key = arena_printf(
-      j->mem, "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
-      kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device,
-      j->threads, j->compiler, o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
-      (unsigned long long)o->seed, evidence_name(j->accept), str_text(&text));
+      j->mem,
+      "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
+      kind, (unsigned long long)graph_hash(g), mica_version(), build_fingerprint, j->target.name, j->target.device, j->threads, j->compiler,
+      o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune, (unsigned long long)o->seed,
+      evidence_name(j->accept), str_text(&text));
   str_free(&text);
   return key;
 }
@@ -110,8 +110,10 @@ static void name_gpu(struct job *j)
 {
   struct err missing = {0};
   char identity[160];
-  if (gpu_identity(0, identity, &missing) == OK) snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
-  else j->unmeasured = arena_strdup(j->mem, missing.text);
+  if (gpu_identity(0, identity, &missing) == OK)
+    snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
+  else
+    j->unmeasured = arena_strdup(j->mem, missing.text);
 }
 
 // Starting the driver takes a moment, which what is recalled does without.
@@ -149,8 +151,7 @@ static int open_database(struct job *j, struct err *e)
 
 const char *job_warning(const struct job *j) { return j->warning ? j->warning : j->db && *db_note(j->db) ? db_note(j->db) : NULL; }
 
-int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts,
-             struct err *e)
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e)
 {
   struct graph *plain, *stable, *cast;
   enum dtype t;
@@ -186,8 +187,7 @@ static int twin_of(const struct job *j, int i)
   return -1;
 }
 
-static bool same_list(const struct graph *g, int (*list)(const struct graph *, int *), int n, const int *tensors,
-                      struct arena *mem)
+static bool same_list(const struct graph *g, int (*list)(const struct graph *, int *), int n, const int *tensors, struct arena *mem)
 {
   int *whole = NEWS(mem, int, list(g, NULL));
   return list(g, whole) == n && !memcmp(whole, tensors, sizeof(int) * (size_t)n);
@@ -218,8 +218,10 @@ static void too_hard(void *arg, int n, const struct graph *const *part, bool *ha
     m = 0;
     for (int i = done; i < MIN(n, done + most); i++) {
       const int *easy = find_known(known, graph_hash(part[i]));
-      if (easy) hard[i] = *easy < 0;
-      else of[m] = i, unknown[m++] = part[i];
+      if (easy)
+        hard[i] = *easy < 0;
+      else
+        of[m] = i, unknown[m++] = part[i];
     }
     pool_run(o.threads, m, probe, &(struct probes){&o, unknown, answer});
     for (int k = 0; k < m; k++) {
@@ -263,8 +265,8 @@ int job_split(struct job *j, struct err *e)
     j->contests[i].block_ops = easy ? MAX(*easy, 0) : 0;
   }
   const struct part *p = j->split.parts;
-  j->single = j->split.n == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) &&
-              same_list(j->plain, graph_outputs, p->nout, p->out, j->mem);
+  j->single =
+      j->split.n == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) && same_list(j->plain, graph_outputs, p->nout, p->out, j->mem);
   return OK;
 }
 

@@ -7,10 +7,12 @@
 static json_t *launch_json(const struct lowered *d, int i)
 {
   const struct launch *l = &d->program.launch[i];
-  json_t *v = json_pack("{s:s, s:s, s:f, s:b, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product",
-                        l->product, "dependent", l->dependent);
-  if (!l->product) json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
-  else if (l->algorithm >= 0) json_object_set_new(v, "algorithm", json_integer(l->algorithm));
+  json_t *v = json_pack("{s:s, s:s, s:f, s:b, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product, "dependent",
+                        l->dependent);
+  if (!l->product)
+    json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
+  else if (l->algorithm >= 0)
+    json_object_set_new(v, "algorithm", json_integer(l->algorithm));
   if (d->registers[i] >= 0) json_object_set_new(v, "registers", json_integer(d->registers[i]));
   if (d->spilled[i] >= 0) json_object_set_new(v, "spilled", json_integer(d->spilled[i]));
   return v;

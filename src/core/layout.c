@@ -7,25 +7,18 @@
 static bool compose(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_compose(c, a[0], a[1], out); }
 static bool coalesce(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_coalesce(c, a[0], out); }
 static bool divide(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_divide(c, a[0], a[1], out); }
-static bool zipped(struct lay_ctx *c, const struct lay *a, struct lay *out)
-{
-  return lay_zipped_divide(c, a[0], a[1], out);
-}
+static bool zipped(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_zipped_divide(c, a[0], a[1], out); }
 static bool product(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_product(c, a[0], a[1], out); }
 static bool reshape(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_reshape(c, a[0], a[1], out); }
 static bool right(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_right_inverse(c, a[0], out); }
 static bool left(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_left_inverse(c, a[0], out); }
 
-static bool complement(struct lay_ctx *c, const struct lay *a, struct lay *out)
-{
-  return lay_complement(c, a[0], lay_size(c, a[1]), out);
-}
+static bool complement(struct lay_ctx *c, const struct lay *a, struct lay *out) { return lay_complement(c, a[0], lay_size(c, a[1]), out); }
 
 const struct layout_op layout_ops[] = {
     {"coalesce", 1, coalesce, "A", "the same function with the fewest modes"},
     {"compose", 2, compose, "A B", "R(i) = A(B(i))"},
-    {"complement", 2, complement, "A N",
-     "the offsets below N that A leaves out, as a layout R: A and R together are all of them"},
+    {"complement", 2, complement, "A N", "the offsets below N that A leaves out, as a layout R: A and R together are all of them"},
     {"divide", 2, divide, "A B", "((tile),(rest)) of A: tiles that B picks, and where they begin"},
     {"zipped-divide", 2, zipped, "A B", "the same mode by mode: ((tile of each mode),(rest of each mode))"},
     {"product", 2, product, "A B", "as many copies of A as B is large, arranged as B is"},
@@ -71,14 +64,11 @@ static int new_layout(struct mica_context *m, struct lay l, struct mica_layout *
   struct str s = {0};
   struct mica_layout *made = NEW(&m->layouts, struct mica_layout);
   lay_text(&m->lay, l, &s);
-  *made = (struct mica_layout){
-      m, l, arena_strdup(&m->layouts, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
+  *made = (struct mica_layout){m, l, arena_strdup(&m->layouts, str_text(&s)), lay_size(&m->lay, l), lay_cosize(&m->lay, l), true};
   str_free(&s);
-  for (int i = 0; i < l.n; i++)
-    made->constant = made->constant && ex_is_const(l.node[i].shape) && ex_is_const(l.node[i].stride);
+  for (int i = 0; i < l.n; i++) made->constant = made->constant && ex_is_const(l.node[i].shape) && ex_is_const(l.node[i].stride);
   if (ex_overflowed(m->lay.ex))
-    return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the size or the last offset of %.200s does not fit into 62 bits",
-                   made->text);
+    return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the size or the last offset of %.200s does not fit into 62 bits", made->text);
   *out = made;
   return OK;
 }
@@ -97,8 +87,7 @@ static int belongs(struct mica_context *m, const struct mica_layout *l)
   return err_set(&m->err, ERR_LAYOUT, NOWHERE, "the layout %.200s is of another context", l->text);
 }
 
-int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg,
-               struct mica_layout **out)
+int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg, struct mica_layout **out)
 {
   struct lay_ctx *c = begin(m);
   struct lay l[2], result;
@@ -109,8 +98,8 @@ int layout_run(struct mica_context *m, const struct layout_op *op, const struct 
   return op->run(c, l, &result) ? new_layout(m, result, out) : refused(m);
 }
 
-int layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
-                struct mica_layout **outer, struct mica_layout **inner, bool *partial)
+int layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler, struct mica_layout **outer,
+                struct mica_layout **inner, bool *partial)
 {
   struct lay_ctx *c = begin(m);
   struct lay out, in;
@@ -121,8 +110,7 @@ int layout_tile(struct mica_context *m, const struct mica_layout *a, const struc
   return new_layout(m, in, inner);
 }
 
-int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,
-                struct mica_layout **out)
+int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out)
 {
   return new_layout(m, lay_tuple(begin(m), 2, (struct lay[]){a->l, b->l}), out);
 }
@@ -147,30 +135,22 @@ const char *mica_layout_text(const struct mica_layout *l) { return l->text; }
 int64_t mica_layout_size(const struct mica_layout *l) { return ex_is_const(l->size) ? ex_value(l->size) : -1; }
 int64_t mica_layout_cosize(const struct mica_layout *l) { return ex_is_const(l->cosize) ? ex_value(l->cosize) : -1; }
 
-int64_t mica_layout_at(const struct mica_layout *l, int64_t index)
-{
-  return l->constant && index >= 0 ? lay_call(&l->l, index) : -1;
-}
+int64_t mica_layout_at(const struct mica_layout *l, int64_t index) { return l->constant && index >= 0 ? lay_call(&l->l, index) : -1; }
 
 // The layouts of an operation are all of its context.
-static int by_name(struct mica_context *m, const char *name, const struct mica_layout *a, const struct mica_layout *b,
-                   struct mica_layout **out)
+static int by_name(struct mica_context *m, const char *name, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out)
 {
   int status;
   CALL(m, status, layout_run(m, layout_op_find(name), (const struct mica_layout *[]){a, b}, out));
   return status;
 }
 
-#define UNARY(function, name)                                                                                          \
-  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out)            \
-  {                                                                                                                    \
-    return by_name(m, name, a, NULL, out);                                                                             \
-  }
-#define BINARY(function, name)                                                                                         \
-  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b,         \
-                             struct mica_layout **out)                                                                 \
-  {                                                                                                                    \
-    return by_name(m, name, a, b, out);                                                                                \
+#define UNARY(function, name) \
+  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out) { return by_name(m, name, a, NULL, out); }
+#define BINARY(function, name)                                                                                                           \
+  int mica_layout_##function(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out) \
+  {                                                                                                                                      \
+    return by_name(m, name, a, b, out);                                                                                                  \
   }
 UNARY(coalesce, "coalesce")
 UNARY(right_inverse, "right-inverse")
@@ -196,8 +176,8 @@ int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, 
   return status;
 }
 
-int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
-                     struct mica_layout **outer, struct mica_layout **inner, bool *partial)
+int mica_layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler, struct mica_layout **outer,
+                     struct mica_layout **inner, bool *partial)
 {
   int status;
   CALL(m, status, layout_tile(m, a, tiler, outer, inner, partial));

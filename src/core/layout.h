@@ -23,11 +23,11 @@ struct mica_layout {
 // USER where the text is wrong, NO where the operation is refused.
 int layout_read(struct mica_context *m, const char *text, bool row, struct mica_layout **out);
 int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg, struct mica_layout **out);
-int layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler,
-                struct mica_layout **outer, struct mica_layout **inner, bool *partial); // a `partial` a dimension of a
+int layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler, struct mica_layout **outer,
+                struct mica_layout **inner, bool *partial); // a `partial` a dimension of a
 // (a, b), as one layout of two modes.
 int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
-const struct layout_op *layout_op_find(const char *name); // or NULL
+const struct layout_op *layout_op_find(const char *name);             // or NULL
 void layout_name(struct mica_context *m, const char *name, ex value); // a number, for a name in layouts read later
 
 #endif

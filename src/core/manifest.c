@@ -50,7 +50,8 @@ json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *
   list(g, t);
   for (int i = 0; i < n; i++) {
     const struct tensor *x = &g->tensors[t[i]];
-    json_array_append_new(all, json_pack("{s:s?, s:s, s:o}", "name", x->name, "dtype", dtype_name(x->dtype), "shape", numbers(x->shape.n, x->shape.d)));
+    json_array_append_new(all,
+                          json_pack("{s:s?, s:s, s:o}", "name", x->name, "dtype", dtype_name(x->dtype), "shape", numbers(x->shape.n, x->shape.d)));
   }
   arena_close(&mem);
   return all;
@@ -104,9 +105,9 @@ static json_t *product_json(const struct blas_product *p)
     json_array_append_new(types, json_string(tile_types[p->type[i]].name));
     json_array_append_new(strides, numbers(3, p->stride[i]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n,
-                   "k", (json_int_t)p->k, "stride", strides, "type", types, "epilogue", blas_epilogue_name(p->epilogue), "alpha", (double)p->alpha,
-                   "beta", (double)p->beta);
+  return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f}", "batch", (json_int_t)p->batch, "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
+                   (json_int_t)p->k, "stride", strides, "type", types, "epilogue", blas_epilogue_name(p->epilogue), "alpha", (double)p->alpha, "beta",
+                   (double)p->beta);
 }
 
 static json_t *launch_json(const struct code *c, const struct code_launch *l, const char *const *file, bool compiled)
@@ -120,9 +121,9 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
     return v;
   }
   const struct code_kernel *k = &c->kernel[l->kernel];
-  json_t *launch = json_pack("{s:s?, s:s, s:I, s:i, s:I, s:i, s:b, s:o, s:o}", "cubin", compiled ? file[l->kernel] : NULL, "kernel", k->name,
-                             "grid", (json_int_t)l->blocks, "block", l->threads, "shared", (json_int_t)k->shared, "cluster", k->cluster,
-                             "dependent", l->dependent, "args", args, "maps", maps);
+  json_t *launch = json_pack("{s:s?, s:s, s:I, s:i, s:I, s:i, s:b, s:o, s:o}", "cubin", compiled ? file[l->kernel] : NULL, "kernel", k->name, "grid",
+                             (json_int_t)l->blocks, "block", l->threads, "shared", (json_int_t)k->shared, "cluster", k->cluster, "dependent",
+                             l->dependent, "args", args, "maps", maps);
   json_object_update_new(v, launch);
   return v;
 }
@@ -138,9 +139,10 @@ int manifest_make(struct arena *mem, const struct device_program *d, const char 
   const char **file = files(mem, &c);
   json_t *launches = json_array();
   for (int i = 0; i < c.nlaunch; i++) json_array_append_new(launches, launch_json(&c, &c.launch[i], file, !out->missing));
-  json_t *root = json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:I, s:I, s:o}", "program", name, "arch", cuda_arch_name(d->gpu->arch), "compiler",
-                           compiler, "missing", out->missing, "inputs", manifest_tensors(d->g, graph_inputs), "outputs", manifest_tensors(d->g, graph_outputs),
-                           "workspace", (json_int_t)c.workspace, "zeroed", (json_int_t)c.zeroed, "launches", launches);
+  json_t *root =
+      json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:I, s:I, s:o}", "program", name, "arch", cuda_arch_name(d->gpu->arch), "compiler", compiler,
+                "missing", out->missing, "inputs", manifest_tensors(d->g, graph_inputs), "outputs", manifest_tensors(d->g, graph_outputs),
+                "workspace", (json_int_t)c.workspace, "zeroed", (json_int_t)c.zeroed, "launches", launches);
   json_text(root, &out->json);
   json_decref(root);
   if (out->missing) return OK;
@@ -153,8 +155,10 @@ void manifest_readme(const struct manifest *m, struct str *out)
 {
   str_add(out, "\n`program.json` says how the kernels are launched by the driver alone (`cuModuleLoadData`, `cuLaunchKernelEx`): buffers in order,\n"
                "then tensor maps.");
-  if (m->missing) str_add(out, " There is no machine code beside it: %s.\n", m->missing);
-  else str_add(out, " `NAME.cubin` is their machine code.\n");
+  if (m->missing)
+    str_add(out, " There is no machine code beside it: %s.\n", m->missing);
+  else
+    str_add(out, " `NAME.cubin` is their machine code.\n");
 }
 
 void manifest_free(struct manifest *m) { str_free(&m->json); }

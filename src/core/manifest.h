@@ -21,7 +21,7 @@ struct manifest_by { // who compiles
 // To be freed after an error too; the rest lives in mem. A compiler that is missing or refuses a kernel is no error.
 int manifest_make(struct arena *mem, const struct device_program *d, const char *name, const struct manifest_by *by, struct manifest *out,
                   struct err *e);
-void manifest_readme(const struct manifest *m, struct str *out); // what README.md says of it
+void manifest_readme(const struct manifest *m, struct str *out);                           // what README.md says of it
 json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *, int *)); // graph_inputs or graph_outputs, as JSON
 void manifest_free(struct manifest *m);
 

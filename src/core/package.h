@@ -7,8 +7,8 @@
 #include "core/manifest.h"
 #include "mica.h"
 
-struct package_object { // of a program for the CPU
-  const char *source, *file;      // kernel.c; the shared object, or NULL
+struct package_object {             // of a program for the CPU
+  const char *source, *file;        // kernel.c; the shared object, or NULL
   const char *function, *processor; // mica_FUNCTION; that the object was compiled for
 };
 struct package {
@@ -37,9 +37,9 @@ struct reading {
 };
 int reading_bad(const struct reading *r, const char *key, const char *wanted);
 int reading_whole(const struct reading *r, const json_t *o, const char *key, int64_t least, int64_t most, int64_t *out);
-int reading_text(const struct reading *r, const json_t *o, const char *key, const char **out); // borrowed of the document
+int reading_text(const struct reading *r, const json_t *o, const char *key, const char **out);       // borrowed of the document
 int reading_list(const struct reading *r, const json_t *o, const char *key, size_t most, size_t *n); // how many
-int reading_file(const struct reading *r, const json_t *o, const char *key, const char **out); // a name without folders
+int reading_file(const struct reading *r, const json_t *o, const char *key, const char **out);       // a name without folders
 
 // ---- package_cpu.c ----
 struct package_cpu {

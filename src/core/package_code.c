@@ -92,8 +92,12 @@ static int kernel_of(const struct unpacking *u, const json_t *o, int *out)
   for (*out = 0; *out < c->nkernel; ++*out) // `source` has the file's name here
     if (!strcmp(c->kernel[*out].source, file) && !strcmp(c->kernel[*out].name, name)) return OK;
   struct code_kernel *k = &c->kernel[c->nkernel];
-  *k = (struct code_kernel){.name = arena_strdup(u->mem, name), .source = arena_strdup(u->mem, file), .shared = shared, .cluster = (int)cluster,
-                            .registers = -1, .spilled = -1};
+  *k = (struct code_kernel){.name = arena_strdup(u->mem, name),
+                            .source = arena_strdup(u->mem, file),
+                            .shared = shared,
+                            .cluster = (int)cluster,
+                            .registers = -1,
+                            .spilled = -1};
   TRY(package_file(u->mem, u->files, file, &k->cubin, &n, u->r.e));
   return k->bytes = (int64_t)n, c->nkernel++, OK;
 }
@@ -135,7 +139,8 @@ static int operands(const struct unpacking *u, const json_t *o, struct blas_prod
     for (size_t k = 0; k < 3; k++) {
       const json_t *x = json_array_get(s, k);
       p->stride[i][k] = json_integer_value(x);
-      if (!json_is_integer(x) || p->stride[i][k] < 0 || p->stride[i][k] > LARGEST) return reading_bad(&u->r, "stride", "a list of three strides an operand");
+      if (!json_is_integer(x) || p->stride[i][k] < 0 || p->stride[i][k] > LARGEST)
+        return reading_bad(&u->r, "stride", "a list of three strides an operand");
     }
   }
   return OK;

@@ -42,8 +42,8 @@ static int stopped_early(const struct job *j, struct err *e)
   for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
   const char *what = *j->unmeasured ? "proven" : "measured";
   const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
-  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found,
-          found == 1 ? " was" : "s were", j->db && found ? " and kept" : "");
+  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found, found == 1 ? " was" : "s were",
+          j->db && found ? " and kept" : "");
   if (!j->db) err_hint(e, "with a database the next run goes on from there");
   return ENV;
 }
@@ -93,8 +93,10 @@ static int optimize_part(struct job *j, int i, struct err *e)
   TRY(candidate_base(j, c, e));
   if (c->part->searchable) {
     TRY(part_recall(j, c, &kept, &ended, e));
-    if (ended) r = kept;
-    else TRY(search_part(j, c, &r, e));
+    if (ended)
+      r = kept;
+    else
+      TRY(search_part(j, c, &r, e));
   }
   TRY(candidates_pick(j, c, &r, ended ? NULL : &kept, e));
   if (c->searched) part_remember(j, c);
@@ -161,8 +163,10 @@ static int recall(struct job *j, json_t **report, bool *recalled, struct err *e)
   int status = db_get(j->db, j->key, j->mem, &text, NULL, NULL, e);
   if (status != OK) return status == NO ? OK : status;
   json_t *kept = json_loads(text, 0, NULL);
-  if (kept && is_of(j, kept) && stands(j, kept)) *report = kept, *recalled = true;
-  else json_decref(kept);
+  if (kept && is_of(j, kept) && stands(j, kept))
+    *report = kept, *recalled = true;
+  else
+    json_decref(kept);
   return OK;
 }
 
@@ -213,16 +217,16 @@ static void warn(const struct job *j, json_t *report)
 
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
-  TRY(recall(j, report, recalled, e));                                // seen before: done
+  TRY(recall(j, report, recalled, e)); // seen before: done
   if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   TRY(check_machine(j, e));
-  TRY(job_split(j, e));                                               // lax: subprograms
+  TRY(job_split(j, e));                                                                      // lax: subprograms
   for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(optimize_part(j, j->order[i], e)); // search, plan, thread, gen, rt, verify
   if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
   TRY(leave_parts(j, e));
-  TRY(join(j, e));                                                    // one kernel graph again
-  TRY(engines[j->target.kind].race_whole(j, e));                      // the figures of the report, in one run
+  TRY(join(j, e));                               // one kernel graph again
+  TRY(engines[j->target.kind].race_whole(j, e)); // the figures of the report, in one run
   *report = report_make(j);
   remember(j, *report);
   warn(j, *report);
@@ -230,8 +234,8 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
 }
 
-int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge,
-                     json_t **report, bool *recalled, struct err *e)
+int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
+                     bool *recalled, struct err *e)
 {
   struct job j = {0};
   *report = NULL;
@@ -243,8 +247,7 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
   return status;
 }
 
-int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report,
-                  bool *recalled, struct err *e)
+int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e)
 {
   struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
   int status = pipe_optimize_by(mem, program, opts, forge, report, recalled, e);

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double HEAT = 0.15;   // seconds of one comparison between candidates
-static const double FINAL = 0.25;  // and of the last, a candidate
-static const double LONG = 0.3;    // seconds of a call from which on every call counts
+static const double HEAT = 0.15;                       // seconds of one comparison between candidates
+static const double FINAL = 0.25;                      // and of the last, a candidate
+static const double LONG = 0.3;                        // seconds of a call from which on every call counts
 static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
 static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slower, others had the cores: it is called again for so many seconds
-static const double HEATS = 40;    // seconds after which no further heat is begun
+static const double HEATS = 40;             // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, CHANCES = 4, WHOLE_OPS = 20000000 };
 
 static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
@@ -23,7 +23,8 @@ static int special(struct job *j, struct candidate *k, const struct graph *stabl
 {
   struct special_answer a;
   int status = check_special(k->module, stable, k->g, j->opts->seed, &a, e);
-  if (status == OK && a.all && !a.held) k->note = arena_printf(j->mem, "%s%sspecial inputs decide no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
+  if (status == OK && a.all && !a.held)
+    k->note = arena_printf(j->mem, "%s%sspecial inputs decide no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
   return status;
 }
 
@@ -53,7 +54,8 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   double t = one_call(k, b), least = best->timing.median;
   bool brief = t < LONG;
   double start = now_seconds();
-  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT)); i++) t = MIN(t, one_call(k, b));
+  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT)); i++)
+    t = MIN(t, one_call(k, b));
   gauge_record(j->gauge, 1, &calls);
   module_rest(k->module);
   if (isinf(t)) return k->dropped = "too little memory", true;
@@ -123,8 +125,10 @@ static int finals(struct job *j, struct contest *c, struct buffers *b, struct er
 static void decide(struct job *j, struct contest *c)
 {
   for (int k; !job_stopping(j) && (k = rank_fastest(c)) != c->best;) {
-    if (!k) c->best = 0;
-    else if (race_lead(j, c, k)) break;
+    if (!k)
+      c->best = 0;
+    else if (race_lead(j, c, k))
+      break;
   }
 }
 
@@ -181,11 +185,16 @@ static int whole_modules(struct job *j, struct err *e)
   struct contest *c = &j->contests[0];
   bool one = j->single, op_by_op = j->best.g == j->base.g;
   const char *name = j->program->name ? j->program->name : "program";
-  if (one && c->cand[0].g == j->base.g && c->cand[0].module) j->base = c->cand[0];
-  else TRY(candidate_build(j, &j->base, name, e));
-  if (op_by_op) j->best = j->base;
-  else if (one && graph_same(j->best.g, c->cand[c->best].g)) j->best = c->cand[c->best];
-  else TRY(candidate_build(j, &j->best, name, e));
+  if (one && c->cand[0].g == j->base.g && c->cand[0].module)
+    j->base = c->cand[0];
+  else
+    TRY(candidate_build(j, &j->base, name, e));
+  if (op_by_op)
+    j->best = j->base;
+  else if (one && graph_same(j->best.g, c->cand[c->best].g))
+    j->best = c->cand[c->best];
+  else
+    TRY(candidate_build(j, &j->best, name, e));
   return OK;
 }
 
@@ -216,11 +225,12 @@ static const char *why_op_by_op(const struct job *j)
   int tried = 0;
   for (int i = 1; i < c->ncand; i++) tried += c->cand[i].measured;
   if (j->split.n > 1) return "in no subprogram was a candidate faster than op-by-op";
-  if (j->stopped) return job_stopped_by_user(j) ? "stopped before a candidate was proven and measured" : "the time was over before a candidate was proven and measured";
+  if (j->stopped)
+    return job_stopped_by_user(j) ? "stopped before a candidate was proven and measured"
+                                  : "the time was over before a candidate was proven and measured";
   if (!c->part->searchable) return "the program has only operators that are not searched";
   if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
-  if (!tried && c->ncand > 1 && c->cand[1].dropped)
-    return arena_printf(j->mem, "no candidate came through; the first: %s", c->cand[1].dropped);
+  if (!tried && c->ncand > 1 && c->cand[1].dropped) return arena_printf(j->mem, "no candidate came through; the first: %s", c->cand[1].dropped);
   return arena_printf(j->mem, "none of %d measured candidates was faster", tried);
 }
 
@@ -279,8 +289,7 @@ int race_whole(struct job *j, struct err *e)
   double ours = j->best.timing.median, theirs = j->base.timing.median;
   bool slower = status == OK && j->best.g != j->base.g && ours > theirs;
   if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // which may be why it lost
-  if (slower)
-    fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
+  if (slower) fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
   if (status == OK) own_times(j, b);
   buffers_close(b);
   return status;

@@ -94,16 +94,23 @@ int race_device_whole(struct job *j, struct err *e)
   bool op_by_op = j->best.g == j->base.g;
   j->host = j->target;
   if (device_joined(j, &j->base, &inner) != OK) j->base.dropped = arena_strdup(j->mem, inner.text);
-  if (!op_by_op) TRY(device_joined(j, &j->best, e));
-  else if (j->base.lowered) j->best = j->base;
-  else return *e = inner, (int)e->status;
+  if (!op_by_op)
+    TRY(device_joined(j, &j->best, e));
+  else if (j->base.lowered)
+    j->best = j->base;
+  else
+    return *e = inner, (int)e->status;
   if (op_by_op) j->reason = why_op_by_op(j);
   int raced = op_by_op || j->single || *j->unmeasured ? NO : race_joined(j, e);
-  if (raced == NO) join_proofs(j);
-  else if (raced != OK) return raced;
+  if (raced == NO)
+    join_proofs(j);
+  else if (raced != OK)
+    return raced;
   inner = (struct err){0};
   device_compile(j, j->best.lowered, &inner);
-  if (inner.id == ERR_STOPPED) j->cut = true, job_left(j, "the kernels were not compiled");
-  else if (inner.status != OK) return *e = inner, (int)e->status;
+  if (inner.id == ERR_STOPPED)
+    j->cut = true, job_left(j, "the kernels were not compiled");
+  else if (inner.status != OK)
+    return *e = inner, (int)e->status;
   return *j->unmeasured ? OK : race_gpu_whole(j, e);
 }

@@ -41,8 +41,7 @@ static void enter_raced(struct entrants *f, int cand)
   if (launches_read(f->j->mem, launches, c->g, &f->j->gpu, &p, &pick, &e) == OK) {
     bool fits = true;
     struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
-    for (int u = 0; plan && u < p.nunits && fits; u++)
-      fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
+    for (int u = 0; plan && u < p.nunits && fits; u++) fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
   }
   json_decref(launches);
@@ -50,7 +49,14 @@ static void enter_raced(struct entrants *f, int cand)
 
 static void set_timing(struct candidate *c, const struct gpu_time *t)
 {
-  c->timing = (struct timing){.median = t->median, .least = t->least, .most = t->p90, .p25 = t->low, .p75 = t->high, .quiet = t->low, .runs = t->replays, .disturbed = gpu_disturbed(t)};
+  c->timing = (struct timing){.median = t->median,
+                              .least = t->least,
+                              .most = t->p90,
+                              .p25 = t->low,
+                              .p75 = t->high,
+                              .quiet = t->low,
+                              .runs = t->replays,
+                              .disturbed = gpu_disturbed(t)};
   c->measured = true;
 }
 
@@ -98,8 +104,10 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
   for (int i; !job_ending(f->j, STOP_PROOF) && (i = entrants_fastest(f, -1, true)) >= 0;) {
     if (!f->x[i].last && !job_stopping(f->j)) {
       int status = climb_finals(f, e);
-      if (status == NO) f->x[i].state = OUT;
-      else if (status != OK) return status;
+      if (status == NO)
+        f->x[i].state = OUT;
+      else if (status != OK)
+        return status;
       continue;
     }
     job_progress(f->j, "prove", f->part, 0, &f->c->stats, 1e6 * f->x[i].seconds);
@@ -130,7 +138,9 @@ static void tell_untried(struct entrants *f)
   if (!job_stopping(f->j) && !early && !n[LEFT]) return;
   const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
   const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d left because compiling them took too long", n[LEFT]) : "";
-  const char *climb = nothing ? "; it runs operator by operator" : !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for" : "";
+  const char *climb = nothing                              ? "; it runs operator by operator"
+                      : !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for"
+                                                           : "";
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
@@ -154,7 +164,8 @@ static int nothing_came(const struct entrants *f, struct err *e)
   enum errid id = ERR_TARGET;
   for (int i = 0; i < f->n && id == ERR_TARGET; i++)
     if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
-  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name, base->dropped ? base->dropped : "nothing of it was measured");
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name,
+                 base->dropped ? base->dropped : "nothing of it was measured");
 }
 
 static int decide(struct entrants *f, struct err *e)
@@ -220,8 +231,10 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   if (status == OK && !j->single) joined_keep(f);
   entrants_close(f);
   forget_sizes(c);
-  if (j->single && status == OK) j->session = s;
-  else gpu_session_close(s);
+  if (j->single && status == OK)
+    j->session = s;
+  else
+    gpu_session_close(s);
   return status;
 }
 
@@ -243,13 +256,21 @@ static void by_parts(struct job *j)
   }
   const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
   struct candidate *to[2] = {&j->base, &j->best};
-  for (int i = 0; i < 2; i++) copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
+  for (int i = 0; i < 2; i++)
+    copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
 }
 
 static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .db = j->db, .fresh = j->opts->fresh, .stop = job_stop(j, STOP_WORK), .seconds = j->opts->seconds, .finalists = 2,
-                            .forge = j->forge, .with = j->worker, .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
+  struct gpu_race_opts o = {.seed = j->opts->seed,
+                            .db = j->db,
+                            .fresh = j->opts->fresh,
+                            .stop = job_stop(j, STOP_WORK),
+                            .seconds = j->opts->seconds,
+                            .finalists = 2,
+                            .forge = j->forge,
+                            .with = j->worker,
+                            .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
   struct gpu_batch *b = NULL;
   int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
   if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
@@ -273,8 +294,10 @@ int race_gpu_whole(struct job *j, struct err *e)
   for (int i = 0; i < n; i++) {
     race_gpu_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
-    if (out.result[i].verdict != GPU_FINE) c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
-    else if (out.result[i].cold.replays) set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;
+    if (out.result[i].verdict != GPU_FINE)
+      c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
+    else if (out.result[i].cold.replays)
+      set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;
   }
   if (j->base.g == j->best.g) j->base.timing = j->best.timing, j->base.measured = j->best.measured;
   return OK;

@@ -48,7 +48,7 @@ void joined_keep(struct entrants *f)
 
 // ---- the whole, put together in other ways ----
 
-struct swap { // which of the near ones, of one part or two; NULL: none
+struct swap {  // which of the near ones, of one part or two; NULL: none
   double more; // seconds that the parts take alone, compared with the best
   int part[2];
   struct candidate *by[2];

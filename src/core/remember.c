@@ -9,8 +9,8 @@
 
 static json_t *pick_json(const struct candidate *c)
 {
-  json_t *v = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o}", "cost", c->cost, "kernels", c->kernels, "block_ops", c->block_ops,
-                        "structure", c->structure, "schedule", c->schedule, "graph", graph_json(c->found));
+  json_t *v = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o}", "cost", c->cost, "kernels", c->kernels, "block_ops", c->block_ops, "structure",
+                        c->structure, "schedule", c->schedule, "graph", graph_json(c->found));
   if (c->lowered && c->proven && c->measured) json_object_set_new(v, "launches", launches_json(c->lowered));
   return v;
 }
@@ -23,13 +23,12 @@ void part_remember(struct job *j, const struct contest *c)
   if (c->best) json_array_append_new(picks, pick_json(&c->cand[c->best]));
   for (int i = 1; i < c->ncand; i++)
     if (i != c->best) json_array_append_new(picks, pick_json(&c->cand[i]));
-  json_t *root = json_pack("{s:b, s:b, s:i, s:s, s:o, s:o}", "ended", c->ended, "complete", c->complete, "found", c->nfound, "why", c->why,
-                           "search", stats_json(&c->stats), "picks", picks);
+  json_t *root = json_pack("{s:b, s:b, s:i, s:s, s:o, s:o}", "ended", c->ended, "complete", c->complete, "found", c->nfound, "why", c->why, "search",
+                           stats_json(&c->stats), "picks", picks);
   struct str text = {0};
   struct err e = {0};
   json_text(root, &text);
-  if (db_put(j->db, job_part_key(j, c->part->g), str_text(&text), NULL, 0, &e) != OK)
-    j->warning = arena_strdup(j->mem, e.text);
+  if (db_put(j->db, job_part_key(j, c->part->g), str_text(&text), NULL, 0, &e) != OK) j->warning = arena_strdup(j->mem, e.text);
   str_free(&text);
   json_decref(root);
 }

@@ -35,9 +35,8 @@ json_t *stats_json(const struct search_stats *s)
   json_t *pruned = json_object();
   for (int i = 0; i < PRUNES; i++) json_object_set_new(pruned, prune_rows[i].name, whole(s->pruned[i]));
   return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", real(s->seconds), "first_seconds",
-                   s->first > 0 ? real(s->first) : json_null(), "resumed", whole(s->resumed), "states", whole(s->states), "pruned",
-                   pruned, "values", whole(s->values), "schedules", whole(s->schedules), "graphs", whole(s->graphs),
-                   "verified", whole(s->verified));
+                   s->first > 0 ? real(s->first) : json_null(), "resumed", whole(s->resumed), "states", whole(s->states), "pruned", pruned, "values",
+                   whole(s->values), "schedules", whole(s->schedules), "graphs", whole(s->graphs), "verified", whole(s->verified));
 }
 
 // `proved`, `reduced` and `full_size` say in the words of schema 1 what `scope` says.
@@ -46,8 +45,8 @@ json_t *certificate_json(const struct certificate *c)
   return json_pack("{s:b, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:o}", "equal", c->equal, "finding",
                    finding_name(c->finding), "scope", evidence_name(c->scope), "proved", c->scope == EVIDENCE_PROVED, "reduced",
                    c->scope == EVIDENCE_REDUCED, "full_size", c->scope == EVIDENCE_FULL, "proof", words(c->proof), "delta", real(c->delta), "tests",
-                   c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p", whole(c->p), "q", whole(c->q), "extents",
-                   words(c->extents), "note", words(c->note));
+                   c->tests, "seed", whole(c->seed), "k", c->k, "degree", c->degree, "p", whole(c->p), "q", whole(c->q), "extents", words(c->extents),
+                   "note", words(c->note));
 }
 
 json_t *schedule_json(const char *schedule, const struct graph *g)
@@ -67,9 +66,9 @@ static json_t *disturbed_json(struct disturbed d)
 
 static json_t *timing_json(const struct timing *t, int kernels)
 {
-  return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "us", real(1e6 * t->median), "kernels", kernels, "least",
-                   real(1e6 * t->least), "p25", real(1e6 * t->p25), "p75", real(1e6 * t->p75), "most",
-                   real(1e6 * t->most), "runs", t->runs, "disturbed", disturbed_json(t->disturbed));
+  return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "us", real(1e6 * t->median), "kernels", kernels, "least", real(1e6 * t->least), "p25",
+                   real(1e6 * t->p25), "p75", real(1e6 * t->p75), "most", real(1e6 * t->most), "runs", t->runs, "disturbed",
+                   disturbed_json(t->disturbed));
 }
 
 // What was not measured has the model's time only.
@@ -83,8 +82,8 @@ static json_t *time_json(const struct candidate *c)
 
 static json_t *candidate_json(const struct candidate *c)
 {
-  json_t *v = json_pack("{s:o, s:i, s:i, s:b, s:b}", "schedule", schedule_json(c->schedule, c->found), "kernels", c->kernels,
-                        "structure", c->structure, "tuned", c->tuned, "proven", c->proven);
+  json_t *v = json_pack("{s:o, s:i, s:i, s:b, s:b}", "schedule", schedule_json(c->schedule, c->found), "kernels", c->kernels, "structure",
+                        c->structure, "tuned", c->tuned, "proven", c->proven);
   if (c->cost > 0) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
   if (c->timing.disturbed.why) json_object_set_new(v, "disturbed", disturbed_json(c->timing.disturbed));
@@ -97,9 +96,9 @@ static json_t *part_json(const struct job *j, int i)
 {
   const struct contest *c = &j->contests[i], *d = c->twin >= 0 ? &j->contests[c->twin] : c;
   const struct candidate *best = &d->cand[d->best];
-  json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:o, s:o}", "operators", graph_ops(c->part->g), "searchable",
-                        c->part->searchable, "why", words(c->part->why), "found", d->nfound, "complete", d->complete, "kernels",
-                        best->kernels, "schedule", schedule_json(best->schedule, best->found), "limits", words(d->why));
+  json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:o, s:o}", "operators", graph_ops(c->part->g), "searchable", c->part->searchable, "why",
+                        words(c->part->why), "found", d->nfound, "complete", d->complete, "kernels", best->kernels, "schedule",
+                        schedule_json(best->schedule, best->found), "limits", words(d->why));
   if (c->twin >= 0) json_object_set_new(v, "same_as", json_integer(c->twin + 1));
   if (d->cand[0].measured) json_object_set_new(v, "baseline_us", real(1e6 * d->cand[0].timing.median));
   if (best->measured) json_object_set_new(v, "best_us", real(1e6 * best->timing.median));
@@ -143,7 +142,8 @@ static json_t *certificate_of(const struct job *j)
     const struct contest *c = &j->contests[i];
     if (c->twin >= 0 || !c->best) continue;
     const struct certificate *one = &c->cand[c->best].cert;
-    if (first) all = *one;
+    if (first)
+      all = *one;
     else {
       if (all.scope == EVIDENCE_PROVED) memcpy(all.proof, one->proof, sizeof all.proof), all.p = one->p, all.q = one->q;
       all.scope = MAX(all.scope, one->scope); // from the strongest to the weakest
@@ -154,7 +154,9 @@ static json_t *certificate_of(const struct job *j)
     }
     first = false;
   }
-  if (j->whole.equal) snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they are equal too: %s", evidence_name(j->whole.scope));
+  if (j->whole.equal)
+    snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they are equal too: %s",
+             evidence_name(j->whole.scope));
   if (first) snprintf(all.note, sizeof all.note, "the program as written; nothing to prove");
   return certificate_json(&all);
 }
@@ -174,9 +176,8 @@ static json_t *share_json(const struct job *j)
     flops += op_rows[n->op].cost * size * (double)a->d[a->n - 1];
   }
   double copy = bytes / j->host.bandwidth, matrix = flops / j->host.flops, bound = MAX(copy, matrix);
-  return json_pack("{s:s, s:o, s:o, s:o, s:o}", "of", copy >= matrix ? "copy bandwidth" : "matrix rate", "best",
-                   real(bound / j->best.timing.median), "baseline", real(bound / j->base.timing.median), "bytes",
-                   real(bytes), "flops", real(flops));
+  return json_pack("{s:s, s:o, s:o, s:o, s:o}", "of", copy >= matrix ? "copy bandwidth" : "matrix rate", "best", real(bound / j->best.timing.median),
+                   "baseline", real(bound / j->base.timing.median), "bytes", real(bytes), "flops", real(flops));
 }
 
 static json_t *best_json(const struct job *j)
@@ -200,8 +201,8 @@ static json_t *best_json(const struct job *j)
 static json_t *machine_json(const struct job *j)
 {
   const struct target *t = j->host.bandwidth > 0 ? &j->host : &j->target;
-  return json_pack("{s:o, s:o, s:o, s:b}", "bandwidth", real(t->bandwidth), "flops", real(t->flops), "launch_us", real(1e6 * t->launch),
-                   "measured", t == &j->host && t->kind == TARGET_CPU);
+  return json_pack("{s:o, s:o, s:o, s:b}", "bandwidth", real(t->bandwidth), "flops", real(t->flops), "launch_us", real(1e6 * t->launch), "measured",
+                   t == &j->host && t->kind == TARGET_CPU);
 }
 
 // What was asked for, by which the same can be asked again.
@@ -209,8 +210,8 @@ static json_t *options_json(const struct job *j)
 {
   const struct mica_options *o = j->opts;
   return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "max_block_ops", o->max_block_ops, "max_kernel_ops", o->max_kernel_ops,
-                   "max_part_ops", o->max_part_ops, "max_values", o->max_values, "measure", o->measure, "tune", real(o->tune), "time",
-                   real(o->time), "seed", whole(o->seed), "off", words(o->off));
+                   "max_part_ops", o->max_part_ops, "max_values", o->max_values, "measure", o->measure, "tune", real(o->tune), "time", real(o->time),
+                   "seed", whole(o->seed), "off", words(o->off));
 }
 
 // Why the result is not the last word: its own times, else those by which it was chosen.
@@ -226,8 +227,8 @@ json_t *report_make(const struct job *j)
   json_t *parts = json_array();
   for (int i = 0; i < j->split.n; i++) json_array_append_new(parts, part_json(j, i));
   json_t *v = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:b}", "mica", mica_version(), "schema", 1, "program",
-                        j->program->name ? j->program->name : "program", "target", j->target.name, "device",
-                        j->target.device, "threads", j->threads, "compiler", j->compiler, "stopped", j->stopped);
+                        j->program->name ? j->program->name : "program", "target", j->target.name, "device", j->target.device, "threads", j->threads,
+                        "compiler", j->compiler, "stopped", j->stopped);
   json_object_set_new(v, "options", options_json(j));
   json_object_set_new(v, "machine", machine_json(j));
   json_object_set_new(v, "left", words(j->left));

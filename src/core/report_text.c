@@ -74,8 +74,7 @@ static void time_line(const char *what, const json_t *t, double share, const cha
 {
   char us[32];
   double kernels = num(t, "kernels");
-  str_add(out, "  %-10s %9s   %3.0f kernel%s%s", what, report_duration(us, num(t, "us")), kernels, plural(kernels),
-          kernels == 1 ? " " : "");
+  str_add(out, "  %-10s %9s   %3.0f kernel%s%s", what, report_duration(us, num(t, "us")), kernels, plural(kernels), kernels == 1 ? " " : "");
   if (share > 0) str_add(out, "   %3.0f%% of the %s", 100 * share, of);
   str_add(out, "%s\n", more);
 }
@@ -84,16 +83,20 @@ static void modelled(const char *what, const json_t *t, struct str *out)
 {
   char us[32];
   double kernels = num(t, "kernels");
-  if (json_object_get(t, "dropped")) str_add(out, "  %-10s no kernels: %s\n", what, txt(t, "dropped"));
-  else str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, report_duration(us, num(t, "model_us")), kernels, plural(kernels));
+  if (json_object_get(t, "dropped"))
+    str_add(out, "  %-10s no kernels: %s\n", what, txt(t, "dropped"));
+  else
+    str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, report_duration(us, num(t, "model_us")), kernels, plural(kernels));
 }
 
 static void not_measured(const json_t *r, struct str *out)
 {
   const json_t *best = json_object_get(r, "best");
   modelled("op-by-op", json_object_get(r, "baseline"), out);
-  if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
-  else modelled("optimized", best, out);
+  if (yes(best, "op_by_op"))
+    str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
+  else
+    modelled("optimized", best, out);
   str_add(out, "  not measured: %s\n", txt(json_object_get(r, "gpu"), "unmeasured"));
 }
 
@@ -107,10 +110,14 @@ static void times(const json_t *r, struct str *out)
   bool both = !json_is_null(json_object_get(json_object_get(r, "baseline"), "us"));
   char faster[64] = "";
   if (both) snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
-  if (both) time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
-  else modelled("op-by-op", json_object_get(r, "baseline"), out);
-  if (yes(best, "op_by_op")) str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
-  else time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
+  if (both)
+    time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
+  else
+    modelled("op-by-op", json_object_get(r, "baseline"), out);
+  if (yes(best, "op_by_op"))
+    str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
+  else
+    time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
   if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are not sure, and a later run measures again\n", txt(r, "disturbed"));
 }
 
@@ -123,13 +130,19 @@ static void proof(const json_t *r, struct str *out)
     double delta = num(c, "delta"), tests = num(c, "tests");
     const char *scope = txt(c, "scope");
     bool proved = !strcmp(scope, "proved");
-    if (proved) str_add(out, "  proof      proved equal by normal forms at full size, for all inputs on which both are defined\n");
-    else if (!strcmp(scope, "full")) str_add(out, "  proof      equal in every test at full size\n");
-    else str_add(out, "  proof      equal at the tested extents, not proved at full size\n");
-    if (!proved && delta < 1) str_add(out, "             an unequal graph passes with probability at most %.1e\n", delta);
-    else if (!proved) str_add(out, "             no theorem bounds the probability that an unequal graph passes\n");
-    if (!proved) str_add(out, "             %.0f test%s over fields, seed %.0f; the first over Z_%lld, exponents over Z_%lld\n", tests, plural(tests), num(c, "seed"),
-                         whole_number(c, "p"), whole_number(c, "q"));
+    if (proved)
+      str_add(out, "  proof      proved equal by normal forms at full size, for all inputs on which both are defined\n");
+    else if (!strcmp(scope, "full"))
+      str_add(out, "  proof      equal in every test at full size\n");
+    else
+      str_add(out, "  proof      equal at the tested extents, not proved at full size\n");
+    if (!proved && delta < 1)
+      str_add(out, "             an unequal graph passes with probability at most %.1e\n", delta);
+    else if (!proved)
+      str_add(out, "             no theorem bounds the probability that an unequal graph passes\n");
+    if (!proved)
+      str_add(out, "             %.0f test%s over fields, seed %.0f; the first over Z_%lld, exponents over Z_%lld\n", tests, plural(tests),
+              num(c, "seed"), whole_number(c, "p"), whole_number(c, "q"));
     if (*txt(c, "extents")) str_add(out, "             at %s\n", txt(c, "extents"));
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
     if (*txt(c, "proof")) str_add(out, "             no proof by normal forms: %s\n", txt(c, "proof"));
@@ -158,10 +171,12 @@ static void part_line(const json_t *p, int i, struct str *out)
   char a[32], b[32];
   double n = num(p, "operators");
   str_add(out, "  %2d  %2.0f operator%s", i + 1, n, n == 1 ? " " : "s");
-  if (json_object_get(p, "same_as")) str_add(out, ", the same as %.0f", num(p, "same_as"));
+  if (json_object_get(p, "same_as"))
+    str_add(out, ", the same as %.0f", num(p, "same_as"));
   else if (json_object_get(p, "best_us"))
     str_add(out, ", %s -> %s, %s", report_duration(a, num(p, "baseline_us")), report_duration(b, num(p, "best_us")), txt(p, "schedule"));
-  else str_add(out, yes(p, "searchable") ? ", nothing better found" : ", not searched");
+  else
+    str_add(out, yes(p, "searchable") ? ", nothing better found" : ", not searched");
   if (*txt(p, "why")) str_add(out, "\n      cut off because %s", txt(p, "why"));
   str_add(out, "\n");
 }
@@ -183,8 +198,8 @@ static void dropped(const json_t *r, struct str *out)
   for (size_t i = 0; i < json_array_size(parts); i++) {
     size_t k;
     json_t *c;
-    json_array_foreach(json_object_get(json_array_get(parts, i), "candidates"), k, c)
-      if (*txt(c, "dropped") && !json_object_get(c, "us") && !n++) first = txt(c, "dropped");
+    json_array_foreach(json_object_get(json_array_get(parts, i), "candidates"), k, c) if (*txt(c, "dropped") && !json_object_get(c, "us") && !n++)
+        first = txt(c, "dropped");
   }
   if (n) str_add(out, "  dropped    %d candidate%s; the first: %.*s\n", n, plural(n), (int)strcspn(first, "\n"), first);
 }
@@ -193,8 +208,7 @@ static void search(const json_t *r, struct str *out)
 {
   static const struct {
     const char *key, *label;
-  } counts[] = {{"states", "operators tried"}, {"values", "values"}, {"schedules", "schedules"}, {"graphs", "graphs"},
-                {"verified", "verified"}};
+  } counts[] = {{"states", "operators tried"}, {"values", "values"}, {"schedules", "schedules"}, {"graphs", "graphs"}, {"verified", "verified"}};
   const json_t *s = json_object_get(r, "search");
   char text[32];
   const char *key;
@@ -202,8 +216,8 @@ static void search(const json_t *r, struct str *out)
   str_add(out, "\nsearch       %.2f s%s", num(s, "seconds"), yes(s, "complete") ? "" : ", not the whole space");
   for (size_t i = 0; i < COUNT(counts); i++) str_add(out, ", %s %s", report_grouped(text, num(s, counts[i].key)), counts[i].label);
   str_add(out, "\n  pruned    ");
-  json_object_foreach(json_object_get(s, "pruned"), key, count)
-    if (json_integer_value(count)) str_add(out, " %s %s", key, report_grouped(text, json_number_value(count)));
+  json_object_foreach(json_object_get(s, "pruned"), key, count) if (json_integer_value(count))
+      str_add(out, " %s %s", key, report_grouped(text, json_number_value(count)));
   str_add(out, "\n");
   dropped(r, out);
 }
@@ -215,7 +229,8 @@ static void gpu(const json_t *r, struct str *out)
   size_t i;
   if (!g) return;
   if (!*txt(g, "unmeasured") && num(g, "runs_on") > num(g, "arch"))
-    str_add(out, "  measured   on a newer GPU, compiled for its compute capability %.1f; the files are for %s\n", num(g, "runs_on") / 10, txt(r, "target"));
+    str_add(out, "  measured   on a newer GPU, compiled for its compute capability %.1f; the files are for %s\n", num(g, "runs_on") / 10,
+            txt(r, "target"));
   str_add(out, "  kernels    %s", txt(g, "compiled"));
   str_add(out, "; %.0f of %.0f run in the interpreter%s: %.0f blocks, no error, %.2g of the accepted error\n", num(p, "run"), num(p, "kernels"),
           num(p, "full") == num(p, "run") ? "" : " with few blocks", num(p, "blocks"), num(p, "error"));
@@ -235,8 +250,8 @@ static void write_all(struct arena *mem, const json_t *r, const char *folder, st
 {
   const struct graph *program = graph_of(mem, json_object_get(r, "source"));
   double threads = num(r, "threads");
-  str_add(out, "%s on %s: %s, %.0f thread%s%s\n", txt(r, "program"), txt(r, "target"), txt(r, "device"), threads,
-          plural(threads), yes(r, "stopped") ? " (stopped early)" : "");
+  str_add(out, "%s on %s: %s, %.0f thread%s%s\n", txt(r, "program"), txt(r, "target"), txt(r, "device"), threads, plural(threads),
+          yes(r, "stopped") ? " (stopped early)" : "");
   if (program) {
     str_add(out, "  ");
     signature(program, out);
@@ -251,7 +266,9 @@ static void write_all(struct arena *mem, const json_t *r, const char *folder, st
   search(r, out);
   if (*txt(r, "left")) str_add(out, "  not done   %s\n", txt(r, "left"));
   if (*txt(r, "warning")) str_add(out, "\nwarning: %s\n", txt(r, "warning"));
-  if (folder) str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", folder, json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
+  if (folder)
+    str_add(out, "\nfiles in %s: program.mica, graph.mica, graph.json, %s, kernel.h, report.txt, report.json, report.html\n", folder,
+            json_object_get(r, "gpu") ? "kernel.cu, README.md, *.tile" : "kernel.c");
 }
 
 void report_text(struct arena *mem, const json_t *r, const char *folder, struct str *out)

@@ -17,7 +17,7 @@ struct folder {
   struct arena *mem;
   int n, cap;
   struct saved *file;
-  struct manifest_by by; // of machine code
+  struct manifest_by by;               // of machine code
   const struct device_program *device; // of a GPU, once it is made
 };
 

@@ -36,8 +36,7 @@ int load_file(struct arena *mem, const char *path, int nset, const char *const *
   return front_load(mem, path, nset, s, out, e);
 }
 
-int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set,
-              struct graph **out, struct err *e)
+int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set, struct graph **out, struct err *e)
 {
   struct setting *s;
   TRY(load_settings(mem, nset, set, &s, e));

@@ -9,9 +9,7 @@ int tile_cpu_build(const struct tile_program *p, const struct tile_kernel *k, st
   struct arena mem = {0};
   struct str source = {0};
   int status = cprint_module(p, k, &source, e);
-  if (status == OK)
-    status =
-        module_build_with(str_text(&source), cprint_flags(), arena_printf(&mem, "run_%s", cprint_name(&mem, k)), NULL, m, e);
+  if (status == OK) status = module_build_with(str_text(&source), cprint_flags(), arena_printf(&mem, "run_%s", cprint_name(&mem, k)), NULL, m, e);
   str_free(&source);
   arena_close(&mem);
   return status;

@@ -8,7 +8,6 @@
 // k is lowered. The module is given back by module_close.
 int tile_cpu_build(const struct tile_program *p, const struct tile_kernel *k, struct module **m, struct err *e);
 // data: by buffer of the kernel, looked at where it is in global memory; params: values of k->params.
-int tile_cpu_run(struct module *m, const struct tile_kernel *k, const int64_t *params, void *const *data,
-                 struct err *e);
+int tile_cpu_run(struct module *m, const struct tile_kernel *k, const int64_t *params, void *const *data, struct err *e);
 
 #endif

@@ -8,8 +8,8 @@
 enum { ALIGN = 256 };                         // as memory of a GPU
 static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
 
-int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
-                   const struct tile_setting *set, struct err *e)
+int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset, const struct tile_setting *set,
+                   struct err *e)
 {
   *h = (struct tile_host){.mem = mem, .p = p, .k = k, .params = NEWS(mem, int64_t, k->nparams + 1)};
   for (int i = 0; i < k->nparams; i++) {
@@ -22,11 +22,9 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
       int status = err_set(e, ERR_OPTION, k->at, "the kernel %s needs the size %s", k->name, n->name);
       return err_hint(e, "--set %s=VALUE gives it; in a list of kernels, FILE.tile,%s=VALUE", n->name, n->name), status;
     }
-    if (n &&
-        (h->params[i] < n->range.lo || h->params[i] > n->range.hi || (n->multiple > 1 && h->params[i] % n->multiple)))
-      return err_set(e, ERR_OPTION, k->at, "%s = %lld: the kernel %s takes multiples of %lld from %lld to %lld",
-                     n->name, (long long)h->params[i], k->name, (long long)MAX(n->multiple, 1), (long long)n->range.lo,
-                     (long long)n->range.hi);
+    if (n && (h->params[i] < n->range.lo || h->params[i] > n->range.hi || (n->multiple > 1 && h->params[i] % n->multiple)))
+      return err_set(e, ERR_OPTION, k->at, "%s = %lld: the kernel %s takes multiples of %lld from %lld to %lld", n->name, (long long)h->params[i],
+                     k->name, (long long)MAX(n->multiple, 1), (long long)n->range.lo, (long long)n->range.hi);
   }
   return OK;
 }
@@ -59,9 +57,7 @@ const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k)
 static void random_numbers(enum tile_type t, char *p, int64_t n, double scale, struct rng *r)
 {
   for (int64_t i = 0; i < n; i++) {
-    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128
-               : scale != 0    ? (double)rng_below(r, 8)
-                               : 0;
+    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : scale != 0 ? (double)rng_below(r, 8) : 0;
     num_set(t, x, p + i * tile_types[t].bytes);
   }
 }
@@ -72,11 +68,9 @@ static int fill_buffer(struct tile_host *h, int b, uint64_t seed, const struct t
   int bytes = tile_types[buf->type].bytes;
   int64_t n;
   TRY(sim_elements(h->p, h->k, h->params, b, &n, e));
-  if (n < 0 || n > MOST / bytes)
-    return err_set(e, ERR_MEMORY, buf->at, "%%%s would have %lld elements", buf->name, (long long)n);
+  if (n < 0 || n > MOST / bytes) return err_set(e, ERR_MEMORY, buf->at, "%%%s would have %lld elements", buf->name, (long long)n);
   if (f && f->values && f->n != n)
-    return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n,
-                   (long long)f->n);
+    return err_set(e, ERR_SHAPE, buf->at, "%%%s has %lld elements, and %lld are given", buf->name, (long long)n, (long long)f->n);
   h->bytes[b] = (size_t)(n * bytes);
   uintptr_t raw = (uintptr_t)arena_alloc(h->mem, h->bytes[b] + ALIGN);
   h->data[b] = (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
@@ -95,11 +89,8 @@ int tile_host_names(const struct tile_kernel *k, int nfills, const struct tile_f
 {
   for (int i = 0; i < nfills; i++) {
     bool found = false;
-    for (int b = 0; b < k->nbuffers && !found; b++)
-      found = k->buffers[b].mem == MEM_GL && !strcmp(fills[i].buffer, k->buffers[b].name);
-    if (!found)
-      return err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer %%%s in global memory to be filled", k->name,
-                     fills[i].buffer);
+    for (int b = 0; b < k->nbuffers && !found; b++) found = k->buffers[b].mem == MEM_GL && !strcmp(fills[i].buffer, k->buffers[b].name);
+    if (!found) return err_set(e, ERR_OPTION, k->at, "the kernel %s has no buffer %%%s in global memory to be filled", k->name, fills[i].buffer);
   }
   return OK;
 }

@@ -37,8 +37,8 @@ int tile_host_list(struct arena *mem, int n, const char *const *words, struct ti
 
 // ---- tile_host.c ----
 // Sizes by name; every parameter needs one.
-int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset,
-                   const struct tile_setting *set, struct err *e);
+int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset, const struct tile_setting *set,
+                   struct err *e);
 // By buffer: does something read it, that is not in a branch that constants leave out?
 const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k);
 // Buffers that nothing is said about hold random numbers, uniform in [-1, 1] times the scale, with 8 significant bits,

@@ -10,9 +10,8 @@ int tile_host_words(struct arena *mem, const char *word, struct tile_words *out,
 {
   size_t most = strlen(word) + 1;
   char *rest = NULL, *text = arena_strdup(mem, word);
-  *out = (struct tile_words){.path = strtok_r(text, ",", &rest),
-                             .set = NEWS(mem, struct tile_setting, most),
-                             .fills = NEWS(mem, struct tile_fill, most)};
+  *out = (struct tile_words){
+      .path = strtok_r(text, ",", &rest), .set = NEWS(mem, struct tile_setting, most), .fills = NEWS(mem, struct tile_fill, most)};
   if (!out->path) return err_set(e, ERR_OPTION, NOWHERE, "a kernel is FILE.tile[,NAME=VALUE]...");
   for (char *s; (s = strtok_r(NULL, ",", &rest));) {
     char *value = strchr(s, '='), *end = NULL;
@@ -21,8 +20,7 @@ int tile_host_words(struct arena *mem, const char *word, struct tile_words *out,
     double scale = *s == '%' ? strtod(value, &end) : 0;
     long long size = *s == '%' ? 0 : strtoll(value, &end, 10);
     if (end == value || *end || !isfinite(scale) || size != (int32_t)size)
-      return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no %s", word, s, value,
-                     *s == '%' ? "number" : "32-bit integer");
+      return err_set(e, ERR_OPTION, NOWHERE, "%s: %s=%s is no %s", word, s, value, *s == '%' ? "number" : "32-bit integer");
     if (*s == '%')
       out->fills[out->nfills++] = (struct tile_fill){.buffer = s + 1, .scale = scale};
     else
@@ -39,8 +37,7 @@ static int read_list(struct arena *mem, const char *path, struct tile_list *out,
   for (char *line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
     char *rest = NULL;
     line[strcspn(line, "#")] = 0;
-    for (char *s = strtok_r(line, " \t\r", &rest); s; s = strtok_r(NULL, " \t\r", &rest))
-      PUSH(mem, out->word, out->n, out->cap) = s;
+    for (char *s = strtok_r(line, " \t\r", &rest); s; s = strtok_r(NULL, " \t\r", &rest)) PUSH(mem, out->word, out->n, out->cap) = s;
   }
   return OK;
 }

@@ -8,16 +8,16 @@
 #include <string.h>
 
 enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, CALLS = 6, PRIMES = 4 };
-static const double NEAR = 1.5;    // another structure is climbed from if it took at most this much longer
-static const double GAIN = 0.985;  // a step is one where it takes at most this share of the time
-static const double HEAVY = 0.25;  // kernels with less than this share of the heaviest's traffic keep their sizes
-static const double SECONDS = 0.06; // of timing, a candidate
+static const double NEAR = 1.5;        // another structure is climbed from if it took at most this much longer
+static const double GAIN = 0.985;      // a step is one where it takes at most this share of the time
+static const double HEAVY = 0.25;      // kernels with less than this share of the heaviest's traffic keep their sizes
+static const double SECONDS = 0.06;    // of timing, a candidate
 static const double MOST_SECONDS = 15; // of a climb, after which no further step is begun
 
 struct climb {
   struct job *j;
   struct contest *c;
-  int part, line, left;      // left: candidates that may still be compiled
+  int part, line, left; // left: candidates that may still be compiled
   struct buffers *b;
 };
 
@@ -40,16 +40,13 @@ static double heaviest(const struct graph *g)
   return most;
 }
 
-static int64_t *axis_of(struct axes *a, const struct graph *sub, int i)
-{
-  return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid];
-}
+static int64_t *axis_of(struct axes *a, const struct graph *sub, int i) { return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid]; }
 
 int tune_candidate(struct contest *c, int from, const struct graph *g)
 {
   struct candidate x = c->cand[from];
-  c->cand[c->ncand] = (struct candidate){.found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure,
-                                         .schedule = x.schedule, .note = "", .tuned = true};
+  c->cand[c->ncand] = (struct candidate){
+      .found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure, .schedule = x.schedule, .note = "", .tuned = true};
   return c->ncand++;
 }
 
@@ -157,7 +154,9 @@ static void climb(struct climb *k, int at)
   struct contest *c = k->c;
   double start = now_seconds();
   c->cand[at].line = k->line;
-  course_add(k->j->mem, &c->course, (struct course_step){.line = k->line, .change = schedule(k->j->mem, &c->cand[at]), .seconds = c->cand[at].timing.p25, .measured = measured(c)});
+  course_add(
+      k->j->mem, &c->course,
+      (struct course_step){.line = k->line, .change = schedule(k->j->mem, &c->cand[at]), .seconds = c->cand[at].timing.p25, .measured = measured(c)});
   while (k->left > 0 && now_seconds() - start < MOST_SECONDS && !job_stopping(k->j)) {
     if ((c->hurried |= clock_part_over(k->j))) break;
     int first = c->ncand;
@@ -169,8 +168,12 @@ static void climb(struct climb *k, int at)
       if (i != to) discard(&c->cand[i]);
     if (to == at) break;
     c->cand[to].line = k->line;
-    course_add(k->j->mem, &c->course, (struct course_step){.line = k->line, .change = course_sizes(k->j->mem, c->cand[at].found, c->cand[to].found),
-                                                           .before = c->cand[at].timing.p25, .seconds = c->cand[to].timing.p25, .measured = measured(c)});
+    course_add(k->j->mem, &c->course,
+               (struct course_step){.line = k->line,
+                                    .change = course_sizes(k->j->mem, c->cand[at].found, c->cand[to].found),
+                                    .before = c->cand[at].timing.p25,
+                                    .seconds = c->cand[to].timing.p25,
+                                    .measured = measured(c)});
     if (c->cand[at].tuned) discard(&c->cand[at]);
     at = to;
   }
@@ -203,5 +206,7 @@ void tune_ends(struct job *j, struct contest *c)
 {
   const struct candidate *x = &c->cand[c->best];
   if (!c->course.n || !c->best) return;
-  course_add(j->mem, &c->course, (struct course_step){.line = x->line, .change = x->line ? "" : schedule(j->mem, x), .seconds = x->timing.p25, .measured = measured(c), .exact = true});
+  course_add(j->mem, &c->course,
+             (struct course_step){
+                 .line = x->line, .change = x->line ? "" : schedule(j->mem, x), .seconds = x->timing.p25, .measured = measured(c), .exact = true});
 }

@@ -24,11 +24,9 @@ bool job_verified(struct job *j, const struct graph *part, struct candidate *k, 
   if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
     k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
   else if (!c->equal)
-    k->dropped = arena_printf(
-        j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal",
-        c->note);
+    k->dropped =
+        arena_printf(j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal", c->note);
   else if (c->scope > j->accept)
-    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s",
-                              evidence_name(c->scope), c->note);
+    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s", evidence_name(c->scope), c->note);
   return !k->dropped;
 }

@@ -28,8 +28,7 @@ static const char *swizzled(struct cprint *c, int buf, ex index)
 const char *cp_element(struct cprint *c, const struct tile_operand *o, ex index)
 {
   if (c->w.k->buffers[o->buf].mem != MEM_RF) c->touched[o->buf] = true;
-  if (c->w.k->buffers[o->buf].mem != MEM_RF)
-    return arena_printf(c->w.mem, "%s[%s]", c->w.buffers[o->buf], swizzled(c, o->buf, index));
+  if (c->w.k->buffers[o->buf].mem != MEM_RF) return arena_printf(c->w.mem, "%s[%s]", c->w.buffers[o->buf], swizzled(c, o->buf, index));
   const char *row = cp_register(c, o->buf, index);
   return c->home[o->buf] == HOME_LANE ? row : arena_printf(c->w.mem, "%s[%s]", row, c->lx);
 }
@@ -82,19 +81,15 @@ struct cp_piece {
   int width;
 };
 
-static enum tile_type type_of(const struct cprint *c, const struct cp_piece *q, int o)
-{
-  return c->w.k->buffers[q->a->operand[o].buf].type;
-}
+static enum tile_type type_of(const struct cprint *c, const struct cp_piece *q, int o) { return c->w.k->buffers[q->a->operand[o].buf].type; }
 
 // An element; what is outside reads as zero.
 static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex v)
 {
   const struct tile_operand *op = &q->a->operand[o];
-  const char *name = c->w.buffers[op->buf],
-             *text = !q->at[o]      ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
-                     : v == EX_C(0) ? arena_printf(c->w.mem, "%s[%s]", name, q->at[o])
-                                    : arena_printf(c->w.mem, "%s[%s + %s]", name, q->at[o], cp_value(c, v, L_SUM));
+  const char *name = c->w.buffers[op->buf], *text = !q->at[o]      ? cp_element(c, op, ex_add(cp_pool(c), q->index[o], v))
+                                                    : v == EX_C(0) ? arena_printf(c->w.mem, "%s[%s]", name, q->at[o])
+                                                                   : arena_printf(c->w.mem, "%s[%s + %s]", name, q->at[o], cp_value(c, v, L_SUM));
   if (o < q->a->nout || q->inside[o] == EX_C(1)) return text;
   return arena_printf(c->w.mem, "(%s ? %s : 0)", cp_value(c, q->inside[o], L_EITHER), text);
 }
@@ -117,9 +112,8 @@ static const char *result(struct cprint *c, const struct cp_piece *q, ex v)
 static void atomic(struct cprint *c, const struct cp_piece *q, ex v)
 {
   bool old = q->a->row->sem == SEM_ATOM;
-  const char *call =
-      arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
-                   cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)), element(c, q, old + 1, v));
+  const char *call = arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
+                                  cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)), element(c, q, old + 1, v));
   if (old)
     cu_line(&c->w, "%s = %s;", element(c, q, 0, v), call);
   else

@@ -70,21 +70,17 @@ static struct text quotient(struct cprint *c, const struct ex_node *n)
     return (struct text){arena_printf(c->w.mem, "%s & %s", left, constant(c, by - 1).s), L_AND};
   }
   if (ex_range(cp_pool(c), n->arg[0]).lo >= 0)
-    return (struct text){arena_printf(c->w.mem, "%s %c %s", least_of(c, n->arg[0], L_UNARY), div ? '/' : '%',
-                                      least_of(c, n->arg[1], L_UNARY)),
+    return (struct text){arena_printf(c->w.mem, "%s %c %s", least_of(c, n->arg[0], L_UNARY), div ? '/' : '%', least_of(c, n->arg[1], L_UNARY)),
                          L_TERM};
-  return (struct text){arena_printf(c->w.mem, "%s(%s, %s)", div ? "mica_quot" : "mica_rem", print(c, n->arg[0]).s,
-                                    print(c, n->arg[1]).s),
-                       L_ATOM};
+  return (struct text){arena_printf(c->w.mem, "%s(%s, %s)", div ? "mica_quot" : "mica_rem", print(c, n->arg[0]).s, print(c, n->arg[1]).s), L_ATOM};
 }
 
 static const struct {
   const char *op;
   enum level level, operand; // what an operand has to bind as tightly as
 } binary[] = {
-    [EX_XOR] = {"^", L_XOR, L_ATOM},        [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
-    [EX_LT] = {"<", L_LESS, L_SHIFT},       [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
-    [EX_EITHER] = {"||", L_EITHER, L_ATOM},
+    [EX_XOR] = {"^", L_XOR, L_ATOM},    [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},     [EX_LT] = {"<", L_LESS, L_SHIFT},
+    [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH}, [EX_EITHER] = {"||", L_EITHER, L_ATOM},
 };
 
 static struct text infix(struct cprint *c, const struct ex_node *n)
@@ -94,8 +90,7 @@ static struct text infix(struct cprint *c, const struct ex_node *n)
   const char *op = binary[n->kind].op;
   bool sum1 = n->kind == EX_LT && !ex_is_const(right) && node(c, right)->kind == EX_SUM && node(c, right)->c == 1;
   if (sum1) right = ex_sub(cp_pool(c), right, EX_C(1)), op = "<="; // a < b + 1
-  return (struct text){arena_printf(c->w.mem, "%s %s %s", least_of(c, n->arg[0], least), op, least_of(c, right, least)),
-                       binary[n->kind].level};
+  return (struct text){arena_printf(c->w.mem, "%s %s %s", least_of(c, n->arg[0], least), op, least_of(c, right, least)), binary[n->kind].level};
 }
 
 static struct text print(struct cprint *c, ex x)
@@ -110,9 +105,8 @@ static struct text print(struct cprint *c, ex x)
   case EX_MOD: return quotient(c, n);
   case EX_MIN:
   case EX_MAX:
-    return (struct text){arena_printf(c->w.mem, "%s(%s, %s)", n->kind == EX_MIN ? "mica_least" : "mica_most",
-                                      print(c, n->arg[0]).s, print(c, n->arg[1]).s),
-                         L_ATOM};
+    return (struct text){
+        arena_printf(c->w.mem, "%s(%s, %s)", n->kind == EX_MIN ? "mica_least" : "mica_most", print(c, n->arg[0]).s, print(c, n->arg[1]).s), L_ATOM};
   case EX_XOR:
   case EX_AND:
   case EX_SHR:
@@ -121,9 +115,9 @@ static struct text print(struct cprint *c, ex x)
   case EX_BOTH:
   case EX_EITHER: return infix(c, n);
   case EX_SELECT:
-    return (struct text){arena_printf(c->w.mem, "%s ? %s : %s", least_of(c, n->arg[0], L_EITHER),
-                                      least_of(c, n->arg[1], L_EITHER), least_of(c, n->arg[2], L_EITHER)),
-                         L_SELECT};
+    return (struct text){
+        arena_printf(c->w.mem, "%s ? %s : %s", least_of(c, n->arg[0], L_EITHER), least_of(c, n->arg[1], L_EITHER), least_of(c, n->arg[2], L_EITHER)),
+        L_SELECT};
   }
   CHECK(!"a kind of expression that is none");
   return constant(c, 0);

@@ -127,8 +127,7 @@ static bool scattered(struct cprint *c, int i)
   const struct tile_stmt *st = stmt_at(c, i);
   if (silent(c, i)) return true;
   if (st->kind == STMT_IF) return cp_varies(c, st->cond) == V_LANE;
-  if (st->kind == STMT_FOR)
-    return MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step)) == V_LANE;
+  if (st->kind == STMT_FOR) return MAX(MAX(cp_varies(c, st->from), cp_varies(c, st->to)), cp_varies(c, st->step)) == V_LANE;
   return atom_at(c, i) && !cp_vector(c, atom_at(c, i)->atom);
 }
 

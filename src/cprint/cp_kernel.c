@@ -7,54 +7,15 @@
 const char *cprint_flags(void) { return "-std=c17 -O3 -march=native -fopenmp"; }
 
 // Words that a name must not be: of C where they are none of C++, and of the headers of the prelude.
-static const char *const words[] = {"restrict",  "int8_t",
-                                    "int16_t",   "int32_t",
-                                    "int64_t",   "uint8_t",
-                                    "uint16_t",  "uint32_t",
-                                    "uint64_t",  "intptr_t",
-                                    "size_t",    "div",
-                                    "labs",      "calloc",
-                                    "realloc",   "exit",
-                                    "abort",     "atexit",
-                                    "system",    "rand",
-                                    "srand",     "qsort",
-                                    "bsearch",   "strlen",
-                                    "memmove",   "memcmp",
-                                    "memchr",    "acos",
-                                    "asin",      "atan",
-                                    "cos",       "sin",
-                                    "tan",       "cosh",
-                                    "sinh",      "pow",
-                                    "ceil",      "floor",
-                                    "round",     "trunc",
-                                    "remainder", "fmod",
-                                    "erf",       "gamma",
-                                    "hypot",     "scalbn",
-                                    "ldexp",     "frexp",
-                                    "modf",      "signbit",
-                                    "isnan",     "isinf",
-                                    "isfinite",  "fmaf",
-                                    "fma",       "fabs",
-                                    "exp2",      "log2",
-                                    "tanh",      "true",
-                                    "false",     "aligned_alloc",
-                                    "INT64_MIN", "getenv",
-                                    "mblen",     "y0",
-                                    "y1",        "yn",
-                                    "j0",        "j1",
-                                    "jn",        "cbrt",
-                                    "rint",      "log10",
-                                    "log1p",     "expm1",
-                                    "fmin",      "fmax",
-                                    "fdim",      "nan",
-                                    "atof",      "atoi",
-                                    "atol",      "free",
-                                    "malloc",    "abs",
-                                    "bool",      "index",
-                                    "strcpy",    "strcat",
-                                    "strcmp",    "memcpy",
-                                    "memset",    "random",
-                                    "select"};
+static const char *const words[] = {
+    "restrict", "int8_t",        "int16_t",   "int32_t", "int64_t",   "uint8_t", "uint16_t", "uint32_t", "uint64_t", "intptr_t", "size_t",  "div",
+    "labs",     "calloc",        "realloc",   "exit",    "abort",     "atexit",  "system",   "rand",     "srand",    "qsort",    "bsearch", "strlen",
+    "memmove",  "memcmp",        "memchr",    "acos",    "asin",      "atan",    "cos",      "sin",      "tan",      "cosh",     "sinh",    "pow",
+    "ceil",     "floor",         "round",     "trunc",   "remainder", "fmod",    "erf",      "gamma",    "hypot",    "scalbn",   "ldexp",   "frexp",
+    "modf",     "signbit",       "isnan",     "isinf",   "isfinite",  "fmaf",    "fma",      "fabs",     "exp2",     "log2",     "tanh",    "true",
+    "false",    "aligned_alloc", "INT64_MIN", "getenv",  "mblen",     "y0",      "y1",       "yn",       "j0",       "j1",       "jn",      "cbrt",
+    "rint",     "log10",         "log1p",     "expm1",   "fmin",      "fmax",    "fdim",     "nan",      "atof",     "atoi",     "atol",    "free",
+    "malloc",   "abs",           "bool",      "index",   "strcpy",    "strcat",  "strcmp",   "memcpy",   "memset",   "random",   "select"};
 
 static void reserve(struct printer *w)
 {
@@ -80,8 +41,7 @@ static void buffers(struct cprint *c, struct arguments *x)
     const struct tile_buffer *b = &c->w.k->buffers[i];
     if (b->mem != MEM_GL) continue;
     const char *name = c->w.buffers[i] = cu_name(&c->w, b->name, "t");
-    str_add(&x->declared, "%s%s%s *restrict %s", x->declared.n ? ", " : "", b->written ? "" : "const ",
-            cp_type(b->type), name);
+    str_add(&x->declared, "%s%s%s *restrict %s", x->declared.n ? ", " : "", b->written ? "" : "const ", cp_type(b->type), name);
     str_add(&x->passed, ", %s", name);
   }
 }
@@ -105,8 +65,7 @@ static void sizes(struct cprint *c, struct arguments *x)
 
 static void memory(struct cprint *c, const char *kernel)
 {
-  cu_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share",
-          kernel);
+  cu_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share", kernel);
   str_raw(c->w.out, str_text(&c->fields), c->fields.n);
   cu_line(&c->w, "  _Alignas(1024) unsigned char shared[%lld];", (long long)MAX(c->w.k->shared_bytes, 1));
   cu_line(&c->w, "};");
@@ -146,8 +105,7 @@ static void setup(struct cprint *c)
   const struct tile_kernel *k = c->w.k;
   c->threads = ex_value(k->groups[k->threads].size);
   c->warps = (c->threads + 31) / 32, c->lanes = MIN(c->threads, 32);
-  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"),
-  c->m = cu_name(&c->w, "memory", "memory");
+  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"), c->m = cu_name(&c->w, "memory", "memory");
   c->warp = c->warps > 1 ? ex_var(cp_pool(c), "warp", 0, c->warps - 1, 1) : EX_C(0);
   c->lane = c->lanes > 1 ? ex_var(cp_pool(c), "lane", 0, c->lanes - 1, 1) : EX_C(0);
   if (!ex_is_const(c->warp)) cp_var(c, c->warp)->varies = V_WARP;
@@ -176,8 +134,7 @@ static void unused(struct cprint *c, const char *body, const char *bid)
   if (!memory) cu_line(&c->w, "(void)%s;", c->m);
   if (!says(c, body, bid)) cu_line(&c->w, "(void)%s;", bid);
   for (int i = 0; i < c->w.k->nbuffers; i++)
-    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i]))
-      cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
+    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
   for (int i = 0; i < c->w.k->nparams; i++)
     if (!ex_is_const(c->w.k->params[i]) && !says(c, body, cp_var(c, c->w.k->params[i])->text))
       cu_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
@@ -208,8 +165,8 @@ static int print(struct cprint *c, const char *kernel)
   cp_operators(c, &head);
   memory(c, kernel);
   const char *bid = ex_is_const(c->w.k->bid) ? "b" : cp_var(c, c->w.k->bid)->text;
-  cu_line(&c->w, "static void %s(struct %s_memory *const %s, const int64_t %s%s%s)", block, kernel, c->m, bid,
-          x.declared.n ? ", " : "", str_text(&x.declared));
+  cu_line(&c->w, "static void %s(struct %s_memory *const %s, const int64_t %s%s%s)", block, kernel, c->m, bid, x.declared.n ? ", " : "",
+          str_text(&x.declared));
   cu_line(&c->w, "{");
   c->w.depth = 1;
   unused(c, str_text(&body), bid);

@@ -33,8 +33,7 @@ static const struct {
 
 static const bool exact[UN_COUNT] = {
     // in fp32; all of the binary ones are
-    [UN_CAST] = true, [UN_NEG] = true,    [UN_ABS] = true, [UN_RELU] = true,
-    [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
+    [UN_CAST] = true, [UN_NEG] = true, [UN_ABS] = true, [UN_RELU] = true, [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
 };
 
 static bool narrow(enum tile_type t) { return t == TT_F16 || t == TT_BF16 || t == TT_F32; }
@@ -42,9 +41,8 @@ static bool integer(enum tile_type t) { return !narrow(t) && t != TT_F64; }
 
 const char *cp_type(enum tile_type t)
 {
-  static const char *const names[TT_COUNT] = {
-      [TT_F16] = "mica_f16", [TT_BF16] = "mica_bf16", [TT_F32] = "float",   [TT_F64] = "double",
-      [TT_I32] = "int32_t",  [TT_U32] = "uint32_t",   [TT_I64] = "int64_t", [TT_MBAR] = "uint64_t"};
+  static const char *const names[TT_COUNT] = {[TT_F16] = "mica_f16", [TT_BF16] = "mica_bf16", [TT_F32] = "float",   [TT_F64] = "double",
+                                              [TT_I32] = "int32_t",  [TT_U32] = "uint32_t",   [TT_I64] = "int64_t", [TT_MBAR] = "uint64_t"};
   return names[t];
 }
 
@@ -75,18 +73,14 @@ const char *cp_unary(struct cprint *c, int op, enum tile_type from, const char *
   if (op == UN_CAST) return store(c, to, load(c, from, x), !integer(from));
   enum number n = exact[op] && narrow(from) ? NUM_F32 : NUM_F64;
   c->unary[op][n] = true;
-  return store(c, to, arena_printf(c->w.mem, "mica_%s_%s(%s)", low(c, unary[op].id), suffix[n], load(c, from, x)),
-               true);
+  return store(c, to, arena_printf(c->w.mem, "mica_%s_%s(%s)", low(c, unary[op].id), suffix[n], load(c, from, x)), true);
 }
 
 const char *cp_binary(struct cprint *c, int op, enum tile_type t, const char *x, const char *y)
 {
   enum number n = narrow(t) ? NUM_F32 : t == TT_F64 ? NUM_F64 : NUM_I64;
   c->binary[op][n] = true;
-  return store(
-      c, t,
-      arena_printf(c->w.mem, "mica_%s_%s(%s, %s)", low(c, binary[op].id), suffix[n], load(c, t, x), load(c, t, y)),
-      !integer(t));
+  return store(c, t, arena_printf(c->w.mem, "mica_%s_%s(%s, %s)", low(c, binary[op].id), suffix[n], load(c, t, x), load(c, t, y)), !integer(t));
 }
 
 const char *cp_fma(struct cprint *c, enum tile_type t, const char *x, const char *y, enum tile_type sum, const char *z)
@@ -117,8 +111,7 @@ const char *cp_atomic(struct cprint *c, int op, enum tile_type t)
   for (int i = 0; i < c->nhelpers; i++)
     if (!strcmp(c->helper[i], name)) return name;
   PUSH(c->w.mem, c->helper, c->nhelpers, c->helper_cap) = name;
-  str_add(&c->helpers, "MICA_ATOMIC(%s, %s, mica_word%s, %s)\n", name, cp_type(t), bits,
-          cp_binary(c, op, t, "old", "v"));
+  str_add(&c->helpers, "MICA_ATOMIC(%s, %s, mica_word%s, %s)\n", name, cp_type(t), bits, cp_binary(c, op, t, "old", "v"));
   return name;
 }
 
@@ -127,12 +120,10 @@ void cp_operators(struct cprint *c, struct str *out)
   for (int n = 0; n < NUM_I64; n++) {
     for (int i = 0; i < UN_COUNT; i++)
       if (c->unary[i][n])
-        str_add(out, "MICA %s mica_%s_%s(%s x) { return (%s)(%s); }\n", type[n], low(c, unary[i].id), suffix[n],
-                type[n], type[n], unary[i].text);
+        str_add(out, "MICA %s mica_%s_%s(%s x) { return (%s)(%s); }\n", type[n], low(c, unary[i].id), suffix[n], type[n], type[n], unary[i].text);
     for (int i = 0; i < BI_COUNT; i++)
       if (c->binary[i][n])
-        str_add(out, "MICA %s mica_%s_%s(%s x, %s y) { return %s; }\n", type[n], low(c, binary[i].id), suffix[n],
-                type[n], type[n], binary[i].text);
+        str_add(out, "MICA %s mica_%s_%s(%s x, %s y) { return %s; }\n", type[n], low(c, binary[i].id), suffix[n], type[n], type[n], binary[i].text);
   }
   str_raw(out, str_text(&c->helpers), c->helpers.n);
 }

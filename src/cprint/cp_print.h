@@ -7,15 +7,10 @@
 
 extern const char cprint_prelude_text[], cprint_warp_text[]; // prelude.h, prelude_warp.h
 
-enum by { BY_LANE, BY_WARP, BY_BLOCK };  // who does it; reach; where the printer stands
-enum varies { V_BLOCK, V_WARP, V_LANE }; // nothing differs in a block; warps do; lanes do
-enum home {
-  HOME_NONE,
-  HOME_BLOCK,
-  HOME_WARP,
-  HOME_LANE
-}; // of registers: memory of the block, local to a loop over warps, lanes
-enum number { NUM_F32, NUM_F64, NUM_I64, NUMBERS }; // in which operators are computed
+enum by { BY_LANE, BY_WARP, BY_BLOCK };                    // who does it; reach; where the printer stands
+enum varies { V_BLOCK, V_WARP, V_LANE };                   // nothing differs in a block; warps do; lanes do
+enum home { HOME_NONE, HOME_BLOCK, HOME_WARP, HOME_LANE }; // of registers: memory of the block, local to a loop over warps, lanes
+enum number { NUM_F32, NUM_F64, NUM_I64, NUMBERS };        // in which operators are computed
 
 struct cvar {
   ex var;
@@ -79,7 +74,7 @@ int cp_refuse(struct cprint *c);              // what can not be printed at all
 bool cp_vector(struct cprint *c,
                const struct tile_atom *a); // registers only, at places that are the same for all lanes
 bool cp_private(struct cprint *c, int from,
-                int to); // do the registers and values of these statements live in them alone?
+                int to);                                 // do the registers and values of these statements live in them alone?
 bool cp_used_later(struct cprint *c, int stmt, int buf); // in what follows stmt in its block
 
 // ---- cp_stmt.c ----
@@ -87,7 +82,7 @@ void cp_allocate(struct cprint *c, int stmt);
 int cp_inner(struct cprint *c, int stmt); // a block of statements and its closing brace
 int cp_loop(struct cprint *c, const struct tile_stmt *st);
 int cp_condition(struct cprint *c, const struct tile_stmt *st);
-int cp_both_guarded(struct cprint *c, const struct tile_stmt *st); // the sides of a condition in which threads differ
+int cp_both_guarded(struct cprint *c, const struct tile_stmt *st);                // the sides of a condition in which threads differ
 int cp_divergent(struct cprint *c, const struct tile_stmt *st, const char *what); // refuses a loop
 enum varies cp_value_varies(struct cprint *c, const struct tile_stmt *st);        // of value(%v)
 // beyond: the variable is known after this loop over warps too, in memory of the block.
@@ -100,7 +95,7 @@ int cp_lanes_open(struct cprint *c,
 void cp_lanes_close(struct cprint *c, int opened);
 
 // ---- cp_atom.c ----
-int cp_atom(struct cprint *c, const struct tile_spec *s); // by lane, where c->by stands
+int cp_atom(struct cprint *c, const struct tile_spec *s);                                    // by lane, where c->by stands
 int cp_modes_open(struct cprint *c, const struct tile_atom *a, int from, int to, ex *modes); // how many loops
 void cp_modes_close(struct cprint *c, int opened);
 ex cp_index(struct cprint *c, const struct tile_operand *o, const struct tile_atom *a, const ex *modes);

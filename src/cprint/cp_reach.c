@@ -76,8 +76,7 @@ static int refuse_spec(struct cprint *c, const struct tile_stmt *st, const struc
   if (!s->atom) return refuse(c, st->at, what, "was not lowered");
   if (!cp_how(s->atom->row->sem)->known)
     return refuse(c, st->at, what,
-                  arena_printf(c->w.mem, "%s needs parts of a block, or an engine beside it, that run at the same time",
-                               s->atom->row->name));
+                  arena_printf(c->w.mem, "%s needs parts of a block, or an engine beside it, that run at the same time", s->atom->row->name));
   for (int i = 0; i < s->atom->nout + s->atom->nin; i++)
     if (c->w.k->views[s->atom->operand[i].view].peer != EX_C(-1))
       return refuse(c, st->at, what, "memory of another block of the cluster, which runs at the same time");

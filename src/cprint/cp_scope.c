@@ -99,15 +99,9 @@ void cp_lets(struct cprint *c)
 
 // ---- declaring ----
 
-static bool standing(const struct cprint *c, const struct cvar *v)
-{
-  return v->text && (c->by == BY_LANE || !v->array);
-}
+static bool standing(const struct cprint *c, const struct cvar *v) { return v->text && (c->by == BY_LANE || !v->array); }
 
-static enum varies here(const struct cprint *c)
-{
-  return c->by == BY_LANE ? V_LANE : c->by == BY_WARP ? V_WARP : V_BLOCK;
-}
+static enum varies here(const struct cprint *c) { return c->by == BY_LANE ? V_LANE : c->by == BY_WARP ? V_WARP : V_BLOCK; }
 
 static void unknown(struct cprint *c, ex var, void *arg)
 {

@@ -14,13 +14,11 @@ void cp_allocate(struct cprint *c, int i)
   long long n = ex_value(b->elements);
   bool large = b->bytes * c->lanes > STACK;
   c->home[buf] = c->by == BY_BLOCK || large ? HOME_BLOCK : c->by == BY_WARP ? HOME_WARP : HOME_LANE;
-  const char *own =
-      large && c->by != BY_BLOCK ? arena_printf(c->w.mem, "%s_%d", b->name ? b->name : "t", buf) : b->name;
+  const char *own = large && c->by != BY_BLOCK ? arena_printf(c->w.mem, "%s_%d", b->name ? b->name : "t", buf) : b->name;
   const char *name = c->w.buffers[buf] = cu_name(&c->w, own, "t");
   if (c->home[buf] == HOME_LANE) cu_line(&c->w, "_Alignas(16) %s %s[%lld];", type, name, n);
   if (c->home[buf] == HOME_WARP) cu_line(&c->w, "_Alignas(64) %s %s[%lld][32];", type, name, n);
-  if (c->home[buf] == HOME_BLOCK)
-    str_add(&c->fields, "  _Alignas(64) %s %s[%lld][%lld][32];\n", type, name, (long long)c->warps, n);
+  if (c->home[buf] == HOME_BLOCK) str_add(&c->fields, "  _Alignas(64) %s %s[%lld][%lld][32];\n", type, name, (long long)c->warps, n);
 }
 
 int cp_inner(struct cprint *c, int stmt)
@@ -33,8 +31,7 @@ int cp_inner(struct cprint *c, int stmt)
 
 int cp_loop(struct cprint *c, const struct tile_stmt *st)
 {
-  const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT),
-             *step = cp_value(c, st->step, L_ANY);
+  const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT), *step = cp_value(c, st->step, L_ANY);
   enum varies v = cp_varies(c, st->from), w = cp_varies(c, st->step);
   int mark = c->w.ntaken;
   const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
@@ -83,10 +80,8 @@ int cp_both_guarded(struct cprint *c, const struct tile_stmt *st)
 
 int cp_divergent(struct cprint *c, const struct tile_stmt *st, const char *what)
 {
-  int s = err_set(
-      c->w.e, ERR_TILE, st->at,
-      "C for the CPU: the bounds of this loop differ between %s, and something in it is done by all of them together",
-      what);
+  int s = err_set(c->w.e, ERR_TILE, st->at,
+                  "C for the CPU: the bounds of this loop differ between %s, and something in it is done by all of them together", what);
   err_hint(c->w.e, "let all run the same rounds, with a condition inside");
   return s;
 }

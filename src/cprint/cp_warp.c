@@ -15,10 +15,7 @@ static ex first_lane(struct cprint *c, const struct tile_spec *s) // of this lan
 
 static struct tile_operand *operands(const struct tile_atom *a) { return (struct tile_operand *)a->operand; }
 
-static enum tile_type type_of(const struct cprint *c, const struct tile_atom *a, int o)
-{
-  return c->w.k->buffers[a->operand[o].buf].type;
-}
+static enum tile_type type_of(const struct cprint *c, const struct tile_atom *a, int o) { return c->w.k->buffers[a->operand[o].buf].type; }
 
 static const char *at(struct cprint *c, const struct tile_atom *a, int o, const ex *modes, int v)
 {
@@ -75,10 +72,8 @@ static void steps(struct cprint *c, const struct tile_atom *a, const char *row)
   const char *other = cu_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
   cu_line(&c->w, "%s %s[32];", t, other);
   for (int i = 0; i < a->nsteps; i++) {
-    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx),
-               *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
-    const char *head =
-        arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
+    const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx), *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
+    const char *head = arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
     cu_line(&c->w, "%s %s[%s] = %s[%s ^ %d];", head, other, c->lx, row, c->lx, a->step[i]);
     cu_line(&c->w, "%s %s = %s;", head, mine, cp_binary(c, a->op, type_of(c, a, 0), mine, its));
   }
@@ -191,8 +186,7 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   ex modes[TILE_MODES] = {0};
   int n = wanted(a->row, o)->count;
   x.name = cu_name(&c->w, own, own);
-  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n,
-          right ? 8 : 32);
+  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
   for (int m = 0; m < a->nmodes; m++)
     if (!x.stride[m]) only.extent[m] = 1;
   int opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
@@ -238,8 +232,7 @@ static const char *places(struct cprint *c, const struct tile_atom *a, int o)
 {
   const struct instr_operand *w = wanted(a->row, o);
   struct str s = {0};
-  for (int i = 0; i < w->count * a->row->threads; i++)
-    str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
+  for (int i = 0; i < w->count * a->row->threads; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)lay_call(&w->tv, i));
   const char *text = arena_printf(c->w.mem, "(const int[]){%s}", str_text(&s));
   str_free(&s);
   return text;
@@ -279,9 +272,9 @@ static void team_product(struct cprint *c, const struct tile_spec *s)
   cu_line(&c->w, "_Alignas(64) float %s[%d][32];", sum, n);
   const char *rows = cp_register(c, o->buf, cp_index(c, o, a, modes));
   cu_line(&c->w, "mica_take(%d, %s, &%s, %s);", n, sum, rows, order);
-  cu_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, %s, %s);", row->m, row->n, row->k,
-          row->threads, members(c, &c->w.k->groups[s->threads], row->threads, first), piece_of(c, a, &left, modes),
-          places(c, a, 1), piece_of(c, a, &right, modes), places(c, a, 2), sum, places(c, a, 0));
+  cu_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, %s, %s);", row->m, row->n, row->k, row->threads,
+          members(c, &c->w.k->groups[s->threads], row->threads, first), piece_of(c, a, &left, modes), places(c, a, 1), piece_of(c, a, &right, modes),
+          places(c, a, 2), sum, places(c, a, 0));
   cu_line(&c->w, "mica_give(%d, &%s, %s, %s);", n, rows, sum, order);
   cp_lanes_close(c, lanes);
   cp_modes_close(c, opened);

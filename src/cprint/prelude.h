@@ -22,43 +22,43 @@ MICA int64_t mica_least(int64_t a, int64_t b) { return a < b ? a : b; }
 MICA int64_t mica_most(int64_t a, int64_t b) { return a > b ? a : b; }
 MICA int64_t mica_swizzle(int64_t x, int bits, int base, int shift)
 {
-    int64_t key = x >> (base + (shift > 0 ? shift : 0)) & ((INT64_C(1) << bits) - 1);
-    return x ^ key << (base + (shift < 0 ? -shift : 0));
+  int64_t key = x >> (base + (shift > 0 ? shift : 0)) & ((INT64_C(1) << bits) - 1);
+  return x ^ key << (base + (shift < 0 ? -shift : 0));
 }
 
 /* ---- numbers of 16 bits; rounding is to nearest, ties to even ---- */
 MICA float mica_bits_f32(uint32_t u)
 {
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
 }
 MICA uint32_t mica_f32_bits(float f)
 {
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return u;
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  return u;
 }
 MICA float mica_from_f16(mica_f16 h) /* exponents differ by 112; subnormal halves are normal floats */
 {
-    uint32_t u = mica_f32_bits(mica_bits_f32((uint32_t)(h & 0x7fff) << 13) * 0x1p112f);
-    return mica_bits_f32(u | ((h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0) | (uint32_t)(h & 0x8000) << 16);
+  uint32_t u = mica_f32_bits(mica_bits_f32((uint32_t)(h & 0x7fff) << 13) * 0x1p112f);
+  return mica_bits_f32(u | ((h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0) | (uint32_t)(h & 0x8000) << 16);
 }
 MICA mica_f16 mica_to_f16(float x)
 {
-    uint32_t u = mica_f32_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
-    uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
-    uint32_t small = mica_f32_bits(mica_bits_f32(a) + 0.5f) - 0x3f000000; /* a unit of 0.5f is one of subnormal halves */
-    uint32_t r = a < 0x38800000 ? small : normal;
-    r = a >= 0x477ff000 ? 0x7c00 : r;
-    r = a > 0x7f800000 ? 0x7e00 | (a >> 13 & 0x3ff) : r;
-    return (mica_f16)(sign | r);
+  uint32_t u = mica_f32_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+  uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
+  uint32_t small = mica_f32_bits(mica_bits_f32(a) + 0.5f) - 0x3f000000; /* a unit of 0.5f is one of subnormal halves */
+  uint32_t r = a < 0x38800000 ? small : normal;
+  r = a >= 0x477ff000 ? 0x7c00 : r;
+  r = a > 0x7f800000 ? 0x7e00 | (a >> 13 & 0x3ff) : r;
+  return (mica_f16)(sign | r);
 }
 MICA float mica_from_bf16(mica_bf16 b) { return mica_bits_f32((uint32_t)b << 16); }
 MICA mica_bf16 mica_to_bf16(float x)
 {
-    uint32_t u = mica_f32_bits(x);
-    return (mica_bf16)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+  uint32_t u = mica_f32_bits(x);
+  return (mica_bf16)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
 /* Towards zero, at the limits of the type: as cvt.rzi. */
@@ -78,53 +78,50 @@ MICA int64_t mica_lt_i64(int64_t x, int64_t y) { return x < y; }
 
 MICA double mica_odd_f64(double hi, double lo) /* hi + lo rounded to odd, which keeps the next rounding right */
 {
-    uint64_t u;
-    memcpy(&u, &hi, 8);
-    if (lo != 0 && isfinite(hi) && !(u & 1)) u += (lo > 0) == (hi > 0) ? 1 : (uint64_t)-1;
-    memcpy(&hi, &u, 8);
-    return hi;
+  uint64_t u;
+  memcpy(&u, &hi, 8);
+  if (lo != 0 && isfinite(hi) && !(u & 1)) u += (lo > 0) == (hi > 0) ? 1 : (uint64_t)-1;
+  memcpy(&hi, &u, 8);
+  return hi;
 }
 MICA float mica_odd_f32(double x)
 {
-    float f = (float)x;
-    uint32_t u = mica_f32_bits(f);
-    if ((double)f != x && isfinite(f) && !(u & 1)) u += fabs((double)f) < fabs(x) ? 1 : (uint32_t)-1;
-    return mica_bits_f32(u);
+  float f = (float)x;
+  uint32_t u = mica_f32_bits(f);
+  if ((double)f != x && isfinite(f) && !(u & 1)) u += fabs((double)f) < fabs(x) ? 1 : (uint32_t)-1;
+  return mica_bits_f32(u);
 }
 MICA float mica_fma_odd(float a, float b, float c) /* a * b + c in fp32, rounded to odd: for types of 16 bits */
 {
-    double p = (double)a * b, s = p + c, t = s - p;
-    return s == 0 ? (float)s : mica_odd_f32(mica_odd_f64(s, (p - (s - t)) + (c - t)));
+  double p = (double)a * b, s = p + c, t = s - p;
+  return s == 0 ? (float)s : mica_odd_f32(mica_odd_f64(s, (p - (s - t)) + (c - t)));
 }
 MICA mica_f16 mica_fma_f16(mica_f16 a, mica_f16 b, mica_f16 c)
 {
-    return mica_to_f16(mica_fma_odd(mica_from_f16(a), mica_from_f16(b), mica_from_f16(c)));
+  return mica_to_f16(mica_fma_odd(mica_from_f16(a), mica_from_f16(b), mica_from_f16(c)));
 }
 MICA mica_bf16 mica_fma_bf16(mica_bf16 a, mica_bf16 b, mica_bf16 c)
 {
-    return mica_to_bf16(mica_fma_odd(mica_from_bf16(a), mica_from_bf16(b), mica_from_bf16(c)));
+  return mica_to_bf16(mica_fma_odd(mica_from_bf16(a), mica_from_bf16(b), mica_from_bf16(c)));
 }
 
 /* *p becomes `value`, in which `old` is what was there; T an element, U the word of its bits. */
-#define MICA_ATOMIC(name, T, U, value)                                                                                 \
-    MICA T name(T *p, T v)                                                                                             \
-    {                                                                                                                  \
-        U was, to;                                                                                                     \
-        T old, now;                                                                                                    \
-        __atomic_load((U *)(void *)p, &was, __ATOMIC_RELAXED);                                                         \
-        do {                                                                                                           \
-            memcpy(&old, &was, sizeof old);                                                                            \
-            now = (T)(value);                                                                                          \
-            memcpy(&to, &now, sizeof to);                                                                              \
-        } while (!__atomic_compare_exchange((U *)(void *)p, &was, &to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));        \
-        return old;                                                                                                    \
-    }
+#define MICA_ATOMIC(name, T, U, value)                                                                      \
+  MICA T name(T *p, T v)                                                                                    \
+  {                                                                                                         \
+    U was, to;                                                                                              \
+    T old, now;                                                                                             \
+    __atomic_load((U *)(void *)p, &was, __ATOMIC_RELAXED);                                                  \
+    do {                                                                                                    \
+      memcpy(&old, &was, sizeof old);                                                                       \
+      now = (T)(value);                                                                                     \
+      memcpy(&to, &now, sizeof to);                                                                         \
+    } while (!__atomic_compare_exchange((U *)(void *)p, &was, &to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)); \
+    return old;                                                                                             \
+  }
 typedef uint16_t __attribute__((may_alias)) mica_word16;
 typedef uint32_t __attribute__((may_alias)) mica_word32;
 typedef uint64_t __attribute__((may_alias)) mica_word64;
 
 /* ---- shuffles: the lane whose value a lane gets; `first` of a group of `width` lanes ---- */
-MICA int64_t mica_source(int64_t lane, int64_t first, int64_t width, int64_t at)
-{
-    return (at < 0 || at >= width ? lane : first + at) & 31;
-}
+MICA int64_t mica_source(int64_t lane, int64_t first, int64_t width, int64_t at) { return (at < 0 || at >= width ? lane : first + at) & 31; }

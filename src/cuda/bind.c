@@ -6,8 +6,7 @@
 #include <string.h>
 
 // Values of all variables: those of the sizes, zero for the others.
-static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-                          const int64_t *sizes)
+static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes)
 {
   int64_t *v = NEWS(mem, int64_t, ex_vars(p->ex) + 1);
   for (int i = 0; i < k->nparams; i++)
@@ -21,25 +20,22 @@ static int check_sizes(const struct tile_program *p, const struct tile_kernel *k
     if (ex_is_const(k->params[i])) continue; // declared with one value: the kernel has it built in
     const struct ex_node *n = ex_node(p->ex, k->params[i]);
     if (sizes[i] < n->range.lo || sizes[i] > n->range.hi)
-      return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes %lld to %lld", n->name, (long long)sizes[i],
-                     (long long)n->range.lo, (long long)n->range.hi);
+      return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes %lld to %lld", n->name, (long long)sizes[i], (long long)n->range.lo,
+                     (long long)n->range.hi);
     if (n->multiple > 1 && sizes[i] % n->multiple)
-      return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes multiples of %lld", n->name, (long long)sizes[i],
-                     (long long)n->multiple);
+      return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes multiples of %lld", n->name, (long long)sizes[i], (long long)n->multiple);
   }
   return OK;
 }
 
-int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
-                      const int64_t *sizes)
+int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer, const int64_t *sizes)
 {
   int64_t n = ex_eval(p->ex, k->buffers[buffer].elements, values_of(mem, p, k, sizes));
   return n < 0 || n > INT64_MAX / 16 ? -1 : n;
 }
 
-static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k,
-                      const struct tile_map *m, const int64_t *values, gpu_address base, struct gpu_map *out,
-                      struct err *e)
+static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k, const struct tile_map *m, const int64_t *values,
+                      gpu_address base, struct gpu_map *out, struct err *e)
 {
   const struct tile_buffer *b = &k->buffers[m->buf];
   struct gpu_map_shape s = {.type = b->type, .rank = m->rank, .swizzle_bytes = m->swizzle_bytes};
@@ -49,8 +45,7 @@ static int tensor_map(struct gpu *g, const struct tile_program *p, const struct 
     s.stride[i] = (uint64_t)(ex_eval(p->ex, m->stride[i], values) * bytes);
     s.box[i] = (uint32_t)m->box[i];
     if (i && s.stride[i] % 16)
-      return err_set(e, ERR_TILE, k->at, "rows of %s are %llu bytes apart; TMA needs a multiple of 16", b->name,
-                     (unsigned long long)s.stride[i]);
+      return err_set(e, ERR_TILE, k->at, "rows of %s are %llu bytes apart; TMA needs a multiple of 16", b->name, (unsigned long long)s.stride[i]);
   }
   return gpu_map(g, base, &s, out, e);
 }
@@ -62,8 +57,8 @@ static struct gpu_map *map_memory(struct arena *mem, int n)
   return (struct gpu_map *)((at + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
 }
 
-int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const int64_t *sizes, const gpu_address *buffers, struct gpu_launch *out, struct err *e)
+int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes,
+              const gpu_address *buffers, struct gpu_launch *out, struct err *e)
 {
   if (check_sizes(p, k, sizes, e)) return e->status;
   int64_t *values = values_of(mem, p, k, sizes);
@@ -81,24 +76,22 @@ int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, co
     if (tensor_map(g, p, k, &k->maps[i], values, buffers[k->maps[i].buf], &maps[i], e)) return e->status;
     args[n++] = &maps[i];
   }
-  *out = (struct gpu_launch){.blocks = ex_eval(p->ex, k->groups[k->grid].size, values),
-                             .threads = (int)ex_value(k->groups[k->threads].size),
-                             .args = args};
+  *out = (struct gpu_launch){
+      .blocks = ex_eval(p->ex, k->groups[k->grid].size, values), .threads = (int)ex_value(k->groups[k->threads].size), .args = args};
   for (int i = 0; i < k->nspecs; i++)
     if (k->specs[i].atom && k->specs[i].atom->row->sem == SEM_GRID_WAIT) out->dependent = true;
-  if (out->blocks % k->cluster)
-    return err_set(e, ERR_TILE, k->at, "%lld blocks do not make clusters of %d", (long long)out->blocks, k->cluster);
+  if (out->blocks % k->cluster) return err_set(e, ERR_TILE, k->at, "%lld blocks do not make clusters of %d", (long long)out->blocks, k->cluster);
   return OK;
 }
 
-int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p,
-                 const struct tile_kernel *k, struct cuda_ready *out, struct err *e)
+int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+                 struct cuda_ready *out, struct err *e)
 {
   *out = (struct cuda_ready){0};
   int arch = gpu_facts(g)->arch;
   if (!cuda_arch_name(arch))
-    return err_set(e, ERR_TARGET, NOWHERE, "%s is of compute capability %d.%d, for which Mica has no instructions",
-                   gpu_facts(g)->name, arch / 10, arch % 10);
+    return err_set(e, ERR_TARGET, NOWHERE, "%s is of compute capability %d.%d, for which Mica has no instructions", gpu_facts(g)->name, arch / 10,
+                   arch % 10);
   struct str s = {0};
   int status = cuda_print(p, k, arch, &s, e);
   if (status == OK) out->source = arena_strdup(mem, str_text(&s));
@@ -107,8 +100,7 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
   if (status == OK) status = nvrtc_compile(r, mem, k->name, out->source, arch, &out->cubin, e);
   out->seconds = now_seconds() - start;
   if (status == OK) status = gpu_load(g, &out->cubin, &out->module, e);
-  if (status == OK)
-    status = gpu_find(out->module, cuda_kernel_name(mem, k), k->shared_bytes, k->cluster, &out->kernel, e);
+  if (status == OK) status = gpu_find(out->module, cuda_kernel_name(mem, k), k->shared_bytes, k->cluster, &out->kernel, e);
   if (status != OK) gpu_unload(out->module), out->module = NULL;
   return status;
 }

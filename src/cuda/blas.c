@@ -48,8 +48,8 @@ int blas_operands(const struct blas_product *p)
 
 bool blas_same(const struct blas_product *p, const struct blas_product *q)
 {
-  bool same = p->batch == q->batch && p->m == q->m && p->n == q->n && p->k == q->k && p->epilogue == q->epilogue &&
-              p->alpha == q->alpha && p->beta == q->beta;
+  bool same = p->batch == q->batch && p->m == q->m && p->n == q->n && p->k == q->k && p->epilogue == q->epilogue && p->alpha == q->alpha &&
+              p->beta == q->beta;
   for (int i = 0; i < BLAS_OPERANDS && same; i++)
     same = !blas_has(p, i) || (p->type[i] == q->type[i] && !memcmp(p->stride[i], q->stride[i], sizeof p->stride[i]));
   return same;
@@ -94,8 +94,7 @@ bool blas_arrange(const struct blas_product *p, struct blas_arranged *out)
 {
   struct blas_matrix a, b, c, d;
   if (p->batch < 1 || p->batch > INT32_MAX || !types_fit(p)) return false;
-  if (!place(p->m, p->k, p->stride[BLAS_A], &a) || !place(p->k, p->n, p->stride[BLAS_B], &b) ||
-      !place(p->m, p->n, p->stride[BLAS_D], &d))
+  if (!place(p->m, p->k, p->stride[BLAS_A], &a) || !place(p->k, p->n, p->stride[BLAS_B], &b) || !place(p->m, p->n, p->stride[BLAS_D], &d))
     return false;
   bool by_rows = !d.transposed;
   c = d;

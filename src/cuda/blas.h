@@ -17,27 +17,24 @@ struct blas_heuristic { // cublasLtMatmulHeuristicResult_t
 _Static_assert(sizeof(struct blas_heuristic) == 96, "as in the library");
 
 // FUNCTION(field, symbol, parameters)
-#define BLAS_FUNCTIONS                                                                                                 \
-  FUNCTION(create, "cublasLtCreate", (blas_object * handle))                                                           \
-  FUNCTION(destroy, "cublasLtDestroy", (blas_object handle))                                                           \
-  FUNCTION(desc_create, "cublasLtMatmulDescCreate", (blas_object * d, int compute, int scale))                         \
-  FUNCTION(desc_destroy, "cublasLtMatmulDescDestroy", (blas_object d))                                                 \
-  FUNCTION(desc_set, "cublasLtMatmulDescSetAttribute", (blas_object d, int id, const void *p, size_t n))               \
-  FUNCTION(layout_create, "cublasLtMatrixLayoutCreate",                                                                \
-           (blas_object * l, int type, uint64_t rows, uint64_t cols, int64_t ld))                                      \
-  FUNCTION(layout_destroy, "cublasLtMatrixLayoutDestroy", (blas_object l))                                             \
-  FUNCTION(layout_set, "cublasLtMatrixLayoutSetAttribute", (blas_object l, int id, const void *p, size_t n))           \
-  FUNCTION(preference_create, "cublasLtMatmulPreferenceCreate", (blas_object * p))                                     \
-  FUNCTION(preference_destroy, "cublasLtMatmulPreferenceDestroy", (blas_object p))                                     \
-  FUNCTION(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                                     \
-           (blas_object p, int id, const void *value, size_t n))                                                       \
-  FUNCTION(heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                                \
-           (blas_object handle, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d,          \
-            blas_object preference, int most, struct blas_heuristic *out, int *n))                                     \
-  FUNCTION(matmul, "cublasLtMatmul",                                                                                   \
-           (blas_object handle, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b,     \
-            blas_object bl, const void *beta, const void *c, blas_object cl, void *d, blas_object dl,                  \
-            const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s))
+#define BLAS_FUNCTIONS                                                                                                                               \
+  FUNCTION(create, "cublasLtCreate", (blas_object * handle))                                                                                         \
+  FUNCTION(destroy, "cublasLtDestroy", (blas_object handle))                                                                                         \
+  FUNCTION(desc_create, "cublasLtMatmulDescCreate", (blas_object * d, int compute, int scale))                                                       \
+  FUNCTION(desc_destroy, "cublasLtMatmulDescDestroy", (blas_object d))                                                                               \
+  FUNCTION(desc_set, "cublasLtMatmulDescSetAttribute", (blas_object d, int id, const void *p, size_t n))                                             \
+  FUNCTION(layout_create, "cublasLtMatrixLayoutCreate", (blas_object * l, int type, uint64_t rows, uint64_t cols, int64_t ld))                       \
+  FUNCTION(layout_destroy, "cublasLtMatrixLayoutDestroy", (blas_object l))                                                                           \
+  FUNCTION(layout_set, "cublasLtMatrixLayoutSetAttribute", (blas_object l, int id, const void *p, size_t n))                                         \
+  FUNCTION(preference_create, "cublasLtMatmulPreferenceCreate", (blas_object * p))                                                                   \
+  FUNCTION(preference_destroy, "cublasLtMatmulPreferenceDestroy", (blas_object p))                                                                   \
+  FUNCTION(preference_set, "cublasLtMatmulPreferenceSetAttribute", (blas_object p, int id, const void *value, size_t n))                             \
+  FUNCTION(heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                                                              \
+           (blas_object handle, blas_object desc, blas_object a, blas_object b, blas_object c, blas_object d, blas_object preference, int most,      \
+            struct blas_heuristic *out, int *n))                                                                                                     \
+  FUNCTION(matmul, "cublasLtMatmul",                                                                                                                 \
+           (blas_object handle, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl, const void *beta, \
+            const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s))
 
 struct blas {
   struct gpu *g;

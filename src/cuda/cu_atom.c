@@ -144,8 +144,7 @@ int cu_atom(struct printer *w, const struct tile_spec *s)
   ex modes[TILE_MODES] = {0};
   int taken = w->ntaken;
   if (a->row->sem == SEM_WGMMA_FENCE) hold_all(w);
-  int status = a->row->sem == SEM_REDUCE ? nest(w, a, a->nreduce, a->nmodes, modes, folded)
-                                         : nest(w, a, 0, a->nmodes, modes, each);
+  int status = a->row->sem == SEM_REDUCE ? nest(w, a, a->nreduce, a->nmodes, modes, folded) : nest(w, a, 0, a->nmodes, modes, each);
   if (a->row->sem == SEM_WGMMA_WAIT) hold_all(w);
   w->ntaken = taken;
   return status;

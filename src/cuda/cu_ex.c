@@ -11,10 +11,7 @@ static bool fits(struct ex_range r) { return r.lo > INT32_MIN && r.hi <= INT32_M
 static const struct ex_node *node(const struct printer *w, ex x) { return ex_node(w->p->ex, x); }
 static struct ex_range range(const struct printer *w, ex x) { return ex_range(w->p->ex, x); }
 static bool is(const struct printer *w, ex x, enum ex_kind kind) { return !ex_is_const(x) && node(w, x)->kind == kind; }
-static bool is_truth(const struct printer *w, ex x)
-{
-  return is(w, x, EX_LT) || is(w, x, EX_EQ) || is(w, x, EX_BOTH) || is(w, x, EX_EITHER);
-}
+static bool is_truth(const struct printer *w, ex x) { return is(w, x, EX_LT) || is(w, x, EX_EQ) || is(w, x, EX_BOTH) || is(w, x, EX_EITHER); }
 
 static bool is_opposite(const struct printer *w, ex x)
 {
@@ -60,8 +57,7 @@ static struct words constant(struct printer *w, int64_t v)
 static struct ex_range scaled(struct ex_range r, int64_t k)
 {
   int64_t a, b;
-  if (__builtin_mul_overflow(r.lo, k, &a) || __builtin_mul_overflow(r.hi, k, &b))
-    return (struct ex_range){INT64_MIN, INT64_MAX};
+  if (__builtin_mul_overflow(r.lo, k, &a) || __builtin_mul_overflow(r.hi, k, &b)) return (struct ex_range){INT64_MIN, INT64_MAX};
   return (struct ex_range){MIN(a, b), MAX(a, b)};
 }
 
@@ -176,8 +172,7 @@ static struct words sum(struct printer *w, ex x)
   struct parts narrow = {0}, wide = {0};
   ex factor = fits(range(w, x)) ? 0 : common_factor(w, n), rest = EX_C(0);
   for (int i = 0; factor && i < n->n; i++)
-    if (has_factor(w, n->arg[i], factor))
-      rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
+    if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
   if (factor) {
     const char *by = at_least(w, cu_ex(w, rest), L_ATOM), *f = widened(w, cu_ex(w, factor)).text;
     part(w, &wide, (struct words){arena_printf(w->mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
@@ -196,8 +191,7 @@ static struct words sum(struct printer *w, ex x)
   if (n->c && !constant_first) constant_part(w, &narrow, &wide, n->c);
   bool is_wide = wide.n > 0;
   if (is_wide && narrow.n) str_add(&wide.s, narrow.n > 1 ? " + (%s)" : " + %s", str_text(&narrow.s));
-  struct words t = {arena_strdup(w->mem, str_text(is_wide ? &wide.s : &narrow.s)),
-                    wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide, false};
+  struct words t = {arena_strdup(w->mem, str_text(is_wide ? &wide.s : &narrow.s)), wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide, false};
   str_free(&wide.s), str_free(&narrow.s);
   return narrowed(w, x, t);
 }
@@ -220,18 +214,16 @@ static struct words quotient(struct printer *w, ex x)
   if (bits >= 0) {
     const char *left = at_least(w, a, L_ATOM);
     const char *text = div ? arena_printf(w->mem, "%s >> %d", left, bits)
-                           : arena_printf(w->mem, a.wide && bits >= 31 ? "%s & %lldLL" : "%s & %lld", left,
-                                          (long long)ex_value(n->arg[1]) - 1);
+                           : arena_printf(w->mem, a.wide && bits >= 31 ? "%s & %lldLL" : "%s & %lld", left, (long long)ex_value(n->arg[1]) - 1);
     return narrowed(w, x, (struct words){text, div ? L_SHIFT : L_AND, a.wide});
   }
   bool wide = a.wide || b.wide, known = range(w, n->arg[0]).lo >= 0;
   const char *text;
   if (known)
-    text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text,
-                        div ? '/' : '%', wide ? "u64" : "u32", b.text);
+    text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text, div ? '/' : '%', wide ? "u64" : "u32",
+                        b.text);
   else
-    text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text,
-                        argument(w, b, wide).text);
+    text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text, argument(w, b, wide).text);
   return narrowed(w, x, (struct words){text, L_ATOM, wide});
 }
 
@@ -240,9 +232,8 @@ static const struct {
   enum level level,
       operand; // what an operand has to bind as tightly as: more than C++ asks for where people misread it
 } binary[] = {
-    [EX_XOR] = {"^", L_XOR, L_ATOM},        [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},
-    [EX_LT] = {"<", L_LESS, L_SHIFT},       [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH},
-    [EX_EITHER] = {"||", L_EITHER, L_ATOM},
+    [EX_XOR] = {"^", L_XOR, L_ATOM},    [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},     [EX_LT] = {"<", L_LESS, L_SHIFT},
+    [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH}, [EX_EITHER] = {"||", L_EITHER, L_ATOM},
 };
 
 static struct words infix(struct printer *w, enum ex_kind kind, const char *op, ex x, ex y)
@@ -276,15 +267,13 @@ static struct words call(struct printer *w, const struct ex_node *n)
   struct words a = cu_ex(w, n->arg[0]), b = cu_ex(w, n->arg[1]);
   bool wide = a.wide || b.wide;
   a = argument(w, a, wide), b = argument(w, b, wide);
-  return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM,
-                        wide};
+  return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
 }
 
 static struct words choice(struct printer *w, const struct ex_node *n)
 {
   struct words a = cu_ex(w, n->arg[1]), b = cu_ex(w, n->arg[2]);
-  const char *text = arena_printf(w->mem, "%s ? %s : %s", cu_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER),
-                                  at_least(w, b, L_EITHER));
+  const char *text = arena_printf(w->mem, "%s ? %s : %s", cu_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER), at_least(w, b, L_EITHER));
   return (struct words){text, L_SELECT, a.wide || b.wide};
 }
 

@@ -9,24 +9,23 @@
 enum { OWN = 48 }; // characters of a user's name that are kept
 
 // Keywords of C++17, what NVRTC defines without a header, macros of compilers, the prelude's types.
-static const char *const reserved[] = {
-    "alignas",   "alignof",   "and",      "and_eq",    "asm",          "auto",          "bitand",
-    "bitor",     "bool",      "break",    "case",      "catch",        "char",          "char16_t",
-    "char32_t",  "class",     "compl",    "const",     "const_cast",   "constexpr",     "continue",
-    "decltype",  "default",   "delete",   "do",        "double",       "dynamic_cast",  "else",
-    "enum",      "explicit",  "export",   "extern",    "false",        "float",         "for",
-    "friend",    "goto",      "if",       "inline",    "int",          "long",          "mutable",
-    "namespace", "new",       "noexcept", "not",       "not_eq",       "nullptr",       "operator",
-    "or",        "or_eq",     "private",  "protected", "public",       "register",      "reinterpret_cast",
-    "return",    "short",     "signed",   "sizeof",    "static",       "static_assert", "static_cast",
-    "struct",    "switch",    "template", "this",      "thread_local", "throw",         "true",
-    "try",       "typedef",   "typeid",   "typename",  "typeof",       "union",         "unsigned",
-    "using",     "virtual",   "void",     "volatile",  "wchar_t",      "while",         "xor",
-    "xor_eq",    "threadIdx", "blockIdx", "blockDim",  "gridDim",      "warpSize",      "dim3",
-    "min",       "max",       "abs",      "exp",       "log",          "sqrt",          "clock",
-    "printf",    "malloc",    "free",     "memcpy",    "memset",       "assert",        "main",
-    "std",       "unix",      "linux",    "NULL",      "NAN",          "INFINITY",      "u16",
-    "u32",       "u64",       "i64",      "uint64_t",  "uint2",        "uint4",         "float2"};
+static const char *const reserved[] = {"alignas",   "alignof",   "and",      "and_eq",    "asm",          "auto",          "bitand",
+                                       "bitor",     "bool",      "break",    "case",      "catch",        "char",          "char16_t",
+                                       "char32_t",  "class",     "compl",    "const",     "const_cast",   "constexpr",     "continue",
+                                       "decltype",  "default",   "delete",   "do",        "double",       "dynamic_cast",  "else",
+                                       "enum",      "explicit",  "export",   "extern",    "false",        "float",         "for",
+                                       "friend",    "goto",      "if",       "inline",    "int",          "long",          "mutable",
+                                       "namespace", "new",       "noexcept", "not",       "not_eq",       "nullptr",       "operator",
+                                       "or",        "or_eq",     "private",  "protected", "public",       "register",      "reinterpret_cast",
+                                       "return",    "short",     "signed",   "sizeof",    "static",       "static_assert", "static_cast",
+                                       "struct",    "switch",    "template", "this",      "thread_local", "throw",         "true",
+                                       "try",       "typedef",   "typeid",   "typename",  "typeof",       "union",         "unsigned",
+                                       "using",     "virtual",   "void",     "volatile",  "wchar_t",      "while",         "xor",
+                                       "xor_eq",    "threadIdx", "blockIdx", "blockDim",  "gridDim",      "warpSize",      "dim3",
+                                       "min",       "max",       "abs",      "exp",       "log",          "sqrt",          "clock",
+                                       "printf",    "malloc",    "free",     "memcpy",    "memset",       "assert",        "main",
+                                       "std",       "unix",      "linux",    "NULL",      "NAN",          "INFINITY",      "u16",
+                                       "u32",       "u64",       "i64",      "uint64_t",  "uint2",        "uint4",         "float2"};
 
 bool cu_says(const char *text, const char *word)
 {
@@ -101,8 +100,7 @@ static void wrapped(struct printer *w, const char *text)
   bool whole = *text == '#' || !strncmp(text, "//", 2);
   for (int more = 0;; more = 2) {
     indent(w, *text ? more : 0);
-    size_t room = (size_t)MAX(COLUMNS - 2 * (w->depth + more), 40),
-           cut = whole || strlen(text) <= room ? 0 : break_at(text, room);
+    size_t room = (size_t)MAX(COLUMNS - 2 * (w->depth + more), 40), cut = whole || strlen(text) <= room ? 0 : break_at(text, room);
     str_raw(w->out, text, cut ? cut : strlen(text));
     str_raw(w->out, "\n", 1);
     if (!cut) return;

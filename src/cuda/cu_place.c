@@ -45,8 +45,7 @@ static ex swizzled(struct printer *w, int buf, ex index)
   struct swizzle s = w->k->buffers[buf].swizzle;
   if (!s.bits) return index;
   int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
-  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)),
-     x = ex_sub(pool(w), index, outside);
+  ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
   ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
 }
@@ -60,8 +59,7 @@ const char *cu_element(struct printer *w, int buf, ex index)
 // Boxes of TMA and matrices of wgmma are swizzled by the hardware, by the address of each element.
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle)
 {
-  const char *element = swizzle ? cu_element(w, o->buf, index)
-                                : arena_printf(w->mem, "%s[%s]", w->buffers[o->buf], cu_value(w, index, L_ANY));
+  const char *element = swizzle ? cu_element(w, o->buf, index) : arena_printf(w->mem, "%s[%s]", w->buffers[o->buf], cu_value(w, index, L_ANY));
   const char *text = arena_printf(w->mem, "mica_shared(&%s)", element);
   ex peer = w->k->views[o->view].peer;
   return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));

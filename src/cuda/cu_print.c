@@ -52,8 +52,8 @@ static void signature(struct printer *w)
     cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
   else
     cu_line(w, "extern \"C\" __global__ void");
-  cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size),
-          cu_has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel, str_text(&s));
+  cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size), cu_has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel,
+          str_text(&s));
   str_free(&s);
 }
 
@@ -119,8 +119,7 @@ static int inner_block(struct printer *w, int stmt)
 
 static int loop(struct printer *w, const struct tile_stmt *st)
 {
-  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT),
-             *step = cu_value(w, st->step, L_ANY);
+  const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT), *step = cu_value(w, st->step, L_ANY);
   int taken = w->ntaken;
   const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
   cu_var(w, st->var, name);
@@ -217,8 +216,7 @@ static int kernel(struct printer *w)
   w->depth = 0, cu_line(w, "{"), w->depth = 1;
   identity(w, str_text(&body), bid, "blockIdx.x", k->groups[k->grid].size);
   identity(w, str_text(&body), tid, "threadIdx.x", k->groups[k->threads].size);
-  if (cu_says(str_text(&body), w->shared))
-    cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
+  if (cu_says(str_text(&body), w->shared)) cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
   for (int i = 0; w->marks && i < w->marks->n; i++) w->marks->mark[i].at += out->n;
   str_raw(out, str_text(&body), body.n);
   str_free(&body);
@@ -234,16 +232,14 @@ const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k)
   return cu_name(&w, k->name, "kernel");
 }
 
-int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks,
-                      struct err *e)
+int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks, struct err *e)
 {
   CHECK(k->lowered);
   struct arena mem = {0};
   struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .marks = marks, .e = e};
   w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
   w.kernel = cu_name(&w, k->name, "kernel");
-  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel,
-                              cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
+  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);
   int status = kernel(&w);
   arena_close(&mem);

@@ -4,7 +4,6 @@
 
 #include "cuda/cuda.h"
 
-
 struct printer {
   struct arena *mem;
   const struct tile_program *p;
@@ -34,38 +33,23 @@ void cu_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
 void cu_comment(struct printer *w, const char *text); // nothing in the text can end the comment
 
 // ---- cu_ex.c ----
-enum level {
-  L_ANY,
-  L_SELECT,
-  L_EITHER,
-  L_BOTH,
-  L_OR,
-  L_XOR,
-  L_AND,
-  L_EQUAL,
-  L_LESS,
-  L_SHIFT,
-  L_SUM,
-  L_TERM,
-  L_UNARY,
-  L_ATOM
-};
+enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
 struct words { // an expression as text
   const char *text;
   enum level level; // of its outermost operator
   bool wide, truth; // its type: i64, bool or int
 };
 struct words cu_ex(struct printer *w, ex x);
-bool cu_is_truth(const struct printer *w, ex x); // is it a comparison in C++?
+bool cu_is_truth(const struct printer *w, ex x);                 // is it a comparison in C++?
 const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----
 ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes,
-            int nmodes);                                      // of a piece, before the swizzle
-const char *cu_element(struct printer *w, int buf, ex index); // an lvalue, `t1[8 * i]`
+            int nmodes);                                                                        // of a piece, before the swizzle
+const char *cu_element(struct printer *w, int buf, ex index);                                   // an lvalue, `t1[8 * i]`
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index);           // of a matrix for wgmma
-ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
+ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes);      // EX_C(1): always inside
 
 // ---- cu_print.c ----
 bool cu_has(const struct tile_kernel *k, enum sem sem); // an instruction of this kind
@@ -81,12 +65,12 @@ struct piece {
 // Prints the statement. Inputs that are not inside read as zeros.
 int cu_piece(struct printer *w, const struct piece *q);
 const char *cu_first(struct printer *w, const struct piece *q, int operand); // its first element
-const char *cu_init(struct printer *w, const struct piece *q); // the atom's value in the type of its output
+const char *cu_init(struct printer *w, const struct piece *q);               // the atom's value in the type of its output
 
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on
 int cu_atom(struct printer *w, const struct tile_spec *s);
-void cu_unroll(struct printer *w);          // before a loop
+void cu_unroll(struct printer *w);        // before a loop
 void cu_hold(struct printer *w, int buf); // a register buffer comes into scope
 
 #endif

@@ -106,8 +106,7 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     if (!m.what) return guarded(w, q, o, type, first);
     if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
     if (m.what == 'a') return cu_shared(w, &a->operand[o], q->index[o], true);
-    if (m.what == 'v' && vector)
-      return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
+    if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
   switch (m.what) {
@@ -160,10 +159,7 @@ struct assembly {
   } out, in;
 };
 
-static bool is_output(const struct piece *q, struct mark m)
-{
-  return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w');
-}
+static bool is_output(const struct piece *q, struct mark m) { return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w'); }
 
 static bool reg(struct printer *w, struct side *s, const char *how, char letter, const char *value)
 {
@@ -205,8 +201,7 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
 static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
 {
   ex x = o->coord[d];
-  for (int i = 0; i < q->atom->nmodes; i++)
-    x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
+  for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
   return x;
 }
 
@@ -237,8 +232,7 @@ static const char *bytes_inside(struct printer *w, const struct piece *q)
   ex inside = EX_C(1);
   for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);
   int bytes = q->atom->row->bytes;
-  return inside == EX_C(1) ? arena_printf(w->mem, "%d", bytes)
-                           : arena_printf(w->mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
+  return inside == EX_C(1) ? arena_printf(w->mem, "%d", bytes) : arena_printf(w->mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
 }
 
 // Digits that stand in the text itself; NULL: registers.

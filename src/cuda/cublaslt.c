@@ -28,8 +28,7 @@ struct blas_plan {
 };
 
 static const char *const library_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-static const char *const library_folders[] = {"/usr/local/cuda/lib64/libcublasLt.so.1[23]",
-                                              "/usr/local/cuda*/lib64/libcublasLt.so.1[23]",
+static const char *const library_folders[] = {"/usr/local/cuda/lib64/libcublasLt.so.1[23]", "/usr/local/cuda*/lib64/libcublasLt.so.1[23]",
                                               "/opt/cuda/lib64/libcublasLt.so.1[23]"};
 static int blas_check(const struct blas *b, int code, struct err *e, const char *what)
 {
@@ -40,15 +39,13 @@ static int find(struct blas *b, struct err *e)
 {
   b->so = cuda_library(COUNT(library_names), library_names, COUNT(library_folders), library_folders);
   if (!b->so) {
-    err_set(e, ERR_LIBRARY, NOWHERE,
-            "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");
+    err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");
     err_hint(e, "install the CUDA toolkit's cublas package, or set LD_LIBRARY_PATH to the folder of libcublasLt.so");
     return e->status;
   }
   for (size_t i = 0; i < COUNT(symbols); i++) {
     void *f = dlsym(b->so, symbols[i].name);
-    if (!f)
-      return err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt has no function %s: a version before 11?", symbols[i].name);
+    if (!f) return err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt has no function %s: a version before 11?", symbols[i].name);
     memcpy((char *)b + symbols[i].at, &f, sizeof f);
   }
   return OK;
@@ -84,20 +81,17 @@ static int real_type(enum tile_type t) { return t == TT_F16 ? REAL_16F : t == TT
 
 static int refuse(const struct blas_product *p, struct err *e)
 {
-  return err_set(
-      e, ERR_TARGET, NOWHERE,
-      "cuBLASLt takes no product [%lld, %lld] x [%lld, %lld] with rows %lld, %lld, %lld and columns %lld, %lld, "
-      "%lld elements apart",
-      (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->stride[0][1],
-      (long long)p->stride[1][1], (long long)p->stride[2][1], (long long)p->stride[0][2], (long long)p->stride[1][2],
-      (long long)p->stride[2][2]);
+  return err_set(e, ERR_TARGET, NOWHERE,
+                 "cuBLASLt takes no product [%lld, %lld] x [%lld, %lld] with rows %lld, %lld, %lld and columns %lld, %lld, "
+                 "%lld elements apart",
+                 (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->stride[0][1], (long long)p->stride[1][1],
+                 (long long)p->stride[2][1], (long long)p->stride[0][2], (long long)p->stride[1][2], (long long)p->stride[2][2]);
 }
 
 static int make_layout(struct blas *b, const struct blas_matrix *x, int64_t batch, blas_object *out, struct err *e)
 {
   int32_t count = (int32_t)batch;
-  if (blas_check(b, b->layout_create(out, real_type(x->type), (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e,
-                 "describing a matrix"))
+  if (blas_check(b, b->layout_create(out, real_type(x->type), (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e, "describing a matrix"))
     return e->status;
   if (batch == 1) return OK;
   if (blas_check(b, b->layout_set(*out, LAYOUT_BATCH, &count, sizeof count), e, "describing a batch")) return e->status;
@@ -128,8 +122,7 @@ static int describe(struct blas_plan *plan, const struct blas_matrix *x, struct 
   struct blas *b = plan->b;
   int32_t op[2] = {x[0].transposed ? OP_TRANSPOSED : OP_NORMAL, x[1].transposed ? OP_TRANSPOSED : OP_NORMAL};
   if (blas_check(b, b->desc_create(&plan->desc, COMPUTE_32F, REAL_32F), e, "describing a product")) return e->status;
-  if (set(plan, DESC_TRANSA, &op[0], sizeof op[0], e) || set(plan, DESC_TRANSB, &op[1], sizeof op[1], e))
-    return e->status;
+  if (set(plan, DESC_TRANSA, &op[0], sizeof op[0], e) || set(plan, DESC_TRANSB, &op[1], sizeof op[1], e)) return e->status;
   if (describe_epilogue(plan, e)) return e->status;
   for (int i = 0; i < 4; i++)
     if (make_layout(b, &x[i], plan->mul.batch, &plan->layout[i], e)) return e->status;
@@ -161,21 +154,17 @@ void blas_plan_close(struct blas_plan *p)
   mem_free(p);
 }
 
-int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n,
-                    struct err *e)
+int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n, struct err *e)
 {
   struct blas *b = p->b;
   struct blas_heuristic *r = MEM_NEWS(struct blas_heuristic, most + 1);
   int got = 0;
   *n = 0;
   uint64_t bytes = workspace;
-  int status =
-      blas_check(b, b->preference_set(p->preference, PREFERENCE_WORKSPACE, &bytes, sizeof bytes), e, "choosing");
+  int status = blas_check(b, b->preference_set(p->preference, PREFERENCE_WORKSPACE, &bytes, sizeof bytes), e, "choosing");
   if (status == OK)
-    status = blas_check(b,
-                        b->heuristic(b->handle, p->desc, p->layout[0], p->layout[1], p->layout[3], p->layout[2],
-                                     p->preference, most, r, &got),
-                        e, "choosing an algorithm");
+    status = blas_check(b, b->heuristic(b->handle, p->desc, p->layout[0], p->layout[1], p->layout[3], p->layout[2], p->preference, most, r, &got), e,
+                        "choosing an algorithm");
   for (int i = 0; i < got && status == OK; i++) {
     if (r[i].state || r[i].workspace > workspace) continue;
     memcpy(out[*n].words, r[i].algorithm, sizeof r[i].algorithm);
@@ -188,8 +177,7 @@ int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struc
 
 static void *at(gpu_address a) { return (void *)(uintptr_t)a; }
 
-int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace,
-             struct err *e)
+int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace, struct err *e)
 {
   const struct blas *b = p->b;
   const int at_bias = blas_index(&p->mul, BLAS_BIAS), at_c = blas_index(&p->mul, BLAS_C);
@@ -197,8 +185,7 @@ int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const 
   const void *first = at(operand[p->swapped ? BLAS_B : BLAS_A]), *second = at(operand[p->swapped ? BLAS_A : BLAS_B]);
   if (bias && blas_check(b, b->desc_set(p->desc, DESC_BIAS_POINTER, &bias, sizeof bias), e, "multiplying")) return e->status;
   return blas_check(b,
-                    b->matmul(b->handle, p->desc, &p->mul.alpha, first, p->layout[0], second, p->layout[1],
-                              &p->mul.beta, c, p->layout[3], at(operand[BLAS_D]), p->layout[2], how->words,
-                              at(workspace), how->workspace, b->g->stream),
+                    b->matmul(b->handle, p->desc, &p->mul.alpha, first, p->layout[0], second, p->layout[1], &p->mul.beta, c, p->layout[3],
+                              at(operand[BLAS_D]), p->layout[2], how->words, at(workspace), how->workspace, b->g->stream),
                     e, "multiplying");
 }

@@ -42,8 +42,7 @@ struct cuda_marks {
   int n, cap;
   struct cuda_mark *mark;
 };
-int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks,
-                      struct err *e);
+int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks, struct err *e);
 extern const char cuda_prelude_text[]; // prelude.cuh, which stands before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
@@ -63,8 +62,7 @@ void nvrtc_version(const struct nvrtc *r, int *major, int *minor);
 const char *cuda_arch_name(int arch); // "sm_90a"; NULL: not known
 int cuda_arch_find(const char *name, int *arch, struct err *e);
 // `name` stands in messages of the compiler, which are part of the error.
-int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
-                  struct cubin *out, struct err *e);
+int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e);
 
 // ---- driver.c: a device, its memory, its time
 // ------------------------------------------------------------------------
@@ -73,10 +71,10 @@ typedef uint64_t gpu_address;
 struct gpu; // a device with one stream, in which everything happens in order
 struct gpu_facts {
   char name[128];
-  int arch, processors; // 90; multiprocessors
-  int64_t l2, shared;   // bytes of the L2 cache, of shared memory a block may have,
+  int arch, processors;     // 90; multiprocessors
+  int64_t l2, shared;       // bytes of the L2 cache, of shared memory a block may have,
   int64_t shared_processor; // of a multiprocessor
-  int driver;           // the CUDA version that the driver implements: 13000 is 13.0
+  int driver;               // the CUDA version that the driver implements: 13000 is 13.0
 };
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
@@ -96,8 +94,8 @@ int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, str
 int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err *e); // waits for what came before
 int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e);
 int gpu_copy(struct gpu *g, gpu_address to, gpu_address from, size_t bytes, struct err *e); // on the device
-int gpu_memory(struct gpu *g, size_t *bytes, struct err *e);                               // that can still be taken
-int gpu_wait(struct gpu *g, struct err *e); // also reports what went wrong in kernels launched before
+int gpu_memory(struct gpu *g, size_t *bytes, struct err *e);                                // that can still be taken
+int gpu_wait(struct gpu *g, struct err *e);                                                 // also reports what went wrong in kernels launched before
 
 // ---- launch.c
 // -----------------------------------------------------------------------------------------------------------
@@ -110,8 +108,7 @@ struct gpu_use {   // what a thread of the kernel takes
 int gpu_load(struct gpu *g, const struct cubin *c, struct gpu_module **out, struct err *e);
 void gpu_unload(struct gpu_module *m);
 // `shared`: bytes of dynamic shared memory; `cluster`: blocks of a cluster, 1: none.
-int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out,
-             struct err *e);
+int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out, struct err *e);
 struct gpu_use gpu_use(const struct gpu_kernel *k);
 
 struct gpu_launch {
@@ -134,8 +131,7 @@ int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct e
 // Seconds of a replay of each of n graphs, one after the other. The first is replayed once before, uncounted, and nothing is
 // waited for in between, so that the device always has work and no time of the host's is counted. `flush`: so many bytes
 // there are written before each; 0: nothing.
-int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds,
-              struct err *e);
+int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds, struct err *e);
 
 struct gpu_map { // CUtensorMap, opaque
   _Alignas(128) uint64_t word[16];
@@ -154,8 +150,8 @@ int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, stru
 
 // The arguments and the extent of a launch; `kernel` is left to the caller. `sizes`: values of k->params; `buffers`:
 // one address for each of k->buffers, looked at where the buffer is in global memory. What is returned lives in mem.
-int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const int64_t *sizes, const gpu_address *buffers, struct gpu_launch *out, struct err *e);
+int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes,
+              const gpu_address *buffers, struct gpu_launch *out, struct err *e);
 // A lowered kernel as code on the device.
 struct cuda_ready {
   const char *source;
@@ -165,24 +161,22 @@ struct cuda_ready {
   struct gpu_kernel *kernel;
 };
 // k is lowered for the device. What is returned lives in mem but the module, which gpu_unload gives back.
-int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p,
-                 const struct tile_kernel *k, struct cuda_ready *out, struct err *e);
+int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
+                 struct cuda_ready *out, struct err *e);
 // Elements of a global buffer at these sizes; -1 when they are more than memory can hold.
-int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer,
-                      const int64_t *sizes);
+int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer, const int64_t *sizes);
 
 // ---- exec.c
 // --------------------------------------------------------------------------------------------------------------
 
 // Copies of host[i], bytes[i] for k->buffers[i] where that is global. `a` holds zeros before, and is to be released
 // after an error too.
-int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a,
-                struct err *e);
+int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a, struct err *e);
 void cuda_release(struct gpu *g, const struct tile_kernel *k, const gpu_address *a);
 // Runs it once. host[i], bytes[i]: memory for k->buffers[i] where that is global, copied there and, where it is
 // written, back.
-int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e);
+int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct cuda_ready *r,
+              const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e);
 struct cuda_difference {
   int64_t other, first; // elements that differ in their bits, the first of them or -1
   double a, b;          // its values
@@ -199,9 +193,8 @@ struct cuda_time { // seconds of a launch, of replays of a graph
   int sets;      // of buffers, on which launches take turns
 };
 // The arguments are those of cuda_once; host stays as it is.
-int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes,
-              struct cuda_time *out, struct err *e);
+int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct cuda_ready *r,
+              const int64_t *sizes, void *const *host, const size_t *bytes, struct cuda_time *out, struct err *e);
 // A row of CSV without the end of its line, and what is in its columns. `flops` of a launch; 0: not known.
 extern const char cuda_time_columns[];
 void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time *t, double flops, struct str *out);
@@ -225,7 +218,7 @@ struct blas_product { // D = act(alpha A B + beta C + bias), batched; elements a
   enum epilogue epilogue;
   float alpha, beta; // beta 0: there is no C
 };
-struct blas_matrix {             // column-major, as the library counts
+struct blas_matrix { // column-major, as the library counts
   enum tile_type type;
   int64_t rows, cols, ld, batch; // as it lies in memory; elements
   bool transposed;               // what is multiplied is its transpose
@@ -238,17 +231,17 @@ struct blas_algorithm { // how to do it, as the library describes it; the same b
   uint64_t words[8];
   size_t workspace; // bytes that it needs
 };
-struct blas_plan; // a product with what the library wants to know about it
+struct blas_plan;                                               // a product with what the library wants to know about it
 int blas_open(struct gpu *g, struct blas **out, struct err *e); // ENV where the library is missing
 void blas_close(struct blas *b);
-int blas_version(const struct blas *b); // 130002 is 13.0.2
+int blas_version(const struct blas *b);          // 130002 is 13.0.2
 const char *blas_epilogue_name(enum epilogue e); // "relu_bias"
 const char *blas_epilogue_doc(enum epilogue e);
 int blas_epilogue_number(enum epilogue e);
 bool blas_epilogue_find(const char *name, enum epilogue *out);
 bool blas_has(const struct blas_product *p, int operand);
 int blas_index(const struct blas_product *p, int operand); // among those that it has; -1: it has not
-int blas_operands(const struct blas_product *p); // how many
+int blas_operands(const struct blas_product *p);           // how many
 bool blas_same(const struct blas_product *p, const struct blas_product *q);
 // False where the library does not take such strides or types.
 bool blas_arrange(const struct blas_product *p, struct blas_arranged *out);
@@ -256,10 +249,8 @@ bool blas_arrange(const struct blas_product *p, struct blas_arranged *out);
 int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **out, struct err *e);
 void blas_plan_close(struct blas_plan *p);
 // Algorithms that the library thinks good with so much workspace, best first; at least one, at most `most`.
-int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n,
-                    struct err *e);
+int blas_algorithms(const struct blas_plan *p, size_t workspace, int most, struct blas_algorithm *out, int *n, struct err *e);
 // In the stream of the device; `workspace` has what the algorithm needs. operand: as many as the product has.
-int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace,
-             struct err *e);
+int blas_run(const struct blas_plan *p, const struct blas_algorithm *how, const gpu_address *operand, gpu_address workspace, struct err *e);
 
 #endif

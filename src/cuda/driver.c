@@ -37,8 +37,7 @@ static int find(struct gpu *g, struct err *e)
   if (!g->so) g->so = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!g->so) {
     err_set(e, ERR_GPU, NOWHERE, "NVIDIA's driver (libcuda.so.1) was not found: this machine has no GPU to run on");
-    err_hint(
-        e, "kernels can be compiled here all the same (`mica tile emit --cubin`), and `mica tile run` interprets them");
+    err_hint(e, "kernels can be compiled here all the same (`mica tile emit --cubin`), and `mica tile run` interprets them");
     return e->status;
   }
   for (size_t i = 0; i < COUNT(symbols); i++) {
@@ -55,11 +54,10 @@ static int read_facts(struct gpu *g, struct err *e)
   int major, minor, l2, shared, all;
   const struct {
     int id, *to;
-  } wanted[] = {
-      {CC_MAJOR, &major}, {CC_MINOR, &minor}, {PROCESSORS, &f->processors}, {L2_BYTES, &l2}, {SHARED_OPTIN, &shared}, {SHARED_PROCESSOR, &all}};
+  } wanted[] = {{CC_MAJOR, &major}, {CC_MINOR, &minor},      {PROCESSORS, &f->processors},
+                {L2_BYTES, &l2},    {SHARED_OPTIN, &shared}, {SHARED_PROCESSOR, &all}};
   for (size_t i = 0; i < COUNT(wanted); i++)
-    if (gpu_check(g, g->device_attribute(wanted[i].to, wanted[i].id, g->device), e, "asking about the device"))
-      return e->status;
+    if (gpu_check(g, g->device_attribute(wanted[i].to, wanted[i].id, g->device), e, "asking about the device")) return e->status;
   f->arch = 10 * major + minor, f->l2 = l2, f->shared = shared, f->shared_processor = all;
   if (gpu_check(g, g->version(&f->driver), e, "asking for the driver's version")) return e->status;
   return gpu_check(g, g->device_name(f->name, (int)sizeof f->name, g->device), e, "asking for the device's name");
@@ -70,8 +68,7 @@ static int choose_device(struct gpu *g, int device, struct err *e)
   int n = 0;
   if (gpu_check(g, g->init(0), e, "starting the driver")) return e->status;
   if (gpu_check(g, g->device_count(&n), e, "counting devices")) return e->status;
-  if (device < 0 || device >= n)
-    return err_set(e, ERR_GPU, NOWHERE, "there is no GPU %d: this machine has %d", device, n);
+  if (device < 0 || device >= n) return err_set(e, ERR_GPU, NOWHERE, "there is no GPU %d: this machine has %d", device, n);
   return gpu_check(g, g->device_get(&g->device, device), e, "opening GPU %d", device);
 }
 

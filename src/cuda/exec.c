@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a,
-                struct err *e)
+int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a, struct err *e)
 {
   for (int i = 0; i < k->nbuffers; i++) {
     if (k->buffers[i].mem != MEM_GL) continue;
@@ -20,8 +19,8 @@ void cuda_release(struct gpu *g, const struct tile_kernel *k, const gpu_address 
   for (int i = 0; i < k->nbuffers; i++) gpu_free(g, a[i]);
 }
 
-int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e)
+int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct cuda_ready *r,
+              const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e)
 {
   gpu_address *a = NEWS(mem, gpu_address, k->nbuffers + 1);
   struct gpu_launch l;

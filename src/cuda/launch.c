@@ -46,32 +46,26 @@ static int read_use(struct gpu *g, struct gpu_kernel *k, struct err *e)
 {
   const struct {
     int id, *to;
-  } wanted[] = {{CU_FUNC_THREADS, &k->use.threads_most},
-                {CU_FUNC_LOCAL, &k->use.local_bytes},
-                {CU_FUNC_REGISTERS, &k->use.registers}};
+  } wanted[] = {{CU_FUNC_THREADS, &k->use.threads_most}, {CU_FUNC_LOCAL, &k->use.local_bytes}, {CU_FUNC_REGISTERS, &k->use.registers}};
   for (size_t i = 0; i < COUNT(wanted); i++)
-    if (gpu_check(g, g->function_attribute(wanted[i].to, wanted[i].id, k->f), e, "asking about a kernel"))
-      return e->status;
+    if (gpu_check(g, g->function_attribute(wanted[i].to, wanted[i].id, k->f), e, "asking about a kernel")) return e->status;
   return OK;
 }
 
-int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out,
-             struct err *e)
+int gpu_find(struct gpu_module *m, const char *name, int64_t shared, int cluster, struct gpu_kernel **out, struct err *e)
 {
   struct gpu *g = m->g;
   *out = NULL;
   if (shared < 0 || shared > g->facts.shared)
-    return err_set(e, ERR_GPU, NOWHERE, "%s wants %lld bytes of shared memory a block; %s has %lld", name,
-                   (long long)shared, g->facts.name, (long long)g->facts.shared);
+    return err_set(e, ERR_GPU, NOWHERE, "%s wants %lld bytes of shared memory a block; %s has %lld", name, (long long)shared, g->facts.name,
+                   (long long)g->facts.shared);
   struct gpu_kernel *k = mem_lasting(sizeof *k);
   k->next = m->kernels, m->kernels = k;
   k->shared = shared, k->cluster = cluster;
   if (gpu_check(g, g->module_function(&k->f, m->m, name), e, "finding the kernel %s", name)) return e->status;
-  if (gpu_check(g, g->function_set(k->f, CU_FUNC_DYNAMIC_SHARED, (int)shared), e,
-                "giving %s %lld bytes of shared memory", name, (long long)shared))
+  if (gpu_check(g, g->function_set(k->f, CU_FUNC_DYNAMIC_SHARED, (int)shared), e, "giving %s %lld bytes of shared memory", name, (long long)shared))
     return e->status;
-  if (cluster > PORTABLE_CLUSTER &&
-      gpu_check(g, g->function_set(k->f, CU_FUNC_ODD_CLUSTERS, 1), e, "giving %s clusters of %d blocks", name, cluster))
+  if (cluster > PORTABLE_CLUSTER && gpu_check(g, g->function_set(k->f, CU_FUNC_ODD_CLUSTERS, 1), e, "giving %s clusters of %d blocks", name, cluster))
     return e->status;
   if (read_use(g, k, e)) return e->status;
   *out = k;
@@ -84,9 +78,8 @@ int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
 {
   const struct gpu_kernel *k = l->kernel;
   if (l->blocks < 1 || l->blocks > MOST_BLOCKS || l->threads < 1 || l->threads > k->use.threads_most)
-    return err_set(e, ERR_GPU, NOWHERE,
-                   "%lld blocks of %d threads can not be launched: at most %d blocks of %d threads",
-                   (long long)l->blocks, l->threads, MOST_BLOCKS, k->use.threads_most);
+    return err_set(e, ERR_GPU, NOWHERE, "%lld blocks of %d threads can not be launched: at most %d blocks of %d threads", (long long)l->blocks,
+                   l->threads, MOST_BLOCKS, k->use.threads_most);
   struct cu_attribute attribute[2] = {0};
   unsigned n = 0;
   if (k->cluster > 1) {
@@ -102,14 +95,10 @@ int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
                               .stream = g->stream,
                               .attributes = n ? attribute : NULL,
                               .nattributes = n};
-  return gpu_check(g, g->launch(&c, k->f, l->args, NULL), e, "launching %lld blocks of %d threads",
-                   (long long)l->blocks, l->threads);
+  return gpu_check(g, g->launch(&c, k->f, l->args, NULL), e, "launching %lld blocks of %d threads", (long long)l->blocks, l->threads);
 }
 
-int gpu_record(struct gpu *g, struct err *e)
-{
-  return gpu_check(g, g->capture(g->stream, CAPTURE_THREAD_LOCAL), e, "recording a graph");
-}
+int gpu_record(struct gpu *g, struct err *e) { return gpu_check(g, g->capture(g->stream, CAPTURE_THREAD_LOCAL), e, "recording a graph"); }
 
 int gpu_record_end(struct gpu *g, struct gpu_graph **out, struct err *e)
 {
@@ -151,8 +140,7 @@ int gpu_time(struct gpu *g, const struct gpu_graph *r, double *seconds, struct e
   return OK;
 }
 
-static int queue_replays(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, cu_event *at,
-                         struct err *e)
+static int queue_replays(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, cu_event *at, struct err *e)
 {
   if (n && gpu_replay(g, r[0], e)) return e->status;
   for (int i = 0; i < n; i++) {
@@ -166,8 +154,7 @@ static int queue_replays(struct gpu *g, int n, struct gpu_graph *const *r, gpu_a
   return gpu_wait(g, e);
 }
 
-int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds,
-              struct err *e)
+int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flush, size_t bytes, double *seconds, struct err *e)
 {
   cu_event *at = MEM_NEWS(cu_event, 2 * n + 1);
   int status = queue_replays(g, n, r, flush, bytes, at, e);
@@ -184,8 +171,8 @@ int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flus
 
 static int map_type(enum tile_type t) // CUtensorMapDataType, -1: none
 {
-  static const int types[TT_COUNT] = {[TT_F16] = 6, [TT_BF16] = 9, [TT_F32] = 7, [TT_F64] = 8,
-                                      [TT_I32] = 3, [TT_U32] = 2,  [TT_I64] = 5, [TT_MBAR] = -1};
+  static const int types[TT_COUNT] = {
+      [TT_F16] = 6, [TT_BF16] = 9, [TT_F32] = 7, [TT_F64] = 8, [TT_I32] = 3, [TT_U32] = 2, [TT_I64] = 5, [TT_MBAR] = -1};
   return types[t];
 }
 
@@ -196,8 +183,8 @@ int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, stru
   int swizzle = s->swizzle_bytes == 32 ? 1 : s->swizzle_bytes == 64 ? 2 : s->swizzle_bytes == 128 ? 3 : 0;
   if (s->rank < 1 || s->rank > 5 || map_type(s->type) < 0)
     return err_set(e, ERR_GPU, NOWHERE, "no tensor map has %d dimensions of %s", s->rank, tile_types[s->type].name);
-  int code = g->tensor_map(out, map_type(s->type), (uint32_t)s->rank, (void *)(uintptr_t)base, s->size, s->stride + 1,
-                           s->box, steps, NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
+  int code = g->tensor_map(out, map_type(s->type), (uint32_t)s->rank, (void *)(uintptr_t)base, s->size, s->stride + 1, s->box, steps, NO_INTERLEAVE,
+                           swizzle, PROMOTE_256, FILL_ZERO);
   if (!code) return OK;
   struct str text = {0};
   for (int i = 0; i < s->rank; i++)

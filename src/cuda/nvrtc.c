@@ -14,8 +14,7 @@ typedef struct _nvrtcProgram *nvrtc_program;
 struct nvrtc {
   void *so;
   int (*version)(int *major, int *minor);
-  int (*create)(nvrtc_program *p, const char *source, const char *name, int n, const char *const *headers,
-                const char *const *names);
+  int (*create)(nvrtc_program *p, const char *source, const char *name, int n, const char *const *headers, const char *const *names);
   int (*destroy)(nvrtc_program *p);
   int (*compile)(nvrtc_program p, int n, const char *const *options);
   int (*log_size)(nvrtc_program p, size_t *n);
@@ -45,8 +44,7 @@ static const struct {
 };
 
 static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]",
-                                              "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
+static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
                                               "/opt/cuda/lib64/libnvrtc.so.1[23]"};
 
 static const struct {
@@ -112,8 +110,7 @@ void nvrtc_version(const struct nvrtc *r, int *major, int *minor)
 }
 
 // Text or bytes of the program, by a pair of its functions; "" where there is none.
-static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *),
-                  int (*get)(nvrtc_program, char *), size_t *n)
+static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *), size_t *n)
 {
   *n = 0;
   if (size(p, n) || !*n) return arena_strdup(mem, "");
@@ -137,8 +134,7 @@ static int told(const char *log, const char *words, bool after)
   return sum;
 }
 
-static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch,
-               struct cubin *out, struct err *e)
+static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch, struct cubin *out, struct err *e)
 {
   const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17", "--ptxas-options=-v",
                                  "--diag-suppress=177"}; // 177: a variable is not used
@@ -146,8 +142,7 @@ static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const 
   int bad = r->compile(p, (int)COUNT(options), options);
   out->log = take(mem, p, r->log_size, r->log, &n);
   if (bad) {
-    err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad),
-            out->log);
+    err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad), out->log);
     err_hint(e, "look at the source with `mica tile emit`; if Mica made it from a legal kernel, please report it");
     return e->status;
   }
@@ -159,8 +154,7 @@ static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const 
   return OK;
 }
 
-int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch,
-                  struct cubin *out, struct err *e)
+int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
 {
   *out = (struct cubin){.ptx = "", .log = "", .registers = -1, .spilled = -1};
   const char *word = cuda_arch_name(arch);

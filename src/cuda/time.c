@@ -14,8 +14,7 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-static int record(struct gpu *g, const struct gpu_launch *sets, int nsets, int launches, struct gpu_graph **graph,
-                  struct err *e)
+static int record(struct gpu *g, const struct gpu_launch *sets, int nsets, int launches, struct gpu_graph **graph, struct err *e)
 {
   struct err second = {0}; // a recording ends in any case; the first error is the one to tell
   int status = gpu_record(g, e);
@@ -39,9 +38,8 @@ static int time_sets(struct gpu *g, const struct gpu_launch *sets, int nsets, st
   return OK;
 }
 
-int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
-              const struct cuda_ready *r, const int64_t *sizes, void *const *host, const size_t *bytes,
-              struct cuda_time *out, struct err *e)
+int cuda_time(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct cuda_ready *r,
+              const int64_t *sizes, void *const *host, const size_t *bytes, struct cuda_time *out, struct err *e)
 {
   *out = (struct cuda_time){0};
   for (int i = 0; i < k->nbuffers; i++)
@@ -65,7 +63,7 @@ const char cuda_time_columns[] = "kernel,sizes,us median,us least,us most,bytes,
 
 void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time *t, double flops, struct str *out)
 {
-  str_add(out, "%s,\"%s\",%.3f,%.3f,%.3f,%lld,%.1f,", kernel, sizes, 1e6 * t->median, 1e6 * t->least, 1e6 * t->most,
-          (long long)t->bytes, 1e-9 * (double)t->bytes / t->median);
+  str_add(out, "%s,\"%s\",%.3f,%.3f,%.3f,%lld,%.1f,", kernel, sizes, 1e6 * t->median, 1e6 * t->least, 1e6 * t->most, (long long)t->bytes,
+          1e-9 * (double)t->bytes / t->median);
   if (flops > 0) str_add(out, "%.1f", 1e-12 * flops / t->median);
 }

@@ -21,15 +21,14 @@ size_t domain_bytes(enum domain d); // of one element: 8, 4, sizeof(struct ffv)
 // run (its counters say what happened), else NULL. Products of matrices have no part mod q where no exponential
 // follows: compare the parts mod p. `stop` may be NULL; a set flag ends with ERR_STOPPED. Graphs whose tensors
 // would take more than 16 GiB are refused with ERR_MEMORY.
-int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
-             void **outputs, stop_flag stop, struct err *e);
+int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs, void **outputs, stop_flag stop,
+             struct err *e);
 // The same, with large matrix products of the kernel level on so many threads; the result does not depend on them.
-int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
-                void **outputs, stop_flag stop, struct err *e);
+int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs, void **outputs,
+                stop_flag stop, struct err *e);
 
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1), rounded to the tensor's dtype; field elements
 // are uniform. Different for every tensor and seed.
-void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed,
-                 void **inputs);
+void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed, void **inputs);
 double eval_round(enum dtype t, double x); // to the nearest value of the dtype, ties to even
 #endif

@@ -24,19 +24,15 @@ struct tile {
   const struct ffv *x, *y;
 };
 
-static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o,
-                    const struct ffv *px, const struct ffv *py);
+static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o, const struct ffv *px,
+                    const struct ffv *py);
 #include "eval/domain.inc"
 
 // Below n * 2^64, as reduction asks, when it was below 2n * 2^64.
-static inline wide folded(const struct modulus *m, wide t)
-{
-  return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0);
-}
+static inline wide folded(const struct modulus *m, wide t) { return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0); }
 
 // sum[j] += x[0] y[0][j] + .. + x[3] y[3][j]; n < 2^62, so that four products stay below n * 2^64.
-static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x,
-                     const uint64_t *y)
+static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x, const uint64_t *y)
 {
   uint64_t a = x[0], b = x[PARTS], c = x[2 * PARTS], d = x[3 * PARTS];
   for (int64_t j = 0; j < cols; j++) {
@@ -56,11 +52,9 @@ static void sum_part(const struct modulus *m, const struct tile *t, int part, wi
   int64_t l = 0;
   for (int64_t i = 0; i < t->rows; i++) memset(sum[i], 0, sizeof(wide) * (size_t)t->cols);
   for (; l + 4 <= t->k; l += 4)
-    for (int64_t i = 0; i < t->rows; i++)
-      add_four(m, t->cols, t->n * PARTS, sum[i], px + (i * t->k + l) * PARTS, py + l * t->n * PARTS);
+    for (int64_t i = 0; i < t->rows; i++) add_four(m, t->cols, t->n * PARTS, sum[i], px + (i * t->k + l) * PARTS, py + l * t->n * PARTS);
   for (; l < t->k; l++)
-    for (int64_t i = 0; i < t->rows; i++)
-      add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
+    for (int64_t i = 0; i < t->rows; i++) add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
 }
 
 static void product_p(const struct field *F, const struct tile *t)
@@ -115,8 +109,8 @@ static void lose(const struct tile *t)
     for (int64_t j = 0; j < t->cols; j++) t->o[i * t->n + j].q = FF_NONE;
 }
 
-static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o,
-                    const struct ffv *px, const struct ffv *py)
+static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o, const struct ffv *px,
+                    const struct ffv *py)
 {
   (void)op; // all contractions are r + x * y
   for (int64_t j = 0; j < n; j += COLS) {

@@ -72,10 +72,7 @@ static uint64_t root(const struct modulus *m, uint64_t x)
   return mod_pow(m, x, m->n / 4 + 1); // n = 3 mod 4
 }
 
-struct ffv ff_sqrt(const struct field *F, struct ffv x)
-{
-  return (struct ffv){root(&F->P, x.p), ff_lost(x) ? FF_NONE : root(&F->Q, x.q)};
-}
+struct ffv ff_sqrt(const struct field *F, struct ffv x) { return (struct ffv){root(&F->P, x.p), ff_lost(x) ? FF_NONE : root(&F->Q, x.q)}; }
 
 struct ffv ff_exp(struct field *F, struct ffv x)
 {

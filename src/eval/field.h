@@ -70,20 +70,14 @@ static inline uint64_t mod_reduce(const struct modulus *m, unsigned __int128 t) 
   uint64_t k = (uint64_t)t * m->minv, r = (uint64_t)((t + (unsigned __int128)k * m->n) >> 64);
   return r - (r >= m->n ? m->n : 0);
 }
-static inline uint64_t mod_mul(const struct modulus *m, uint64_t x, uint64_t y)
-{
-  return mod_reduce(m, (unsigned __int128)x * y);
-}
+static inline uint64_t mod_mul(const struct modulus *m, uint64_t x, uint64_t y) { return mod_reduce(m, (unsigned __int128)x * y); }
 static inline uint64_t mod_add(const struct modulus *m, uint64_t x, uint64_t y)
 {
   uint64_t r = x + y;
   return r - (r >= m->n ? m->n : 0);
 }
 static inline uint64_t mod_sub(const struct modulus *m, uint64_t x, uint64_t y) { return x - y + (x < y ? m->n : 0); }
-static inline uint64_t mod_from(const struct modulus *m, uint64_t x)
-{
-  return mod_reduce(m, x);
-} // out of Montgomery form
+static inline uint64_t mod_from(const struct modulus *m, uint64_t x) { return mod_reduce(m, x); }          // out of Montgomery form
 static inline uint64_t mod_to(const struct modulus *m, uint64_t x) { return mod_mul(m, x % m->n, m->sq); } // into it
 
 static inline bool ff_lost(struct ffv x) { return x.q >> 63; }

@@ -16,7 +16,7 @@ static void move_row(size_t bytes, int64_t n, char *to, int64_t ts, const char *
     return;
   }
   int64_t t = ts * (int64_t)bytes, f = fs * (int64_t)bytes;
-#define EACH(b)                                                                                                        \
+#define EACH(b) \
   for (int64_t i = 0; i < n; i++, to += t, from += f) memcpy(to, from, b)
   switch (bytes) { // a constant size is one instruction, not a call
   case 4: EACH(4); break;

@@ -23,8 +23,7 @@ static void part_of(int n, const int8_t *map, const int64_t *extent, const int64
     if (map[i] != REPLICA) part[map[i]] = part[map[i]] * extent[i] + at[i];
 }
 
-static void load(struct run *r, const struct graph *g, const struct node *iter, const struct place *w,
-                 struct value whole, struct value tile)
+static void load(struct run *r, const struct graph *g, const struct node *iter, const struct place *w, struct value whole, struct value tile)
 {
   int64_t at[MAX_DIMS] = {0};
   part_of(g->ngrid, iter->a.imap, g->grid, w->block, at);
@@ -33,8 +32,7 @@ static void load(struct run *r, const struct graph *g, const struct node *iter, 
   move_cut(r->dom->bytes, whole, at, tile);
 }
 
-static void save(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value whole,
-                 struct value tile)
+static void save(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value whole, struct value tile)
 {
   int64_t at[MAX_DIMS] = {0};
   part_of(g->ngrid, n->a.omap, g->grid, w->block, at);
@@ -50,8 +48,7 @@ static struct fold accum_fold(const struct node *n, const struct shape *x, const
 }
 
 // ACCUM whose fmap concatenates: the part of this iteration, fresh where no earlier iteration wrote it.
-static void accum_part(struct run *r, const struct graph *g, const struct node *n, const struct place *w,
-                       struct value acc, struct value x)
+static void accum_part(struct run *r, const struct graph *g, const struct node *n, const struct place *w, struct value acc, struct value x)
 {
   int64_t at[MAX_DIMS] = {0};
   bool fresh = true;
@@ -97,12 +94,10 @@ static void run_accum(struct run *r, struct frame *f, const struct node *n, cons
   struct fold d = accum_fold(n, &x.s, &acc.s);
   if ((flags & RESCALES) && !fresh) r->dom->map(r->F, OP_MUL, &n->a, acc, acc, frame_arg(f, n, 1));
   r->dom->fold(r->F, n->op, fresh, &d, acc.p, x.p);
-  if ((flags & MEAN) && w->iteration == w->iterations - 1)
-    r->dom->finish(r->F, flags & RMS, d.len * w->iterations, shape_size(&acc.s), acc.p);
+  if ((flags & MEAN) && w->iteration == w->iterations - 1) r->dom->finish(r->F, flags & RMS, d.len * w->iterations, shape_size(&acc.s), acc.p);
 }
 
-static int run_iteration(struct run *r, struct frame *above, const struct node *nest, struct frame *f,
-                         const struct place *w)
+static int run_iteration(struct run *r, struct frame *above, const struct node *nest, struct frame *f, const struct place *w)
 {
   int iters = 0, s = OK;
   for (int i = 0; i < f->g->nnodes && !s; i++) {
@@ -121,8 +116,7 @@ static int run_iteration(struct run *r, struct frame *above, const struct node *
   return s;
 }
 
-static int run_after(struct run *r, struct frame *above, const struct node *nest, struct frame *f,
-                     const struct place *w)
+static int run_after(struct run *r, struct frame *above, const struct node *nest, struct frame *f, const struct place *w)
 {
   int saves = 0, s = OK;
   for (int i = 0; i < f->g->nnodes && !s; i++) {

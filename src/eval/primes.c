@@ -106,8 +106,7 @@ static bool residues(const struct search *s, uint64_t q)
 
 static bool divisible(uint64_t q)
 {
-  static const uint8_t small[] = {3,  5,  7,  11, 13, 17, 19, 23, 29, 31, 37, 41,
-                                  43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97};
+  static const uint8_t small[] = {3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97};
   for (size_t i = 0; i < COUNT(small); i++) {
     uint64_t r = q % small[i];
     if (r == 0 || 2 * r + 1 == small[i]) return true;

@@ -19,8 +19,8 @@ enum { PRIMES_FILTER = 32, PRIMES_TEST = 62 }; // bits of p
 // found for all of them within a fixed number of tries, the last ones are left out.
 struct primes primes_draw(int bits, uint64_t seed, int n, const uint64_t *residues);
 
-bool prime_is(uint64_t x);                 // x < 2^62
-int jacobi(uint64_t a, uint64_t n);        // the Jacobi symbol (a / n), n odd
+bool prime_is(uint64_t x);          // x < 2^62
+int jacobi(uint64_t a, uint64_t n); // the Jacobi symbol (a / n), n odd
 // Prime factors of x up to 2^16, each once, and what is left of x as one number; appends to out[0 .. *n) without
 // repetition, at most `most`.
 void prime_factors(uint64_t x, int most, uint64_t *out, int *n);

@@ -37,8 +37,7 @@ static void fill(enum domain d, const struct field *F, enum dtype t, struct rng 
   }
 }
 
-void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed,
-                 void **inputs)
+void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed, void **inputs)
 {
   int k = 0;
   for (int i = 0; i < g->nnodes; i++) {

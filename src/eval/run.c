@@ -6,8 +6,7 @@
 
 static const double LARGEST = 0x1p34; // bytes
 
-static const struct domain_row *const domains[] = {
-    [DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
+static const struct domain_row *const domains[] = {[DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
 
 size_t domain_bytes(enum domain d) { return domains[d]->bytes; }
 
@@ -16,8 +15,7 @@ struct value frame_arg(const struct frame *f, const struct node *n, int i) { ret
 static bool has_exp(const struct graph *g)
 {
   bool yes = false;
-  for (int i = 0; i < g->nnodes && !yes; i++)
-    yes = op_rows[g->nodes[i].op].abstract == AE_EXP || (g->nodes[i].sub && has_exp(g->nodes[i].sub));
+  for (int i = 0; i < g->nnodes && !yes; i++) yes = op_rows[g->nodes[i].op].abstract == AE_EXP || (g->nodes[i].sub && has_exp(g->nodes[i].sub));
   return yes;
 }
 
@@ -112,9 +110,7 @@ int run_node(struct run *r, struct frame *f, int node)
   case RULE_GRAPH:
     if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f->exps + n->out);
     return run_nest(r, f, n, f->nest[node]);
-  case RULE_COMPOSITE:
-    return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated",
-                   op_rows[n->op].name);
+  case RULE_COMPOSITE: return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated", op_rows[n->op].name);
   case RULE_IO:
   case RULE_ACCUM: break;
   }
@@ -146,19 +142,18 @@ static int fits(const struct graph *g, enum domain d, struct err *e)
 {
   double bytes = elements(g) * (double)domain_bytes(d);
   if (bytes <= LARGEST) return OK;
-  return err_set(e, ERR_MEMORY, NOWHERE,
-                 "the interpreter would need %.1f GiB for the tensors of %s; it takes at most %.0f", bytes / 0x1p30,
+  return err_set(e, ERR_MEMORY, NOWHERE, "the interpreter would need %.1f GiB for the tensors of %s; it takes at most %.0f", bytes / 0x1p30,
                  g->name ? g->name : "this graph", LARGEST / 0x1p30);
 }
 
-int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
-             void **outputs, stop_flag stop, struct err *e)
+int eval_run(struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs, void **outputs, stop_flag stop,
+             struct err *e)
 {
   return eval_run_on(1, mem, g, d, F, inputs, outputs, stop, e);
 }
 
-int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs,
-                void **outputs, stop_flag stop, struct err *e)
+int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum domain d, struct field *F, void *const *inputs, void **outputs,
+                stop_flag stop, struct err *e)
 {
   CHECK(g->level == KERNEL && (d == DOM_FIELD) == (F != NULL));
   if (fits(g, d, e)) return (int)e->status;

@@ -22,8 +22,7 @@ struct domain_row {
   void (*map)(struct field *F, enum op op, const struct attrs *a, struct value o, struct value x, struct value y);
   // Adds to o. `exps`: an exponential follows; without, the part mod q may get lost. A large product uses that many
   // threads, and is left unfinished soon after `stop` is set.
-  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct value o, struct value x,
-                   struct value y);
+  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct value o, struct value x, struct value y);
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
   void (*finish)(struct field *F, bool root, int64_t count, int64_t n, void *o); // o / count, or its root
 };
@@ -48,9 +47,9 @@ struct frame {
 
 // `saved` says of every saver in order whether an exponential follows what it saves; NULL at the kernel level.
 struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
-bool run_stopped(const struct run *r);                  // sets the error
-int run_node(struct run *r, struct frame *f, int node); // run.c: every rule but IO and ACCUM
-int run_nest(struct run *r, struct frame *f, const struct node *n, struct frame *sub); // nest.c
+bool run_stopped(const struct run *r);                                                       // sets the error
+int run_node(struct run *r, struct frame *f, int node);                                      // run.c: every rule but IO and ACCUM
+int run_nest(struct run *r, struct frame *f, const struct node *n, struct frame *sub);       // nest.c
 struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to); // along the node's dim
 struct value frame_arg(const struct frame *f, const struct node *n, int i);
 

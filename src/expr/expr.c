@@ -39,8 +39,7 @@ struct expr *expr_open(void)
 
 void expr_close(struct expr *ex)
 {
-  if (!ex)
-    return;
+  if (!ex) return;
   arena_close(&ex->tmp);
   struct arena mem = ex->mem; // ex itself lives in it
   arena_close(&mem);
@@ -72,8 +71,7 @@ uint64_t expr_hash(const struct expr *ex, nf e) { return nf_known(e) ? poly_at(e
 // Whatever passes a cap that the target did not pass cannot lie inside it, nor can anything built on it.
 nf nf_settle(struct expr *ex, nf r)
 {
-  if (r)
-    return r;
+  if (r) return r;
   ex->stats.too_big++;
   return ex->armed ? EXPR_NEVER : EXPR_UNKNOWN;
 }
@@ -89,12 +87,10 @@ static inline uint32_t memo_slot(enum op op, uint32_t a, uint64_t b, uint32_t ca
 bool memo_find(const struct expr *ex, enum op op, uint32_t a, uint64_t b, nf *result)
 {
   const struct memo *t = &ex->memo;
-  if (!t->n)
-    return false;
+  if (!t->n) return false;
   for (uint32_t i = memo_slot(op, a, b, t->cap);; i = (i + 1) & (t->cap - 1)) {
     const struct memo_row *r = &t->row[i];
-    if (r->epoch != ex->epoch)
-      return false;
+    if (r->epoch != ex->epoch) return false;
     if (r->a == a && r->b == b && r->op == op) {
       *result = r->result;
       return true;
@@ -105,8 +101,7 @@ bool memo_find(const struct expr *ex, enum op op, uint32_t a, uint64_t b, nf *re
 static void memo_insert(struct memo *t, struct memo_row row)
 {
   uint32_t i = memo_slot(row.op, row.a, row.b, t->cap);
-  while (t->row[i].epoch == row.epoch)
-    i = (i + 1) & (t->cap - 1);
+  while (t->row[i].epoch == row.epoch) i = (i + 1) & (t->cap - 1);
   t->row[i] = row;
   t->n++;
 }
@@ -117,14 +112,12 @@ static void memo_grow(struct expr *ex)
   ex->memo = (struct memo){.cap = old.cap ? 2 * old.cap : 1024};
   ex->memo.row = NEWS(&ex->mem, struct memo_row, ex->memo.cap);
   for (uint32_t i = 0; i < old.cap; i++)
-    if (old.row[i].epoch == ex->epoch)
-      memo_insert(&ex->memo, old.row[i]);
+    if (old.row[i].epoch == ex->epoch) memo_insert(&ex->memo, old.row[i]);
 }
 
 nf memo_put(struct expr *ex, enum op op, uint32_t a, uint64_t b, nf result)
 {
-  if (2 * ex->memo.n >= ex->memo.cap)
-    memo_grow(ex);
+  if (2 * ex->memo.n >= ex->memo.cap) memo_grow(ex);
   memo_insert(&ex->memo, (struct memo_row){.epoch = ex->epoch, .op = op, .a = a, .b = b, .result = result});
   return result;
 }

@@ -60,17 +60,17 @@ uint64_t expr_hash(const struct expr *ex, nf e);
 
 // ---- normal.c, square.c ------------------------------------------------------------------------
 
-nf expr_atom(struct expr *ex, uint32_t id);                              // ids are the caller's
-nf expr_opaque(struct expr *ex, uint32_t fn, int n, const nf *args);     // f(args) without laws
+nf expr_atom(struct expr *ex, uint32_t id);                          // ids are the caller's
+nf expr_opaque(struct expr *ex, uint32_t fn, int n, const nf *args); // f(args) without laws
 nf expr_add(struct expr *ex, nf x, nf y);
-nf expr_neg(struct expr *ex, nf x);                                      // x: signs are dropped, see normal.c
+nf expr_neg(struct expr *ex, nf x); // x: signs are dropped, see normal.c
 nf expr_mul(struct expr *ex, nf x, nf y);
 nf expr_div(struct expr *ex, nf x, nf y);
-nf expr_sum(struct expr *ex, uint64_t k, nf x);                          // k >= 1
+nf expr_sum(struct expr *ex, uint64_t k, nf x); // k >= 1
 nf expr_exp(struct expr *ex, nf x);
 nf expr_sqrt(struct expr *ex, nf x);
 nf expr_square(struct expr *ex, nf x);
-nf expr_max(struct expr *ex, uint64_t k, nf x);                          // max-reduction over k >= 1 elements
+nf expr_max(struct expr *ex, uint64_t k, nf x); // max-reduction over k >= 1 elements
 nf expr_ewmax(struct expr *ex, nf x, nf y);
 nf expr_ewmin(struct expr *ex, nf x, nf y);
 

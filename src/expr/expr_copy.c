@@ -14,8 +14,7 @@ static uint32_t copy_atom(const struct copier *c, uint32_t id)
 {
   const struct atom *a = atom_at(c->src, id);
   struct atom *b = draft_atom(c->dst, a->kind, a->tag, a->n);
-  for (uint32_t i = 0; i < a->n; i++)
-    b->arg[i] = copy_poly(c, a->arg[i]);
+  for (uint32_t i = 0; i < a->n; i++) b->arg[i] = copy_poly(c, a->arg[i]);
   return intern_atom(c->dst, b);
 }
 
@@ -30,26 +29,22 @@ static uint32_t copy_mono(const struct copier *c, uint32_t id)
   b->q = copy_poly(c, a->q);
   b->d = copy_poly(c, a->d);
   b->n = a->n;
-  for (uint32_t i = 0; i < a->n; i++)
-    b->a[i] = copy_atom(c, a->a[i]);
+  for (uint32_t i = 0; i < a->n; i++) b->a[i] = copy_atom(c, a->a[i]);
   return intern_mono(c->dst, b);
 }
 
 static nf copy_poly(const struct copier *c, nf e)
 {
-  if (e <= NF_ONE || c->done[e])
-    return e <= NF_ONE ? e : c->done[e];
+  if (e <= NF_ONE || c->done[e]) return e <= NF_ONE ? e : c->done[e];
   const struct poly *a = poly_at(c->src, e);
   struct poly *b = draft_poly(c->dst, a->n);
-  for (uint32_t i = 0; i < a->n; i++)
-    b->m[i] = copy_mono(c, a->m[i]);
+  for (uint32_t i = 0; i < a->n; i++) b->m[i] = copy_mono(c, a->m[i]);
   return c->done[e] = intern_poly(c->dst, b);
 }
 
 nf expr_copy(struct expr *dst, const struct expr *src, nf e)
 {
-  if (dst == src)
-    return e;
+  if (dst == src) return e;
   struct arena_mark top = arena_mark(&dst->tmp);
   struct copier c = {dst, src, NEWS(&dst->tmp, nf, src->poly.n)};
   nf r = copy_poly(&c, e);

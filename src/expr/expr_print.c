@@ -19,8 +19,7 @@ static void print_poly(struct printer *p, nf e);
 static void gap(struct printer *p, bool tight)
 {
   char last = p->out->n ? p->out->p[p->out->n - 1] : ' ';
-  if (last != ' ' && last != '(' && !(tight && p->close))
-    str_add(p->out, " ");
+  if (last != ' ' && last != '(' && !(tight && p->close)) str_add(p->out, " ");
   p->close = tight;
 }
 
@@ -58,45 +57,36 @@ static void print_atom(struct printer *p, const struct atom *a)
   }
   gap(p, a->kind == ATOM_INPUT && strlen(name) == 1);
   str_add(p->out, "%s", name);
-  if (a->kind == ATOM_MAX)
-    str_add(p->out, "%" PRIu64, a->tag);
-  if (a->kind != ATOM_INPUT)
-    print_args(p, a);
+  if (a->kind == ATOM_MAX) str_add(p->out, "%" PRIu64, a->tag);
+  if (a->kind != ATOM_INPUT) print_args(p, a);
 }
 
 static uint32_t run_length(const uint32_t *a, uint32_t n)
 {
   uint32_t i = 1;
-  while (i < n && a[i] == a[0])
-    i++;
+  while (i < n && a[i] == a[0]) i++;
   return i;
 }
 
 static void print_product(struct printer *p, const struct mono *m)
 {
-  if (m->k > 1)
-    str_add(p->out, "S%" PRIu64 " ", m->k);
+  if (m->k > 1) str_add(p->out, "S%" PRIu64 " ", m->k);
   if (!has_numerator(m)) // inside sq
     str_add(p->out, "1");
-  if (m->x != NF_EMPTY)
-    print_call(p, "exp", m->x);
-  if (m->s != NF_ONE)
-    print_call(p, "sqrt", m->s);
-  if (m->q != NF_ONE)
-    print_call(p, "sq", m->q);
+  if (m->x != NF_EMPTY) print_call(p, "exp", m->x);
+  if (m->s != NF_ONE) print_call(p, "sqrt", m->s);
+  if (m->q != NF_ONE) print_call(p, "sq", m->q);
   for (uint32_t i = 0, run; i < m->n; i += run) {
     run = run_length(m->a + i, m->n - i);
     print_atom(p, atom_at(p->ex, m->a[i]));
-    if (run > 1)
-      str_add(p->out, "^%u", run);
+    if (run > 1) str_add(p->out, "^%u", run);
   }
 }
 
 static void print_mono(struct printer *p, const struct mono *m)
 {
   print_product(p, m);
-  if (m->d == NF_ONE)
-    return;
+  if (m->d == NF_ONE) return;
   str_add(p->out, " / ");
   const struct poly *d = poly_at(p->ex, m->d);
   bool plain = d->n == 1 && mono_at(p->ex, d->m[0])->d == NF_ONE;
@@ -111,8 +101,7 @@ static void print_poly(struct printer *p, nf e)
   for (uint32_t i = 0, run; i < sum->n; i += run) {
     run = run_length(sum->m + i, sum->n - i);
     str_add(p->out, i ? " + " : "");
-    if (run > 1)
-      str_add(p->out, "%u ", run);
+    if (run > 1) str_add(p->out, "%u ", run);
     print_mono(p, mono_at(p->ex, sum->m[i]));
   }
 }

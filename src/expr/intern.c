@@ -12,8 +12,7 @@ static void slot_insert(struct pool *p, uint32_t id)
 {
   const struct head *h = p->node[id];
   uint32_t i = (uint32_t)h->hash & (p->slots - 1);
-  while (p->slot[i])
-    i = (i + 1) & (p->slots - 1);
+  while (p->slot[i]) i = (i + 1) & (p->slots - 1);
   p->slot[i] = slot_of(h->hash, id);
 }
 
@@ -22,8 +21,7 @@ static void slots_grow(struct expr *ex, struct pool *p)
   p->slots = p->slots ? 2 * p->slots : 256;
   p->slot = NEWS(&ex->mem, uint64_t, p->slots);
   for (uint32_t id = 0; id < p->n; id++)
-    if (p->node[id])
-      slot_insert(p, id);
+    if (p->node[id]) slot_insert(p, id);
 }
 
 static bool same(const struct head *a, const struct head *b)
@@ -33,13 +31,10 @@ static bool same(const struct head *a, const struct head *b)
 
 static uint32_t intern(struct expr *ex, struct pool *p, const struct head *draft)
 {
-  if (draft->depth > MAX_DEPTH)
-    return 0;
-  if (2 * p->n >= p->slots)
-    slots_grow(ex, p);
+  if (draft->depth > MAX_DEPTH) return 0;
+  if (2 * p->n >= p->slots) slots_grow(ex, p);
   for (uint32_t i = (uint32_t)draft->hash & (p->slots - 1); p->slot[i]; i = (i + 1) & (p->slots - 1))
-    if (p->slot[i] >> 32 == draft->hash >> 32 && same(p->node[(uint32_t)p->slot[i]], draft))
-      return (uint32_t)p->slot[i];
+    if (p->slot[i] >> 32 == draft->hash >> 32 && same(p->node[(uint32_t)p->slot[i]], draft)) return (uint32_t)p->slot[i];
   CHECK(p->n < UINT32_MAX / 4);
   PUSH(&ex->mem, p->node, p->n, p->cap) = arena_copy(&ex->mem, draft, draft->bytes);
   slot_insert(p, p->n - 1);
@@ -80,8 +75,7 @@ uint32_t intern_atom(struct expr *ex, struct atom *draft)
   head_begin(h, (uint64_t)draft->kind << 32 | draft->n, offsetof(struct atom, arg) + draft->n * sizeof(nf));
   h->hash = hash_mix(h->hash, draft->tag);
   h->mask = 1ull << (h->hash >> 58);
-  for (uint32_t i = 0; i < draft->n; i++)
-    head_take(h, &poly_at(ex, draft->arg[i])->h);
+  for (uint32_t i = 0; i < draft->n; i++) head_take(h, &poly_at(ex, draft->arg[i])->h);
   h->depth++;
   return intern(ex, &ex->atom, h);
 }
@@ -90,8 +84,7 @@ uint32_t intern_mono(struct expr *ex, struct mono *draft)
 {
   struct head *h = &draft->h;
   head_begin(h, draft->k, offsetof(struct mono, a) + draft->n * sizeof(uint32_t));
-  for (uint32_t i = 0; i < draft->n; i++)
-    head_take(h, &atom_at(ex, draft->a[i])->h);
+  for (uint32_t i = 0; i < draft->n; i++) head_take(h, &atom_at(ex, draft->a[i])->h);
   const nf part[] = {draft->x, draft->s, draft->q, draft->d};
   for (size_t i = 0; i < COUNT(part); i++)
     if (part[i] != NF_EMPTY && part[i] != NF_ONE) {
@@ -106,24 +99,24 @@ nf intern_poly(struct expr *ex, struct poly *draft)
 {
   struct head *h = &draft->h;
   head_begin(h, draft->n, offsetof(struct poly, m) + draft->n * sizeof(uint32_t));
-  for (uint32_t i = 0; i < draft->n; i++)
-    head_take(h, &mono_at(ex, draft->m[i])->h);
+  for (uint32_t i = 0; i < draft->n; i++) head_take(h, &mono_at(ex, draft->m[i])->h);
   return intern(ex, &ex->poly, h);
 }
 
 nf poly_of_mono(struct expr *ex, uint32_t m)
 {
-  if (!m)
-    return 0;
-  union { struct poly p; char room[sizeof(struct poly) + sizeof m]; } one = {.p.n = 1};
+  if (!m) return 0;
+  union {
+    struct poly p;
+    char room[sizeof(struct poly) + sizeof m];
+  } one = {.p.n = 1};
   one.p.m[0] = m;
   return intern_poly(ex, &one.p);
 }
 
 nf poly_of_atom(struct expr *ex, uint32_t a)
 {
-  if (!a)
-    return 0;
+  if (!a) return 0;
   DRAFT_MONO(draft);
   draft.m = (struct mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = NF_ONE, .d = NF_ONE, .n = 1};
   draft.m.a[0] = a;

@@ -30,8 +30,7 @@ static nf worse(nf x, nf y) { return x == EXPR_NEVER || y == EXPR_NEVER ? EXPR_N
 nf expr_atom(struct expr *ex, uint32_t id)
 {
   nf r;
-  if (memo_find(ex, OP_ATOM, id, 0, &r))
-    return r;
+  if (memo_find(ex, OP_ATOM, id, 0, &r)) return r;
   struct arena_mark top = arena_mark(&ex->tmp);
   r = poly_of_atom(ex, intern_atom(ex, draft_atom(ex, ATOM_INPUT, id, 0)));
   arena_reset(&ex->tmp, top);
@@ -52,15 +51,11 @@ nf expr_opaque(struct expr *ex, uint32_t fn, int n, const nf *args)
 {
   nf known = NF_ONE;
   for (int i = 0; i < n; i++)
-    if (!nf_known(args[i]))
-      known = nf_known(known) ? args[i] : worse(known, args[i]);
+    if (!nf_known(args[i])) known = nf_known(known) ? args[i] : worse(known, args[i]);
   return nf_known(known) ? nf_settle(ex, applied(ex, ATOM_OPAQUE, fn, (uint32_t)n, args)) : known;
 }
 
-nf expr_add(struct expr *ex, nf x, nf y)
-{
-  return nf_known(x) && nf_known(y) ? nf_settle(ex, poly_add(ex, x, y)) : worse(x, y);
-}
+nf expr_add(struct expr *ex, nf x, nf y) { return nf_known(x) && nf_known(y) ? nf_settle(ex, poly_add(ex, x, y)) : worse(x, y); }
 
 nf expr_neg(struct expr *ex, nf x)
 {
@@ -68,64 +63,53 @@ nf expr_neg(struct expr *ex, nf x)
   return x;
 }
 
-nf expr_mul(struct expr *ex, nf x, nf y)
-{
-  return nf_known(x) && nf_known(y) ? nf_settle(ex, poly_mul(ex, x, y)) : worse(x, y);
-}
+nf expr_mul(struct expr *ex, nf x, nf y) { return nf_known(x) && nf_known(y) ? nf_settle(ex, poly_mul(ex, x, y)) : worse(x, y); }
 
 // The monomial whose only component is the one set in `part`.
 static uint32_t lone(struct expr *ex, struct mono part)
 {
   DRAFT_MONO(draft);
   draft.m = (struct mono){
-    .k = part.k ? part.k : 1,
-    .x = part.x ? part.x : NF_EMPTY,
-    .s = part.s ? part.s : NF_ONE,
-    .q = NF_ONE,
-    .d = part.d ? part.d : NF_ONE,
+      .k = part.k ? part.k : 1,
+      .x = part.x ? part.x : NF_EMPTY,
+      .s = part.s ? part.s : NF_ONE,
+      .q = NF_ONE,
+      .d = part.d ? part.d : NF_ONE,
   };
   return intern_mono(ex, &draft.m);
 }
 
 nf expr_div(struct expr *ex, nf x, nf y)
 {
-  if (!nf_known(x) || !nf_known(y))
-    return worse(x, y);
+  if (!nf_known(x) || !nf_known(y)) return worse(x, y);
   nf r;
-  if (!memo_find(ex, OP_DIV, x, y, &r))
-    r = memo_put(ex, OP_DIV, x, y, poly_scale(ex, x, lone(ex, (struct mono){.d = y})));
+  if (!memo_find(ex, OP_DIV, x, y, &r)) r = memo_put(ex, OP_DIV, x, y, poly_scale(ex, x, lone(ex, (struct mono){.d = y})));
   return nf_settle(ex, r);
 }
 
 nf expr_sum(struct expr *ex, uint64_t k, nf x)
 {
   ASSERT(k > 0);
-  if (!nf_known(x) || k == 1)
-    return x;
+  if (!nf_known(x) || k == 1) return x;
   nf r;
-  if (!memo_find(ex, OP_SUM, x, k, &r))
-    r = memo_put(ex, OP_SUM, x, k, poly_scale(ex, x, lone(ex, (struct mono){.k = k})));
+  if (!memo_find(ex, OP_SUM, x, k, &r)) r = memo_put(ex, OP_SUM, x, k, poly_scale(ex, x, lone(ex, (struct mono){.k = k})));
   return nf_settle(ex, r);
 }
 
 nf expr_exp(struct expr *ex, nf x)
 {
-  if (!nf_known(x))
-    return x;
+  if (!nf_known(x)) return x;
   nf r;
-  if (memo_find(ex, OP_EXP, x, 0, &r))
-    return nf_settle(ex, r);
+  if (memo_find(ex, OP_EXP, x, 0, &r)) return nf_settle(ex, r);
   r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct mono){.x = x})) : applied(ex, ATOM_EXP, 0, 1, &x);
   return nf_settle(ex, memo_put(ex, OP_EXP, x, 0, r));
 }
 
 nf expr_sqrt(struct expr *ex, nf x)
 {
-  if (!nf_known(x))
-    return x;
+  if (!nf_known(x)) return x;
   nf r;
-  if (memo_find(ex, OP_SQRT, x, 0, &r))
-    return nf_settle(ex, r);
+  if (memo_find(ex, OP_SQRT, x, 0, &r)) return nf_settle(ex, r);
   r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct mono){.s = x})) : applied(ex, ATOM_SQRT, 0, 1, &x);
   return nf_settle(ex, memo_put(ex, OP_SQRT, x, 0, r));
 }
@@ -133,21 +117,17 @@ nf expr_sqrt(struct expr *ex, nf x)
 static nf max_anew(struct expr *ex, uint64_t k, nf x)
 {
   const struct atom *inner = atom_at(ex, bare_atom(ex, x));
-  if (!inner || inner->kind != ATOM_MAX)
-    return applied(ex, ATOM_MAX, k, 1, &x);
-  if (__builtin_mul_overflow(k, inner->tag, &k))
-    return 0;
+  if (!inner || inner->kind != ATOM_MAX) return applied(ex, ATOM_MAX, k, 1, &x);
+  if (__builtin_mul_overflow(k, inner->tag, &k)) return 0;
   return applied(ex, ATOM_MAX, k, 1, inner->arg);
 }
 
 nf expr_max(struct expr *ex, uint64_t k, nf x)
 {
   ASSERT(k > 0);
-  if (!nf_known(x) || k == 1)
-    return x;
+  if (!nf_known(x) || k == 1) return x;
   nf r;
-  if (!memo_find(ex, OP_MAX, x, k, &r))
-    r = memo_put(ex, OP_MAX, x, k, max_anew(ex, k, x));
+  if (!memo_find(ex, OP_MAX, x, k, &r)) r = memo_put(ex, OP_MAX, x, k, max_anew(ex, k, x));
   return nf_settle(ex, r);
 }
 
@@ -162,16 +142,14 @@ static uint32_t members(const struct expr *ex, enum atom_kind kind, const nf *x,
 
 static nf extremum(struct expr *ex, enum atom_kind kind, nf x, nf y)
 {
-  if (!nf_known(x) || !nf_known(y))
-    return worse(x, y);
+  if (!nf_known(x) || !nf_known(y)) return worse(x, y);
   const nf *a, *b;
   uint32_t na = members(ex, kind, &x, &a), nb = members(ex, kind, &y, &b), fill = 0;
   struct arena_mark top = arena_mark(&ex->tmp);
   nf *both = NEWS(&ex->tmp, nf, na + nb);
   uint32_t n = multi_union(ex, order_poly, a, na, b, nb, both);
   for (uint32_t i = 0; i < n; i++)
-    if (!fill || both[fill - 1] != both[i])
-      both[fill++] = both[i];
+    if (!fill || both[fill - 1] != both[i]) both[fill++] = both[i];
   nf r = fill == 1 ? both[0] : fill > MAX_ATOMS ? 0 : applied(ex, kind, 0, fill, both);
   arena_reset(&ex->tmp, top);
   return nf_settle(ex, r);

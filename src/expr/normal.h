@@ -35,7 +35,7 @@ struct atom {
   struct head h;
   uint64_t tag; // INPUT: id; OPAQUE: function; MAX: length of the reduction
   enum atom_kind kind;
-  uint32_t n;   // arguments; of EWMAX and EWMIN a set
+  uint32_t n; // arguments; of EWMAX and EWMIN a set
   nf arg[];
 };
 
@@ -57,10 +57,10 @@ struct poly {
 };
 
 struct pool {
-  void **node;       // node[0] is NULL in the pools of atoms and monomials: "none"
+  void **node; // node[0] is NULL in the pools of atoms and monomials: "none"
   uint32_t n, cap;
-  uint64_t *slot;    // open addressing over indices, 0 empty; above them half of the hash
-  uint32_t slots;    // a power of two
+  uint64_t *slot; // open addressing over indices, 0 empty; above them half of the hash
+  uint32_t slots; // a power of two
 };
 
 enum op { OP_ATOM, OP_ADD, OP_MUL, OP_QUOT, OP_QUOT_LAX, OP_DIV, OP_SUM, OP_EXP, OP_SQRT, OP_SQUARE, OP_MAX };
@@ -83,9 +83,9 @@ struct expr {
   struct memo memo;
   bool exp_laws, expand_squares;
 
-  bool armed;       // a target is set and known
-  uint32_t limit;   // monomials a normal form may have: those of the largest position, else MAX_MONOMIALS
-  nf *pos;          // positions, largest first
+  bool armed;     // a target is set and known
+  uint32_t limit; // monomials a normal form may have: those of the largest position, else MAX_MONOMIALS
+  nf *pos;        // positions, largest first
   uint32_t npos, pos_cap;
   uint32_t *lattice; // MAX, EWMAX and EWMIN atoms at the positions
   uint32_t nlattice, lattice_cap;
@@ -112,10 +112,14 @@ bool has_numerator(const struct mono *m);
 nf nf_settle(struct expr *ex, nf r); // 0, past a limit, becomes EXPR_NEVER under a target, else EXPR_UNKNOWN
 bool memo_find(const struct expr *ex, enum op op, uint32_t a, uint64_t b, nf *result);
 nf memo_put(struct expr *ex, enum op op, uint32_t a, uint64_t b, nf result); // returns result
-void memo_clear(struct expr *ex); // begins an epoch
+void memo_clear(struct expr *ex);                                            // begins an epoch
 
 // ---- intern.c: drafts are filled but for their heads; 0 means too deep ----
-#define DRAFT_MONO(name) union { struct mono m; char room[sizeof(struct mono) + MAX_ATOMS * sizeof(uint32_t)]; } name
+#define DRAFT_MONO(name)                                           \
+  union {                                                          \
+    struct mono m;                                                 \
+    char room[sizeof(struct mono) + MAX_ATOMS * sizeof(uint32_t)]; \
+  } name
 struct atom *draft_atom(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n); // in ex->tmp
 struct poly *draft_poly(struct expr *ex, uint32_t n);                                    // in ex->tmp
 uint32_t intern_atom(struct expr *ex, struct atom *draft);
@@ -128,10 +132,8 @@ nf poly_of_atom(struct expr *ex, uint32_t a);
 typedef int order_fn(const struct expr *ex, uint32_t a, uint32_t b);
 order_fn order_atom, order_mono, order_poly;
 // Sorted multisets: union, intersection and difference; the result's size, or -1 if b is not in a.
-uint32_t multi_union(const struct expr *ex, order_fn *order, const uint32_t *a, uint32_t na, const uint32_t *b,
-                     uint32_t nb, uint32_t *out);
-uint32_t multi_meet(const struct expr *ex, order_fn *order, const uint32_t *a, uint32_t na, const uint32_t *b,
-                    uint32_t nb, uint32_t *out);
+uint32_t multi_union(const struct expr *ex, order_fn *order, const uint32_t *a, uint32_t na, const uint32_t *b, uint32_t nb, uint32_t *out);
+uint32_t multi_meet(const struct expr *ex, order_fn *order, const uint32_t *a, uint32_t na, const uint32_t *b, uint32_t nb, uint32_t *out);
 int multi_minus(const uint32_t *a, uint32_t na, const uint32_t *b, uint32_t nb, uint32_t *out);
 
 // ---- poly.c: 0 means too big, or no quotient ----

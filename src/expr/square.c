@@ -35,8 +35,7 @@ static nf common(struct expr *ex, const struct poly *p, nf (*component)(const st
     least = order_poly(ex, d, least) < 0 ? d : least;
   }
   for (uint32_t i = 0; i < p->n; i++)
-    if (!poly_quot(ex, component(mono_at(ex, p->m[i])), least))
-      return NF_ONE;
+    if (!poly_quot(ex, component(mono_at(ex, p->m[i])), least)) return NF_ONE;
   return least;
 }
 
@@ -61,16 +60,14 @@ static uint32_t content(struct expr *ex, const struct poly *p)
   struct mono *c = &draft.m;
   const struct mono *first = mono_at(ex, p->m[0]);
   *c = (struct mono){.k = first->k, .x = first->x, .q = NF_ONE, .n = first->n};
-  for (uint32_t i = 0; i < c->n; i++)
-    c->a[i] = first->a[i];
+  for (uint32_t i = 0; i < c->n; i++) c->a[i] = first->a[i];
   for (uint32_t i = 1; i < p->n; i++) {
     const struct mono *m = mono_at(ex, p->m[i]);
     uint32_t shared[MAX_ATOMS];
     c->k = gcd(c->k, m->k);
     c->x = meet_exponents(ex, c->x, m->x);
     c->n = multi_meet(ex, order_atom, c->a, c->n, m->a, m->n, shared);
-    for (uint32_t j = 0; j < c->n; j++)
-      c->a[j] = shared[j];
+    for (uint32_t j = 0; j < c->n; j++) c->a[j] = shared[j];
   }
   c->s = common(ex, p, radicand);
   c->d = common(ex, p, denominator);
@@ -82,8 +79,7 @@ static nf sq_of_sum(struct expr *ex, const struct poly *p)
   struct arena_mark top = arena_mark(&ex->tmp);
   uint32_t c = content(ex, p);
   struct poly *rest = draft_poly(ex, p->n);
-  for (uint32_t i = 0; i < p->n; i++)
-    rest->m[i] = mono_div(ex, p->m[i], c);
+  for (uint32_t i = 0; i < p->n; i++) rest->m[i] = mono_div(ex, p->m[i], c);
   DRAFT_MONO(draft);
   draft.m = (struct mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = intern_poly(ex, rest), .d = NF_ONE};
   uint32_t sq = intern_mono(ex, &draft.m), cc = mono_mul(ex, c, c);
@@ -93,14 +89,11 @@ static nf sq_of_sum(struct expr *ex, const struct poly *p)
 
 nf expr_square(struct expr *ex, nf x)
 {
-  if (!nf_known(x))
-    return x;
+  if (!nf_known(x)) return x;
   const struct poly *p = poly_at(ex, x);
-  if (ex->expand_squares || p->n == 1)
-    return expr_mul(ex, x, x);
+  if (ex->expand_squares || p->n == 1) return expr_mul(ex, x, x);
   nf r;
-  if (!memo_find(ex, OP_SQUARE, x, 0, &r))
-    r = memo_put(ex, OP_SQUARE, x, 0, sq_of_sum(ex, p));
+  if (!memo_find(ex, OP_SQUARE, x, 0, &r)) r = memo_put(ex, OP_SQUARE, x, 0, sq_of_sum(ex, p));
   return nf_settle(ex, r);
 }
 
@@ -110,10 +103,8 @@ static uint64_t square_part(uint64_t k)
 {
   uint64_t r = 1;
   for (uint64_t p = 2; p <= k / p / p; p++) {
-    for (; k % (p * p) == 0; k /= p * p)
-      r *= p;
-    if (k % p == 0)
-      k /= p;
+    for (; k % (p * p) == 0; k /= p * p) r *= p;
+    if (k % p == 0) k /= p;
   }
   uint64_t lo = 1, hi = UINT32_MAX;
   while (lo < hi) {
@@ -129,8 +120,7 @@ static uint64_t square_part(uint64_t k)
 static bool has_twins(const uint32_t *a, uint32_t n)
 {
   for (uint32_t i = 1; i < n; i++)
-    if (a[i] == a[i - 1])
-      return true;
+    if (a[i] == a[i - 1]) return true;
   return false;
 }
 
@@ -138,8 +128,7 @@ static uint32_t halve(const uint32_t *a, uint32_t n, uint32_t *out)
 {
   uint32_t fill = 0;
   for (uint32_t i = 1; i < n; i++)
-    if (a[i] == a[i - 1])
-      out[fill++] = a[i++];
+    if (a[i] == a[i - 1]) out[fill++] = a[i++];
   return fill;
 }
 
@@ -148,16 +137,13 @@ static uint32_t halve(const uint32_t *a, uint32_t n, uint32_t *out)
 static bool may_hide_square(const struct expr *ex, nf f)
 {
   const struct poly *p = poly_at(ex, f);
-  if (f == NF_ONE)
-    return false;
+  if (f == NF_ONE) return false;
   for (uint32_t i = 2; i <= p->n / i; i++)
-    if (p->n % (i * i) == 0)
-      return true;
+    if (p->n % (i * i) == 0) return true;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct mono *m = mono_at(ex, p->m[i]);
     const struct poly *x = poly_at(ex, m->x);
-    if (!has_twins(m->a, m->n) && !has_twins(x->m, x->n) && !may_hide_square(ex, m->s) && !may_hide_square(ex, m->q))
-      return false;
+    if (!has_twins(m->a, m->n) && !has_twins(x->m, x->n) && !may_hide_square(ex, m->s) && !may_hide_square(ex, m->q)) return false;
   }
   return true;
 }

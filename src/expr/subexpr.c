@@ -22,8 +22,7 @@ static void visit(struct expr *ex, nf e);
 static bool is_position(const struct expr *ex, nf e)
 {
   for (uint32_t i = 0; i < ex->npos; i++)
-    if (ex->pos[i] == e)
-      return true;
+    if (ex->pos[i] == e) return true;
   return false;
 }
 
@@ -32,30 +31,25 @@ static void add_position(struct expr *ex, nf e)
   uint32_t size = poly_at(ex, e)->n;
   PUSH(&ex->mem, ex->pos, ex->npos, ex->pos_cap) = e;
   uint32_t i = ex->npos - 1;
-  for (; i > 0 && poly_at(ex, ex->pos[i - 1])->n < size; i--)
-    ex->pos[i] = ex->pos[i - 1];
+  for (; i > 0 && poly_at(ex, ex->pos[i - 1])->n < size; i--) ex->pos[i] = ex->pos[i - 1];
   ex->pos[i] = e;
 }
 
 static void visit_atom(struct expr *ex, uint32_t id)
 {
   const struct atom *a = atom_at(ex, id);
-  for (uint32_t i = 0; i < a->n; i++)
-    visit(ex, a->arg[i]);
-  if (a->kind == ATOM_MAX || a->kind == ATOM_EWMAX || a->kind == ATOM_EWMIN)
-    PUSH(&ex->mem, ex->lattice, ex->nlattice, ex->lattice_cap) = id;
+  for (uint32_t i = 0; i < a->n; i++) visit(ex, a->arg[i]);
+  if (a->kind == ATOM_MAX || a->kind == ATOM_EWMAX || a->kind == ATOM_EWMIN) PUSH(&ex->mem, ex->lattice, ex->nlattice, ex->lattice_cap) = id;
 }
 
 static void visit_mono(struct expr *ex, uint32_t id)
 {
   const struct mono *m = mono_at(ex, id);
-  for (uint32_t i = 0; i < m->n; i++)
-    visit_atom(ex, m->a[i]);
+  for (uint32_t i = 0; i < m->n; i++) visit_atom(ex, m->a[i]);
   visit(ex, m->x);
   visit(ex, m->s);
   visit(ex, m->d);
-  if (m->q != NF_ONE)
-    visit(ex, square_inside(ex, id));
+  if (m->q != NF_ONE) visit(ex, square_inside(ex, id));
 }
 
 static void visit(struct expr *ex, nf e)
@@ -64,12 +58,10 @@ static void visit(struct expr *ex, nf e)
     ex->armed = false;
     return;
   }
-  if (e == NF_EMPTY || e == NF_ONE || is_position(ex, e))
-    return;
+  if (e == NF_EMPTY || e == NF_ONE || is_position(ex, e)) return;
   add_position(ex, e);
   const struct poly *p = poly_at(ex, e);
-  for (uint32_t i = 0; i < p->n; i++)
-    visit_mono(ex, p->m[i]);
+  for (uint32_t i = 0; i < p->n; i++) visit_mono(ex, p->m[i]);
 }
 
 // A target that is itself too big leaves nothing to prune by: the context stays disarmed.
@@ -83,8 +75,7 @@ void expr_target(struct expr *ex, int n, const nf *targets)
     CHECK(targets[i] != EXPR_NEVER);
     visit(ex, targets[i]);
   }
-  if (ex->armed)
-    ex->limit = poly_at(ex, ex->pos[0])->n;
+  if (ex->armed) ex->limit = poly_at(ex, ex->pos[0])->n;
   memo_clear(ex); // results under the old limit
 }
 
@@ -93,27 +84,21 @@ static bool others_fit(struct expr *ex, const struct poly *e, uint32_t m, const 
 {
   for (uint32_t i = 1; i < e->n; i++) {
     uint32_t want = mono_mul(ex, e->m[i], m);
-    if (!want)
-      return false;
-    do
-      at++;
+    if (!want) return false;
+    do at++;
     while (at < p->n && p->m[at] != want);
-    if (at >= p->n)
-      return false;
+    if (at >= p->n) return false;
   }
   return true;
 }
 
 static bool contained(struct expr *ex, const struct poly *e, const struct poly *p)
 {
-  if (e->h.mask & ~p->h.mask)
-    return false;
+  if (e->h.mask & ~p->h.mask) return false;
   for (uint32_t at = 0; at + e->n <= p->n; at++) {
-    if (at && p->m[at] == p->m[at - 1])
-      continue;
+    if (at && p->m[at] == p->m[at - 1]) continue;
     uint32_t m = mono_div(ex, p->m[at], e->m[0]);
-    if (m && others_fit(ex, e, m, p, at))
-      return true;
+    if (m && others_fit(ex, e, m, p, at)) return true;
   }
   return false;
 }
@@ -121,8 +106,7 @@ static bool contained(struct expr *ex, const struct poly *e, const struct poly *
 static bool is_subset(const struct atom *a, const struct atom *b)
 {
   uint32_t found = 0;
-  for (uint32_t j = 0; j < b->n && found < a->n; j++)
-    found += a->arg[found] == b->arg[j];
+  for (uint32_t j = 0; j < b->n && found < a->n; j++) found += a->arg[found] == b->arg[j];
   return found == a->n;
 }
 
@@ -131,8 +115,7 @@ static bool grows_by_law(const struct expr *ex, const struct atom *a)
 {
   for (uint32_t i = 0; i < ex->nlattice; i++) {
     const struct atom *b = atom_at(ex, ex->lattice[i]);
-    if (a->kind == b->kind && is_subset(a, b) && (a->kind != ATOM_MAX || b->tag % a->tag == 0))
-      return true;
+    if (a->kind == b->kind && is_subset(a, b) && (a->kind != ATOM_MAX || b->tag % a->tag == 0)) return true;
   }
   return false;
 }
@@ -141,14 +124,11 @@ static bool decide(struct expr *ex, nf e)
 {
   const struct poly *p = poly_at(ex, e);
   const struct atom *bare = atom_at(ex, bare_atom(ex, e));
-  if (bare && grows_by_law(ex, bare))
-    return true;
+  if (bare && grows_by_law(ex, bare)) return true;
   for (uint32_t i = 0; i < ex->npos; i++) {
     const struct poly *q = poly_at(ex, ex->pos[i]);
-    if (q->n < p->n)
-      return false;
-    if (contained(ex, p, q))
-      return true;
+    if (q->n < p->n) return false;
+    if (contained(ex, p, q)) return true;
   }
   return false;
 }
@@ -177,10 +157,8 @@ static bool decide_anew(struct expr *ex, nf e)
 bool expr_sub(struct expr *ex, nf e)
 {
   ex->stats.queries++;
-  if (e == EXPR_NEVER)
-    return answer(ex, false);
-  if (!ex->armed || e == EXPR_UNKNOWN)
-    return answer(ex, true);
+  if (e == EXPR_NEVER) return answer(ex, false);
+  if (!ex->armed || e == EXPR_UNKNOWN) return answer(ex, true);
   if (e < ex->nverdict && ex->verdict[e] >> 1 == ex->epoch) {
     ex->stats.memo_hits++;
     return answer(ex, ex->verdict[e] & 1);

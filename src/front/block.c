@@ -4,10 +4,7 @@
 
 static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
 
-bool block_starts(const struct parser *p)
-{
-  return (lex_is(&p->t, "block") || lex_is(&p->t, "thread")) && p->ahead.kind == '(';
-}
+bool block_starts(const struct parser *p) { return (lex_is(&p->t, "block") || lex_is(&p->t, "thread")) && p->ahead.kind == '('; }
 
 // One list of axes with their extents, in the order of `letters`.
 static int axes(struct parser *p, const char *letters, int *n, int64_t *extents, int64_t *all)
@@ -17,8 +14,8 @@ static int axes(struct parser *p, const char *letters, int *n, int64_t *extents,
     if (!*letter || !lex_is(&p->t, letter)) {
       char text[64];
       lex_text(text, &p->t);
-      int s = err_set(p->e, ERR_ATTRIBUTE, p->t.at, "axis %s stands where %s%s%s was expected", text,
-                      *letter ? "`" : "", *letter ? letter : "no further one", *letter ? "`" : "");
+      int s = err_set(p->e, ERR_ATTRIBUTE, p->t.at, "axis %s stands where %s%s%s was expected", text, *letter ? "`" : "",
+                      *letter ? letter : "no further one", *letter ? "`" : "");
       err_hint(p->e, "grid axes are x, y, z and loop axes i, j, k, l, in this order: block(x=2, y=16; i=8)");
       return s;
     }
@@ -27,8 +24,7 @@ static int axes(struct parser *p, const char *letters, int *n, int64_t *extents,
     struct loc at = p->t.at;
     if (!s) s = expr_whole(p, ERR_EXTENT, "the extent of an axis", 1, LARGEST, &extents[*n]);
     if (s) return s;
-    if (__builtin_mul_overflow(*all, extents[*n], all) || *all > LARGEST)
-      return err_set(p->e, ERR_LIMIT, at, "more than 2^40 blocks or iterations");
+    if (__builtin_mul_overflow(*all, extents[*n], all) || *all > LARGEST) return err_set(p->e, ERR_LIMIT, at, "more than 2^40 blocks or iterations");
     ++*n;
     if (!parse_take(p, ',')) break;
   }
@@ -56,8 +52,7 @@ static int refuse(struct parser *p, const struct token *word, enum level level)
     s = err_set(p->e, ERR_LEVEL, word->at, "a program has no %s statements", name);
     return err_hint(p->e, "write `graph` in place of `program` at its top"), s;
   }
-  s = err_set(p->e, ERR_LEVEL, word->at, "a %s statement cannot stand in a %s graph", name,
-              level_name(p->scope->g->level));
+  s = err_set(p->e, ERR_LEVEL, word->at, "a %s statement cannot stand in a %s graph", name, level_name(p->scope->g->level));
   return err_hint(p->e, "block statements stand in the kernel graph, thread statements in a block"), s;
 }
 

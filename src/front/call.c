@@ -24,8 +24,7 @@ static void usage(struct str *out, enum op op)
   bool many = row->most == MANY;
   const char *sep = "";
   str_add(out, "%s(", row->name);
-  for (int i = 0; i < (many ? 2 : row->most); i++, sep = ", ")
-    str_add(out, i < row->least || many ? "%s%c" : "[%s%c]", sep, "xyzw"[i & 3]);
+  for (int i = 0; i < (many ? 2 : row->most); i++, sep = ", ") str_add(out, i < row->least || many ? "%s%c" : "[%s%c]", sep, "xyzw"[i & 3]);
   if (many) str_add(out, ", ...");
   for (int i = 0; i < ATTRS; i++) {
     if (!(row->attrs >> i & 1)) continue;
@@ -61,11 +60,10 @@ static int wrong_level(struct call *c)
   struct str where = {0};
   for (int l = 0; l < LEVELS; l++)
     if (c->row->levels >> l & 1) str_add(&where, "%s%s", where.n ? " and " : "", level_name((enum level)l));
-  int s = err_set(c->p->e, ERR_LEVEL, c->id.at, "%s is an operator of %s graphs, and this is a %s graph", c->row->name,
-                  str_text(&where), level_name(c->p->scope->g->level));
+  int s = err_set(c->p->e, ERR_LEVEL, c->id.at, "%s is an operator of %s graphs, and this is a %s graph", c->row->name, str_text(&where),
+                  level_name(c->p->scope->g->level));
   str_free(&where);
-  if (c->op == OP_ITER || c->op == OP_SAVE)
-    err_hint(c->p->e, "inputs are declared as X: f16[2, 3], results end with `return`");
+  if (c->op == OP_ITER || c->op == OP_SAVE) err_hint(c->p->e, "inputs are declared as X: f16[2, 3], results end with `return`");
   return s;
 }
 
@@ -96,15 +94,13 @@ static int set_number(struct call *c, int attr, const struct value *v)
 {
   const struct attr_row *row = &attr_rows[attr];
   if (v->kind != NUMBER)
-    return misused(
-        c, err_set(c->p->e, ERR_ATTRIBUTE, v->at, "%s of %s must be a number, not a tensor", row->name, c->row->name));
+    return misused(c, err_set(c->p->e, ERR_ATTRIBUTE, v->at, "%s of %s must be a number, not a tensor", row->name, c->row->name));
   int64_t x;
   int s = OK;
   c->given |= 1u << attr;
   if (row->kind == ATTR_REAL_KIND) return number_real(c->p->e, v->at, &v->number, field(c, attr));
   if (row->kind == ATTR_INT_KIND)
-    return number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, 0, ((int64_t)1 << 40) - 1,
-                        field(c, attr));
+    return number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, 0, ((int64_t)1 << 40) - 1, field(c, attr));
   s = number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, -MAX_DIMS, MAX_DIMS - 1, &x);
   if (!s) *(int *)field(c, attr) = (int)x;
   return s;
@@ -119,8 +115,7 @@ static int set_list(struct call *c, int attr)
   int s = parse_expect(p, '[', "a list like [2, 3]");
   *list = (struct shape){0};
   while (!s && p->t.kind != ']') {
-    if (list->n == MAX_DIMS)
-      return err_set(p->e, ERR_LIMIT, p->t.at, "%s has more than %d entries", attr_rows[attr].name, MAX_DIMS);
+    if (list->n == MAX_DIMS) return err_set(p->e, ERR_LIMIT, p->t.at, "%s has more than %d entries", attr_rows[attr].name, MAX_DIMS);
     s = expr_whole(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, ((int64_t)1 << 40) - 1, &list->d[list->n]);
     list->n += !s;
     if (!s && !parse_take(p, ',')) break;
@@ -141,8 +136,7 @@ static int set_axis(struct call *c, int attr, int8_t *map, unsigned *seen)
   lex_text(text, &id);
   if (id.kind != TOK_NAME) return parse_unexpected(p, "an axis");
   if (axis == have || *seen >> axis & 1) {
-    int s = err_set(p->e, ERR_ATTRIBUTE, id.at,
-                    axis == have ? "%s has no entry for %s: this graph has %d %s ax%cs" : "%s names axis %s twice",
+    int s = err_set(p->e, ERR_ATTRIBUTE, id.at, axis == have ? "%s has no entry for %s: this graph has %d %s ax%cs" : "%s names axis %s twice",
                     attr_rows[attr].name, text, have, grid ? "grid" : "loop", have == 1 ? 'i' : 'e');
     return err_hint(p->e, "imap and omap map grid axes x, y, z; fmap maps loop axes i, j, k, l"), s;
   }
@@ -225,10 +219,7 @@ static int keyword(struct call *c)
 
 // ---- arguments ---------------------------------------------------------------------------------------
 
-static int too_many(struct call *c, struct loc at)
-{
-  return misused(c, err_set(c->p->e, ERR_ARITY, at, "%s has too many arguments", c->row->name));
-}
+static int too_many(struct call *c, struct loc at) { return misused(c, err_set(c->p->e, ERR_ARITY, at, "%s has too many arguments", c->row->name)); }
 
 static int argument(struct call *c)
 {
@@ -240,8 +231,7 @@ static int argument(struct call *c)
     return attr < 0 ? too_many(c, at) : set_attr(c, attr);
   }
   if (c->op == OP_ITER && c->source < 0) {
-    if (p->t.kind != TOK_NAME || p->ahead.kind == '(')
-      return parse_unexpected(p, "the name of a tensor of the graph around this one");
+    if (p->t.kind != TOK_NAME || p->ahead.kind == '(') return parse_unexpected(p, "the name of a tensor of the graph around this one");
     struct token id = p->t;
     parse_next(p);
     return scope_outer(p, &id, &c->source);
@@ -282,12 +272,11 @@ static int complete(struct call *c)
   struct err *e = c->p->e;
   int have = c->n + (c->source >= 0);
   if (have < c->row->least)
-    return misused(c, err_set(e, ERR_ARITY, c->id.at, "%s takes %d tensor%s%s, not %d", c->row->name, c->row->least,
-                              c->row->least == 1 ? "" : "s", c->row->most > c->row->least ? " or more" : "", have));
+    return misused(c, err_set(e, ERR_ARITY, c->id.at, "%s takes %d tensor%s%s, not %d", c->row->name, c->row->least, c->row->least == 1 ? "" : "s",
+                              c->row->most > c->row->least ? " or more" : "", have));
   for (int i = 0; i < ATTRS; i++)
     if (attr_rows[i].needed && (c->row->attrs & ~c->given) >> i & 1)
-      return misused(c, err_set(e, ERR_ATTRIBUTE, c->id.at, "%s needs `%s`: %s", c->row->name, attr_rows[i].name,
-                                attr_rows[i].doc));
+      return misused(c, err_set(e, ERR_ATTRIBUTE, c->id.at, "%s needs `%s`: %s", c->row->name, attr_rows[i].name, attr_rows[i].doc));
   return OK;
 }
 
@@ -337,8 +326,7 @@ static int build(struct call *c, struct value *v)
   int *in = NULL, n = 0, cap = 0;
   for (int i = 0; i < c->n; i++) {
     const struct value *x = &c->args[i];
-    if (x->kind == NUMBER)
-      return misused(c, err_set(c->p->e, ERR_ARITY, x->at, "%s takes a tensor here, not a number", c->row->name));
+    if (x->kind == NUMBER) return misused(c, err_set(c->p->e, ERR_ARITY, x->at, "%s takes a tensor here, not a number", c->row->name));
     if (x->count != 1 && c->row->most != MANY) {
       int s = err_set(c->p->e, ERR_ARITY, x->at, "%d tensors stand where %s takes one", x->count, c->row->name);
       return err_hint(c->p->e, "name them first: a, b = ..."), s;
@@ -365,8 +353,8 @@ static int operands(struct call *c, int n, const int *tensors)
   const struct graph *g = c->p->scope->g;
   for (int i = 0; i < n; i++) {
     if (tensors[i] < 0 || tensors[i] >= g->ntensors)
-      return err_set(c->p->e, ERR_GRAPH, c->id.at, "argument %d of %s is tensor %d, and this %s graph has %d tensors", i + 1, c->row->name, tensors[i],
-                     level_name(g->level), g->ntensors);
+      return err_set(c->p->e, ERR_GRAPH, c->id.at, "argument %d of %s is tensor %d, and this %s graph has %d tensors", i + 1, c->row->name,
+                     tensors[i], level_name(g->level), g->ntensors);
     if (c->n == c->row->most) return too_many(c, c->id.at);
     PUSH(c->p->mem, c->args, c->n, c->cap) = (struct value){.kind = TENSORS, .at = c->id.at, .first = tensors[i], .count = 1};
   }

@@ -67,8 +67,7 @@ static int with_number(struct parser *p, enum op op, struct loc at, struct value
   return s ? s : call_add(p, op, 2, in, NULL, at, v);
 }
 
-int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b,
-                struct value *v)
+int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b, struct value *v)
 {
   struct value x = *a, y = *b;
   int sign = op == OP_ADD ? '+' : op == OP_SUB ? '-' : op == OP_MUL ? '*' : op == OP_DIV ? '/' : 0;
@@ -117,8 +116,7 @@ static int negated(struct parser *p, struct value *v)
   struct loc at = p->t.at;
   if (p->t.kind != '-') return primary(p, v);
   parse_next(p);
-  if (++p->depth > FRONT_DEPTH)
-    return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
+  if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
   struct value x;
   int s = negated(p, &x);
   p->depth--;
@@ -153,8 +151,7 @@ static int product(struct parser *p, struct value *v)
 static int sum(struct parser *p, struct value *v)
 {
   struct loc at = p->t.at;
-  if (++p->depth > FRONT_DEPTH)
-    return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
+  if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
   int s = product(p, v);
   while (!s && (p->t.kind == '+' || p->t.kind == '-')) {
     struct token op = p->t;

@@ -32,11 +32,10 @@ enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192 };
 
 // Reads a program or muGraph of n bytes into a checked kernel graph in mem. `file` names it in errors and may be
 // NULL. A setting that names no parameter is an error. Any bytes are safe.
-int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set,
-                struct graph **out, struct err *e);
+int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
+                struct err *e);
 // Reads a file: JSON when it starts with '{', this language otherwise.
-int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out,
-               struct err *e);
+int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e);
 // A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. What it adds to g has no
 // place. After an error g is as before. Any bytes are safe.
 struct front_call {
@@ -47,7 +46,6 @@ struct front_call {
 int front_call(struct arena *mem, struct graph *g, const struct front_call *x, int *first, int *count, struct err *e);
 // Reads muGraphs saved by Mirage, n bytes of JSON: graphs (*out)[0..*count), checked, their inputs of dtype t, which such
 // files do not say reliably. After an error those before it are there.
-int front_mirage(struct arena *mem, const char *text, size_t n, const char *file, enum dtype t, struct graph ***out, int *count,
-                 struct err *e);
+int front_mirage(struct arena *mem, const char *text, size_t n, const char *file, enum dtype t, struct graph ***out, int *count, struct err *e);
 
 #endif

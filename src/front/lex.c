@@ -108,10 +108,7 @@ struct token lex_next(struct lexer *l)
   return t.kind = c, t;
 }
 
-bool lex_is(const struct token *t, const char *w)
-{
-  return t->kind == TOK_NAME && (size_t)t->n == strlen(w) && !memcmp(t->p, w, (size_t)t->n);
-}
+bool lex_is(const struct token *t, const char *w) { return t->kind == TOK_NAME && (size_t)t->n == strlen(w) && !memcmp(t->p, w, (size_t)t->n); }
 
 void lex_text(char out[64], const struct token *t)
 {

@@ -13,36 +13,36 @@ enum { MOST_GRAPHS = 4096, MOST_OPS = 1 << 12, MOST_ARGS = 8 };
 static const struct {
   const char *name; // without kn_, tb_ and _op
   enum op op;
-  int dim;          // LAST, or none: -2
+  int dim; // LAST, or none: -2
 } others[] = {
 #define LAST (-1)
 #define NO_DIM (-2)
-  {"accum_nored", OP_ACCUM, NO_DIM},
-  {"forloop_accum_nored", OP_ACCUM, NO_DIM},
-  {"forloop_accum_no_red", OP_ACCUM, NO_DIM},
-  {"accum_red_ld_sum", OP_ACCUM_SUM, LAST},
-  {"forloop_accum_red_ld_sum", OP_ACCUM_SUM, LAST},
-  {"accum_red_ld_mean", OP_ACCUM_MEAN, LAST},
-  {"forloop_accum_red_ld_mean", OP_ACCUM_MEAN, LAST},
-  {"accum_red_ld_rms", OP_ACCUM_RMS, LAST},
-  {"forloop_accum_red_ld_rms", OP_ACCUM_RMS, LAST},
-  {"accum_redtox_ld_sum", OP_ACCUM_SUM_TO, LAST},
-  {"forloop_accum_redtox_ld_sum", OP_ACCUM_SUM_TO, LAST},
-  {"reduction_0", OP_SUM, 0},
-  {"reduction_1", OP_SUM, 1},
-  {"reduction_2", OP_SUM, 2},
-  {"reduction_0_to_dimx", OP_SUM, 0},
-  {"reduction_1_to_dimx", OP_SUM, 1},
-  {"reduction_2_to_dimx", OP_SUM, 2},
-  {"reduction_0_max", OP_MAX, 0},
-  {"reduction_1_max", OP_MAX, 1},
-  {"reduction_2_max", OP_MAX, 2},
-  {"concat_0", OP_CONCAT, 0},
-  {"concat_1", OP_CONCAT, 1},
-  {"concat_2", OP_CONCAT, 2},
-  {"concat_first_op_id", OP_CONCAT, 0},
-  {"concat_then_matmul", OP_CONCAT_MATMUL, NO_DIM},
-  {"allreduce", OP_ALL_REDUCE, NO_DIM},
+    {"accum_nored", OP_ACCUM, NO_DIM},
+    {"forloop_accum_nored", OP_ACCUM, NO_DIM},
+    {"forloop_accum_no_red", OP_ACCUM, NO_DIM},
+    {"accum_red_ld_sum", OP_ACCUM_SUM, LAST},
+    {"forloop_accum_red_ld_sum", OP_ACCUM_SUM, LAST},
+    {"accum_red_ld_mean", OP_ACCUM_MEAN, LAST},
+    {"forloop_accum_red_ld_mean", OP_ACCUM_MEAN, LAST},
+    {"accum_red_ld_rms", OP_ACCUM_RMS, LAST},
+    {"forloop_accum_red_ld_rms", OP_ACCUM_RMS, LAST},
+    {"accum_redtox_ld_sum", OP_ACCUM_SUM_TO, LAST},
+    {"forloop_accum_redtox_ld_sum", OP_ACCUM_SUM_TO, LAST},
+    {"reduction_0", OP_SUM, 0},
+    {"reduction_1", OP_SUM, 1},
+    {"reduction_2", OP_SUM, 2},
+    {"reduction_0_to_dimx", OP_SUM, 0},
+    {"reduction_1_to_dimx", OP_SUM, 1},
+    {"reduction_2_to_dimx", OP_SUM, 2},
+    {"reduction_0_max", OP_MAX, 0},
+    {"reduction_1_max", OP_MAX, 1},
+    {"reduction_2_max", OP_MAX, 2},
+    {"concat_0", OP_CONCAT, 0},
+    {"concat_1", OP_CONCAT, 1},
+    {"concat_2", OP_CONCAT, 2},
+    {"concat_first_op_id", OP_CONCAT, 0},
+    {"concat_then_matmul", OP_CONCAT_MATMUL, NO_DIM},
+    {"allreduce", OP_ALL_REDUCE, NO_DIM},
 };
 
 struct known {
@@ -175,8 +175,10 @@ static int reduction(struct reader *r, const struct place *p, const json_t *o, c
   int64_t left = to.n == in->n ? to.d[a->dim] : 0;
   if (*op == OP_ACCUM_SUM_TO) return a->extent = left, OK;
   if (*op != OP_SUM || left <= 1) return OK;
-  if (p->g->level == BLOCK) *op = OP_SUM_TO, a->extent = left;
-  else a->group = in->d[a->dim] / left;
+  if (p->g->level == BLOCK)
+    *op = OP_SUM_TO, a->extent = left;
+  else
+    a->group = in->d[a->dim] / left;
   return OK;
 }
 
@@ -187,7 +189,8 @@ static int read_plain(struct reader *r, struct place *p, const json_t *o, const 
   const json_t *args = json_object_get(o, "input_tensors");
   size_t n = json_array_size(args);
   if (!operator_of(type, &op, &dim)) return bad(r, ERR_FUNCTION, "`%.60s` is not an operator that Mica knows", type);
-  if (op_rows[op].attrs & (A_SCALAR | A_LO)) return bad(r, ERR_ATTRIBUTE, "the constant of %s is not in the file: Mirage does not save it", op_rows[op].name);
+  if (op_rows[op].attrs & (A_SCALAR | A_LO))
+    return bad(r, ERR_ATTRIBUTE, "the constant of %s is not in the file: Mirage does not save it", op_rows[op].name);
   if (!n || n > MOST_ARGS) return bad(r, ERR_GRAPH, "has %zu inputs", n);
   for (size_t i = 0; i < n; i++)
     if (find(r, p, json_array_get(args, i), &in[i]) != OK) return USER;
@@ -259,7 +262,7 @@ static int read_block(struct reader *r, struct place *p, const json_t *o)
   for (size_t i = 0; i < json_array_size(ops); i++) {
     op = json_array_get(ops, i), r->block = (int)i;
     const char *type = json_string_value(json_object_get(op, "op_type"));
-    int s = !type                          ? bad(r, ERR_JSON, "`op_type` should be a string")
+    int s = !type                           ? bad(r, ERR_JSON, "`op_type` should be a string")
             : !strcmp(type, "tb_input_op")  ? read_iter(r, &sub, op)
             : !strcmp(type, "tb_output_op") ? read_save(r, &sub, op)
                                             : read_plain(r, &sub, op, type);
@@ -281,7 +284,7 @@ static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
       const char *type = json_string_value(json_object_get(o, "op_type"));
       if ((type && !strcmp(type, "kn_output_op")) != outputs) continue;
       r->kernel = (int)i;
-      int s = !type                                ? bad(r, ERR_JSON, "`op_type` should be a string")
+      int s = !type                               ? bad(r, ERR_JSON, "`op_type` should be a string")
               : outputs                           ? read_output(r, &p, o)
               : !strcmp(type, "kn_input_op")      ? read_input(r, &p, o)
               : !strcmp(type, "kn_customized_op") ? read_block(r, &p, o)
@@ -292,8 +295,7 @@ static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
   return located(r, s ? s : constants_check(p.g, r->e));
 }
 
-int front_mirage(struct arena *mem, const char *text, size_t bytes, const char *file, enum dtype t, struct graph ***out, int *n,
-                 struct err *e)
+int front_mirage(struct arena *mem, const char *text, size_t bytes, const char *file, enum dtype t, struct graph ***out, int *n, struct err *e)
 {
   json_error_t why;
   struct reader r = {.mem = mem, .at = {.file = file ? arena_strdup(mem, file) : NULL}, .e = e, .dtype = t, .block = -1};
@@ -304,7 +306,8 @@ int front_mirage(struct arena *mem, const char *text, size_t bytes, const char *
     return err_set(e, ERR_JSON, r.at, "not JSON: %s", why.text);
   }
   int s = OK;
-  if (!json_is_array(top) || json_array_size(top) > MOST_GRAPHS) s = err_set(e, ERR_JSON, r.at, "a file of Mirage's holds an array of up to %d graphs", MOST_GRAPHS);
+  if (!json_is_array(top) || json_array_size(top) > MOST_GRAPHS)
+    s = err_set(e, ERR_JSON, r.at, "a file of Mirage's holds an array of up to %d graphs", MOST_GRAPHS);
   *out = NEWS(mem, struct graph *, json_array_size(top) + 1);
   for (size_t i = 0; i < json_array_size(top) && s == OK; i++) {
     r.graph = (int)i + 1;

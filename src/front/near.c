@@ -21,10 +21,7 @@ static int distance(const char *a, const char *b)
   return d[na][nb];
 }
 
-struct near near_start(const char *word)
-{
-  return (struct near){.word = word, .distance = MAX(2, (int)strlen(word) / 3 + 1)};
-}
+struct near near_start(const char *word) { return (struct near){.word = word, .distance = MAX(2, (int)strlen(word) / 3 + 1)}; }
 
 void near_try(struct near *n, const char *candidate)
 {

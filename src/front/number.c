@@ -44,8 +44,7 @@ static double real_op(int op, double a, double b)
 static int proper(struct err *e, struct loc at, bool inputs, double r, const char *what)
 {
   if (!isnan(r) && !(inputs && isinf(r))) return OK;
-  int s = err_set(e, ERR_ATTRIBUTE, at,
-                  isnan(r) ? "%s of these numbers is undefined" : "%s of these numbers is too large", what);
+  int s = err_set(e, ERR_ATTRIBUTE, at, isnan(r) ? "%s of these numbers is undefined" : "%s of these numbers is too large", what);
   return err_hint(e, "numbers are computed while the program is read, as 64-bit floating point"), s;
 }
 
@@ -72,8 +71,8 @@ static double by_row(enum op op, const struct attrs *a, double x, double y)
   const double scalar = a->scalar, lo = a->lo, hi = a->hi, r = 0;
   (void)r;
   switch (op) {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc)                        \
-  case OP_##id:                                                                                                        \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \
+  case OP_##id:                                                                                 \
     return code;
 #include "ir/op.def"
 #undef OP
@@ -82,8 +81,7 @@ static double by_row(enum op op, const struct attrs *a, double x, double y)
   return NAN;
 }
 
-int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
-                struct number *r)
+int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x, struct number *r)
 {
   double y = n > 1 ? x[1].real : 0;
   *r = real_of(by_row(op, a, x[0].real, y), DECIMAL);
@@ -101,8 +99,7 @@ int number_real(struct err *e, struct loc at, const struct number *x, double *ou
   return err_hint(e, "the nearest that can be written is %s", nearest), s;
 }
 
-int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,
-                 int64_t hi, int64_t *out)
+int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {
   static const char *const why[] = {[DECIMAL] = "is a decimal number",
                                     [INEXACT] = "is the result of a division that leaves a remainder",
@@ -115,6 +112,5 @@ int number_whole(struct err *e, enum errid id, struct loc at, const struct numbe
     return s;
   }
   if (x->whole >= lo && x->whole <= hi) return *out = x->whole, OK;
-  return err_set(e, id, at, "%s must be from %lld to %lld, not %lld", what, (long long)lo, (long long)hi,
-                 (long long)x->whole);
+  return err_set(e, id, at, "%s must be from %lld to %lld, not %lld", what, (long long)lo, (long long)hi, (long long)x->whole);
 }

@@ -26,16 +26,12 @@ int parse_unexpected(struct parser *p, const char *wanted)
 {
   char text[64];
   lex_text(text, &p->t);
-  if (p->t.kind == TOK_BAD && !isprint((unsigned char)*p->t.p))
-    return err_set(p->e, ERR_SYNTAX, p->t.at, "%s", p->t.why);
+  if (p->t.kind == TOK_BAD && !isprint((unsigned char)*p->t.p)) return err_set(p->e, ERR_SYNTAX, p->t.at, "%s", p->t.why);
   if (p->t.kind == TOK_BAD) return err_set(p->e, ERR_SYNTAX, p->t.at, "%s %s", text, p->t.why);
   return err_set(p->e, ERR_SYNTAX, p->t.at, "%s stands where %s was expected", text, wanted);
 }
 
-int parse_expect(struct parser *p, int kind, const char *what)
-{
-  return parse_take(p, kind) ? OK : parse_unexpected(p, what);
-}
+int parse_expect(struct parser *p, int kind, const char *what) { return parse_take(p, kind) ? OK : parse_unexpected(p, what); }
 
 int parse_close(struct parser *p, int kind, int opening, struct loc opened)
 {
@@ -82,8 +78,7 @@ static int input(struct parser *p)
   if (!status) status = parse_close(p, ']', '[', opened);
   struct value v = {.kind = TENSORS, .count = 1};
   if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
-  if (++p->tensors > FRONT_TENSORS && !status)
-    status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
+  if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
   return status ? status : scope_define(p, &id, &v);
 }
 
@@ -121,9 +116,7 @@ static int results(struct parser *p)
   int n = 0, cap = 0;
   if (p->scope->g->level != KERNEL) {
     int s = err_set(p->e, ERR_SYNTAX, p->t.at, "`return` in a %s", level_name(p->scope->g->level));
-    return err_hint(p->e, "results leave by save(x, omap={x:0}); the `{` before this was opened at line %d",
-                    p->scope->opened.line),
-           s;
+    return err_hint(p->e, "results leave by save(x, omap={x:0}); the `{` before this was opened at line %d", p->scope->opened.line), s;
   }
   parse_next(p);
   do {
@@ -179,8 +172,7 @@ int parse_statements(struct parser *p, struct loc opened, bool *returned)
     }
     int s = statement(p, returned);
     if (s) return s;
-    if (p->t.kind != TOK_LINE && p->t.kind != ';' && p->t.kind != '}' && p->t.kind != TOK_END)
-      return parse_unexpected(p, "the end of the statement");
+    if (p->t.kind != TOK_LINE && p->t.kind != ';' && p->t.kind != '}' && p->t.kind != TOK_END) return parse_unexpected(p, "the end of the statement");
   }
   return OK;
 }
@@ -195,8 +187,7 @@ static int parameter(struct parser *p, int nset, const struct setting *set)
   int s = parse_expect(p, TOK_NAME, "a parameter");
   bool known = false;
   int64_t x = 0;
-  if (!s && parse_take(p, '='))
-    s = expr_whole(p, ERR_OPTION, "the default of a parameter", INT64_MIN, INT64_MAX, &x), known = true;
+  if (!s && parse_take(p, '=')) s = expr_whole(p, ERR_OPTION, "the default of a parameter", INT64_MIN, INT64_MAX, &x), known = true;
   if (s) return s;
   for (int i = 0; i < nset; i++)
     if (lex_is(&id, set[i].name)) x = set[i].value, known = true;
@@ -216,8 +207,7 @@ static int settings_used(struct parser *p, int nset, const struct setting *set)
     bool found = false;
     for (int k = 0; k < params->n; k++) found |= !strcmp(set[i].name, params->names[k].id);
     if (found) continue;
-    int s =
-        err_set(p->e, ERR_OPTION, (struct loc){p->lex.file, 0, 0}, "there is no parameter `%.64s` to set", set[i].name);
+    int s = err_set(p->e, ERR_OPTION, (struct loc){p->lex.file, 0, 0}, "there is no parameter `%.64s` to set", set[i].name);
     struct str list = {0};
     for (int k = 0; k < params->n; k++) str_add(&list, "%s%s", k ? ", " : "", params->names[k].id);
     err_hint(p->e, params->n ? "the parameters are %s" : "the program has no parameters%s", str_text(&list));
@@ -246,8 +236,7 @@ static int program(struct parser *p, int nset, const struct setting *set)
   p->blocks = lex_is(&p->t, "graph");
   if (!p->blocks && !lex_is(&p->t, "program")) {
     bool empty = p->t.kind == TOK_END;
-    int s = empty ? err_set(p->e, ERR_SYNTAX, p->t.at, "there is no program here")
-                  : parse_unexpected(p, "`program` or `graph`");
+    int s = empty ? err_set(p->e, ERR_SYNTAX, p->t.at, "there is no program here") : parse_unexpected(p, "`program` or `graph`");
     return err_hint(p->e, "a file starts with: program name(b = 1) {"), s;
   }
   parse_next(p);
@@ -287,8 +276,8 @@ static int checked(const char *text, size_t n, const char *file, struct err *e)
   return err_set(e, ERR_LIMIT, (struct loc){file, 0, 0}, "the text is larger than %d bytes", FRONT_BYTES);
 }
 
-int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set,
-                struct graph **out, struct err *e)
+int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
+                struct err *e)
 {
   if (file) file = arena_strdup(mem, file); // nodes keep their places
   int s = checked(text, n, file, e);

@@ -74,8 +74,8 @@ struct parser {
 };
 
 int scope_define(struct parser *p, const struct token *id, const struct value *v);
-int scope_value(struct parser *p, const struct token *id, struct value *v); // a name in an expression
-int scope_outer(struct parser *p, const struct token *id, int *tensor);     // iter's first argument
+int scope_value(struct parser *p, const struct token *id, struct value *v);                      // a name in an expression
+int scope_outer(struct parser *p, const struct token *id, int *tensor);                          // iter's first argument
 int scope_name_results(struct parser *p, int n, const struct token *ids, const struct value *v); // `a, b = v`
 
 // ---- near.c --------------------------------------------------------------------------------------
@@ -92,16 +92,16 @@ struct number number_of(int64_t x);
 int number_by_zero(struct err *e, struct loc at);
 int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r); // + - * / %
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
-                struct number *r); // an elementwise operator, by its row
+                struct number *r);                                                  // an elementwise operator, by its row
 int number_real(struct err *e, struct loc at, const struct number *x, double *out); // as a constant; an error where it is not exact
-int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo,
-                 int64_t hi, int64_t *out); // an integer in [lo, hi], or error `id`
+int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo, int64_t hi,
+                 int64_t *out); // an integer in [lo, hi], or error `id`
 
 // ---- expr.c, call.c, block.c, parse.c ------------------------------------------------------------
 int expr_parse(struct parser *p, struct value *v);
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);
 int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b,
-                struct value *v); // ADD SUB MUL DIV and the other elementwise rows of two arguments
+                struct value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
 int call_parse(struct parser *p, const struct token *id, struct value *v); // after the name, at '('
 // With its tensors given; the parser stands at its attributes and reads them up to the end.
 int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct value *v);

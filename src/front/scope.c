@@ -56,7 +56,7 @@ int scope_define(struct parser *p, const struct token *id, const struct value *v
   PUSH(p->mem, s->names, s->n, s->cap) = (struct name){name, *bucket, copy};
   *bucket = s->n;
   if (v->kind != TENSORS || s->g->tensors[v->first].name) return OK; // a number, or a second name
-  s->g->tensors[v->first].name = name; // unique, because every name of a tensor is in the scope
+  s->g->tensors[v->first].name = name;                               // unique, because every name of a tensor is in the scope
   return OK;
 }
 
@@ -79,8 +79,7 @@ int scope_value(struct parser *p, const struct token *id, struct value *v)
     if (!find(s, id)) continue;
     char text[64];
     lex_text(text, id);
-    int status =
-        err_set(p->e, ERR_NAME, id->at, "%s belongs to the graph around this %s", text, level_name(p->scope->g->level));
+    int status = err_set(p->e, ERR_NAME, id->at, "%s belongs to the graph around this %s", text, level_name(p->scope->g->level));
     return err_hint(p->e, "load a tile of it: t = iter(%.*s, imap={x:0})", id->n, id->p), status;
   }
   return unknown(p, id, p->scope);
@@ -95,8 +94,7 @@ int scope_outer(struct parser *p, const struct token *id, int *tensor)
     char text[64];
     lex_text(text, id);
     int status =
-        err_set(p->e, ERR_NAME, id->at, "%s is a tensor inside this %s, and iter loads from the graph around it", text,
-                level_name(s->g->level));
+        err_set(p->e, ERR_NAME, id->at, "%s is a tensor inside this %s, and iter loads from the graph around it", text, level_name(s->g->level));
     return err_hint(p->e, "use the tensor as it is"), status;
   }
   return unknown(p, id, s->above ? s->above : s);
@@ -106,8 +104,7 @@ int scope_name_results(struct parser *p, int n, const struct token *ids, const s
 {
   int count = v->kind == TENSORS ? v->count : 1;
   if (count != n) {
-    int s = err_set(p->e, ERR_ARITY, ids[0].at, "%d name%s for %d result%s", n, n == 1 ? "" : "s", count,
-                    count == 1 ? "" : "s");
+    int s = err_set(p->e, ERR_ARITY, ids[0].at, "%d name%s for %d result%s", n, n == 1 ? "" : "s", count, count == 1 ? "" : "s");
     return err_hint(p->e, "write one name for each result; `_` drops one"), s;
   }
   for (int i = 0; i < n; i++) {

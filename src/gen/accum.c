@@ -57,8 +57,7 @@ bool accum_takes(const struct block *b, const struct nest *f, int node, int tens
   if (!is_first(b) && stage_of(b, tensor) != INSIDE) return false;
   unsigned flags = op_rows[n->op].flags;
   if ((flags & RESCALES) && b->place[n->in[1]].kind != PLACE_VIEW) return false;
-  if (how->fold == FOLD_NONE && !shape_eq(&b->g->tensors[tensor].shape, &f->space))
-    return false; // it would be added again
+  if (how->fold == FOLD_NONE && !shape_eq(&b->g->tensors[tensor].shape, &f->space)) return false; // it would be added again
   if (how->fold == FOLD_MAX || (how->fold != FOLD_NONE && (flags & REDUCES))) return false;
   struct folded mine = flags & REDUCES ? fold_of(b, n) : *how;
   return mine.fold == FOLD_NONE || nest_can_fold(f, mine.dim, mine.group);
@@ -76,8 +75,8 @@ static void rescale(struct block *b, const struct node *n, const struct view *ac
   bool plain = b->place[n->in[1]].kind == PLACE_VIEW && shape_eq(&rows, &f->shape) && f->dtype == F32;
   if (plain && acc->shape.d[last] >= 16 && view_is_dense(acc) && view_is_dense(f)) {
     tile_use(b, f, INSIDE);
-    line(&b->text[INSIDE], depth_of(b, INSIDE), "m_scale_rows(%lld, %lld, %s, %lld, %s, 1);",
-         (long long)shape_size(&rows), (long long)acc->shape.d[last], acc->ptr, (long long)acc->shape.d[last], f->ptr);
+    line(&b->text[INSIDE], depth_of(b, INSIDE), "m_scale_rows(%lld, %lld, %s, %lld, %s, 1);", (long long)shape_size(&rows),
+         (long long)acc->shape.d[last], acc->ptr, (long long)acc->shape.d[last], f->ptr);
     return;
   }
   struct nest nest = nest_new(b->mem, &acc->shape);

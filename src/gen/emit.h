@@ -124,8 +124,7 @@ int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y);
 void nest_store(struct nest *f, int value, const struct view *to, bool add);
 // `to` has the space's shape with `dim` cut to extent / group; false where the space is already split otherwise.
 bool nest_can_fold(const struct nest *f, int dim, int64_t group);
-bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add,
-               double scale);
+bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add, double scale);
 void nest_move(struct nest *f, int from, int to); // dimension `from` takes the place of `to`
 void nest_finish(struct nest *f);                 // splits, drops extents of 1, merges what is contiguous
 
@@ -165,8 +164,8 @@ struct block {
 };
 
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
-int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth,
-                struct str *s, int64_t *scratch, struct err *e);
+int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth, struct str *s, int64_t *scratch,
+                struct err *e);
 
 // ---- tile.c: where tensors of a block are ------------------------------------------------------------------
 enum stage stage_of(const struct block *b, int tensor);
@@ -175,12 +174,12 @@ const char *block_name(const struct block *b, const char *prefix, int tensor);
 // A dense tile in scratch, alive from now on; whole_loop: its value crosses iterations.
 struct view tile_new(struct block *b, const char *name, const struct shape *s, enum stage st, bool whole_loop);
 struct view tile_like(struct block *b, const char *name, const struct view *v,
-                      enum stage st);                                // its dimensions' order kept
-void tile_use(struct block *b, const struct view *v, enum stage st); // keeps its memory until now
+                      enum stage st);                                                           // its dimensions' order kept
+void tile_use(struct block *b, const struct view *v, enum stage st);                            // keeps its memory until now
 void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st); // converts, transposes
 void tile_fill(struct block *b, const struct view *v, double c, enum stage st);
-struct view tile_iterator(struct block *b, int node); // the part of a device tensor that this iteration reads
-struct view tile_saved(struct block *b, int node);    // the part of a device tensor that a saver writes
+struct view tile_iterator(struct block *b, int node);                      // the part of a device tensor that this iteration reads
+struct view tile_saved(struct block *b, int node);                         // the part of a device tensor that a saver writes
 int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // its value in a nest
 void tile_print(struct block *b, struct nest *f, enum stage st);
 void block_comment(struct block *b, int node, enum stage st); // stages.c: the node's text

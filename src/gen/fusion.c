@@ -26,18 +26,12 @@ struct fusion {
 };
 
 // Parts that the threads make of dimension `dim` of sub-tensor t.
-static int64_t parts_of(const struct fusion *u, int t, int dim)
-{
-  return u->part[t].whole.d[dim] / u->g->tensors[t].shape.d[dim];
-}
+static int64_t parts_of(const struct fusion *u, int t, int dim) { return u->part[t].whole.d[dim] / u->g->tensors[t].shape.d[dim]; }
 
 static int root(const struct fusion *u, int t) { return u->part[t].root; }
 
 // Elementwise operators and reductions read values; savers and accumulators pass them on.
-static bool computes(const struct node *n)
-{
-  return op_rows[n->op].rule == RULE_MAP || op_rows[n->op].rule == RULE_REDUCE;
-}
+static bool computes(const struct node *n) { return op_rows[n->op].rule == RULE_MAP || op_rows[n->op].rule == RULE_REDUCE; }
 
 static bool needed_later(const struct fusion *u, int t, int from)
 {
@@ -55,8 +49,7 @@ static const struct node *adder(const struct fusion *u, const struct node *reduc
   for (int i = 0; i < u->g->nnodes; i++)
     for (int k = 0; k < u->g->nodes[i].nin; k++)
       if (u->g->nodes[i].in[k] == reduce->out) found = &u->g->nodes[i], readers++;
-  bool adds =
-      readers == 1 && found->op == OP_ACCUM && reduce->op == OP_SUM && u->g->nloop == 1 && found->a.fmap[0] == REPLICA;
+  bool adds = readers == 1 && found->op == OP_ACCUM && reduce->op == OP_SUM && u->g->nloop == 1 && found->a.fmap[0] == REPLICA;
   return adds && parts_of(u, reduce->in[0], reduce->a.dim) == u->g->loop[0] ? found : NULL;
 }
 
@@ -183,8 +176,7 @@ static struct folded fold_in(const struct fusion *u, const struct node *n)
   int64_t extent = u->g->tensors[n->in[0]].shape.d[n->a.dim];
   int64_t group = (op_rows[n->op].attrs & A_GROUP) && n->a.group ? n->a.group : extent;
   if (adder(u, n)) group = u->part[n->in[0]].whole.d[n->a.dim];
-  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, n->a.dim, group,
-                         op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
+  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, n->a.dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
 }
 
 static int add_reduce(struct fusion *u, int i)

@@ -90,8 +90,7 @@ static void place_tensors(struct gen *c)
     for (int k = 0; k < n->nout; k++) {
       struct home *h = &c->home[n->out + k];
       if (h->root != n->out + k || h->ptr || n->op == OP_CONST) continue;
-      h->buf = space_add(
-          &c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
+      h->buf = space_add(&c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
     }
     for (int k = 0; k < n->nin; k++) space_touch(&c->space, c->home[c->home[n->in[k]].root].buf, i);
   }
@@ -121,8 +120,7 @@ static const char *address_of(const struct gen *c, int t)
   return h->ptr ? h->ptr : arena_printf(c->mem, "b%d", h->buf);
 }
 
-static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params,
-                       struct str *args)
+static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params, struct str *args)
 {
   const char *sep = "";
   for (int i = 0; i < k->n->nin; i++) {
@@ -148,8 +146,10 @@ static void leave_caches(const struct gen *c, struct kernel *k)
       for (int a = 0; a < c->g->nodes[j].nin && c->g->nodes[j].op != OP_OUTPUT; a++) read |= c->g->nodes[j].in[a] == t;
     int64_t bytes = shape_size(&k->out[i].shape) * dtype_bytes(k->out[i].dtype), l3 = c->t->l3 ? c->t->l3 : 32 << 20;
     if (read || bytes < l3 / 4) continue;
-    if (c->t->fetches) k->out[i].fetches = true;
-    else k->out[i].past = arena_printf(c->mem, "past%d", i);
+    if (c->t->fetches)
+      k->out[i].fetches = true;
+    else
+      k->out[i].past = arena_printf(c->mem, "past%d", i);
   }
 }
 
@@ -162,8 +162,7 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   for (int j = 0; j < n->nin; j++) k.in[j] = place_of(c, n->in[j], arena_printf(c->mem, "a%d", j));
   for (int j = 0; j < n->nout; j++) k.out[j] = place_of(c, n->out + j, arena_printf(c->mem, "r%d", j)).v;
   if (n->op == OP_BLOCK) leave_caches(c, &k);
-  if (n->op == OP_OUTPUT)
-    k.out[0] = view_dense("r0", -1, c->g->tensors[n->in[0]].dtype, &c->g->tensors[n->in[0]].shape);
+  if (n->op == OP_OUTPUT) k.out[0] = view_dense("r0", -1, c->g->tensors[n->in[0]].dtype, &c->g->tensors[n->in[0]].shape);
   if (n->op == OP_OUTPUT && k.in->kind == PLACE_CONST) { // a constant that is an output
     struct node *fill = arena_copy(c->mem, n, sizeof *n);
     fill->op = OP_CONST, fill->a.scalar = k.in->c, fill->nin = 0, fill->nout = 1;
@@ -176,8 +175,8 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   int s = n->op == OP_BLOCK ? kernel_print(&k, &body, c->e) : library_print(&k, &body, c->e);
   if (!s) {
     parameters(c, &k, out, &params, &args);
-    str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels,
-            str_text(&params), str_text(&body));
+    str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels, str_text(&params),
+            str_text(&body));
     line(&c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels, str_text(&args));
     if (c->timed) line(&c->calls, 1, "now = m_now(), mica_%s_seconds[%d] = now - then, then = now;", c->name, c->nkernels);
     c->nkernels++;
@@ -213,8 +212,7 @@ static void signature(struct gen *c, struct str *s)
   for (int i = 0; i < c->g->nnodes; i++) {
     const struct node *n = &c->g->nodes[i];
     if (n->op != OP_INPUT) continue;
-    str_add(s, "%sconst %s *%s", in ? ", " : "", c_type(c->g->tensors[n->out].dtype),
-            name_of(c->mem, "in", in, c->g->tensors[n->out].name));
+    str_add(s, "%sconst %s *%s", in ? ", " : "", c_type(c->g->tensors[n->out].dtype), name_of(c->mem, "in", in, c->g->tensors[n->out].name));
     in++;
   }
   for (int i = 0; i < c->g->nnodes; i++) {
@@ -239,8 +237,7 @@ static void unpack(struct gen *c, struct str *s, bool names)
     if (names)
       str_add(s, "%s%s%s", at ? ", " : "", input ? "(void *)" : "", name);
     else
-      line(s, 1, "%s%s *const %s = %s[%d];", input ? "const " : "", c_type(c->g->tensors[t].dtype), name,
-           input ? "inputs" : "outputs", at);
+      line(s, 1, "%s%s *const %s = %s[%d];", input ? "const " : "", c_type(c->g->tensors[t].dtype), name, input ? "inputs" : "outputs", at);
   }
 }
 
@@ -263,8 +260,8 @@ static const char entry_memory[] = "  void *memory = %s_workspace() ? aligned_al
 static void entries(struct gen *c, struct str *s)
 {
   const char *full = arena_printf(c->mem, "mica_%s", c->name);
-  line(s, 0, "size_t %s_workspace(void)\n{\n  return %lld + (size_t)MICA_THREADS * %lld;\n}\n", full,
-       (long long)c->space.total, (long long)c->scratch);
+  line(s, 0, "size_t %s_workspace(void)\n{\n  return %lld + (size_t)MICA_THREADS * %lld;\n}\n", full, (long long)c->space.total,
+       (long long)c->scratch);
   line(s, 0, "int %s(void *const *inputs, void *const *outputs, void *workspace)\n{", full);
   unpack(c, s, false);
   line(s, 1, "char *const memory = workspace;");
@@ -272,8 +269,7 @@ static void entries(struct gen *c, struct str *s)
     line(s, 1, "float *const scratch = (float *)(memory + %lld);", (long long)c->space.total);
   else
     line(s, 1, "(void)memory;");
-  for (int i = 0; i < c->space.n; i++)
-    line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
+  for (int i = 0; i < c->space.n; i++) line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
   if (c->blas) line(s, 1, "if (openblas_set_num_threads) openblas_set_num_threads(MICA_THREADS);");
   if (c->timed) line(s, 1, "double now, then = m_now();");
   str_raw(s, str_text(&c->calls), c->calls.n);
@@ -286,14 +282,13 @@ static void entries(struct gen *c, struct str *s)
   line(s, 1, "int status = %s(inputs, outputs, memory);\n  free(memory);\n  return status;\n}", full);
 }
 
-static const char preamble[] =
-    "// Generated by Mica. Compile with: cc %s%s\n"
-    "// Threads: MICA_THREADS, %d unless defined.\n"
-    "%s\n%s\n"
-    "#include <errno.h>\n#include <stdlib.h>\n"
-    "#ifdef _OPENMP\n#include <omp.h>\n#define M_THREAD omp_get_thread_num()\n#else\n#define M_THREAD 0\n#endif\n"
-    "#ifndef MICA_THREADS\n#define MICA_THREADS %d\n#endif\n"
-    "#if !defined(_OPENMP) && MICA_THREADS != 1\n#undef MICA_THREADS\n#define MICA_THREADS 1\n#endif\n";
+static const char preamble[] = "// Generated by Mica. Compile with: cc %s%s\n"
+                               "// Threads: MICA_THREADS, %d unless defined.\n"
+                               "%s\n%s\n"
+                               "#include <errno.h>\n#include <stdlib.h>\n"
+                               "#ifdef _OPENMP\n#include <omp.h>\n#define M_THREAD omp_get_thread_num()\n#else\n#define M_THREAD 0\n#endif\n"
+                               "#ifndef MICA_THREADS\n#define MICA_THREADS %d\n#endif\n"
+                               "#if !defined(_OPENMP) && MICA_THREADS != 1\n#undef MICA_THREADS\n#define MICA_THREADS 1\n#endif\n";
 
 static void write_header(struct gen *c, struct str *h)
 {
@@ -311,9 +306,7 @@ static void write_header(struct gen *c, struct str *h)
   }
   signature(c, h);
   str_add(h, ";\n\n// The same with a workspace of the caller's, 64-byte aligned, of that many bytes.\n");
-  str_add(h,
-          "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n",
-          c->name, c->name);
+  str_add(h, "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n", c->name, c->name);
   str_add(h, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
@@ -323,8 +316,8 @@ const char *gen_flags(void)
          "-fno-semantic-interposition";
 }
 
-static const char clock_text[] =
-    "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
+static const char clock_text[] = "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  "
+                                 "return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
 
 static int generate(const struct graph *g, const char *name, const struct target *t, bool timed, struct str *source, struct str *header,
                     struct gen_info *info, struct err *e)
@@ -338,8 +331,7 @@ static int generate(const struct graph *g, const char *name, const struct target
   int s = emit_kernels(&c), threads = MAX(1, t->cores);
   if (!s) {
     space_place(&c.space);
-    str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text,
-            threads);
+    str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
     if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
     if (timed) str_add(source, "%sdouble mica_%s_seconds[%d];\n", clock_text, name, MAX(1, c.nkernels));
     str_add(source, "\n%s", str_text(&c.kernels));
@@ -352,8 +344,8 @@ static int generate(const struct graph *g, const char *name, const struct target
   return s;
 }
 
-int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
-          struct gen_info *info, struct err *e)
+int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
+          struct err *e)
 {
   return generate(g, name, t, false, source, header, info, e);
 }

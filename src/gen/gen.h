@@ -19,8 +19,8 @@ struct gen_info {
 //   size_t mica_NAME_workspace(void);
 //   int mica_run_NAME(const T *in0, ..., T *out0, ...);    allocates the workspace itself; declared in `header`
 // No symbol is NAME alone: programs may be called exp, int or main.
-int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header,
-          struct gen_info *info, struct err *e);
+int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
+          struct err *e);
 // The same, for whoever wants to know which kernel takes how long: each call leaves in
 //   double mica_NAME_seconds[kernels];
 // what its kernels took, in the order in which they run.

@@ -23,11 +23,7 @@ static void grid_loops(const struct kernel *k, struct str *s, int depth)
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] == 1) line(s, depth, "const ptrdiff_t x%d = 0;", i), line(s, depth, "(void)x%d;", i);
-  if (loops)
-    line(s, depth, "#pragma omp for schedule(%s)%s", schedule(k),
-         loops == 3   ? " collapse(3)"
-         : loops == 2 ? " collapse(2)"
-                      : "");
+  if (loops) line(s, depth, "#pragma omp for schedule(%s)%s", schedule(k), loops == 3 ? " collapse(3)" : loops == 2 ? " collapse(2)" : "");
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
 }

@@ -73,16 +73,13 @@ static void print_transpose(struct kernel *k, struct str *s)
   }
   long long rows = from.shape.d[q], piece = 64;
   line(s, depth, "for (ptrdiff_t r = 0; r < %lld; r += %lld)", rows, piece);
-  line(s, depth + 1,
-       "m_load_tile_t(%lld - r < %lld ? (int)(%lld - r) : %lld, %lld, %s + r * %lld, %lld, %s + r, %lld);", rows, piece,
-       rows, piece, (long long)from.shape.d[p], src, (long long)from.stride[q], (long long)from.stride[q], dst,
-       (long long)to->stride[p]);
+  line(s, depth + 1, "m_load_tile_t(%lld - r < %lld ? (int)(%lld - r) : %lld, %lld, %s + r * %lld, %lld, %s + r, %lld);", rows, piece, rows, piece,
+       (long long)from.shape.d[p], src, (long long)from.stride[q], (long long)from.stride[q], dst, (long long)to->stride[p]);
 }
 
 static int print_view(struct kernel *k, struct str *s, struct err *e)
 {
-  if (k->n->op == OP_ALL_REDUCE)
-    return err_set(e, ERR_TARGET, k->n->at, "all_reduce sums over devices, and the cpu target has one");
+  if (k->n->op == OP_ALL_REDUCE) return err_set(e, ERR_TARGET, k->n->at, "all_reduce sums over devices, and the cpu target has one");
   if (k->n->op == OP_TRANSPOSE) {
     print_transpose(k, s);
     return OK;
@@ -177,14 +174,12 @@ static void print_matmul(struct kernel *k, struct str *s)
   struct side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
   if (stacks) m *= batch, x.at = a.ptr, z.at = out.ptr;
   bool small = (double)m * (double)out.shape.d[n - 1] * (double)a.shape.d[a.shape.n - 1] < SMALL_PRODUCT;
-  if (loops && small && batch >= k->threads)
-    line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", loops);
+  if (loops && small && batch >= k->threads) line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", loops);
   for (int i = 0; i < n - 2; i++)
     if (lead.d[i] > 1) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)lead.d[i], i);
   line(s, depth, "cblas_sgemm(CblasRowMajor, %s, %s, %lld, %lld, %lld, 1, %s, %lld, %s, %lld, 0, %s, %lld);",
-       x.turned ? "CblasTrans" : "CblasNoTrans", y.turned ? "CblasTrans" : "CblasNoTrans", (long long)m,
-       (long long)out.shape.d[n - 1], (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld,
-       z.at, (long long)z.ld);
+       x.turned ? "CblasTrans" : "CblasNoTrans", y.turned ? "CblasTrans" : "CblasNoTrans", (long long)m, (long long)out.shape.d[n - 1],
+       (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld, z.at, (long long)z.ld);
   if (c.dtype != F32) print_copy(k, s, &out, &c);
   k->blas = true;
 }

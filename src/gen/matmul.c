@@ -7,8 +7,8 @@
 // added to directly.
 #include "gen/emit.h"
 
-enum { DOT_ROWS = 4 };  // rows for which dot products with a transposed operand are faster than turning it
-enum { FEW_ROWS = 16 }; // every element of the second operand is read once, or twice from the nearest cache
+enum { DOT_ROWS = 4 };     // rows for which dot products with a transposed operand are faster than turning it
+enum { FEW_ROWS = 16 };    // every element of the second operand is read once, or twice from the nearest cache
 enum { SHARED_ROWS = 32 }; // rows that pay for a copy of the second operand
 enum { MANY_ROWS = 128 };  // rows that pay for packing it although it is dense
 
@@ -50,8 +50,8 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
     src = arena_printf(b->mem, "%s + i%d * %lld", src, i, (long long)v->stride[i]);
     dst = arena_printf(b->mem, "%s + i%d * %lld", dst, i, (long long)t.stride[i]);
   }
-  line(&b->text[st], depth, "m_pack_b(%lld, %lld, %s, %lld, %s);", (long long)v->shape.d[n - 2],
-       (long long)v->shape.d[n - 1], src, (long long)v->stride[n - 2], dst);
+  line(&b->text[st], depth, "m_pack_b(%lld, %lld, %s, %lld, %s);", (long long)v->shape.d[n - 2], (long long)v->shape.d[n - 1], src,
+       (long long)v->stride[n - 2], dst);
   *p = (struct place){PLACE_VIEW, true, 0, t};
   return t;
 }
@@ -64,8 +64,7 @@ static struct view aligned(struct block *b, int tensor, const struct view *v)
   enum stage st = stage_of(b, tensor);
   struct view t = tile_new(b, block_name(b, "o", tensor), &v->shape, st, false);
   const char *name = block_name(b, "q", tensor);
-  line(&b->text[st], depth_of(b, st), "const float *const %s = m_aligned(%lld, %s, %s);", name,
-       (long long)shape_size(&v->shape), v->ptr, t.ptr);
+  line(&b->text[st], depth_of(b, st), "const float *const %s = m_aligned(%lld, %s, %s);", name, (long long)shape_size(&v->shape), v->ptr, t.ptr);
   t.ptr = name;
   *p = (struct place){PLACE_VIEW, false, 0, t};
   return t;
@@ -101,8 +100,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
 {
   struct view v = b->place[tensor].v;
   int row = v.shape.n - 2;
-  bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1,
-       aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
+  bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1, aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
   bool scattered = on_device(&v) && v.shape.d[row] > 1 && (aliased || !view_is_dense(&v));
   if (dots && v.stride[row + 1] != 1) return operand_copy(b, tensor, &v, true);
   if (v.dtype == F32 && !(scattered && (again || cols > 128))) return v;
@@ -134,8 +132,8 @@ static void product_print(struct block *b, struct product *p, enum stage st)
     for (int k = 0; k < 3; k++)
       if (v[k]->stride[i]) at[k] = arena_printf(b->mem, "%s + i%d * %lld", at[k], i, (long long)v[k]->stride[i]);
   }
-  long long ars = p->a.stride[row], acs = p->a.stride[col],
-            ldb = p->kind == PACKED ? 0 : p->b.stride[p->kind == TURNED ? col : row], ldc = p->c.stride[row];
+  long long ars = p->a.stride[row], acs = p->a.stride[col], ldb = p->kind == PACKED ? 0 : p->b.stride[p->kind == TURNED ? col : row],
+            ldc = p->c.stride[row];
   long long m = p->m, n = p->n, k = p->k;
   if (p->k == 1) acs = 1;
   if (p->kind == TURNED)
@@ -145,15 +143,13 @@ static void product_print(struct block *b, struct product *p, enum stage st)
                              : "_bf16",
          m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
   else if (p->kind == PACKED && acs == 1)
-    line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2],
-         ldc, p->add);
+    line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (acs == 1)
-    line(s, depth, "%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);",
-         on_device(&p->b) && m <= FEW_ROWS ? "m_gemm_stream" : "m_gemm", m, n, k, at[0], ars, at[1], ldb, at[2], ldc,
-         p->add);
+    line(s, depth, "%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);", on_device(&p->b) && m <= FEW_ROWS ? "m_gemm_stream" : "m_gemm", m, n, k,
+         at[0], ars, at[1], ldb, at[2], ldc, p->add);
   else
-    line(s, depth, "m_product(%lld, %lld, (m_prod){%s, %s, %s, %lld, %lld, %lld, %lld, %lld, %d, M_W, 0});", m, n,
-         at[0], at[1], at[2], ars, acs, ldb, ldc, k, p->add);
+    line(s, depth, "m_product(%lld, %lld, (m_prod){%s, %s, %s, %lld, %lld, %lld, %lld, %lld, %d, M_W, 0});", m, n, at[0], at[1], at[2], ars, acs, ldb,
+         ldc, k, p->add);
 }
 
 // Strides of an operand along the output's leading dimensions; the last two are its own.
@@ -170,8 +166,7 @@ static struct view led(const struct view *v, const struct shape *out)
 static bool is_column(const struct product *p)
 {
   int row = p->c.shape.n - 2;
-  return p->n == 1 && p->m >= 16 && p->k >= 16 && p->a.stride[row + 1] == 1 && p->b.dtype == F32 && p->b.stride[row] == 1 &&
-         p->c.stride[row] == 1;
+  return p->n == 1 && p->m >= 16 && p->k >= 16 && p->a.stride[row + 1] == 1 && p->b.dtype == F32 && p->b.stride[row] == 1 && p->c.stride[row] == 1;
 }
 
 static void multiply(struct block *b, int x, int y, const struct view *c, bool add, enum stage st)

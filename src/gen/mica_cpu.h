@@ -55,43 +55,34 @@ typedef uint16_t m_hvec __attribute__((vector_size(M_W * 2)));
 
 M_FN m_vec m_load(const float *p)
 {
-    m_vec v;
-    memcpy(&v, p, sizeof v);
-    return v;
+  m_vec v;
+  memcpy(&v, p, sizeof v);
+  return v;
 }
 
-M_FN void m_store(float *p, m_vec v)
-{
-    memcpy(p, &v, sizeof v);
-}
+M_FN void m_store(float *p, m_vec v) { memcpy(p, &v, sizeof v); }
 
 M_FN m_vec m_splat(float a)
 {
 #if M_W == 16
-    return (m_vec)_mm512_set1_ps(a);
+  return (m_vec)_mm512_set1_ps(a);
 #elif M_W == 8
-    return (m_vec){a, a, a, a, a, a, a, a};
+  return (m_vec){a, a, a, a, a, a, a, a};
 #else
-    return (m_vec){a, a, a, a};
+  return (m_vec){a, a, a, a};
 #endif
 }
 
-M_FN m_ivec m_isplat(int32_t a)
-{
-    return a - (m_ivec){0};
-}
+M_FN m_ivec m_isplat(int32_t a) { return a - (m_ivec){0}; }
 
 /* mask lanes are all ones or all zeros, as vector comparisons make them */
-M_FN m_vec m_sel(m_ivec mask, m_vec yes, m_vec no)
-{
-    return (m_vec)((mask & (m_ivec)yes) | (~mask & (m_ivec)no));
-}
+M_FN m_vec m_sel(m_ivec mask, m_vec yes, m_vec no) { return (m_vec)((mask & (m_ivec)yes) | (~mask & (m_ivec)no)); }
 
 #if M_W == 8
 M_FN __m256i m_lanes(int n)
 {
-    static const int32_t on[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-    return _mm256_loadu_si256((const __m256i *)(const void *)(on + 8 - n));
+  static const int32_t on[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return _mm256_loadu_si256((const __m256i *)(const void *)(on + 8 - n));
 }
 #endif
 
@@ -99,38 +90,31 @@ M_FN __m256i m_lanes(int n)
 M_FN m_vec m_loadn_or(const float *p, int n, m_vec fill)
 {
 #if M_W == 16
-    return (m_vec)_mm512_mask_loadu_ps((__m512)fill, (__mmask16)((1u << n) - 1), p);
+  return (m_vec)_mm512_mask_loadu_ps((__m512)fill, (__mmask16)((1u << n) - 1), p);
 #elif M_W == 8
-    if (n == M_W)
-        return m_load(p);
-    __m256i on = m_lanes(n);
-    return m_sel((m_ivec)on, (m_vec)_mm256_maskload_ps(p, on), fill);
+  if (n == M_W) return m_load(p);
+  __m256i on = m_lanes(n);
+  return m_sel((m_ivec)on, (m_vec)_mm256_maskload_ps(p, on), fill);
 #else
-    if (n == M_W)
-        return m_load(p);
-    for (int i = 0; i < n; i++)
-        fill[i] = p[i];
-    return fill;
+  if (n == M_W) return m_load(p);
+  for (int i = 0; i < n; i++) fill[i] = p[i];
+  return fill;
 #endif
 }
 
-M_FN m_vec m_loadn(const float *p, int n)
-{
-    return m_loadn_or(p, n, (m_vec){0});
-}
+M_FN m_vec m_loadn(const float *p, int n) { return m_loadn_or(p, n, (m_vec){0}); }
 
 M_FN void m_storen(float *p, int n, m_vec v)
 {
 #if M_W == 16
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
 #elif M_W == 8
-    _mm256_maskstore_ps(p, m_lanes(n), (__m256)v);
+  _mm256_maskstore_ps(p, m_lanes(n), (__m256)v);
 #else
-    if (n == M_W)
-        m_store(p, v);
-    else
-        for (int i = 0; i < n; i++)
-            p[i] = v[i];
+  if (n == M_W)
+    m_store(p, v);
+  else
+    for (int i = 0; i < n; i++) p[i] = v[i];
 #endif
 }
 
@@ -139,26 +123,26 @@ M_FN void m_storen(float *p, int n, m_vec v)
 M_FN m_vec m_min_c(m_vec c, m_vec x)
 {
 #if M_W == 16
-    return (m_vec)_mm512_min_ps((__m512)c, (__m512)x);
+  return (m_vec)_mm512_min_ps((__m512)c, (__m512)x);
 #elif M_W == 8
-    return (m_vec)_mm256_min_ps((__m256)c, (__m256)x);
+  return (m_vec)_mm256_min_ps((__m256)c, (__m256)x);
 #elif defined(__SSE2__)
-    return (m_vec)_mm_min_ps((__m128)c, (__m128)x);
+  return (m_vec)_mm_min_ps((__m128)c, (__m128)x);
 #else
-    return m_sel((m_ivec)(c < x), c, x);
+  return m_sel((m_ivec)(c < x), c, x);
 #endif
 }
 
 M_FN m_vec m_max_c(m_vec c, m_vec x)
 {
 #if M_W == 16
-    return (m_vec)_mm512_max_ps((__m512)c, (__m512)x);
+  return (m_vec)_mm512_max_ps((__m512)c, (__m512)x);
 #elif M_W == 8
-    return (m_vec)_mm256_max_ps((__m256)c, (__m256)x);
+  return (m_vec)_mm256_max_ps((__m256)c, (__m256)x);
 #elif defined(__SSE2__)
-    return (m_vec)_mm_max_ps((__m128)c, (__m128)x);
+  return (m_vec)_mm_max_ps((__m128)c, (__m128)x);
 #else
-    return m_sel((m_ivec)(c > x), c, x);
+  return m_sel((m_ivec)(c > x), c, x);
 #endif
 }
 
@@ -166,73 +150,62 @@ M_FN m_vec m_max_c(m_vec c, m_vec x)
 M_FN m_vec m_min(m_vec a, m_vec b)
 {
 #if M_W == 16
-    __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
-    return (m_vec)_mm512_mask_min_ps((__m512)a, number, (__m512)a, (__m512)b);
+  __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+  return (m_vec)_mm512_mask_min_ps((__m512)a, number, (__m512)a, (__m512)b);
 #elif M_W == 8
-    __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
-    return (m_vec)_mm256_blendv_ps((__m256)m_min_c(a, b), (__m256)a, nan);
+  __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
+  return (m_vec)_mm256_blendv_ps((__m256)m_min_c(a, b), (__m256)a, nan);
 #else
-    return m_sel((m_ivec)(a == a), m_min_c(a, b), a);
+  return m_sel((m_ivec)(a == a), m_min_c(a, b), a);
 #endif
 }
 
 M_FN m_vec m_max(m_vec a, m_vec b)
 {
 #if M_W == 16
-    __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
-    return (m_vec)_mm512_mask_max_ps((__m512)a, number, (__m512)a, (__m512)b);
+  __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+  return (m_vec)_mm512_mask_max_ps((__m512)a, number, (__m512)a, (__m512)b);
 #elif M_W == 8
-    __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
-    return (m_vec)_mm256_blendv_ps((__m256)m_max_c(a, b), (__m256)a, nan);
+  __m256 nan = _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
+  return (m_vec)_mm256_blendv_ps((__m256)m_max_c(a, b), (__m256)a, nan);
 #else
-    return m_sel((m_ivec)(a == a), m_max_c(a, b), a);
+  return m_sel((m_ivec)(a == a), m_max_c(a, b), a);
 #endif
 }
 
-M_FN float m_max1(float a, float b)
-{
-    return a != a || a > b ? a : b;
-}
+M_FN float m_max1(float a, float b) { return a != a || a > b ? a : b; }
 
-M_FN m_vec m_abs(m_vec x)
-{
-    return (m_vec)((m_ivec)x & m_isplat(0x7fffffff));
-}
+M_FN m_vec m_abs(m_vec x) { return (m_vec)((m_ivec)x & m_isplat(0x7fffffff)); }
 
 M_FN m_vec m_sqrt(m_vec x)
 {
 #if M_W == 16
-    return (m_vec)_mm512_sqrt_ps((__m512)x);
+  return (m_vec)_mm512_sqrt_ps((__m512)x);
 #elif M_W == 8
-    return (m_vec)_mm256_sqrt_ps((__m256)x);
+  return (m_vec)_mm256_sqrt_ps((__m256)x);
 #else
-    for (int i = 0; i < M_W; i++)
-        x[i] = sqrtf(x[i]);
-    return x;
+  for (int i = 0; i < M_W; i++) x[i] = sqrtf(x[i]);
+  return x;
 #endif
 }
 
 /* Two roundings, error below 2 ulp; the hardware estimate would need a Newton step and cases. */
-M_FN m_vec m_rsqrt(m_vec x)
-{
-    return m_splat(1) / m_sqrt(x);
-}
+M_FN m_vec m_rsqrt(m_vec x) { return m_splat(1) / m_sqrt(x); }
 
 M_FN float m_hsum(m_vec v)
 {
 #if M_W == 16
-    return _mm512_reduce_add_ps((__m512)v);
+  return _mm512_reduce_add_ps((__m512)v);
 #elif M_W == 8
-    __m128 t = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
-    t = _mm_add_ps(t, _mm_movehl_ps(t, t));
-    return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
+  __m128 t = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  t = _mm_add_ps(t, _mm_movehl_ps(t, t));
+  return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
 #else
-    float t[M_W];
-    m_store(t, v);
-    for (int w = M_W / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++)
-            t[i] += t[i + w];
-    return t[0];
+  float t[M_W];
+  m_store(t, v);
+  for (int w = M_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) t[i] += t[i + w];
+  return t[0];
 #endif
 }
 
@@ -240,20 +213,19 @@ M_FN float m_hsum(m_vec v)
 M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16
-    float most = _mm512_reduce_max_ps((__m512)v);
-    return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) ? NAN : most;
+  float most = _mm512_reduce_max_ps((__m512)v);
+  return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) ? NAN : most;
 #elif M_W == 8
-    __m128 t = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
-    t = _mm_max_ps(t, _mm_movehl_ps(t, t));
-    float most = _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
-    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q)) ? NAN : most;
+  __m128 t = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  t = _mm_max_ps(t, _mm_movehl_ps(t, t));
+  float most = _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q)) ? NAN : most;
 #else
-    float t[M_W];
-    m_store(t, v);
-    for (int w = M_W / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++)
-            t[i] = m_max1(t[i], t[i + w]);
-    return t[0];
+  float t[M_W];
+  m_store(t, v);
+  for (int w = M_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) t[i] = m_max1(t[i], t[i + w]);
+  return t[0];
 #endif
 }
 
@@ -272,38 +244,38 @@ M_FN float m_hmax(m_vec v)
 M_FN m_vec m_eighth(m_ivec k)
 {
 #if M_W == 16
-    return (m_vec)_mm512_permutexvar_ps((__m512i)k, (__m512)(m_vec){M_EIGHTHS, M_EIGHTHS});
+  return (m_vec)_mm512_permutexvar_ps((__m512i)k, (__m512)(m_vec){M_EIGHTHS, M_EIGHTHS});
 #else
-    return (m_vec)_mm256_permutevar8x32_ps((__m256)(m_vec){M_EIGHTHS}, (__m256i)k);
+  return (m_vec)_mm256_permutevar8x32_ps((__m256)(m_vec){M_EIGHTHS}, (__m256i)k);
 #endif
 }
 
 M_FN m_vec m_exp(m_vec x)
 {
-    /* 1.5 * 2^20 rounds to an eighth; of the sum's low bits three are k, and the next are the exponent field of 2^(n-1) */
-    const float magic = 1572864.0f + 126.5f;
-    m_vec y = m_max_c(m_splat(-87.1f), m_min_c(m_splat(88.9f), x));
-    m_vec t = y * 1.44269504f + magic;
-    m_vec n = t - magic;
-    m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
-    m_vec part = m_eighth((m_ivec)t);
-    m_vec p = (r * 1.66668583e-1f + 5.00064550e-1f) * r * r + r;
-    return (part * p + part) * (m_vec)((m_uvec)t << 20 & 0x7f800000);
+  /* 1.5 * 2^20 rounds to an eighth; of the sum's low bits three are k, and the next are the exponent field of 2^(n-1) */
+  const float magic = 1572864.0f + 126.5f;
+  m_vec y = m_max_c(m_splat(-87.1f), m_min_c(m_splat(88.9f), x));
+  m_vec t = y * 1.44269504f + magic;
+  m_vec n = t - magic;
+  m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f;
+  m_vec part = m_eighth((m_ivec)t);
+  m_vec p = (r * 1.66668583e-1f + 5.00064550e-1f) * r * r + r;
+  return (part * p + part) * (m_vec)((m_uvec)t << 20 & 0x7f800000);
 }
 #else
 M_FN m_vec m_exp(m_vec x)
 {
-    /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
-    const float magic = 12582912.0f + 126;
-    m_vec y = m_max_c(m_splat(-87.0f), m_min_c(m_splat(88.9f), x));
-    m_vec t = y * 1.44269504f + magic;
-    m_vec n = t - magic;
-    m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f, r2 = r * r;
-    m_vec low = r * 2.0f + 2.0f;
-    m_vec mid = r * 3.33330413215e-1f + 9.99999868995e-1f;
-    m_vec high = r2 * 2.76292117515e-3f + (r * 1.67374267142e-2f + 8.33367754106e-2f);
-    m_vec p = (high * r2 + mid) * r2 + low;
-    return p * (m_vec)((m_uvec)t << 23);
+  /* 1.5 * 2^23 rounds to an integer; the low bits of the sum are the exponent field of 2^(n-1) */
+  const float magic = 12582912.0f + 126;
+  m_vec y = m_max_c(m_splat(-87.0f), m_min_c(m_splat(88.9f), x));
+  m_vec t = y * 1.44269504f + magic;
+  m_vec n = t - magic;
+  m_vec r = y - n * 0.693359375f + n * 2.12194440e-4f, r2 = r * r;
+  m_vec low = r * 2.0f + 2.0f;
+  m_vec mid = r * 3.33330413215e-1f + 9.99999868995e-1f;
+  m_vec high = r2 * 2.76292117515e-3f + (r * 1.67374267142e-2f + 8.33367754106e-2f);
+  m_vec p = (high * r2 + mid) * r2 + low;
+  return p * (m_vec)((m_uvec)t << 23);
 }
 #endif
 
@@ -311,219 +283,194 @@ M_FN m_vec m_exp(m_vec x)
  * Negative numbers give NaN, zeros -inf. */
 M_FN m_vec m_log(m_vec x)
 {
-    m_ivec denormal = (m_ivec)(x < 1.17549435e-38f);
-    m_ivec b = (m_ivec)m_sel(denormal, x * 8388608.0f, x);
-    m_ivec d = (m_ivec)((m_uvec)b - 0x3f3504f3u); /* of NaN it may wrap */
-    m_vec e = __builtin_convertvector((d >> 23) - (denormal & 23), m_vec);
-    m_vec f = (m_vec)((d & 0x007fffff) + 0x3f3504f3) - 1.0f;
-    m_vec q = f * f;
-    m_vec p = m_splat(7.0376836292e-2f);
-    p = p * f - 1.1514610310e-1f;
-    p = p * f + 1.1676998740e-1f;
-    p = p * f - 1.2420140846e-1f;
-    p = p * f + 1.4249322787e-1f;
-    p = p * f - 1.6668057665e-1f;
-    p = p * f + 2.0000714765e-1f;
-    p = p * f - 2.4999993993e-1f;
-    p = p * f + 3.3333331174e-1f;
-    p = p * f * q + e * -2.12194440e-4f - q * 0.5f;
-    m_vec y = f + p + e * 0.693359375f;
-    m_ivec finite = (m_ivec)(m_abs(x) < INFINITY); /* else +inf or NaN, returned as it is */
-    y = m_sel(finite, y, x);
-    y = m_sel((m_ivec)(x == 0.0f), m_splat(-INFINITY), y);
-    return m_sel((m_ivec)(x < 0.0f), m_splat(NAN), y);
+  m_ivec denormal = (m_ivec)(x < 1.17549435e-38f);
+  m_ivec b = (m_ivec)m_sel(denormal, x * 8388608.0f, x);
+  m_ivec d = (m_ivec)((m_uvec)b - 0x3f3504f3u); /* of NaN it may wrap */
+  m_vec e = __builtin_convertvector((d >> 23) - (denormal & 23), m_vec);
+  m_vec f = (m_vec)((d & 0x007fffff) + 0x3f3504f3) - 1.0f;
+  m_vec q = f * f;
+  m_vec p = m_splat(7.0376836292e-2f);
+  p = p * f - 1.1514610310e-1f;
+  p = p * f + 1.1676998740e-1f;
+  p = p * f - 1.2420140846e-1f;
+  p = p * f + 1.4249322787e-1f;
+  p = p * f - 1.6668057665e-1f;
+  p = p * f + 2.0000714765e-1f;
+  p = p * f - 2.4999993993e-1f;
+  p = p * f + 3.3333331174e-1f;
+  p = p * f * q + e * -2.12194440e-4f - q * 0.5f;
+  m_vec y = f + p + e * 0.693359375f;
+  m_ivec finite = (m_ivec)(m_abs(x) < INFINITY); /* else +inf or NaN, returned as it is */
+  y = m_sel(finite, y, x);
+  y = m_sel((m_ivec)(x == 0.0f), m_splat(-INFINITY), y);
+  return m_sel((m_ivec)(x < 0.0f), m_splat(NAN), y);
 }
 
-M_FN m_vec m_sigmoid(m_vec x)
-{
-    return m_splat(1) / (m_exp(-x) + 1.0f);
-}
+M_FN m_vec m_sigmoid(m_vec x) { return m_splat(1) / (m_exp(-x) + 1.0f); }
 
 /* As the quotient, so that the far negative tail is -0 and only -inf itself gives NaN. */
-M_FN m_vec m_silu(m_vec x)
-{
-    return x / (m_exp(-x) + 1.0f);
-}
+M_FN m_vec m_silu(m_vec x) { return x / (m_exp(-x) + 1.0f); }
 
 /* Cephes tanhf: an odd polynomial near 0, where 1 - 2/(exp(2x)+1) would cancel. */
 M_FN m_vec m_tanh(m_vec x)
 {
-    m_vec a = m_abs(x), z = x * x;
-    m_ivec sign = (m_ivec)x & m_isplat((int32_t)0x80000000);
-    m_vec far = m_splat(1) - m_splat(2) / (m_exp(a + a) + 1.0f);
-    m_vec p = m_splat(-5.70498872745e-3f);
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    m_vec near = x + x * z * p;
-    return m_sel((m_ivec)(a < 0.625f), near, (m_vec)((m_ivec)far | sign));
+  m_vec a = m_abs(x), z = x * x;
+  m_ivec sign = (m_ivec)x & m_isplat((int32_t)0x80000000);
+  m_vec far = m_splat(1) - m_splat(2) / (m_exp(a + a) + 1.0f);
+  m_vec p = m_splat(-5.70498872745e-3f);
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  m_vec near = x + x * z * p;
+  return m_sel((m_ivec)(a < 0.625f), near, (m_vec)((m_ivec)far | sign));
 }
 
 /* erfc(a) for a >= 0: Abramowitz and Stegun 7.1.26, absolute error below 2e-7 */
 M_FN m_vec m_erfc_pos(m_vec a)
 {
-    m_vec t = m_splat(1) / (a * 0.3275911f + 1.0f);
-    m_vec p = m_splat(1.061405429f);
-    p = p * t - 1.453152027f;
-    p = p * t + 1.421413741f;
-    p = p * t - 0.284496736f;
-    p = p * t + 0.254829592f;
-    return p * t * m_exp(-(a * a));
+  m_vec t = m_splat(1) / (a * 0.3275911f + 1.0f);
+  m_vec p = m_splat(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  return p * t * m_exp(-(a * a));
 }
 
 M_FN m_vec m_erf(m_vec x)
 {
-    m_ivec sign = (m_ivec)x & m_isplat((int32_t)0x80000000);
-    m_vec y = m_splat(1) - m_erfc_pos(m_abs(x));
-    return (m_vec)((m_ivec)y | sign);
+  m_ivec sign = (m_ivec)x & m_isplat((int32_t)0x80000000);
+  m_vec y = m_splat(1) - m_erfc_pos(m_abs(x));
+  return (m_vec)((m_ivec)y | sign);
 }
 
 /* x/2 (1 + erf(x/sqrt 2)); through erfc, so that large negative x does not cancel */
 M_FN m_vec m_gelu(m_vec x)
 {
-    m_vec h = m_erfc_pos(m_abs(x) * 0.70710678f) * 0.5f;
-    return x * m_sel((m_ivec)(x < 0.0f), h, 1.0f - h);
+  m_vec h = m_erfc_pos(m_abs(x) * 0.70710678f) * 0.5f;
+  return x * m_sel((m_ivec)(x < 0.0f), h, 1.0f - h);
 }
 
 /* Lane by lane: the sign, zero and infinity rules of pow are libm's business, and generated code
  * spells the common powers as products. */
 M_FN_OUT m_vec m_pow(m_vec x, m_vec y)
 {
-    for (int i = 0; i < M_W; i++)
-        x[i] = powf(x[i], y[i]);
-    return x;
+  for (int i = 0; i < M_W; i++) x[i] = powf(x[i], y[i]);
+  return x;
 }
 
 /* ---- half precision ------------------------------------------------------------------------- */
 
 M_FN float m_f16_to_f32(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7fff, bits;
-    float f;
-    if (mag >= 0x7c00) /* inf; NaN becomes quiet, as the hardware does it */
-        bits = 0x7f800000 | (mag & 0x3ff) << 13 | (mag > 0x7c00 ? 0x400000 : 0);
-    else if (mag >= 0x400)
-        bits = (mag << 13) + 0x38000000;
-    else { /* denormal or zero: mag * 2^-24, exact */
-        f = (float)mag * 5.9604644775390625e-8f;
-        memcpy(&bits, &f, 4);
-    }
-    bits |= sign;
-    memcpy(&f, &bits, 4);
-    return f;
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7fff, bits;
+  float f;
+  if (mag >= 0x7c00) /* inf; NaN becomes quiet, as the hardware does it */
+    bits = 0x7f800000 | (mag & 0x3ff) << 13 | (mag > 0x7c00 ? 0x400000 : 0);
+  else if (mag >= 0x400)
+    bits = (mag << 13) + 0x38000000;
+  else { /* denormal or zero: mag * 2^-24, exact */
+    f = (float)mag * 5.9604644775390625e-8f;
+    memcpy(&bits, &f, 4);
+  }
+  bits |= sign;
+  memcpy(&f, &bits, 4);
+  return f;
 }
 
 /* round to nearest, ties to even */
 M_FN uint16_t m_f32_to_f16(float f)
 {
-    uint32_t bits, sign, mag;
-    memcpy(&bits, &f, 4);
-    sign = bits >> 16 & 0x8000;
-    mag = bits & 0x7fffffff;
-    if (mag > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
-    if (mag >= 0x477ff000)
-        return (uint16_t)(sign | 0x7c00);
-    if (mag >= 0x38800000)
-        return (uint16_t)(sign | (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13);
-    float small; /* adding 0.5 leaves the denormal's bits at the end of the significand */
-    memcpy(&small, &mag, 4);
-    small += 0.5f;
-    memcpy(&mag, &small, 4);
-    return (uint16_t)(sign | (mag - 0x3f000000));
+  uint32_t bits, sign, mag;
+  memcpy(&bits, &f, 4);
+  sign = bits >> 16 & 0x8000;
+  mag = bits & 0x7fffffff;
+  if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
+  if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+  if (mag >= 0x38800000) return (uint16_t)(sign | (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13);
+  float small; /* adding 0.5 leaves the denormal's bits at the end of the significand */
+  memcpy(&small, &mag, 4);
+  small += 0.5f;
+  memcpy(&mag, &small, 4);
+  return (uint16_t)(sign | (mag - 0x3f000000));
 }
 
 /* n half floats to floats */
 M_FN_OUT void m_load_f16(float *dst, const uint16_t *src, ptrdiff_t n)
 {
 #if M_W == 16
-    for (; n >= 16; n -= 16, src += 16, dst += 16)
-        _mm512_storeu_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)src)));
+  for (; n >= 16; n -= 16, src += 16, dst += 16) _mm512_storeu_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)src)));
 #elif defined(__F16C__)
-    for (; n >= 8; n -= 8, src += 8, dst += 8)
-        _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128((const void *)src)));
+  for (; n >= 8; n -= 8, src += 8, dst += 8) _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128((const void *)src)));
 #endif
-    while (n-- > 0)
-        *dst++ = m_f16_to_f32(*src++);
+  while (n-- > 0) *dst++ = m_f16_to_f32(*src++);
 }
 
 M_FN_OUT void m_store_f16(uint16_t *dst, const float *src, ptrdiff_t n)
 {
 #if M_W == 16
-    for (; n >= 16; n -= 16, src += 16, dst += 16)
-        _mm256_storeu_si256((void *)dst, _mm512_cvtps_ph(_mm512_loadu_ps(src), 0));
+  for (; n >= 16; n -= 16, src += 16, dst += 16) _mm256_storeu_si256((void *)dst, _mm512_cvtps_ph(_mm512_loadu_ps(src), 0));
 #elif defined(__F16C__)
-    for (; n >= 8; n -= 8, src += 8, dst += 8)
-        _mm_storeu_si128((void *)dst, _mm256_cvtps_ph(_mm256_loadu_ps(src), 0));
+  for (; n >= 8; n -= 8, src += 8, dst += 8) _mm_storeu_si128((void *)dst, _mm256_cvtps_ph(_mm256_loadu_ps(src), 0));
 #endif
-    while (n-- > 0)
-        *dst++ = m_f32_to_f16(*src++);
+  while (n-- > 0) *dst++ = m_f32_to_f16(*src++);
 }
 
-M_FN m_vec m_bf16_widen(m_hvec h)
-{
-    return (m_vec)(__builtin_convertvector(h, m_uvec) << 16);
-}
+M_FN m_vec m_bf16_widen(m_hvec h) { return (m_vec)(__builtin_convertvector(h, m_uvec) << 16); }
 
 /* Round to nearest even; NaN becomes quiet. The AVX512_BF16 instruction would flush denormals. */
 M_FN m_hvec m_bf16_narrow(m_vec x)
 {
-    m_uvec b = (m_uvec)x, nan = (m_uvec)(x != x);
-    m_uvec r = b + 0x7fff + (b >> 16 & 1);
-    return __builtin_convertvector(((nan & (b | 0x400000)) | (~nan & r)) >> 16, m_hvec);
+  m_uvec b = (m_uvec)x, nan = (m_uvec)(x != x);
+  m_uvec r = b + 0x7fff + (b >> 16 & 1);
+  return __builtin_convertvector(((nan & (b | 0x400000)) | (~nan & r)) >> 16, m_hvec);
 }
 
 /* n bfloat16 numbers to floats */
 M_FN_OUT void m_load_bf16(float *dst, const uint16_t *src, ptrdiff_t n)
 {
-    m_hvec h = {0};
-    for (; n >= M_W; n -= M_W, src += M_W, dst += M_W) {
-        memcpy(&h, src, sizeof h);
-        m_store(dst, m_bf16_widen(h));
-    }
-    memcpy(&h, src, (size_t)n * 2);
-    m_storen(dst, (int)n, m_bf16_widen(h));
+  m_hvec h = {0};
+  for (; n >= M_W; n -= M_W, src += M_W, dst += M_W) {
+    memcpy(&h, src, sizeof h);
+    m_store(dst, m_bf16_widen(h));
+  }
+  memcpy(&h, src, (size_t)n * 2);
+  m_storen(dst, (int)n, m_bf16_widen(h));
 }
 
 M_FN_OUT void m_store_bf16(uint16_t *dst, const float *src, ptrdiff_t n)
 {
-    m_hvec h;
-    for (; n >= M_W; n -= M_W, src += M_W, dst += M_W) {
-        h = m_bf16_narrow(m_load(src));
-        memcpy(dst, &h, sizeof h);
-    }
-    h = m_bf16_narrow(m_loadn(src, (int)n));
-    memcpy(dst, &h, (size_t)n * 2);
+  m_hvec h;
+  for (; n >= M_W; n -= M_W, src += M_W, dst += M_W) {
+    h = m_bf16_narrow(m_load(src));
+    memcpy(dst, &h, sizeof h);
+  }
+  h = m_bf16_narrow(m_loadn(src, (int)n));
+  memcpy(dst, &h, (size_t)n * 2);
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
 M_FN void m_copy(float *dst, const float *src, int n)
 {
-    int j = 0;
-    for (; j + M_W <= n; j += M_W)
-        m_store(dst + j, m_load(src + j));
-    if (j < n)
-        m_storen(dst + j, n - j, m_loadn(src + j, n - j));
+  int j = 0;
+  for (; j + M_W <= n; j += M_W) m_store(dst + j, m_load(src + j));
+  if (j < n) m_storen(dst + j, n - j, m_loadn(src + j, n - j));
 }
 
 /* dst[i][j] = src[i][j] for rows x cols */
-M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float *dst,
-                      ptrdiff_t ldd)
+M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float *dst, ptrdiff_t ldd)
 {
-    for (int i = 0; i < rows; i++)
-        m_copy(dst + i * ldd, src + i * lds, cols);
+  for (int i = 0; i < rows; i++) m_copy(dst + i * ldd, src + i * lds, cols);
 }
 
 /* Interleaves the halves of a and b that start at lane h. */
 #if M_W == 16
 #define M_ZIP(a, b, h) \
-    __builtin_shufflevector(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, \
-                            h + 20, h + 5, h + 21, h + 6, h + 22, h + 7, h + 23)
+  __builtin_shufflevector(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, h + 20, h + 5, h + 21, h + 6, h + 22, h + 7, h + 23)
 #elif M_W == 8
-#define M_ZIP(a, b, h) \
-    __builtin_shufflevector(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11)
+#define M_ZIP(a, b, h) __builtin_shufflevector(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11)
 #else
 #define M_ZIP(a, b, h) __builtin_shufflevector(a, b, h, h + 4, h + 1, h + 5)
 #endif
@@ -532,99 +479,87 @@ M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float
  * (row, lane) index by one place, so log2(M_W) rounds exchange row and lane. */
 M_FN void m_transpose(m_vec r[M_W])
 {
-    m_vec t[M_W];
+  m_vec t[M_W];
+  M_UNROLL
+  for (int round = 1; round < M_W; round *= 2) {
     M_UNROLL
-    for (int round = 1; round < M_W; round *= 2) {
-        M_UNROLL
-        for (int i = 0; i < M_W / 2; i++) {
-            t[2 * i] = M_ZIP(r[i], r[i + M_W / 2], 0);
-            t[2 * i + 1] = M_ZIP(r[i], r[i + M_W / 2], M_W / 2);
-        }
-        M_UNROLL
-        for (int i = 0; i < M_W; i++)
-            r[i] = t[i];
+    for (int i = 0; i < M_W / 2; i++) {
+      t[2 * i] = M_ZIP(r[i], r[i + M_W / 2], 0);
+      t[2 * i + 1] = M_ZIP(r[i], r[i + M_W / 2], M_W / 2);
     }
+    M_UNROLL
+    for (int i = 0; i < M_W; i++) r[i] = t[i];
+  }
 }
 
-M_FN_OUT void m_transpose_edge(int rows, int cols, const float *src, ptrdiff_t lds, float *dst,
-                               ptrdiff_t ldd)
+M_FN_OUT void m_transpose_edge(int rows, int cols, const float *src, ptrdiff_t lds, float *dst, ptrdiff_t ldd)
 {
-    m_vec r[M_W];
-    for (int i = 0; i < M_W; i++)
-        r[i] = i < rows ? m_loadn(src + i * lds, cols) : (m_vec){0};
-    m_transpose(r);
-    for (int j = 0; j < cols; j++)
-        m_storen(dst + j * ldd, rows, r[j]);
+  m_vec r[M_W];
+  for (int i = 0; i < M_W; i++) r[i] = i < rows ? m_loadn(src + i * lds, cols) : (m_vec){0};
+  m_transpose(r);
+  for (int j = 0; j < cols; j++) m_storen(dst + j * ldd, rows, r[j]);
 }
 
 M_FN void m_transpose_block(const float *src, ptrdiff_t lds, float *dst, ptrdiff_t ldd)
 {
-    m_vec r[M_W];
-    M_UNROLL
-    for (int i = 0; i < M_W; i++)
-        r[i] = m_load(src + i * lds);
-    m_transpose(r);
-    M_UNROLL
-    for (int i = 0; i < M_W; i++)
-        m_store(dst + i * ldd, r[i]);
+  m_vec r[M_W];
+  M_UNROLL
+  for (int i = 0; i < M_W; i++) r[i] = m_load(src + i * lds);
+  m_transpose(r);
+  M_UNROLL
+  for (int i = 0; i < M_W; i++) m_store(dst + i * ldd, r[i]);
 }
 
 /* dst[j][i] = src[i][j] for rows x cols of src: the loader of transposed operands */
-M_FN_OUT void m_load_tile_t(int rows, int cols, const float *src, ptrdiff_t lds, float *dst,
-                            ptrdiff_t ldd)
+M_FN_OUT void m_load_tile_t(int rows, int cols, const float *src, ptrdiff_t lds, float *dst, ptrdiff_t ldd)
 {
-    for (int i = 0; i < rows; i += M_W)
-        for (int j = 0; j < cols; j += M_W) {
-            const float *s = src + i * lds + j;
-            float *d = dst + j * ldd + i;
-            if (i + M_W <= rows && j + M_W <= cols)
-                m_transpose_block(s, lds, d, ldd);
-            else
-                m_transpose_edge(rows - i < M_W ? rows - i : M_W, cols - j < M_W ? cols - j : M_W,
-                                 s, lds, d, ldd);
-        }
+  for (int i = 0; i < rows; i += M_W)
+    for (int j = 0; j < cols; j += M_W) {
+      const float *s = src + i * lds + j;
+      float *d = dst + j * ldd + i;
+      if (i + M_W <= rows && j + M_W <= cols)
+        m_transpose_block(s, lds, d, ldd);
+      else
+        m_transpose_edge(rows - i < M_W ? rows - i : M_W, cols - j < M_W ? cols - j : M_W, s, lds, d, ldd);
+    }
 }
 
 /* dst[i] (+)= sum of row i; add says whether dst is added to or overwritten */
 M_FN void m_row_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *dst, int add)
 {
-    for (int i = 0; i < rows; i++, src += ld) {
-        m_vec s = {0}, t = {0};
-        int j = 0;
-        for (; j + 2 * M_W <= cols; j += 2 * M_W) {
-            s += m_load(src + j);
-            t += m_load(src + j + M_W);
-        }
-        for (; j < cols; j += M_W)
-            s += m_loadn(src + j, cols - j < M_W ? cols - j : M_W);
-        dst[i] = (add ? dst[i] : 0) + m_hsum(s + t);
+  for (int i = 0; i < rows; i++, src += ld) {
+    m_vec s = {0}, t = {0};
+    int j = 0;
+    for (; j + 2 * M_W <= cols; j += 2 * M_W) {
+      s += m_load(src + j);
+      t += m_load(src + j + M_W);
     }
+    for (; j < cols; j += M_W) s += m_loadn(src + j, cols - j < M_W ? cols - j : M_W);
+    dst[i] = (add ? dst[i] : 0) + m_hsum(s + t);
+  }
 }
 
 /* dst[i] = the maximum of row i, and of dst[i] when add */
 M_FN void m_row_max(int rows, int cols, const float *src, ptrdiff_t ld, float *dst, int add)
 {
-    for (int i = 0; i < rows; i++, src += ld) {
-        m_vec m = m_splat(add ? dst[i] : -INFINITY);
-        int j = 0;
-        for (; j + M_W <= cols; j += M_W)
-            m = m_max(m_load(src + j), m);
-        if (j < cols)
-            m = m_max(m_loadn_or(src + j, cols - j, m), m);
-        dst[i] = m_hmax(m);
-    }
+  for (int i = 0; i < rows; i++, src += ld) {
+    m_vec m = m_splat(add ? dst[i] : -INFINITY);
+    int j = 0;
+    for (; j + M_W <= cols; j += M_W) m = m_max(m_load(src + j), m);
+    if (j < cols) m = m_max(m_loadn_or(src + j, cols - j, m), m);
+    dst[i] = m_hmax(m);
+  }
 }
 
 /* dst[j] (+)= sum over rows of column j */
 M_FN void m_col_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *dst, int add)
 {
-    for (int j = 0; j < cols; j += M_W) {
-        int n = cols - j < M_W ? cols - j : M_W;
-        m_vec s = add ? m_loadn(dst + j, n) : (m_vec){0};
-        for (int i = 0; i < rows; i++)
-            s += m_loadn(src + i * ld + j, n);
-        m_storen(dst + j, n, s);
-    }
+  for (int j = 0; j < cols; j += M_W) {
+    int n = cols - j < M_W ? cols - j : M_W;
+    m_vec s = add ? m_loadn(dst + j, n) : (m_vec){0};
+    for (int i = 0; i < rows; i++) s += m_loadn(src + i * ld + j, n);
+    m_storen(dst + j, n, s);
+  }
 }
 
 /* ---- matrix products ------------------------------------------------------------------------ */
@@ -653,222 +588,205 @@ M_FN void m_col_sum(int rows, int cols, const float *src, ptrdiff_t ld, float *d
 /* C (+)= A B. Element (i, k) of A is at A[i*ars + k*acs]; row k of B at B + k*ldb. The last vector
  * of a row has `last` lanes, M_W unless N is ragged. */
 typedef struct m_prod {
-    const float *A, *B;
-    float *C;
-    ptrdiff_t ars, acs, ldb, ldc;
-    int K, acc, last, ahead; /* ahead: rows of B that a streaming product prefetches in advance */
+  const float *A, *B;
+  float *C;
+  ptrdiff_t ars, acs, ldb, ldc;
+  int K, acc, last, ahead; /* ahead: rows of B that a streaming product prefetches in advance */
 } m_prod;
 
 /* The microkernel: mr x nv vectors of C stay in registers while k runs; a step loads nv vectors of
  * B and multiplies them by mr broadcast elements of A. */
 M_FN void m_ukr(int mr, int nv, int ragged, int stream, const m_prod *g)
 {
-    const float *A = g->A, *B = g->B;
-    const ptrdiff_t ars = g->ars, acs = g->acs, ldb = g->ldb, ldc = g->ldc;
-    const ptrdiff_t ahead = g->ahead * ldb;
-    const int K = g->K, acc = g->acc, last = ragged ? g->last : M_W;
-    float *C = g->C;
-    m_vec c[8][4], b[4];
+  const float *A = g->A, *B = g->B;
+  const ptrdiff_t ars = g->ars, acs = g->acs, ldb = g->ldb, ldc = g->ldc;
+  const ptrdiff_t ahead = g->ahead * ldb;
+  const int K = g->K, acc = g->acc, last = ragged ? g->last : M_W;
+  float *C = g->C;
+  m_vec c[8][4], b[4];
+  M_UNROLL
+  for (int i = 0; i < mr; i++) M_UNROLL
+  for (int v = 0; v < nv; v++) c[i][v] = (m_vec){0};
+  for (int k = 0; k < K; k++) {
     M_UNROLL
-    for (int i = 0; i < mr; i++)
-        M_UNROLL
-        for (int v = 0; v < nv; v++)
-            c[i][v] = (m_vec){0};
-    for (int k = 0; k < K; k++) {
-        M_UNROLL
-        for (int v = 0; v < nv; v++) {
-            b[v] = ragged && v == nv - 1 ? m_loadn(B + v * M_W, last) : m_load(B + v * M_W);
-            M_PIN(b[v]);
-            if (stream)
-                __builtin_prefetch(B + ahead + v * M_W);
-        }
-        M_UNROLL
-        for (int i = 0; i < mr; i++) {
-            m_vec a = m_splat(A[i * ars]);
-            M_UNROLL
-            for (int v = 0; v < nv; v++)
-                c[i][v] += a * b[v];
-        }
-        A += acs;
-        B += ldb;
+    for (int v = 0; v < nv; v++) {
+      b[v] = ragged && v == nv - 1 ? m_loadn(B + v * M_W, last) : m_load(B + v * M_W);
+      M_PIN(b[v]);
+      if (stream) __builtin_prefetch(B + ahead + v * M_W);
     }
     M_UNROLL
-    for (int i = 0; i < mr; i++)
-        M_UNROLL
-        for (int v = 0; v < nv; v++) {
-            float *p = C + i * ldc + v * M_W;
-            if (ragged && v == nv - 1)
-                m_storen(p, last, acc ? m_loadn(p, last) + c[i][v] : c[i][v]);
-            else
-                m_store(p, acc ? m_load(p) + c[i][v] : c[i][v]);
-        }
+    for (int i = 0; i < mr; i++) {
+      m_vec a = m_splat(A[i * ars]);
+      M_UNROLL
+      for (int v = 0; v < nv; v++) c[i][v] += a * b[v];
+    }
+    A += acs;
+    B += ldb;
+  }
+  M_UNROLL
+  for (int i = 0; i < mr; i++) M_UNROLL
+  for (int v = 0; v < nv; v++) {
+    float *p = C + i * ldc + v * M_W;
+    if (ragged && v == nv - 1)
+      m_storen(p, last, acc ? m_loadn(p, last) + c[i][v] : c[i][v]);
+    else
+      m_store(p, acc ? m_load(p) + c[i][v] : c[i][v]);
+  }
 }
 
 /* One function a size, shared by all products of a file; the unused ones vanish. */
 #define M_SIZES(X) M_SIZES_(X, 1) M_SIZES_(X, 2) M_SIZES_(X, 3) M_SIZES_(X, 4)
-#define M_SIZES_(X, nv) \
-    X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
-#define M_DEFINE(mr, nv) \
-    M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, g); } \
-    M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, g); }
-#define M_CASE(mr, nv) \
-    case 10 * mr + nv: \
-        if (M_NV >= nv && M_ROWS(nv) >= mr) { \
-            if (at->last != M_W) \
-                m_ragged_##mr##x##nv(at); \
-            else \
-                m_full_##mr##x##nv(at); \
-        } \
-        break;
+#define M_SIZES_(X, nv) X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
+#define M_DEFINE(mr, nv)                                                        \
+  M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, g); } \
+  M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, g); }
+#define M_CASE(mr, nv)                    \
+  case 10 * mr + nv:                      \
+    if (M_NV >= nv && M_ROWS(nv) >= mr) { \
+      if (at->last != M_W)                \
+        m_ragged_##mr##x##nv(at);         \
+      else                                \
+        m_full_##mr##x##nv(at);           \
+    }                                     \
+    break;
 M_SIZES(M_DEFINE)
 
 /* Runs the microkernel down count blocks of mr rows. With constant sizes one case remains. g comes
  * by value: only this copy has its address taken, those of the callers can stay in registers. */
 M_FN void m_blocks(int mr, int nv, int count, m_prod g)
 {
-    for (int i = 0; i < count; i++) {
-        const m_prod *at = &g;
-        switch (10 * mr + nv) {
-            M_SIZES(M_CASE)
-        }
-        g.A += mr * g.ars;
-        g.C += mr * g.ldc;
+  for (int i = 0; i < count; i++) {
+    const m_prod *at = &g;
+    switch (10 * mr + nv) {
+      M_SIZES(M_CASE)
     }
+    g.A += mr * g.ars;
+    g.C += mr * g.ldc;
+  }
 }
 
 /* The M rows of one panel, in blocks as even as can be: two microkernels at most. */
 M_FN void m_panel(int M, int nv, m_prod g)
 {
-    int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks;
-    m_blocks(mr + 1, nv, larger, g);
-    g.A += larger * (mr + 1) * g.ars;
-    g.C += larger * (mr + 1) * g.ldc;
-    m_blocks(mr, nv, blocks - larger, g);
+  int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks;
+  m_blocks(mr + 1, nv, larger, g);
+  g.A += larger * (mr + 1) * g.ars;
+  g.C += larger * (mr + 1) * g.ldc;
+  m_blocks(mr, nv, blocks - larger, g);
 }
 
 /* The general product, in panels of at most M_NV vectors, as even as can be, the wider ones first.
  * ldb = 0 says that B is packed, see m_pack_b. */
 M_FN void m_product(int M, int N, m_prod g)
 {
-    int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, packed = g.ldb == 0;
-    for (int p = 0; p < panels; p++) {
-        int wide = p < vecs % panels, nv = vecs / panels + wide;
-        g.last = N % M_W && p == panels - 1 ? N % M_W : M_W;
-        if (packed)
-            g.ldb = nv * M_W;
-        if (wide)
-            m_panel(M, vecs / panels + 1, g);
-        else
-            m_panel(M, vecs / panels, g);
-        g.B += packed ? (ptrdiff_t)g.K * nv * M_W : nv * M_W;
-        g.C += nv * M_W;
-    }
+  int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, packed = g.ldb == 0;
+  for (int p = 0; p < panels; p++) {
+    int wide = p < vecs % panels, nv = vecs / panels + wide;
+    g.last = N % M_W && p == panels - 1 ? N % M_W : M_W;
+    if (packed) g.ldb = nv * M_W;
+    if (wide)
+      m_panel(M, vecs / panels + 1, g);
+    else
+      m_panel(M, vecs / panels, g);
+    g.B += packed ? (ptrdiff_t)g.K * nv * M_W : nv * M_W;
+    g.C += nv * M_W;
+  }
 }
 
 /* C (+)= A B for row-major tiles in cache; acc says whether C is added to or overwritten. Meant
  * for constant sizes, where all that remains of it is two loops and calls. M, N, K >= 1. */
-M_FN void m_gemm(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb,
-                 float *C, ptrdiff_t ldc, int acc)
+M_FN void m_gemm(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-    m_product(M, N, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
 }
 
 /* The same with A stored transposed, [K][M]: no cost, the microkernel reads A by elements. For a
  * transposed B use m_load_tile_t. */
-M_FN void m_gemm_at(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
-                    ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
+M_FN void m_gemm_at(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-    m_product(M, N, (m_prod){A, B, C, 1, lda, ldb, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, 1, lda, ldb, ldc, K, acc, M_W, 0});
 }
 
 /* Floats that a packed K x N operand takes. */
-M_FN ptrdiff_t m_packed_size(int K, int N)
-{
-    return (ptrdiff_t)K * ((N + M_W - 1) / M_W * M_W);
-}
+M_FN ptrdiff_t m_packed_size(int K, int N) { return (ptrdiff_t)K * ((N + M_W - 1) / M_W * M_W); }
 
 /* Packs K x N of B for m_gemm_packed: panel after panel, each K rows of contiguous vectors, the
  * ragged end filled with zeros. Few rows at a time, whole: far rows often share a set of the cache. */
 M_FN void m_pack_b(int K, int N, const float *B, ptrdiff_t ldb, float *dst)
 {
-    int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
-    for (int k0 = 0; k0 < K; k0 += 4)
-        for (int p = 0, col = 0; p < panels; p++) {
-            int width = (vecs / panels + (p < vecs % panels)) * M_W;
-            for (int k = k0; k < K && k < k0 + 4; k++)
-                for (int v = 0; v < width; v += M_W) {
-                    int n = N - col - v < M_W ? N - col - v : M_W;
-                    m_store(dst + col * K + k * width + v, m_loadn(B + k * ldb + col + v, n));
-                }
-            col += width;
+  int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
+  for (int k0 = 0; k0 < K; k0 += 4)
+    for (int p = 0, col = 0; p < panels; p++) {
+      int width = (vecs / panels + (p < vecs % panels)) * M_W;
+      for (int k = k0; k < K && k < k0 + 4; k++)
+        for (int v = 0; v < width; v += M_W) {
+          int n = N - col - v < M_W ? N - col - v : M_W;
+          m_store(dst + col * K + k * width + v, m_loadn(B + k * ldb + col + v, n));
         }
+      col += width;
+    }
 }
 
 /* m_gemm with B from m_pack_b */
-M_FN void m_gemm_packed(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
-                        float *C, ptrdiff_t ldc, int acc)
+M_FN void m_gemm_packed(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
 {
-    m_product(M, N, (m_prod){A, B, C, lda, 1, 0, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, lda, 1, 0, ldc, K, acc, M_W, 0});
 }
 
 /* Two vectors of columns of a streaming product. Its calls have few steps each and are worth their
  * own code with constant strides (15 % over a shared microkernel): M has to be a constant. */
 M_FN void m_stream_panel(int M, m_prod g)
 {
-    int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks, larger = M % blocks;
-    for (int i = 0; i < larger; i++, g.A += (mr + 1) * g.ars, g.C += (mr + 1) * g.ldc)
-        m_ukr(mr + 1, 2, 0, 1, &g);
-    for (int i = larger; i < blocks; i++, g.A += mr * g.ars, g.C += mr * g.ldc)
-        m_ukr(mr, 2, 0, 1, &g);
+  int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks, larger = M % blocks;
+  for (int i = 0; i < larger; i++, g.A += (mr + 1) * g.ars, g.C += (mr + 1) * g.ldc) m_ukr(mr + 1, 2, 0, 1, &g);
+  for (int i = larger; i < blocks; i++, g.A += mr * g.ars, g.C += mr * g.ldc) m_ukr(mr, 2, 0, 1, &g);
 }
 
 /* A block of rows that multiplies B where it lies, and on the way packs it into a strip for the
  * blocks after it and fetches what comes next: memory works while the core multiplies. */
 M_FN void m_ukr_pack(int mr, const m_prod *g, float *strip, const float *next)
 {
-    const float *A = g->A, *B = g->B;
-    m_vec c[8][2], b[2];
+  const float *A = g->A, *B = g->B;
+  m_vec c[8][2], b[2];
+  M_UNROLL
+  for (int i = 0; i < mr; i++) c[i][0] = c[i][1] = (m_vec){0};
+  for (int k = 0; k < g->K; k++) {
     M_UNROLL
-    for (int i = 0; i < mr; i++)
-        c[i][0] = c[i][1] = (m_vec){0};
-    for (int k = 0; k < g->K; k++) {
-        M_UNROLL
-        for (int v = 0; v < 2; v++) {
-            b[v] = m_load(B + v * M_W);
-            M_PIN(b[v]);
-            m_store(strip + v * M_W, b[v]);
-            __builtin_prefetch(next + v * M_W);
-        }
-        M_UNROLL
-        for (int i = 0; i < mr; i++) {
-            m_vec a = m_splat(A[i * g->ars]);
-            c[i][0] += a * b[0], c[i][1] += a * b[1];
-        }
-        A += g->acs, B += g->ldb, next += g->ldb, strip += 2 * M_W;
+    for (int v = 0; v < 2; v++) {
+      b[v] = m_load(B + v * M_W);
+      M_PIN(b[v]);
+      m_store(strip + v * M_W, b[v]);
+      __builtin_prefetch(next + v * M_W);
     }
     M_UNROLL
-    for (int i = 0; i < mr; i++)
-        M_UNROLL
-        for (int v = 0; v < 2; v++) {
-            float *p = g->C + i * g->ldc + v * M_W;
-            m_store(p, g->acc ? m_load(p) + c[i][v] : c[i][v]);
-        }
+    for (int i = 0; i < mr; i++) {
+      m_vec a = m_splat(A[i * g->ars]);
+      c[i][0] += a * b[0], c[i][1] += a * b[1];
+    }
+    A += g->acs, B += g->ldb, next += g->ldb, strip += 2 * M_W;
+  }
+  M_UNROLL
+  for (int i = 0; i < mr; i++) M_UNROLL
+  for (int v = 0; v < 2; v++) {
+    float *p = g->C + i * g->ldc + v * M_W;
+    m_store(p, g->acc ? m_load(p) + c[i][v] : c[i][v]);
+  }
 }
 
 /* A streaming product of several blocks of rows: those after the first find each strip of B in the
  * nearest cache. */
 M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
 {
-    float strip[M_STRIP * 2 * M_W] __attribute__((aligned(64)));
-    int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks;
-    for (int k = 0; k < rows; k += M_STRIP)
-        for (int j = 0; j < cols; j += 2 * M_W) {
-            const float *B = g.B + k * g.ldb + j, *next = B - j + (k + M_STRIP < rows ? M_STRIP * g.ldb : 0);
-            m_prod at = {g.A + k, B, g.C + j, g.ars, 1, g.ldb, g.ldc, M_STRIP, g.acc || k, M_W, 0};
-            m_ukr_pack(mr, &at, strip, j + 2 * M_W < cols ? B + 2 * M_W : next);
-            at.A += mr * g.ars, at.C += mr * g.ldc, at.B = strip, at.ldb = 2 * M_W;
-            m_panel(M - mr, 2, at);
-        }
+  float strip[M_STRIP * 2 * M_W] __attribute__((aligned(64)));
+  int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks;
+  for (int k = 0; k < rows; k += M_STRIP)
+    for (int j = 0; j < cols; j += 2 * M_W) {
+      const float *B = g.B + k * g.ldb + j, *next = B - j + (k + M_STRIP < rows ? M_STRIP * g.ldb : 0);
+      m_prod at = {g.A + k, B, g.C + j, g.ars, 1, g.ldb, g.ldc, M_STRIP, g.acc || k, M_W, 0};
+      m_ukr_pack(mr, &at, strip, j + 2 * M_W < cols ? B + 2 * M_W : next);
+      at.A += mr * g.ars, at.C += mr * g.ldc, at.B = strip, at.ldb = 2 * M_W;
+      m_panel(M - mr, 2, at);
+    }
 }
 
 /* The product of few rows (M up to 16 or so) with a B that streams from memory, read once: B is
@@ -876,20 +794,14 @@ M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
  * stays in cache. Rows of B are visited few at a time over the whole width: this follows the order
  * of memory, which the hardware prefetcher needs, and a panel of more than 8 or 16 rows of a
  * stride divisible by the page size would not fit the ways of a level 1 cache. */
-M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B,
-                        ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
+M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-    const int packed = M > M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
-    const int cols = N - N % (2 * M_W), rows = K - K % step;
-    if (packed)
-        m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
-    for (int k = 0; k < rows && !packed; k += step)
-        for (int j = 0; j < cols; j += 2 * M_W)
-            m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step,
-                                       acc || k, M_W, 16});
-    if (rows < K && cols > 0)
-        m_gemm(M, cols, K - rows, A + rows, lda, B + rows * ldb, ldb, C, ldc, acc || rows);
-    if (cols < N)
-        m_gemm(M, N - cols, K, A, lda, B + cols, ldb, C + cols, ldc, acc);
+  const int packed = M > M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
+  const int cols = N - N % (2 * M_W), rows = K - K % step;
+  if (packed) m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+  for (int k = 0; k < rows && !packed; k += step)
+    for (int j = 0; j < cols; j += 2 * M_W) m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step, acc || k, M_W, 16});
+  if (rows < K && cols > 0) m_gemm(M, cols, K - rows, A + rows, lda, B + rows * ldb, ldb, C, ldc, acc || rows);
+  if (cols < N) m_gemm(M, N - cols, K, A, lda, B + cols, ldb, C + cols, ldc, acc);
 }
 #endif

@@ -8,138 +8,129 @@
 M_FN m_vec m_first(int n, m_vec yes, m_vec no)
 {
 #if M_W == 16
-    return (m_vec)_mm512_mask_mov_ps((__m512)no, (__mmask16)((1u << n) - 1), (__m512)yes);
+  return (m_vec)_mm512_mask_mov_ps((__m512)no, (__mmask16)((1u << n) - 1), (__m512)yes);
 #elif M_W == 8
-    return m_sel((m_ivec)m_lanes(n), yes, no);
+  return m_sel((m_ivec)m_lanes(n), yes, no);
 #else
-    for (int i = 0; i < n; i++)
-        no[i] = yes[i];
-    return no;
+  for (int i = 0; i < n; i++) no[i] = yes[i];
+  return no;
 #endif
 }
 
 M_FN m_vec m_ld_f16(const uint16_t *p)
 {
 #if M_W == 16
-    return (m_vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+  return (m_vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 #elif defined(__F16C__) && M_W == 8
-    return (m_vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+  return (m_vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 #else
-    m_vec v = {0};
-    for (int i = 0; i < M_W; i++)
-        v[i] = m_f16_to_f32(p[i]);
-    return v;
+  m_vec v = {0};
+  for (int i = 0; i < M_W; i++) v[i] = m_f16_to_f32(p[i]);
+  return v;
 #endif
 }
 
 M_FN void m_st_f16(uint16_t *p, m_vec v)
 {
 #if M_W == 16
-    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph((__m512)v, 0));
+  _mm256_storeu_si256((void *)p, _mm512_cvtps_ph((__m512)v, 0));
 #elif defined(__F16C__) && M_W == 8
-    _mm_storeu_si128((void *)p, _mm256_cvtps_ph((__m256)v, 0));
+  _mm_storeu_si128((void *)p, _mm256_cvtps_ph((__m256)v, 0));
 #else
-    for (int i = 0; i < M_W; i++)
-        p[i] = m_f32_to_f16(v[i]);
+  for (int i = 0; i < M_W; i++) p[i] = m_f32_to_f16(v[i]);
 #endif
 }
 
 M_FN m_vec m_ldn_f16(const uint16_t *p, int n)
 {
-    uint16_t t[M_W] = {0};
-    memcpy(t, p, (size_t)n * 2);
-    return m_ld_f16(t);
+  uint16_t t[M_W] = {0};
+  memcpy(t, p, (size_t)n * 2);
+  return m_ld_f16(t);
 }
 
 M_FN void m_stn_f16(uint16_t *p, int n, m_vec v)
 {
-    uint16_t t[M_W];
-    m_st_f16(t, v);
-    memcpy(p, t, (size_t)n * 2);
+  uint16_t t[M_W];
+  m_st_f16(t, v);
+  memcpy(p, t, (size_t)n * 2);
 }
 
 M_FN m_vec m_ld_bf16(const uint16_t *p)
 {
-    m_hvec h;
-    memcpy(&h, p, sizeof h);
-    return m_bf16_widen(h);
+  m_hvec h;
+  memcpy(&h, p, sizeof h);
+  return m_bf16_widen(h);
 }
 
 M_FN m_vec m_ldn_bf16(const uint16_t *p, int n)
 {
-    m_hvec h = {0};
-    memcpy(&h, p, (size_t)n * 2);
-    return m_bf16_widen(h);
+  m_hvec h = {0};
+  memcpy(&h, p, (size_t)n * 2);
+  return m_bf16_widen(h);
 }
 
 M_FN void m_st_bf16(uint16_t *p, m_vec v)
 {
-    m_hvec h = m_bf16_narrow(v);
-    memcpy(p, &h, sizeof h);
+  m_hvec h = m_bf16_narrow(v);
+  memcpy(p, &h, sizeof h);
 }
 
 M_FN void m_stn_bf16(uint16_t *p, int n, m_vec v)
 {
-    m_hvec h = m_bf16_narrow(v);
-    memcpy(p, &h, (size_t)n * 2);
+  m_hvec h = m_bf16_narrow(v);
+  memcpy(p, &h, (size_t)n * 2);
 }
 
 M_FN float m_bf16_to_f32(uint16_t h)
 {
-    uint32_t b = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &b, 4);
-    return f;
+  uint32_t b = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &b, 4);
+  return f;
 }
 
 /* n floats whose vectors do not straddle lines: src itself, or a copy of it in dst */
 M_FN const float *m_aligned(ptrdiff_t n, const float *src, float *dst)
 {
-    if ((uintptr_t)src % (M_W * 4) == 0)
-        return src;
-    ptrdiff_t i = 0;
-    for (; i + M_W <= n; i += M_W)
-        m_store(dst + i, m_load(src + i));
-    if (i < n)
-        m_storen(dst + i, (int)(n - i), m_loadn(src + i, (int)(n - i)));
-    return dst;
+  if ((uintptr_t)src % (M_W * 4) == 0) return src;
+  ptrdiff_t i = 0;
+  for (; i + M_W <= n; i += M_W) m_store(dst + i, m_load(src + i));
+  if (i < n) m_storen(dst + i, (int)(n - i), m_loadn(src + i, (int)(n - i)));
+  return dst;
 }
 
 /* Can whole vectors of a tensor that starts here be stored past the caches? 0 for no, 1 for vectors whole, 2 in parts of
  * 16 bytes, for tensors that no one aligned: allocators give 16 bytes, and lines fill all the same where rows follow
  * one another. */
-M_FN int m_past(const void *p)
-{
-    return (uintptr_t)p % 64 == 0 ? 1 : (uintptr_t)p % 16 == 0 ? 2 : 0;
-}
+M_FN int m_past(const void *p) { return (uintptr_t)p % 64 == 0 ? 1 : (uintptr_t)p % 16 == 0 ? 2 : 0; }
 
 M_FN void m_store_past(float *p, m_vec v, int past)
 {
 #if M_W == 16
-    if (past == 1) {
-        _mm512_stream_ps(p, (__m512)v);
-        return;
-    }
-    if (past == 2) {
-        _mm_stream_ps(p, _mm512_extractf32x4_ps((__m512)v, 0));
-        _mm_stream_ps(p + 4, _mm512_extractf32x4_ps((__m512)v, 1));
-        _mm_stream_ps(p + 8, _mm512_extractf32x4_ps((__m512)v, 2));
-        _mm_stream_ps(p + 12, _mm512_extractf32x4_ps((__m512)v, 3));
-        return;
-    }
+  if (past == 1) {
+    _mm512_stream_ps(p, (__m512)v);
+    return;
+  }
+  if (past == 2) {
+    _mm_stream_ps(p, _mm512_extractf32x4_ps((__m512)v, 0));
+    _mm_stream_ps(p + 4, _mm512_extractf32x4_ps((__m512)v, 1));
+    _mm_stream_ps(p + 8, _mm512_extractf32x4_ps((__m512)v, 2));
+    _mm_stream_ps(p + 12, _mm512_extractf32x4_ps((__m512)v, 3));
+    return;
+  }
 #elif M_W == 8
-    if (past == 1) {
-        _mm256_stream_ps(p, (__m256)v);
-        return;
-    }
-    if (past == 2) {
-        _mm_stream_ps(p, _mm256_castps256_ps128((__m256)v));
-        _mm_stream_ps(p + 4, _mm256_extractf128_ps((__m256)v, 1));
-        return;
-    }
+  if (past == 1) {
+    _mm256_stream_ps(p, (__m256)v);
+    return;
+  }
+  if (past == 2) {
+    _mm_stream_ps(p, _mm256_castps256_ps128((__m256)v));
+    _mm_stream_ps(p + 4, _mm256_extractf128_ps((__m256)v, 1));
+    return;
+  }
 #endif
-    (void)past;
-    m_store(p, v);
+  (void)past;
+  m_store(p, v);
 }
 
 /* How far ahead of its stores a row fetches the lines that it is stored to, in floats: on some processors that is faster
@@ -147,115 +138,102 @@ M_FN void m_store_past(float *p, m_vec v, int past)
 enum { M_FETCH = 512 };
 
 /* Floats from p to where a vector may be stored past the caches whole, fewer than M_W: what a long row starts with. */
-M_FN int m_head(const float *p)
-{
-    return (int)(-((uintptr_t)p / 4) % M_W);
-}
+M_FN int m_head(const float *p) { return (int)(-((uintptr_t)p / 4) % M_W); }
 
 /* The first n lanes, past the caches too where they are quarters of a line: a store that has to fetch its line would hold up
  * those behind it. */
 M_FN void m_storen_past(float *p, int n, m_vec v)
 {
 #if M_W > 4
-    if ((uintptr_t)p % 16 == 0 && n % 4 == 0) {
-        float t[M_W];
-        m_store(t, v);
-        for (int i = 0; i < n; i += 4)
-            _mm_stream_ps(p + i, _mm_loadu_ps(t + i));
-        return;
-    }
+  if ((uintptr_t)p % 16 == 0 && n % 4 == 0) {
+    float t[M_W];
+    m_store(t, v);
+    for (int i = 0; i < n; i += 4) _mm_stream_ps(p + i, _mm_loadu_ps(t + i));
+    return;
+  }
 #endif
-    m_storen(p, n, v);
+  m_storen(p, n, v);
 }
 
 /* orders stores past the caches before what other threads are told */
 M_FN void m_fence(void)
 {
 #if defined(__x86_64__)
-    _mm_sfence();
+  _mm_sfence();
 #endif
 }
 
 /* n elements a step apart */
 M_FN m_vec m_gather(const float *p, ptrdiff_t step, int n)
 {
-    m_vec v = {0};
-    for (int i = 0; i < n; i++)
-        v[i] = p[i * step];
-    return v;
+  m_vec v = {0};
+  for (int i = 0; i < n; i++) v[i] = p[i * step];
+  return v;
 }
 
 M_FN m_vec m_gather_f16(const uint16_t *p, ptrdiff_t step, int n)
 {
-    uint16_t t[M_W] = {0};
-    for (int i = 0; i < n; i++)
-        t[i] = p[i * step];
-    return m_ld_f16(t);
+  uint16_t t[M_W] = {0};
+  for (int i = 0; i < n; i++) t[i] = p[i * step];
+  return m_ld_f16(t);
 }
 
 M_FN m_vec m_gather_bf16(const uint16_t *p, ptrdiff_t step, int n)
 {
-    uint16_t t[M_W] = {0};
-    for (int i = 0; i < n; i++)
-        t[i] = p[i * step];
-    return m_ld_bf16(t);
+  uint16_t t[M_W] = {0};
+  for (int i = 0; i < n; i++) t[i] = p[i * step];
+  return m_ld_bf16(t);
 }
 
 M_FN void m_scatter(float *p, ptrdiff_t step, int n, m_vec v)
 {
-    for (int i = 0; i < n; i++)
-        p[i * step] = v[i];
+  for (int i = 0; i < n; i++) p[i * step] = v[i];
 }
 
 M_FN void m_scatter_f16(uint16_t *p, ptrdiff_t step, int n, m_vec v)
 {
-    for (int i = 0; i < n; i++)
-        p[i * step] = m_f32_to_f16(v[i]);
+  for (int i = 0; i < n; i++) p[i * step] = m_f32_to_f16(v[i]);
 }
 
 M_FN void m_scatter_bf16(uint16_t *p, ptrdiff_t step, int n, m_vec v)
 {
-    uint16_t t[M_W];
-    m_st_bf16(t, v);
-    for (int i = 0; i < n; i++)
-        p[i * step] = t[i];
+  uint16_t t[M_W];
+  m_st_bf16(t, v);
+  for (int i = 0; i < n; i++) p[i * step] = t[i];
 }
 
 /* C (+)= A B where B is stored transposed, [N][K]: dot products of few rows of A with many rows of B, each read once
  * and in its own order. M_W of them are summed across lanes together by one transpose. */
-#define M_GEMM_BT(name, type, load, loadn) \
-    M_FN_OUT void name(int M, int N, int K, const float *A, ptrdiff_t lda, const type *B, ptrdiff_t ldb, \
-                       float *C, ptrdiff_t ldc, int acc) \
-    { \
-        for (int j = 0; j < N; j += M_W) { \
-            int n = N - j < M_W ? N - j : M_W; \
-            for (int i = 0; i < M; i++) { \
-                m_vec s[M_W] = {{0}}, sum = {0}; \
-                int k = 0; \
-                if (n == M_W) \
-                    for (; k + M_W <= K; k += M_W) { \
-                        m_vec a = m_load(A + i * lda + k); \
-                        M_UNROLL \
-                        for (int r = 0; r < M_W; r++) { \
-                            s[r] += a * load(B + (j + r) * ldb + k); \
-                            __builtin_prefetch(B + (j + r + M_W) * ldb + k); \
-                        } \
-                    } \
-                for (; k < K; k += M_W) { \
-                    int w = K - k < M_W ? K - k : M_W; \
-                    m_vec a = m_loadn(A + i * lda + k, w); \
-                    for (int r = 0; r < n; r++) \
-                        s[r] += a * loadn(B + (j + r) * ldb + k, w); \
-                } \
-                m_transpose(s); \
-                M_UNROLL \
-                for (int r = 0; r < M_W; r++) \
-                    sum += s[r]; \
-                float *c = C + i * ldc + j; \
-                m_storen(c, n, acc ? m_loadn(c, n) + sum : sum); \
-            } \
-        } \
-    }
+#define M_GEMM_BT(name, type, load, loadn)                                                                                               \
+  M_FN_OUT void name(int M, int N, int K, const float *A, ptrdiff_t lda, const type *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc) \
+  {                                                                                                                                      \
+    for (int j = 0; j < N; j += M_W) {                                                                                                   \
+      int n = N - j < M_W ? N - j : M_W;                                                                                                 \
+      for (int i = 0; i < M; i++) {                                                                                                      \
+        m_vec s[M_W] = {{0}}, sum = {0};                                                                                                 \
+        int k = 0;                                                                                                                       \
+        if (n == M_W)                                                                                                                    \
+          for (; k + M_W <= K; k += M_W) {                                                                                               \
+            m_vec a = m_load(A + i * lda + k);                                                                                           \
+            M_UNROLL                                                                                                                     \
+            for (int r = 0; r < M_W; r++) {                                                                                              \
+              s[r] += a * load(B + (j + r) * ldb + k);                                                                                   \
+              __builtin_prefetch(B + (j + r + M_W) * ldb + k);                                                                           \
+            }                                                                                                                            \
+          }                                                                                                                              \
+        for (; k < K; k += M_W) {                                                                                                        \
+          int w = K - k < M_W ? K - k : M_W;                                                                                             \
+          m_vec a = m_loadn(A + i * lda + k, w);                                                                                         \
+          for (int r = 0; r < n; r++) s[r] += a * loadn(B + (j + r) * ldb + k, w);                                                       \
+        }                                                                                                                                \
+        m_transpose(s);                                                                                                                  \
+        M_UNROLL                                                                                                                         \
+        for (int r = 0; r < M_W; r++) sum += s[r];                                                                                       \
+        float *c = C + i * ldc + j;                                                                                                      \
+        m_storen(c, n, acc ? m_loadn(c, n) + sum : sum);                                                                                 \
+      }                                                                                                                                  \
+    }                                                                                                                                    \
+  }
 M_GEMM_BT(m_gemm_bt, float, m_load, m_loadn)
 M_GEMM_BT(m_gemm_bt_f16, uint16_t, m_ld_f16, m_ldn_f16)
 M_GEMM_BT(m_gemm_bt_bf16, uint16_t, m_ld_bf16, m_ldn_bf16)
@@ -263,15 +241,12 @@ M_GEMM_BT(m_gemm_bt_bf16, uint16_t, m_ld_bf16, m_ldn_bf16)
 /* row i of x times f[i * fstep]; in a running softmax most factors are 1, whose rows stay untouched */
 M_FN void m_scale_rows(int rows, int cols, float *x, ptrdiff_t ld, const float *f, ptrdiff_t fstep)
 {
-    for (int i = 0; i < rows; i++, x += ld) {
-        float a = f[i * fstep];
-        if (a == 1)
-            continue;
-        int j = 0;
-        for (; j + M_W <= cols; j += M_W)
-            m_store(x + j, m_load(x + j) * a);
-        if (j < cols)
-            m_storen(x + j, cols - j, m_loadn(x + j, cols - j) * a);
-    }
+  for (int i = 0; i < rows; i++, x += ld) {
+    float a = f[i * fstep];
+    if (a == 1) continue;
+    int j = 0;
+    for (; j + M_W <= cols; j += M_W) m_store(x + j, m_load(x + j) * a);
+    if (j < cols) m_storen(x + j, cols - j, m_loadn(x + j, cols - j) * a);
+  }
 }
 #endif

@@ -29,8 +29,7 @@ void line(struct str *s, int depth, const char *fmt, ...)
 static void clean(char *to, size_t room, const char *from)
 {
   size_t n = 0;
-  for (; from && *from && n + 1 < room; from++)
-    to[n++] = isalnum((unsigned char)*from) && (unsigned char)*from < 128 ? *from : '_';
+  for (; from && *from && n + 1 < room; from++) to[n++] = isalnum((unsigned char)*from) && (unsigned char)*from < 128 ? *from : '_';
   to[n] = 0;
 }
 
@@ -60,8 +59,7 @@ const char *number(struct arena *mem, double x)
   if (isinf(x)) return x > 0 ? "INFINITY" : "-INFINITY";
   str_double(text, x);
   bool whole = !strpbrk(text, ".e");
-  return fabs(x) > 3.402823e38 ? arena_printf(mem, "(float)%s", text)
-                               : arena_printf(mem, "%s%sf", text, whole ? "." : "");
+  return fabs(x) > 3.402823e38 ? arena_printf(mem, "(float)%s", text) : arena_printf(mem, "%s%sf", text, whole ? "." : "");
 }
 
 static void list_text(struct str *s, const struct shape *l)
@@ -104,11 +102,9 @@ const char *node_text(struct arena *mem, const struct graph *g, const struct nod
 {
   struct str s = {0};
   char shape[128];
-  for (int i = 0; i < n->nout; i++)
-    str_add(&s, "%s%s", i ? ", " : "", name_of(mem, "t", n->out + i, g->tensors[n->out + i].name));
+  for (int i = 0; i < n->nout; i++) str_add(&s, "%s%s", i ? ", " : "", name_of(mem, "t", n->out + i, g->tensors[n->out + i].name));
   str_add(&s, "%s%s(", n->nout ? " = " : "", op_rows[n->op].name);
-  for (int i = 0; i < n->nin; i++)
-    str_add(&s, "%s%s", i ? ", " : "", name_of(mem, "t", n->in[i], g->tensors[n->in[i]].name));
+  for (int i = 0; i < n->nin; i++) str_add(&s, "%s%s", i ? ", " : "", name_of(mem, "t", n->in[i], g->tensors[n->in[i]].name));
   attr_text(&s, g, n);
   str_add(&s, ")");
   if (n->nout) shape_text(shape, &g->tensors[n->out].shape), str_add(&s, " %s", shape);

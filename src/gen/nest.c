@@ -5,10 +5,7 @@
 
 #include <string.h>
 
-struct nest nest_new(struct arena *mem, const struct shape *space)
-{
-  return (struct nest){.mem = mem, .space = *space};
-}
+struct nest nest_new(struct arena *mem, const struct shape *space) { return (struct nest){.mem = mem, .space = *space}; }
 
 static struct operand operand_of(const struct nest *f, const struct view *v)
 {
@@ -40,20 +37,11 @@ int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t ti
   return r;
 }
 
-int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y)
-{
-  return push_value(f, (struct value){code, a, x, y, -1});
-}
+int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y) { return push_value(f, (struct value){code, a, x, y, -1}); }
 
-int nest_const(struct nest *f, double c)
-{
-  return nest_value(f, arena_printf(f->mem, "K(%s)", number(f->mem, c)), NULL, -1, -1);
-}
+int nest_const(struct nest *f, double c) { return nest_value(f, arena_printf(f->mem, "K(%s)", number(f->mem, c)), NULL, -1, -1); }
 
-int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y)
-{
-  return nest_value(f, op_rows[op].code, a, x, y);
-}
+int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y) { return nest_value(f, op_rows[op].code, a, x, y); }
 
 void nest_store(struct nest *f, int value, const struct view *to, bool add)
 {
@@ -61,13 +49,9 @@ void nest_store(struct nest *f, int value, const struct view *to, bool add)
   PUSH(f->mem, f->sinks, f->nsinks, f->sinks_cap) = s;
 }
 
-bool nest_can_fold(const struct nest *f, int dim, int64_t group)
-{
-  return group == f->space.d[dim] || !f->group[dim] || f->group[dim] == group;
-}
+bool nest_can_fold(const struct nest *f, int dim, int64_t group) { return group == f->space.d[dim] || !f->group[dim] || f->group[dim] == group; }
 
-bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add,
-               double scale)
+bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add, double scale)
 {
   int64_t extent = f->space.d[dim];
   if (!nest_can_fold(f, dim, group)) return false;
@@ -126,8 +110,7 @@ void nest_move(struct nest *f, int from, int to)
 {
   f->d[to] = f->d[from];
   for (int o = 0; o < f->noperands; o++) f->operands[o].s[to] = f->operands[o].s[from];
-  for (int o = 0; o < f->nsinks; o++)
-    f->sinks[o].to.s[to] = f->sinks[o].to.s[from], f->sinks[o].red[to] = f->sinks[o].red[from];
+  for (int o = 0; o < f->nsinks; o++) f->sinks[o].to.s[to] = f->sinks[o].to.s[from], f->sinks[o].red[to] = f->sinks[o].red[from];
 }
 
 // Dimensions a and b = a + 1 are one when a step along a is a whole walk along b, for everyone.
@@ -180,8 +163,7 @@ static void divide_once(struct nest *f)
     if (!v.code || strcmp(v.code, op_rows[OP_DIV].code) || !v.inner || f->values[v.y].inner) continue;
     PUSH(f->mem, f->values, f->nvalues, f->values_cap) = (struct value){0};
     memmove(f->values + i + 1, f->values + i, sizeof v * (size_t)(f->nvalues - 1 - i));
-    for (int k = i + 2; k < f->nvalues; k++)
-      f->values[k].x += f->values[k].x >= i, f->values[k].y += f->values[k].y >= i;
+    for (int k = i + 2; k < f->nvalues; k++) f->values[k].x += f->values[k].x >= i, f->values[k].y += f->values[k].y >= i;
     for (int k = 0; k < f->nsinks; k++) f->sinks[k].value += f->sinks[k].value >= i;
     f->values[i] = (struct value){"K(1) / x", NULL, v.y, -1, -1, false};
     f->values[i + 1] = (struct value){op_rows[OP_MUL].code, NULL, v.x, i, -1, true};

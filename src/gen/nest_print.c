@@ -5,16 +5,10 @@
 #include "gen/nest_print.h"
 
 enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; below which one thread is enough
-enum { LONG = 256 }; // elements of a row that pays for starting with fewer than a vector
+enum { LONG = 256 };                   // elements of a row that pays for starting with fewer than a vector
 
-static bool folds_row(const struct nest *f, const struct sink *k)
-{
-  return k->fold != FOLD_NONE && k->red[last_dim(f)];
-}
-static bool folds_memory(const struct nest *f, const struct sink *k)
-{
-  return k->fold != FOLD_NONE && !k->red[last_dim(f)];
-}
+static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
+static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
 
 // The outermost loop from which on everything is folded by k: its partial result lives in registers there.
 static int fold_level(const struct nest *f, const struct sink *k)
@@ -44,8 +38,7 @@ static void print_values(const struct printer *p, int depth, bool inner)
 
 static const char *combined(const struct printer *p, const struct sink *k, const char *old, const char *value)
 {
-  return k->fold == FOLD_MAX ? arena_printf(p->f->mem, "m_max(%s, %s)", value, old)
-                             : arena_printf(p->f->mem, "%s + %s", old, value);
+  return k->fold == FOLD_MAX ? arena_printf(p->f->mem, "m_max(%s, %s)", value, old) : arena_printf(p->f->mem, "%s + %s", old, value);
 }
 
 // Where one thread combines its piece of a row of folded results.
@@ -164,8 +157,7 @@ static const char *gathered(const struct printer *p, const struct sink *k, int i
   struct arena *mem = p->f->mem;
   const char *t = arena_printf(mem, "f%d[0]", i);
   for (int u = 1; u < p->unroll; u++)
-    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u)
-                            : arena_printf(mem, "%s + f%d[%d]", t, i, u);
+    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u) : arena_printf(mem, "%s + f%d[%d]", t, i, u);
   t = arena_printf(mem, k->fold == FOLD_MAX ? "m_hmax(%s)" : "m_hsum(%s)", t);
   return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
 }
@@ -226,8 +218,7 @@ static void print_neutral(struct printer *p, int depth, const struct sink *k)
   struct shape one = {0};
   struct nest f = nest_new(p->f->mem, &one);
   f.n = p->f->n;
-  struct sink to = {
-      k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
+  struct sink to = {k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
   for (int i = 0; i < f.n; i++) f.d[i] = k->red[i] ? 1 : p->f->d[i];
   PUSH(f.mem, f.sinks, f.nsinks, f.sinks_cap) = to;
   nest_print(p->s, depth, &f, 0);
@@ -237,8 +228,7 @@ static void print_inside(struct printer *p, int depth)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
     const struct sink *k = &p->f->sinks[i];
-    if (!k->add && (folds_memory(p->f, k) || (folds_row(p->f, k) && folds_outside(p->f, k))))
-      print_neutral(p, depth, k);
+    if (!k->add && (folds_memory(p->f, k) || (folds_row(p->f, k) && folds_outside(p->f, k)))) print_neutral(p, depth, k);
   }
   line(p->s, depth, "{");
   print_loops(p, 0, depth + 1);
@@ -257,8 +247,7 @@ static int threads_first(struct nest *f)
       if (old.sinks[0].red[i] != (pass == 1)) continue;
       f->d[n] = old.d[i];
       for (int o = 0; o < f->noperands; o++) f->operands[o].s[n] = old.operands[o].s[i];
-      for (int o = 0; o < f->nsinks; o++)
-        f->sinks[o].to.s[n] = old.sinks[o].to.s[i], f->sinks[o].red[n] = old.sinks[o].red[i];
+      for (int o = 0; o < f->nsinks; o++) f->sinks[o].to.s[n] = old.sinks[o].to.s[i], f->sinks[o].red[n] = old.sinks[o].red[i];
       n++;
     }
     if (!pass) outer = n;
@@ -315,14 +304,13 @@ static void print_threads(struct printer *p, int depth)
   if (loops && p->total > TINY)
     line(p->s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s",
          loops > 1 ? arena_printf(f->mem, " collapse(%d)", loops) : "");
-  for (int i = 0; i < outer; i++)
-    line(p->s, depth + i, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)f->d[i], i);
+  for (int i = 0; i < outer; i++) line(p->s, depth + i, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)f->d[i], i);
   int in = depth + loops;
   if (p->chunk) line(p->s, in - 1, "for (ptrdiff_t c = 0; c < %lld; c += %lld)", (long long)row, (long long)p->chunk);
   line(p->s, in - 1, "{");
   if (p->chunk && !p->bound)
-    line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row,
-         (long long)p->chunk, (long long)(row % p->chunk));
+    line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row, (long long)p->chunk,
+         (long long)(row % p->chunk));
   if (folds)
     print_shared_fold(p, in, outer);
   else

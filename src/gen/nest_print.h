@@ -8,9 +8,9 @@ struct printer {
   struct str *s;
   struct nest *f;
   int depth, unroll, threads;
-  int64_t total, chunk; // chunk: the innermost dimension is cut into pieces of it, or 0
-  int64_t bound;        // extent of the innermost loop where it is constant
-  bool rest;            // printing the masked rest of a row
+  int64_t total, chunk;        // chunk: the innermost dimension is cut into pieces of it, or 0
+  int64_t bound;               // extent of the innermost loop where it is constant
+  bool rest;                   // printing the masked rest of a row
   const struct operand *whole; // its vectors are where they can be stored past the caches whole, or NULL
 };
 

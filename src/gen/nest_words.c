@@ -39,12 +39,9 @@ const char *nest_load_text(const struct printer *p, const struct operand *o)
   struct arena *mem = p->f->mem;
   int64_t step = o->s[last_dim(p->f)];
   const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step)
-    return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at)
-                           : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
+  if (!step) return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at) : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
   if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
-  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at)
-                 : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
+  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at) : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
 }
 
 bool nest_goes_past(const struct printer *p, const struct operand *o)

@@ -107,9 +107,7 @@ static int emit_node(struct block *b, int i)
     return OK;
   }
   if (b->done[i]) return OK;
-  enum stage st = n->op == OP_SAVE                       ? stage_of(b, n->in[0])
-                  : accum_is(n->op) && b->iterations > 1 ? INSIDE
-                                                         : stage_of(b, n->out);
+  enum stage st = n->op == OP_SAVE ? stage_of(b, n->in[0]) : accum_is(n->op) && b->iterations > 1 ? INSIDE : stage_of(b, n->out);
   block_comment(b, i, st);
   enum rule rule = op_rows[n->op].attrs & A_EXTENT ? RULE_COMPOSITE : op_rows[n->op].rule; // expand.c rewrites both
   switch (rule) {
@@ -132,13 +130,11 @@ static void assemble(struct block *b, struct str *s)
 {
   const struct graph *g = b->g;
   space_place(&b->space);
-  for (int i = 0; i < b->space.n; i++)
-    line(s, b->depth, "float *const %s = scratch + %lld;", b->names[i], (long long)b->space.buffers[i].offset / 4);
+  for (int i = 0; i < b->space.n; i++) line(s, b->depth, "float *const %s = scratch + %lld;", b->names[i], (long long)b->space.buffers[i].offset / 4);
   str_raw(s, str_text(&b->text[BEFORE]), b->text[BEFORE].n);
   if (b->iterations > 1) {
     for (int i = 0; i < g->nloop; i++)
-      line(s, b->depth + i, "for (int l%d = 0; l%d < %lld; l%d++)%s", i, i, (long long)g->loop[i], i,
-           i == g->nloop - 1 ? " {" : "");
+      line(s, b->depth + i, "for (int l%d = 0; l%d < %lld; l%d++)%s", i, i, (long long)g->loop[i], i, i == g->nloop - 1 ? " {" : "");
     if (b->wants_first) {
       struct str sum = {0};
       for (int i = 0; i < g->nloop; i++) str_add(&sum, "%sl%d", i ? " + " : "", i);
@@ -151,8 +147,8 @@ static void assemble(struct block *b, struct str *s)
   str_raw(s, str_text(&b->text[BEHIND]), b->text[BEHIND].n);
 }
 
-int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth,
-                struct str *s, int64_t *scratch, struct err *e)
+int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth, struct str *s, int64_t *scratch,
+                struct err *e)
 {
   struct block b = {.mem = mem, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);

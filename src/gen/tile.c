@@ -21,10 +21,7 @@ int depth_of(const struct block *b, enum stage st) { return b->depth + (st == IN
 
 static int time_of(const struct block *b, enum stage st) { return (int)st * b->g->nnodes + b->now; }
 
-const char *block_name(const struct block *b, const char *prefix, int tensor)
-{
-  return name_of(b->mem, prefix, tensor, b->g->tensors[tensor].name);
-}
+const char *block_name(const struct block *b, const char *prefix, int tensor) { return name_of(b->mem, prefix, tensor, b->g->tensors[tensor].name); }
 
 static int buffer_new(struct block *b, const char *name, int64_t elements, enum stage st)
 {
@@ -79,8 +76,7 @@ static int unit_dim(const struct view *v)
 }
 
 // from and to are contiguous along different dimensions: transposing pieces in registers.
-static void transpose_print(struct str *s, int depth, struct arena *mem, const struct view *from, const struct view *to,
-                            int p, int q)
+static void transpose_print(struct str *s, int depth, struct arena *mem, const struct view *from, const struct view *to, int p, int q)
 {
   const char *src = from->ptr, *dst = to->ptr;
   for (int i = 0; i < from->shape.n; i++) {
@@ -89,8 +85,8 @@ static void transpose_print(struct str *s, int depth, struct arena *mem, const s
     src = arena_printf(mem, "%s + i%d * %lld", src, i, (long long)from->stride[i]);
     dst = arena_printf(mem, "%s + i%d * %lld", dst, i, (long long)to->stride[i]);
   }
-  line(s, depth, "m_load_tile_t(%lld, %lld, %s, %lld, %s, %lld);", (long long)from->shape.d[q],
-       (long long)from->shape.d[p], src, (long long)from->stride[q], dst, (long long)to->stride[p]);
+  line(s, depth, "m_load_tile_t(%lld, %lld, %s, %lld, %s, %lld);", (long long)from->shape.d[q], (long long)from->shape.d[p], src,
+       (long long)from->stride[q], dst, (long long)to->stride[p]);
 }
 
 void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st)
@@ -121,15 +117,13 @@ void tile_fill(struct block *b, const struct view *v, double c, enum stage st)
 }
 
 // Appends " + x0 * n" for every axis that cuts v; each cut leaves a part of what the one before left.
-static const char *cut(const struct block *b, struct view *v, const char *at, char axis, int n, const int8_t *map,
-                       const int64_t *parts, bool loop)
+static const char *cut(const struct block *b, struct view *v, const char *at, char axis, int n, const int8_t *map, const int64_t *parts, bool loop)
 {
   for (int i = 0; i < n; i++) {
     if (map[i] == REPLICA) continue;
     v->shape.d[map[i]] /= parts[i];
     int64_t step = v->shape.d[map[i]] * v->stride[map[i]];
-    if (parts[i] > 1 && !(loop && b->iterations == 1))
-      at = arena_printf(b->mem, "%s + %c%d * %lld", at, axis, i, (long long)step);
+    if (parts[i] > 1 && !(loop && b->iterations == 1)) at = arena_printf(b->mem, "%s + %c%d * %lld", at, axis, i, (long long)step);
   }
   return at;
 }
@@ -181,8 +175,7 @@ int tile_load(struct block *b, struct nest *f, int tensor, enum stage st)
   int u = unit_dim(&v);
   for (int i = u + 1; u >= 0 && i < v.shape.n; i++) {
     if (v.shape.d[i] == 1 || !v.stride[i]) continue; // contiguous along an outer dimension: read through a turned copy
-    struct view t = tile_new(b, arena_printf(b->mem, "%s_t%d_%d", block_name(b, "t", tensor), b->now, b->space.n),
-                             &v.shape, st, false);
+    struct view t = tile_new(b, arena_printf(b->mem, "%s_t%d_%d", block_name(b, "t", tensor), b->now, b->space.n), &v.shape, st, false);
     tile_copy(b, &v, &t, st);
     v = t;
     break;

@@ -26,8 +26,7 @@ static int end_record(struct stage *s, int status, struct gpu_graph **out, struc
   return status;
 }
 
-int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot,
-                 struct gpu_graph **out, struct err *e)
+int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out, struct err *e)
 {
   int status = gpu_record(s->g, e);
   *out = NULL;
@@ -64,16 +63,12 @@ static int poison(struct stage *s, struct err *e)
   return gpu_fill(s->g, s->work, POISON, (size_t)s->work_bytes, e);
 }
 
-static int trespassed(struct err *e, const char *what)
-{
-  return err_set(e, ERR_WRONG, NOWHERE, "a kernel writes to memory %s", what);
-}
+static int trespassed(struct err *e, const char *what) { return err_set(e, ERR_WRONG, NOWHERE, "a kernel writes to memory %s", what); }
 
 static int look_at_outputs(const struct stage *s, struct err *e)
 {
   for (int i = 0; i <= s->map.nout; i++) {
-    int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0,
-            to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
+    int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0, to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
     if (!all(s->back + from, to - from, POISON)) return trespassed(e, i ? "after an output" : "before an output");
   }
   return OK;
@@ -93,8 +88,7 @@ static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
   for (int64_t k = 0; k < s->zero_bytes; k += GUARD) {
     if (gpu_read(s->g, guard, s->zero + (uint64_t)k, GUARD, e)) return e->status;
     if (!all(guard, GUARD, 0))
-      return err_set(e, ERR_WRONG, NOWHERE,
-                     "counters in the workspace, which a program leaves as zeros, are not zero after it");
+      return err_set(e, ERR_WRONG, NOWHERE, "counters in the workspace, which a program leaves as zeros, are not zero after it");
   }
   return OK;
 }
@@ -213,9 +207,8 @@ int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e
 {
   struct timing_job t = {0};
   int status = read_times(s, in, &t, e);
-  double *seconds = MEM_NEWS(double, t.n * t.replays + 1);
-  for (int i = 0; i < t.n && status == OK; i++)
-    status = stage_record(s, t.l[i], 0, t.l[i]->code.nlaunch, t.launches[i], t.hot, &t.graph[i], e);
+  double *seconds = MEM_NEWS(double, t.n *t.replays + 1);
+  for (int i = 0; i < t.n && status == OK; i++) status = stage_record(s, t.l[i], 0, t.l[i]->code.nlaunch, t.launches[i], t.hot, &t.graph[i], e);
   if (status == OK) status = warm_up(s, &t, e);
   if (status == OK) status = replay_all(s, &t, seconds, e);
   for (int i = 0; i < t.n; i++) gpu_graph_close(t.graph[i]);

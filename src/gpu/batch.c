@@ -13,7 +13,7 @@ struct job_thread {
   pthread_t id;
   struct guard *guard; // of who waits for it
   struct compilation *work;
-  bool good;           // there was memory
+  bool good; // there was memory
   struct shortage lack;
 };
 
@@ -95,8 +95,8 @@ void batch_wait(struct gpu_batch *b)
 static void drop(void *b) { gpu_batch_drop(b); }
 static const struct mem_kind kind = {.close = drop};
 
-int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
-                    const struct device_program *const *programs, struct gpu_batch **out, struct err *e)
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs, struct gpu_batch **out,
+                    struct err *e)
 {
   struct gpu_batch *b = *out = mem_handle(sizeof *b, &kind);
   size_t room = (size_t)n + 1;

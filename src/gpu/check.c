@@ -74,13 +74,9 @@ static struct sums compare(struct comparison *c)
   return all;
 }
 
-static double relative(const struct sums *s)
-{
-  return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference);
-}
+static double relative(const struct sums *s) { return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference); }
 
-static int check_one(const struct tensor *t, enum dtype rounded, int which, const double *ref, const void *out, struct check_answer *a,
-                     struct err *e)
+static int check_one(const struct tensor *t, enum dtype rounded, int which, const double *ref, const void *out, struct check_answer *a, struct err *e)
 {
   struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref};
   struct sums s = compare(&c);
@@ -90,11 +86,10 @@ static int check_one(const struct tensor *t, enum dtype rounded, int which, cons
     return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad,
                    numeric_read(t->dtype, out, s.bad), ref[s.bad]);
   if (r > bound)
-    return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
-                   dtype_name(rounded), bound);
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded), bound);
   if (s.worst > ELEMENT * bound)
-    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g",
-                   which, (long long)s.at, numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g", which, (long long)s.at,
+                   numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
   return OK;
 }
 
@@ -117,8 +112,7 @@ int check_repeats(const struct problem *p, void *const *one, void *const *other,
     double bound = numeric_tolerance(p->rounded[p->outs[i]]);
     a->repeats = fmax(a->repeats, relative(&s));
     if (s.bad < 0 && relative(&s) <= bound && s.worst <= ELEMENT * bound) continue;
-    return err_set(e, ERR_WRONG, NOWHERE,
-                   "output %d: two runs on the same inputs differ by %.3g: kernels race, or one reads too early", i,
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: two runs on the same inputs differ by %.3g: kernels race, or one reads too early", i,
                    relative(&s));
   }
   return OK;

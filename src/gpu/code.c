@@ -25,20 +25,16 @@ static int check_args(const struct launch *l, struct err *e)
 {
   int buffers = 0;
   for (int i = 0; i < l->k->nbuffers; i++) buffers += l->k->buffers[i].mem == MEM_GL;
-  if (buffers != l->nargs)
-    return err_set(e, ERR_TILE, l->k->at, "the kernel %s has %d buffers, and is given %d", l->name, buffers, l->nargs);
+  if (buffers != l->nargs) return err_set(e, ERR_TILE, l->k->at, "the kernel %s has %d buffers, and is given %d", l->name, buffers, l->nargs);
   for (int i = 0; i < l->k->nparams; i++)
-    if (!ex_is_const(l->k->params[i]))
-      return err_set(e, ERR_TILE, l->k->at, "the kernel %s has a size that is not a constant", l->name);
+    if (!ex_is_const(l->k->params[i])) return err_set(e, ERR_TILE, l->k->at, "the kernel %s has a size that is not a constant", l->name);
   for (int i = 0; i < l->nargs; i++)
     if (l->arg[i].written && l->arg[i].at.kind == PLACE_INPUT)
-      return err_set(e, ERR_TILE, l->k->at, "the kernel %s writes to input %d of the program", l->name,
-                     l->arg[i].at.index);
+      return err_set(e, ERR_TILE, l->k->at, "the kernel %s writes to input %d of the program", l->name, l->arg[i].at.index);
   return OK;
 }
 
-static int map_of(const struct launch *l, const int64_t *zeros, const struct tile_map *m, struct gpu_map_shape *s,
-                  struct err *e)
+static int map_of(const struct launch *l, const int64_t *zeros, const struct tile_map *m, struct gpu_map_shape *s, struct err *e)
 {
   const struct tile_buffer *b = &l->k->buffers[m->buf];
   int bytes = tile_types[b->type].bytes;
@@ -48,8 +44,7 @@ static int map_of(const struct launch *l, const int64_t *zeros, const struct til
     s->stride[i] = (uint64_t)(ex_eval(l->p->ex, m->stride[i], zeros) * bytes);
     s->box[i] = (uint32_t)m->box[i];
     if (i && s->stride[i] % 16)
-      return err_set(e, ERR_TILE, l->k->at, "rows of %s are %llu bytes apart; TMA needs a multiple of 16", b->name,
-                     (unsigned long long)s->stride[i]);
+      return err_set(e, ERR_TILE, l->k->at, "rows of %s are %llu bytes apart; TMA needs a multiple of 16", b->name, (unsigned long long)s->stride[i]);
   }
   return OK;
 }
@@ -86,8 +81,7 @@ static int kernel_launch(struct arena *mem, const struct launch *l, struct code_
 
 static int product_launch(struct arena *mem, const struct launch *l, struct code_launch *out, struct err *e)
 {
-  if (l->nargs != blas_operands(&l->mul))
-    return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
+  if (l->nargs != blas_operands(&l->mul)) return err_set(e, ERR_GRAPH, NOWHERE, "the product %s has %d operands", l->name, l->nargs);
   out->mul = l->mul, out->algorithm = l->algorithm, out->narg = l->nargs, out->arg = NEWS(mem, struct code_arg, l->nargs);
   for (int i = 0; i < l->nargs; i++) out->arg[i].at = l->arg[i].at;
   return OK;
@@ -102,8 +96,7 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
   for (int i = 0; i < p->nlaunch; i++) {
     const struct launch *l = &p->launch[i];
     struct code_launch *c = &out->launch[out->nlaunch++];
-    *c = (struct code_launch){
-        .name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
+    *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
     int status = l->product ? product_launch(mem, l, c, e) : kernel_launch(mem, l, c, e);
     if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
     if (status != OK) return status;
@@ -128,8 +121,7 @@ uint64_t program_hash(const struct device_program *p, uint64_t seed)
     h = hash_bytes(facts, sizeof facts, h);
     h = l->product ? product_hash(&l->mul, h) : hash_bytes(l->text, strlen(l->text), h);
     for (int k = 0; k < l->nargs; k++) {
-      const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type,
-                             l->arg[k].elements};
+      const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type, l->arg[k].elements};
       h = hash_bytes(arg, sizeof arg, h);
     }
   }

@@ -16,8 +16,7 @@ static void get_kernel(struct arena *mem, struct wire *w, struct code_kernel *k)
   k->name = wire_get_text(mem, w);
   const void *bytes = wire_get_bytes(w, &n);
   k->cubin = arena_copy(mem, bytes, n), k->bytes = (int64_t)n;
-  k->shared = wire_get(w), k->cluster = (int)wire_get(w), k->registers = (int)wire_get(w),
-  k->spilled = (int)wire_get(w);
+  k->shared = wire_get(w), k->cluster = (int)wire_get(w), k->registers = (int)wire_get(w), k->spilled = (int)wire_get(w);
 }
 
 static void put_arg(struct wire *w, const struct code_arg *a)
@@ -48,10 +47,7 @@ static void put_launch(struct wire *w, const struct code_launch *l)
   for (int i = 0; i < l->narg; i++) put_arg(w, &l->arg[i]);
 }
 
-static bool product_fits(const struct code_launch *l)
-{
-  return (unsigned)l->mul.epilogue < EPILOGUES && l->narg == blas_operands(&l->mul);
-}
+static bool product_fits(const struct code_launch *l) { return (unsigned)l->mul.epilogue < EPILOGUES && l->narg == blas_operands(&l->mul); }
 
 static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct code_launch *l)
 {

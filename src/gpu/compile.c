@@ -22,8 +22,7 @@ struct compilation {
   int *todo, ntodo; // that the database does not have
 };
 
-static int nvrtc(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
-                 struct err *e)
+static int nvrtc(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
 {
   return nvrtc_compile(arg, mem, name, source, arch, out, e);
 }
@@ -97,7 +96,8 @@ static void compile_one(void *arg, int i, int worker)
   const struct gpu_compiler *c = w->how.c;
   struct unit *u = &w->units[w->todo[i]];
   u->status = NO;
-  if (patience_over(&w->how.until)) u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
+  if (patience_over(&w->how.until))
+    u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
   else if (w->how.processes)
     u->status = compilers_compile(w->how.processes, &w->how.until, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
   if (u->status == NO) u->status = c->compile(c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
@@ -141,8 +141,7 @@ void compile_work(struct compilation *w)
   w->seconds = now_seconds() - w->start;
 }
 
-void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results,
-                 struct compile_stats *stats)
+void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results, struct compile_stats *stats)
 {
   int at = 0;
   for (int i = 0; i < w->nunits; i++) remember(w->how.db, &w->units[i]), note(w->how.before, &w->units[i]);
@@ -154,8 +153,8 @@ void compile_end(struct arena *mem, struct compilation *w, struct code *codes, s
   *stats = (struct compile_stats){at, w->nunits, w->nunits - w->ntodo, w->seconds};
 }
 
-int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
-                  struct compile_result *results, struct compile_stats *stats, struct err *e)
+int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes, struct compile_result *results,
+                  struct compile_stats *stats, struct err *e)
 {
   struct compilation *w;
   const struct compile_with how = {.c = c, .db = db};

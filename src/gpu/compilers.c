@@ -130,8 +130,10 @@ static int compile(struct maker *m, const struct patience *until, struct arena *
   bool talks = status == OK;
   if (talks) status = answer(&back, e);
   if (talks && status == OK) status = read_cubin(mem, &back, out, e);
-  if (status == NO) status = err_set(e, ERR_STOPPED, NOWHERE, "%s was not compiled in %.0f seconds and was left", name, now_seconds() - start);
-  else if (!talks && e->id != ERR_STOPPED) *e = (struct err){0}, status = err_set(e, ERR_COMPILER, NOWHERE, "the process that compiled %s ended unexpectedly", name);
+  if (status == NO)
+    status = err_set(e, ERR_STOPPED, NOWHERE, "%s was not compiled in %.0f seconds and was left", name, now_seconds() - start);
+  else if (!talks && e->id != ERR_STOPPED)
+    *e = (struct err){0}, status = err_set(e, ERR_COMPILER, NOWHERE, "the process that compiled %s ended unexpectedly", name);
   if (!talks) end(m);
   wire_free(&in), wire_free(&back);
   return status;

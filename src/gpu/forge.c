@@ -39,8 +39,8 @@ int gpu_forge_ready(struct gpu_forge *f, struct err *e)
 
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor) { *major = f->by.major, *minor = f->by.minor; }
 
-int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n,
-                    struct code *codes, struct compile_result *results, struct compile_stats *stats, struct err *e)
+int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, struct code *codes,
+                    struct compile_result *results, struct compile_stats *stats, struct err *e)
 {
   struct compilation *w;
   if (gpu_forge_ready(f, e)) return e->status;

@@ -97,8 +97,7 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
 
 // What compiles one source; of gpu_compiler_nvrtc unless a test has another. Called by several threads.
 struct gpu_compiler {
-  int (*compile)(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out,
-                 struct err *e);
+  int (*compile)(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e);
   const void *arg;
   int major, minor; // version
 };
@@ -112,8 +111,8 @@ struct compile_stats {
   double seconds;
 };
 // Fills in the machine code of n codes; lives in mem. db may be NULL. What is wrong with one code is in its result.
-int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes,
-                  struct compile_result *results, struct compile_stats *stats, struct err *e);
+int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes, struct compile_result *results,
+                  struct compile_stats *stats, struct err *e);
 
 // ---- forge.c ---------------------------------------------------------------------------------------
 
@@ -126,12 +125,12 @@ struct gpu_forge_opts {
 };
 struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o);
 void gpu_forge_close(struct gpu_forge *f);
-void gpu_forge_rest(struct gpu_forge *f); // its processes end; what was compiled stays
+void gpu_forge_rest(struct gpu_forge *f);                // its processes end; what was compiled stays
 int gpu_forge_ready(struct gpu_forge *f, struct err *e); // ENV where there is no compiler
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor);
 // As compile_codes. What there was no time for is STOPPED in its result.
-int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n,
-                    struct code *codes, struct compile_result *results, struct compile_stats *stats, struct err *e);
+int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, struct code *codes,
+                    struct compile_result *results, struct compile_stats *stats, struct err *e);
 
 // ---- identity.c ------------------------------------------------------------------------------------
 
@@ -145,13 +144,13 @@ struct problem {
   uint64_t seed;
   struct buffers *b; // inputs, made smaller until the reference stays in the range of its dtypes and rounding alone is no mistake
   struct reference64 r;
-  const int *outs; // tensors
+  const int *outs;     // tensors
   enum dtype *rounded; // of each tensor: whose tolerance it has
-  double seconds;  // of the reference
+  double seconds;      // of the reference
 };
 int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);
 int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e); // NaN, infinities: rt.h
-void problem_close(struct problem *p); // after an error too
+void problem_close(struct problem *p);                                                                               // after an error too
 
 // ---- check.c ---------------------------------------------------------------------------------------
 
@@ -171,10 +170,10 @@ struct stage;
 struct gpu_worker; // a worker process, or this process where none can be started
 struct gpu_worker_opts {
   int device;
-  stop_flag stop;      // ends what the worker is doing, and it
-  const char *path;    // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
-  bool inside;         // in this process
-  struct stage *stage; // inside: with a device of a test; owned from now on. Else NULL
+  stop_flag stop;              // ends what the worker is doing, and it
+  const char *path;            // of an executable that is a worker when started with "gpu-worker"; NULL: looked for (find.c)
+  bool inside;                 // in this process
+  struct stage *stage;         // inside: with a device of a test; owned from now on. Else NULL
   const char *const *more_env; // "NAME=VALUE", NULL at the end; or NULL
 };
 struct gpu_worker_facts {
@@ -189,8 +188,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
 void gpu_worker_close(struct gpu_worker *w);
 void gpu_worker_heed(struct gpu_worker *w, stop_flag stop); // from now on
 const char *gpu_worker_path(const struct gpu_worker *w);    // of its executable; NULL: it is this process
-const char *
-gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
+const char *gpu_worker_warning(const struct gpu_worker *w); // why candidates run in this process unasked; "": they do not
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e);
 // The whole life of a worker process; fd is its end of the socket. Does not return.
 int gpu_worker_main(int fd);
@@ -202,10 +200,9 @@ void gpu_worker_end(struct gpu_worker *w); // of the problem: its candidates may
 int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e);
 void gpu_worker_drop(struct gpu_worker *w, int id);
 struct run_answer {
-  bool differs;   // some run gave other bits than the first
-  double seconds; // of one run, by the host's clock: a bound
-  void *const *first, *const
-                          *other; // outputs of the first run, of the first that differs (or NULL); until the next call
+  bool differs;                      // some run gave other bits than the first
+  double seconds;                    // of one run, by the host's clock: a bound
+  void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
 };
 // Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same
 // workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero
@@ -220,8 +217,7 @@ struct time_request {
 };
 // seconds[k * replays + r]: of one launch of candidate k in replay r. Where one candidate breaks the worker, *culprit
 // is its place in id, else -1.
-int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit,
-                    struct err *e);
+int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e);
 int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
 // What a kernel of the candidate takes, by kernel of the code; what was chosen for a product, by launch.
 const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id);
@@ -250,11 +246,11 @@ struct gpu_result {
   struct err err; // of what is not fine
   struct check_answer check;
   struct special_answer special; // of the best; all is 0 where it was not held against special inputs
-  struct gpu_time cold, hot; // replays is 0 where it was not timed
-  int round;                 // the last in which it was timed; -1: none
-  bool rough;                // others of a quick race were timed better
-  int registers, spilled;    // the most of a kernel
-  const int *algorithm;      // chosen, by launch; -1 for kernels
+  struct gpu_time cold, hot;     // replays is 0 where it was not timed
+  int round;                     // the last in which it was timed; -1: none
+  bool rough;                    // others of a quick race were timed better
+  int registers, spilled;        // the most of a kernel
+  const int *algorithm;          // chosen, by launch; -1 for kernels
 };
 struct gpu_race_opts {
   uint64_t seed;
@@ -287,8 +283,8 @@ struct gpu_race {
 };
 // All programs compute `reference` (a program, not expanded). OK although no program is right: look at `best`. After STOPPED the
 // results are those that were there: what was right and timed has a verdict and replays.
-int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
-             const struct gpu_race_opts *o, struct gpu_race *out, struct err *e);
+int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference, const struct gpu_race_opts *o,
+             struct gpu_race *out, struct err *e);
 // Several races of one program: its reference is made once. `o` are the options of those who start the worker and the compiler.
 struct gpu_session;
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out);
@@ -296,14 +292,13 @@ void gpu_session_close(struct gpu_session *s);
 // Kernels are compiled while the caller goes on; then a race of them. The programs must live as long as the batch, which is to be
 // dropped after an error too, before the session is closed.
 struct gpu_batch;
-int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
-                    const struct device_program *const *programs, struct gpu_batch **out, struct err *e);
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs, struct gpu_batch **out,
+                    struct err *e);
 void gpu_batch_wait(struct gpu_batch *b); // for machine code, and the reference
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e);
 void gpu_batch_drop(struct gpu_batch *b);
 // One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
-int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
-                    struct err *e);
+int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o, struct err *e);
 // By the spread of as many replays as finalists have: others ran on the GPU, or its clock changed. In rank.c.
 struct disturbed gpu_disturbed(const struct gpu_time *t);
 const char *gpu_verdict_name(enum gpu_verdict v);

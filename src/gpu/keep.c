@@ -8,13 +8,12 @@
 
 #include <string.h>
 
-static const char *const verdicts[] = {
-    [GPU_FINE] = "fine", [GPU_WRONG] = "wrong", [GPU_FAILED] = "failed", [GPU_NOT_COMPILED] = "not compiled"};
+static const char *const verdicts[] = {[GPU_FINE] = "fine", [GPU_WRONG] = "wrong", [GPU_FAILED] = "failed", [GPU_NOT_COMPILED] = "not compiled"};
 
 const char *gpu_verdict_name(enum gpu_verdict v) { return verdicts[v]; }
 
-const char *keep_key(struct arena *mem, int n, const struct device_program *const *programs,
-                     const struct graph *reference, const struct gpu_race_opts *o, const char *identity)
+const char *keep_key(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
+                     const struct gpu_race_opts *o, const char *identity)
 {
   struct str text = {0};
   uint64_t h[2] = {1, 2};
@@ -23,8 +22,8 @@ const char *keep_key(struct arena *mem, int n, const struct device_program *cons
     for (int k = 0; k < 2; k++) h[k] = program_hash(programs[i], h[k]);
   for (int k = 0; k < 2; k++) h[k] = hash_bytes(str_text(&text), text.n, h[k]);
   str_free(&text);
-  return arena_printf(mem, "gpu race%s%s %016llx%016llx\n%d programs, seed %llu, device %d, %s\nmica %s",
-                      o->quick ? ", quick" : "", o->untimed ? ", untimed" : "", (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device,
+  return arena_printf(mem, "gpu race%s%s %016llx%016llx\n%d programs, seed %llu, device %d, %s\nmica %s", o->quick ? ", quick" : "",
+                      o->untimed ? ", untimed" : "", (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device,
                       identity, build_fingerprint);
 }
 
@@ -36,23 +35,20 @@ static json_t *time_json(const struct gpu_time *t)
 static json_t *result_json(const struct gpu_result *r, const struct device_program *p)
 {
   json_t *algorithms = json_array();
-  for (int i = 0; i < p->nlaunch; i++)
-    json_array_append_new(algorithms, json_integer(r->algorithm ? r->algorithm[i] : -1));
-  return json_pack("{s:s, s:i, s:s, s:f, s:f, s:f, s:o, s:o, s:i, s:b, s:i, s:i, s:o}", "verdict", verdicts[r->verdict],
-                   "error", (int)r->err.id, "why", r->err.text, "relative", r->check.relative, "worst", r->check.worst,
-                   "repeats", r->check.repeats, "cold", time_json(&r->cold), "hot", time_json(&r->hot), "round",
-                   r->round, "rough", r->rough, "registers", r->registers, "spilled", r->spilled, "algorithms", algorithms);
+  for (int i = 0; i < p->nlaunch; i++) json_array_append_new(algorithms, json_integer(r->algorithm ? r->algorithm[i] : -1));
+  return json_pack("{s:s, s:i, s:s, s:f, s:f, s:f, s:o, s:o, s:i, s:b, s:i, s:i, s:o}", "verdict", verdicts[r->verdict], "error", (int)r->err.id,
+                   "why", r->err.text, "relative", r->check.relative, "worst", r->check.worst, "repeats", r->check.repeats, "cold",
+                   time_json(&r->cold), "hot", time_json(&r->hot), "round", r->round, "rough", r->rough, "registers", r->registers, "spilled",
+                   r->spilled, "algorithms", algorithms);
 }
 
-void keep_race(struct db *db, const char *key, int n, const struct device_program *const *programs,
-               const struct gpu_race *r, char warning[256])
+void keep_race(struct db *db, const char *key, int n, const struct device_program *const *programs, const struct gpu_race *r, char warning[256])
 {
   struct err e = {0};
   json_t *results = json_array();
   for (int i = 0; i < n; i++) json_array_append_new(results, result_json(&r->result[i], programs[i]));
-  json_t *root =
-      json_pack("{s:i, s:b, s:s, s:f, s:f, s:i, s:o}", "best", r->best, "sure", r->sure, "machine", r->machine,
-                "reference", r->reference_seconds, "seconds", r->seconds, "sets", r->sets, "results", results);
+  json_t *root = json_pack("{s:i, s:b, s:s, s:f, s:f, s:i, s:o}", "best", r->best, "sure", r->sure, "machine", r->machine, "reference",
+                           r->reference_seconds, "seconds", r->seconds, "sets", r->sets, "results", results);
   char *text = json_dumps(root, JSON_REAL_PRECISION(17));
   if (db_put(db, key, text, NULL, 0, &e) != OK) snprintf(warning, 256, "%.250s", e.text);
   mem_free(text);
@@ -65,8 +61,7 @@ static void time_of(const json_t *a, struct gpu_time *t)
 {
   double *const to[] = {&t->median, &t->least, &t->p90, &t->low, &t->high};
   for (size_t i = 0; i < COUNT(to); i++) *to[i] = json_number_value(json_array_get(a, i));
-  t->replays = (int)json_integer_value(json_array_get(a, 5)),
-  t->launches = (int)json_integer_value(json_array_get(a, 6));
+  t->replays = (int)json_integer_value(json_array_get(a, 5)), t->launches = (int)json_integer_value(json_array_get(a, 6));
 }
 
 static int integer(const json_t *o, const char *key) { return (int)json_integer_value(json_object_get(o, key)); }
@@ -107,8 +102,7 @@ bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struc
   if (good && integer(root, "best") >= 0) good = !gpu_disturbed(&out->result[integer(root, "best")].cold).why;
   if (good) {
     out->best = integer(root, "best"), out->sure = json_is_true(json_object_get(root, "sure")), out->recalled = true;
-    out->reference_seconds = real(root, "reference"), out->seconds = real(root, "seconds"),
-    out->sets = integer(root, "sets");
+    out->reference_seconds = real(root, "reference"), out->seconds = real(root, "seconds"), out->sets = integer(root, "sets");
     snprintf(out->machine, sizeof out->machine, "%s", text_of(root, "machine"));
   }
   json_decref(root);

@@ -3,10 +3,7 @@
 #include "gpu/stage.h"
 #include "base/memory.h"
 
-struct loaded *stage_find(struct stage *s, int64_t id)
-{
-  return id >= 0 && id < s->np && s->p[id].there ? &s->p[id] : NULL;
-}
+struct loaded *stage_find(struct stage *s, int64_t id) { return id >= 0 && id < s->np && s->p[id].there ? &s->p[id] : NULL; }
 
 void stage_drop(struct stage *s, int id)
 {
@@ -35,20 +32,17 @@ static int check_places(const struct stage *s, const struct code *c, struct err 
   for (int i = 0; i < c->nlaunch; i++)
     for (int k = 0; k < c->launch[i].narg; k++)
       if (!inside(s, c, &c->launch[i].arg[k].at))
-        return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k,
-                       c->launch[i].name);
+        return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k, c->launch[i].name);
   return OK;
 }
 
-static int launch_kernel(struct stage *s, const struct loaded *l, const struct code_launch *c, int set, int ring,
-                         int work, struct err *e)
+static int launch_kernel(struct stage *s, const struct loaded *l, const struct code_launch *c, int set, int ring, int work, struct err *e)
 {
   struct arena mem = {0};
   void **args = NEWS(&mem, void *, c->narg + 1);
   gpu_address *address = NEWS(&mem, gpu_address, c->narg + 1);
   uintptr_t raw = (uintptr_t)arena_alloc(&mem, sizeof(struct gpu_map) * (size_t)(c->narg + 1));
-  struct gpu_map *map =
-      (struct gpu_map *)((raw + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
+  struct gpu_map *map = (struct gpu_map *)((raw + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
   int status = OK;
   for (int i = 0; i < c->narg && status == OK; i++) {
     address[i] = stage_place(s, &l->code, &c->arg[i].at, set, ring, work);
@@ -69,13 +63,11 @@ static int launch_product(struct stage *s, const struct loaded *l, int i, int se
   return blas_run(l->plan[i], &l->how[i], at, s->blas_work, e);
 }
 
-int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work,
-                 struct err *e)
+int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e)
 {
   int status = OK;
   for (int i = first; i < end && status == OK; i++)
-    status = l->plan[i] ? launch_product(s, l, i, set, ring, work, e)
-                        : launch_kernel(s, l, &l->code.launch[i], set, ring, work, e);
+    status = l->plan[i] ? launch_product(s, l, i, set, ring, work, e) : launch_kernel(s, l, &l->code.launch[i], set, ring, work, e);
   return status;
 }
 

@@ -25,7 +25,8 @@ int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const str
                    x.gpu.arch / 10, x.gpu.arch % 10);
   int64_t least = n->bytes + CACHES * x.gpu.l2;
   if (least <= x.memory) return OK;
-  err_set(e, ERR_MEMORY, NOWHERE, "inputs and outputs need %.0f MB of the GPU's memory, and %.0f MB are free", (double)least / MB, (double)x.memory / MB);
+  err_set(e, ERR_MEMORY, NOWHERE, "inputs and outputs need %.0f MB of the GPU's memory, and %.0f MB are free", (double)least / MB,
+          (double)x.memory / MB);
   err_hint(e, "`nvidia-smi` shows who uses it");
   return e->status;
 }

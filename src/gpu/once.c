@@ -5,8 +5,7 @@
 
 static const double LIMIT = 60; // seconds
 
-static int compile(struct arena *mem, const struct device_program *p, const struct gpu_race_opts *o, struct code *c,
-                   struct err *e)
+static int compile(struct arena *mem, const struct device_program *p, const struct gpu_race_opts *o, struct code *c, struct err *e)
 {
   struct nvrtc *nvrtc = NULL;
   struct compile_result r;
@@ -30,8 +29,7 @@ static int run(struct gpu_worker *w, const struct code *c, struct buffers *b, do
   return OK;
 }
 
-int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o,
-                    struct err *e)
+int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o, struct err *e)
 {
   struct code c;
   struct gpu_worker *w = o->with;

@@ -41,8 +41,7 @@ static int time_one(struct stage *s, struct loaded *l, int launch, double *secon
   return status;
 }
 
-static int choose(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, int n, int *best,
-                  struct err *e)
+static int choose(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, int n, int *best, struct err *e)
 {
   double least = INFINITY;
   *best = 0;

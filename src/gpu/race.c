@@ -13,8 +13,8 @@
 
 enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
 enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds, the last round of a quick race
-static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3,
-                    SHORT_REPLAY = 0.5e-3, LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LAST_QUICK = 1e-3,
+                    LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
@@ -82,8 +82,8 @@ static int check_target(struct race *r, int i, const struct gpu_facts *f, struct
   char target[32], *machine = r->out->machine;
   size_t n = strlen(machine), room = sizeof r->out->machine - n;
   if (f->arch != runs_on)
-    return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10,
-                   runs_on % 10, f->name, f->arch / 10, f->arch % 10);
+    return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10, runs_on % 10, f->name,
+                   f->arch / 10, f->arch % 10);
   snprintf(target, sizeof target, "kernels for %s", cuda_arch_name(gpu->arch));
   if (runs_on != gpu->arch && !strstr(machine, target)) snprintf(machine + n, room, ", %s", target);
   return OK;
@@ -93,8 +93,7 @@ static int check_device(struct race *r, struct err *e)
 {
   struct gpu_worker_facts f;
   if (gpu_worker_facts(r->w, &f, e)) return e->status;
-  snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000,
-           f.gpu.driver % 1000 / 10);
+  snprintf(r->out->machine, sizeof r->out->machine, "%.100s, driver for CUDA %d.%d", f.gpu.name, f.gpu.driver / 1000, f.gpu.driver % 1000 / 10);
   snprintf(r->out->warning, sizeof r->out->warning, "%s", gpu_worker_warning(r->w));
   for (int i = 0; i < r->n; i++)
     if (check_target(r, i, &f.gpu, e)) return e->status;
@@ -121,8 +120,7 @@ static int load_and_check(struct race *r, int k, struct err *stop)
   struct gpu_result *x = &r->out->result[k];
   int status = gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
   if (status == OK) {
-    x->algorithm =
-        arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
+    x->algorithm = arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
     status = check_candidate(r, k, r->problem, REPEATS, &e);
   }
   if (e.id == ERR_STOPPED) return stopped(stop);
@@ -158,8 +156,7 @@ static void leave_hopeless(struct race *r)
 // ---- fast? ----
 
 // Candidates who[0..n) in turns; those that break are out. samples: of who[i] from samples[i] on, q->replays of them.
-static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples,
-                     struct err *e)
+static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples, struct err *e)
 {
   int *id = NEWS(r->mem, int, *n + 1);
   while (*n) {
@@ -230,11 +227,9 @@ static int time_hot(struct race *r, struct err *e)
   double *samples = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
   int *launches = NEWS(r->mem, int, r->nwho + 1);
   struct time_request q = {.hot = true, .replays = REPLAYS, .warm_up = WARM_UP};
-  for (int i = 0; i < r->nwho; i++)
-    launches[i] = (int)fmax(2, fmin(400, ceil(REPLAY / fmax(r->seconds[r->who[i]], 5e-7))));
+  for (int i = 0; i < r->nwho; i++) launches[i] = (int)fmax(2, fmin(400, ceil(REPLAY / fmax(r->seconds[r->who[i]], 5e-7))));
   if (time_some(r, r->who, &r->nwho, &q, launches, samples, e)) return e->status;
-  for (int i = 0; i < r->nwho; i++)
-    rank_time(samples + i * REPLAYS, REPLAYS, launches[i], &r->out->result[r->who[i]].hot);
+  for (int i = 0; i < r->nwho; i++) rank_time(samples + i * REPLAYS, REPLAYS, launches[i], &r->out->result[r->who[i]].hot);
   return OK;
 }
 
@@ -256,8 +251,7 @@ static bool disturbed(const struct race *r)
 // Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out. Disturbed turns are begun again.
 static int time_final(struct race *r, struct err *e)
 {
-  double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS,
-         *got = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
+  double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS, *got = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
   double **all = NEWS(r->mem, double *, r->n + 1), *sorted = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
   int *launches = NEWS(r->mem, int, r->nwho + 1), n = 0;
   bool more;
@@ -265,8 +259,7 @@ static int time_final(struct race *r, struct err *e)
   for (int i = 0; i < r->nwho; i++) all[r->who[i]] = NEWS(r->mem, double, MOST_SAMPLES + REPLAYS);
   do {
     struct time_request q = {.replays = REPLAYS, .warm_up = n ? 0 : WARM_UP};
-    for (int i = 0; i < r->nwho; i++)
-      launches[i] = cold_launches(r->out->result[r->who[i]].hot.median, gpu_worker_sets(r->w));
+    for (int i = 0; i < r->nwho; i++) launches[i] = cold_launches(r->out->result[r->who[i]].hot.median, gpu_worker_sets(r->w));
     progress(r, "final", n, MOST_SAMPLES);
     if (time_some(r, r->who, &r->nwho, &q, launches, got, e)) return e->status;
     for (int i = 0; i < r->nwho; i++) {
@@ -290,8 +283,10 @@ static bool again(struct race *r, int k, const struct problem *p, struct err *st
   struct err e = {0};
   int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
   if (status == OK && check_candidate(r, k, p, LAST_REPEATS, &e) == OK) return true;
-  if (e.id == ERR_STOPPED) stopped(stop);
-  else out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  if (e.id == ERR_STOPPED)
+    stopped(stop);
+  else
+    out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
   return false;
 }
 
@@ -321,8 +316,10 @@ static bool special(struct race *r, int k, struct err *stop)
   if (r->problem->seconds > LONG_REFERENCE) return true;
   if (put(r, SPECIAL_INPUTS, &p, stop)) return false;
   if (run_special(r, k, p, &e) == OK) return true;
-  if (e.id == ERR_STOPPED) stopped(stop);
-  else out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
+  if (e.id == ERR_STOPPED)
+    stopped(stop);
+  else
+    out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
   return false;
 }
 
@@ -422,8 +419,8 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   return status;
 }
 
-int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
-             const struct gpu_race_opts *o, struct gpu_race *out, struct err *e)
+int gpu_race(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference, const struct gpu_race_opts *o,
+             struct gpu_race *out, struct err *e)
 {
   struct gpu_session *s;
   struct gpu_batch *b = NULL;

@@ -48,14 +48,11 @@ void gpu_race_text(const struct gpu_race *r, int n, const struct device_program 
     order[k] = i;
   }
   str_add(out, "%s; %d sets of inputs; reference in float64 %.2f s\n", r->machine, r->sets, r->reference_seconds);
-  str_add(out, "%d kernels, %d different, %d remembered, compiled in %.2f s; all in %.2f s%s\n", r->compile.kernels,
-          r->compile.sources, r->compile.recalled, r->compile.seconds, r->seconds, r->recalled ? ", remembered" : "");
+  str_add(out, "%d kernels, %d different, %d remembered, compiled in %.2f s; all in %.2f s%s\n", r->compile.kernels, r->compile.sources,
+          r->compile.recalled, r->compile.seconds, r->seconds, r->recalled ? ", remembered" : "");
   if (*r->warning) str_add(out, "warning: %s\n", r->warning);
-  str_add(
-      out,
-      "us a run in a graph of runs: cold on sets of more than twice the L2, hot on one set; off: against float64\n\n");
-  str_add(out, "      %9s %9s %9s %9s %8s %5s %4s %5s\n", "cold", "least", "p90", "hot", "off", "runs", "regs",
-          "spill");
+  str_add(out, "us a run in a graph of runs: cold on sets of more than twice the L2, hot on one set; off: against float64\n\n");
+  str_add(out, "      %9s %9s %9s %9s %8s %5s %4s %5s\n", "cold", "least", "p90", "hot", "off", "runs", "regs", "spill");
   for (int i = 0; i < n; i++) line(&r->result[order[i]], programs[order[i]], order[i], order[i] == r->best, out);
   if (r->best < 0)
     str_add(out, "no candidate is right\n");

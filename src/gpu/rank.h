@@ -16,10 +16,9 @@ bool rank_sure(const struct gpu_time *t, int n);
 int rank_launches(double each, double seconds, int sets, bool *flush);
 
 // ---- keep.c ----
-const char *keep_key(struct arena *mem, int n, const struct device_program *const *programs,
-                     const struct graph *reference, const struct gpu_race_opts *o, const char *identity);
+const char *keep_key(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
+                     const struct gpu_race_opts *o, const char *identity);
 bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struct gpu_race *out);
-void keep_race(struct db *db, const char *key, int n, const struct device_program *const *programs,
-               const struct gpu_race *r, char warning[256]);
+void keep_race(struct db *db, const char *key, int n, const struct device_program *const *programs, const struct gpu_race *r, char warning[256]);
 
 #endif

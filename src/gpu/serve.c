@@ -11,10 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct stage *stage_new(void)
-{
-  return mem_lasting(sizeof(struct stage));
-}
+struct stage *stage_new(void) { return mem_lasting(sizeof(struct stage)); }
 
 void stage_free(struct stage *s)
 {
@@ -61,7 +58,8 @@ static int compile(struct stage *s, struct wire *in, struct wire *out, struct er
   const char *name = wire_get_text(&mem, in), *source = wire_get_text(&mem, in);
   int status = in->bad ? err_set(e, ERR_COMPILER, NOWHERE, "a source cannot be read") : OK;
   if (status == OK && !s->by && !s->nvrtc) status = nvrtc_open(&s->nvrtc, e);
-  if (status == OK) status = s->by ? s->by->compile(s->by->arg, &mem, name, source, arch, &c, e) : nvrtc_compile(s->nvrtc, &mem, name, source, arch, &c, e);
+  if (status == OK)
+    status = s->by ? s->by->compile(s->by->arg, &mem, name, source, arch, &c, e) : nvrtc_compile(s->nvrtc, &mem, name, source, arch, &c, e);
   if (status == OK) wire_put(out, c.registers), wire_put(out, c.spilled), wire_put_bytes(out, c.bytes, c.n);
   arena_close(&mem);
   return status;

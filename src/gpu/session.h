@@ -27,8 +27,8 @@ struct gpu_session {
   struct arena mem;
   const struct graph *g;
   struct gpu_race_opts o;
-  struct gpu_worker *w; // NULL until it is needed
-  struct gpu_forge *forge, *own; // own: to be closed with the session
+  struct gpu_worker *w;             // NULL until it is needed
+  struct gpu_forge *forge, *own;    // own: to be closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
   int staged;                       // which one the worker has, -1: none
 };
@@ -51,8 +51,7 @@ struct compile_with {
 int compile_begin(struct arena *mem, const struct compile_with *how, int arch, int n, const struct code *codes, struct compilation **out,
                   struct err *e);
 void compile_work(struct compilation *w);
-void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results,
-                 struct compile_stats *stats);
+void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results, struct compile_stats *stats);
 
 // ---- compilers.c ----
 struct compilers *compilers_open(const char *path); // of an executable that is a worker; NULL: looked for (find.c)
@@ -70,15 +69,15 @@ struct gpu_batch {
   struct gpu_race_opts o;
   int n;
   const struct device_program *const *programs;
-  const char *key;         // NULL: nothing is remembered
-  const char **each_key;   // of a quick race: by program
-  bool recalled, running;  // all of it; running: there is a thread
-  bool *had;               // by program: its result was recalled
-  struct gpu_race *race;   // what was recalled
-  struct code *codes;      // by program
-  struct err *err;         // by program: why it is no code
-  struct code *good;       // those that are
-  int *which, ngood;       // programs
+  const char *key;        // NULL: nothing is remembered
+  const char **each_key;  // of a quick race: by program
+  bool recalled, running; // all of it; running: there is a thread
+  bool *had;              // by program: its result was recalled
+  struct gpu_race *race;  // what was recalled
+  struct code *codes;     // by program
+  struct err *err;        // by program: why it is no code
+  struct code *good;      // those that are
+  int *which, ngood;      // programs
   struct compile_result *results;
   struct compile_stats stats;
   struct compilation *work;

@@ -24,8 +24,7 @@ void stage_work(const struct code *c, int64_t *from, int64_t *bytes)
   *bytes = round_up(c->workspace - c->zeroed / GUARD * GUARD);
 }
 
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring,
-                        int work)
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work)
 {
   int64_t from, bytes;
   if (at->kind == PLACE_INPUT) return s->in + (uint64_t)(set * s->in_bytes + s->in_at[at->index] + at->offset);
@@ -66,8 +65,7 @@ static int count_sets(struct stage *s, int asked, struct err *e)
 {
   size_t memory;
   if (gpu_memory(s->g, &memory, e)) return e->status;
-  int64_t inputs = MAX(1, sum_of(s->map.nin, s->map.in_bytes)), l2 = MAX(LEAST_L2, gpu_facts(s->g)->l2),
-          room = (int64_t)memory;
+  int64_t inputs = MAX(1, sum_of(s->map.nin, s->map.in_bytes)), l2 = MAX(LEAST_L2, gpu_facts(s->g)->l2), room = (int64_t)memory;
   int64_t want = (22 * l2 / 10 + inputs - 1) / inputs;
   s->nsets = (int)MIN(MAX(want, 2), MOST_SETS);
   if (asked > 0) s->nsets = MIN(asked, MOST_SETS);
@@ -95,8 +93,7 @@ static int fill_sets(struct stage *s, struct err *e)
   if (gpu_alloc(s->g, (size_t)(s->nring * s->out_bytes), &s->out, e)) return e->status;
   if (gpu_alloc(s->g, (size_t)s->flush_bytes, &s->flush, e)) return e->status;
   for (int i = 0; i < s->map.nin; i++)
-    if (gpu_write(s->g, s->in + (uint64_t)s->in_at[i], s->shared + s->map.in[i], (size_t)s->map.in_bytes[i], e))
-      return e->status;
+    if (gpu_write(s->g, s->in + (uint64_t)s->in_at[i], s->shared + s->map.in[i], (size_t)s->map.in_bytes[i], e)) return e->status;
   for (int j = 1; j < s->nsets; j++)
     if (rotate(s, j, e)) return e->status;
   return gpu_wait(s->g, e);

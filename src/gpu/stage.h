@@ -47,8 +47,7 @@ struct stage {
 int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *out, struct err *e);
 void stage_end(struct stage *s);                                      // of the problem
 int stage_room(struct stage *s, const struct code *c, struct err *e); // for the candidate's workspace
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring,
-                        int work);
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work);
 // The workspace of a candidate behind its zeroed part: [from, from + bytes) of a ring, guards around it.
 void stage_work(const struct code *c, int64_t *from, int64_t *bytes);
 
@@ -57,8 +56,7 @@ int stage_load(struct stage *s, struct wire *in, struct wire *out, struct err *e
 void stage_drop(struct stage *s, int id);
 struct loaded *stage_find(struct stage *s, int64_t id); // NULL: there is none
 // Launches [first, end) of a candidate, in the stream.
-int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work,
-                 struct err *e);
+int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e);
 
 // ---- product.c ----
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
@@ -67,7 +65,6 @@ int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
 int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 // A graph of launches [first, end) again and again, `times` times, on sets in turn or all on one.
-int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot,
-                 struct gpu_graph **out, struct err *e);
+int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out, struct err *e);
 
 #endif

@@ -174,8 +174,7 @@ static ssize_t read_some(int fd, char *to, size_t n, int *carried)
     char room[CMSG_SPACE(sizeof(int))];
     struct cmsghdr align;
   } control;
-  struct msghdr m = {
-      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
   ssize_t k = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
   struct cmsghdr *c = k > 0 ? CMSG_FIRSTHDR(&m) : NULL;
   if (c && c->cmsg_type == SCM_RIGHTS && *carried < 0) memcpy(carried, CMSG_DATA(c), sizeof *carried);
@@ -229,8 +228,7 @@ int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset)
   return at;
 }
 
-void shared_layout(struct arena *mem, int nin, const int64_t *in_bytes, int nout, const int64_t *out_bytes,
-                   struct shared_map *m)
+void shared_layout(struct arena *mem, int nin, const int64_t *in_bytes, int nout, const int64_t *out_bytes, struct shared_map *m)
 {
   *m = (struct shared_map){.nin = nin, .nout = nout};
   m->in_bytes = arena_copy(mem, in_bytes, sizeof *in_bytes * (size_t)nin);

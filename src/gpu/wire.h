@@ -6,7 +6,6 @@
 #include "base/child.h"
 #include "gpu/gpu.h"
 
-
 extern const char build_fingerprint[]; // of all sources, made by the build
 
 // ---- wire.c ----
@@ -49,8 +48,7 @@ struct shared_map {
   int64_t *in, *first, *other; // by input, by output
   int64_t bytes;
 };
-void shared_layout(struct arena *mem, int nin, const int64_t *in_bytes, int nout, const int64_t *out_bytes,
-                   struct shared_map *m);
+void shared_layout(struct arena *mem, int nin, const int64_t *in_bytes, int nout, const int64_t *out_bytes, struct shared_map *m);
 // Offsets of tensors one after the other with a guard before, between and after; returns the bytes of all.
 int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset);
 

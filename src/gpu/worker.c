@@ -103,8 +103,7 @@ static int receive(struct gpu_worker *w, struct wire *out, double seconds, struc
   return read_answer(w, out, e);
 }
 
-static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, int carry, double seconds,
-                    struct wire *out, struct err *e)
+static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, int carry, double seconds, struct wire *out, struct err *e)
 {
   if (w->inside) {
     out->s.n = 0, out->at = 0, out->bad = false, in->at = 0, in->bad = false;
@@ -296,20 +295,17 @@ static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
 {
   gpu_worker_end(w);
-  shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout,
-                lengths(&w->mem, b->nout, b->out_bytes), &w->map);
+  shared_layout(&w->mem, b->nin, lengths(&w->mem, b->nin, b->in_bytes), b->nout, lengths(&w->mem, b->nout, b->out_bytes), &w->map);
   w->asked = sets;
   w->shared_fd = memfd_create("mica", MFD_CLOEXEC);
   if (w->shared_fd < 0 || ftruncate(w->shared_fd, w->map.bytes))
     return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   void *p = mmap(NULL, (size_t)w->map.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->shared_fd, 0);
-  if (p == MAP_FAILED)
-    return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
+  if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
   for (int i = 0; i < b->nin; i++) memcpy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
-  for (int i = 0; i < b->nout; i++)
-    w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
+  for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);
 }
 
@@ -354,8 +350,7 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
   return status;
 }
 
-static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit,
-                     double *seconds, struct err *e)
+static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit, double *seconds, struct err *e)
 {
   struct wire in = {0}, out = {0};
   int status = OK;
@@ -373,8 +368,7 @@ static int time_them(struct gpu_worker *w, const struct time_request *q, int fir
 }
 
 // Where timing several fails, each is timed alone to learn which one it is.
-int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit,
-                    struct err *e)
+int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e)
 {
   *culprit = -1;
   int status = time_them(w, q, 0, q->n, limit, seconds, e);

@@ -63,12 +63,10 @@ static int check_arguments(const struct check *c, int i, int made)
 {
   const struct node *n = &c->g->nodes[i];
   for (int k = 0; k < n->nin; k++) {
-    if (n->in[k] < 0 || n->in[k] >= c->g->ntensors)
-      return bad(c, ERR_GRAPH, i, "argument %d is tensor %d, which does not exist", k + 1, n->in[k]);
+    if (n->in[k] < 0 || n->in[k] >= c->g->ntensors) return bad(c, ERR_GRAPH, i, "argument %d is tensor %d, which does not exist", k + 1, n->in[k]);
     if (n->in[k] < made) continue;
     const char *name = c->g->tensors[n->in[k]].name;
-    if (name)
-      return bad(c, ERR_GRAPH, i, "tensor `%s` is used before it is made: the graph is cyclic or out of order", name);
+    if (name) return bad(c, ERR_GRAPH, i, "tensor `%s` is used before it is made: the graph is cyclic or out of order", name);
     return bad(c, ERR_GRAPH, i, "tensor t%d is used before it is made: the graph is cyclic or out of order", n->in[k]);
   }
   return OK;
@@ -82,8 +80,8 @@ static int check_structure(const struct check *c, int i, int *made)
   const struct op_row *row = &op_rows[n->op];
   if (!(row->levels >> g->level & 1)) {
     int s = bad(c, ERR_LEVEL, i, "not an operator of %s graphs", level_name(g->level));
-    err_hint(c->e, "%s is legal in%s%s%s graphs", row->name, row->levels & IS_K ? " kernel" : "",
-             row->levels & IS_B ? " block" : "", row->levels & IS_T ? " thread" : "");
+    err_hint(c->e, "%s is legal in%s%s%s graphs", row->name, row->levels & IS_K ? " kernel" : "", row->levels & IS_B ? " block" : "",
+             row->levels & IS_T ? " thread" : "");
     return s;
   }
   int least = n->op == OP_ITER ? 0 : row->least, most = n->op == OP_ITER ? 0 : row->most;
@@ -95,10 +93,8 @@ static int check_structure(const struct check *c, int i, int *made)
     if (g->tensors[n->out + k].node != i)
       return bad(c, ERR_GRAPH, i, "tensor t%d names node %d as its producer", n->out + k, g->tensors[n->out + k].node);
   *made += n->nout;
-  if (!n->sub != (row->rule != RULE_GRAPH))
-    return bad(c, ERR_GRAPH, i, n->sub ? "has a graph inside" : "has no graph inside");
-  if (n->sub && n->sub->level != g->level + 1)
-    return bad(c, ERR_LEVEL, i, "holds a %s graph", level_name(n->sub->level));
+  if (!n->sub != (row->rule != RULE_GRAPH)) return bad(c, ERR_GRAPH, i, n->sub ? "has a graph inside" : "has no graph inside");
+  if (n->sub && n->sub->level != g->level + 1) return bad(c, ERR_LEVEL, i, "holds a %s graph", level_name(n->sub->level));
   return OK;
 }
 
@@ -106,10 +102,8 @@ static int check_axes(const struct check *c)
 {
   const struct graph *g = c->g;
   int64_t all = 1;
-  if (g->ngrid < 0 || g->ngrid > MAX_GRID || g->nloop < 0 || g->nloop > MAX_LOOPS)
-    return bad_graph(c, ERR_GRAPH, "has too many axes");
-  if (g->level == KERNEL && g->ngrid + g->nloop)
-    return bad_graph(c, ERR_GRAPH, "has grid or loop axes; only block and thread graphs do");
+  if (g->ngrid < 0 || g->ngrid > MAX_GRID || g->nloop < 0 || g->nloop > MAX_LOOPS) return bad_graph(c, ERR_GRAPH, "has too many axes");
+  if (g->level == KERNEL && g->ngrid + g->nloop) return bad_graph(c, ERR_GRAPH, "has grid or loop axes; only block and thread graphs do");
   for (int i = 0; i < g->ngrid + g->nloop; i++) {
     int64_t x = i < g->ngrid ? g->grid[i] : g->loop[i - g->ngrid];
     if (x < 1 || x >= LARGEST || (all = x > LARGEST / all ? LARGEST : all * x) >= LARGEST)
@@ -123,8 +117,7 @@ static int check_names(const struct check *c)
   for (int i = 0; i < c->g->ntensors; i++)
     for (int k = 0; k < i && c->g->tensors[i].name; k++)
       if (c->g->tensors[k].name && !strcmp(c->g->tensors[i].name, c->g->tensors[k].name))
-        return bad(c, ERR_DUPLICATE, c->g->tensors[i].node, "the name `%.160s` is taken by tensor %d",
-                   c->g->tensors[k].name, k);
+        return bad(c, ERR_DUPLICATE, c->g->tensors[i].node, "the name `%.160s` is taken by tensor %d", c->g->tensors[k].name, k);
   return OK;
 }
 
@@ -167,8 +160,7 @@ static int check_iter(const struct check *c, int i, int iter)
   const struct node *n = &c->g->nodes[i];
   const struct graph *above = c->above->g;
   const struct node *holder = &above->nodes[c->node];
-  if (iter >= holder->nin)
-    return bad(c, ERR_GRAPH, i, "iterator %d, but node %d above has %d arguments", iter + 1, c->node, holder->nin);
+  if (iter >= holder->nin) return bad(c, ERR_GRAPH, i, "iterator %d, but node %d above has %d arguments", iter + 1, c->node, holder->nin);
   const struct tensor *from = &above->tensors[holder->in[iter]];
   struct tensor want = {.dtype = from->dtype};
   int s = infer_tile(c->g, &n->a, &from->shape, n->at, &want.shape, c->e);
@@ -181,8 +173,7 @@ static int check_inferred(const struct check *c, int i)
 {
   struct tensor want[64];
   int nout = 0, s = infer_node(c->g, &c->g->nodes[i], want, &nout, c->e);
-  if (!s && nout != c->g->nodes[i].nout)
-    s = bad(c, ERR_GRAPH, i, "has %d results, should have %d", c->g->nodes[i].nout, nout);
+  if (!s && nout != c->g->nodes[i].nout) s = bad(c, ERR_GRAPH, i, "has %d results, should have %d", c->g->nodes[i].nout, nout);
   for (int k = 0; k < nout && !s; k++) s = check_result(c, i, k, &want[k]);
   return s;
 }
@@ -209,8 +200,8 @@ static int check_save(const struct check *c, int i)
   const struct node *n = &c->g->nodes[i];
   for (int k = 0; k < c->g->ngrid; k++) {
     if (n->a.omap[k] != REPLICA || c->g->grid[k] == 1) continue;
-    int s = bad(c, ERR_GRAPH, i, "the %lld blocks along %c all save %s to the same place", (long long)c->g->grid[k],
-                "xyz"[k], tensor_text(text, c->g, n->in[0]));
+    int s = bad(c, ERR_GRAPH, i, "the %lld blocks along %c all save %s to the same place", (long long)c->g->grid[k], "xyz"[k],
+                tensor_text(text, c->g, n->in[0]));
     err_hint(c->e, "map %c to a dimension in omap", "xyz"[k]);
     return s;
   }
@@ -266,8 +257,7 @@ static int check_sizes(const struct check *c)
 {
   int64_t all = 0;
   for (int i = 0; i < c->g->ntensors; i++)
-    if ((all += shape_size(&c->g->tensors[i].shape)) >= LARGEST)
-      return bad_graph(c, ERR_LIMIT, "has 2^40 elements or more in all its tensors");
+    if ((all += shape_size(&c->g->tensors[i].shape)) >= LARGEST) return bad_graph(c, ERR_LIMIT, "has 2^40 elements or more in all its tensors");
   return OK;
 }
 

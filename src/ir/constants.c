@@ -12,9 +12,13 @@ static int unfit(const struct node *n, const char *what, double c, struct err *e
   char text[32];
   str_double(text, c);
   err_set(e, ERR_ATTRIBUTE, n->at, "%s of %s is %s, which %s", what, op_rows[n->op].name, text,
-          !isfinite(c) ? "is no finite number" : fabs(c) > 1 ? "is too large for float" : "is too small for float");
-  if (isfinite(c)) err_hint(e, "kernels compute in float: constants are 0, or between 1.2e-38 and 3.4e38 without their sign");
-  else err_hint(e, "`inf` is for the bounds of clamp; a mask adds a large finite number, such as -1e9");
+          !isfinite(c)  ? "is no finite number"
+          : fabs(c) > 1 ? "is too large for float"
+                        : "is too small for float");
+  if (isfinite(c))
+    err_hint(e, "kernels compute in float: constants are 0, or between 1.2e-38 and 3.4e38 without their sign");
+  else
+    err_hint(e, "`inf` is for the bounds of clamp; a mask adds a large finite number, such as -1e9");
   return (int)e->status;
 }
 

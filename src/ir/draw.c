@@ -41,8 +41,7 @@ static const char *text_of(struct arena *mem, struct str *s)
 }
 
 // "X[x, :, y.i]": by which axes each dimension of a tensor is cut or joined.
-static const char *placed(struct arena *mem, const char *name, int dims, const struct graph *g, const int8_t *grid,
-                          const int8_t *loop)
+static const char *placed(struct arena *mem, const char *name, int dims, const struct graph *g, const int8_t *grid, const int8_t *loop)
 {
   struct str s = {0};
   str_add(&s, "%s[", name);
@@ -129,10 +128,7 @@ static const char *loaded(struct drawing *d, const struct node *n)
   return arena_printf(d->pr.mem, "%s = %s", own, placed(d->pr.mem, name, dims, d->pr.g, n->a.imap, n->a.fmap));
 }
 
-static const char *declared(struct drawing *d, const struct node *n)
-{
-  return print_name(&d->pr, n->op == OP_INPUT ? n->out : n->in[0]);
-}
+static const char *declared(struct drawing *d, const struct node *n) { return print_name(&d->pr, n->op == OP_INPUT ? n->out : n->in[0]); }
 
 static void add_row(struct drawing *d, const struct node *n)
 {
@@ -175,15 +171,13 @@ static void header(struct drawing *d, const struct row *r)
   const int64_t *grid = g->grid, *loop = g->loop;
   struct str *out = d->pr.out;
   bool block = g->level == BLOCK;
-  str_add(out, "%s┌ %s: %lld %s", d->indent, block ? r->mark : "threads", (long long)graph_blocks(g),
-          block ? "blocks" : "threads");
+  str_add(out, "%s┌ %s: %lld %s", d->indent, block ? r->mark : "threads", (long long)graph_blocks(g), block ? "blocks" : "threads");
   for (int i = 0; i < g->ngrid; i++) str_add(out, "%s%c=%lld", i ? " " : " (", "xyz"[i], (long long)grid[i]);
   str_add(out, g->ngrid ? ")" : "");
   if (g->nloop) str_add(out, ", %lld iterations", (long long)graph_iterations(g));
   for (int i = 0; i < g->nloop; i++) str_add(out, "%s%c=%lld", i ? " " : " (", "ijkl"[i], (long long)loop[i]);
   str_add(out, g->nloop ? ")" : "");
-  str_add(out, ", %d operator%s, %s of %s\n", graph_ops(g), graph_ops(g) == 1 ? "" : "s", bytes_text(d->pr.mem, g),
-          block ? "tiles" : "registers");
+  str_add(out, ", %d operator%s, %s of %s\n", graph_ops(g), graph_ops(g) == 1 ? "" : "s", bytes_text(d->pr.mem, g), block ? "tiles" : "registers");
   note(d, r);
 }
 

@@ -151,11 +151,9 @@ static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int
 }
 
 // Appends node n of g; in[] are its arguments in the copy, the iterator's tensor above for ITER.
-static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n,
-                     const int *in, int *out)
+static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n, const int *in, int *out)
 {
-  if (n->op == OP_INPUT)
-    return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
+  if (n->op == OP_INPUT) return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;

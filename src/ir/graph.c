@@ -38,10 +38,13 @@ static int append(struct graph *g, const struct node *n, const struct tensor *ou
 static int refuse(const struct graph *g, const struct node *n, struct err *e)
 {
   const struct op_row *row = &op_rows[n->op];
-  if (!(row->levels >> g->level & 1))
-    return err_set(e, ERR_LEVEL, n->at, "%s is not an operator of %s graphs", row->name, level_name(g->level));
+  if (!(row->levels >> g->level & 1)) return err_set(e, ERR_LEVEL, n->at, "%s is not an operator of %s graphs", row->name, level_name(g->level));
   if (n->nin < row->least || n->nin > row->most)
-    return err_set(e, ERR_ARITY, n->at, "%s takes %d%s tensors, not %d", row->name, row->least, row->most == MANY ? " or more" : row->most > row->least ? " to more" : "", n->nin);
+    return err_set(e, ERR_ARITY, n->at, "%s takes %d%s tensors, not %d", row->name, row->least,
+                   row->most == MANY        ? " or more"
+                   : row->most > row->least ? " to more"
+                                            : "",
+                   n->nin);
   for (int i = 0; i < n->nin; i++)
     if (n->in[i] < 0 || n->in[i] >= g->ntensors)
       return err_set(e, ERR_GRAPH, n->at, "%s: argument %d is not a tensor made before it", row->name, i + 1);
@@ -111,8 +114,7 @@ int graph_nest(struct graph *g, struct graph *sub, int nin, const int *in, struc
 int graph_name(struct graph *g, int t, const char *name, struct loc at, struct err *e)
 {
   for (int i = 0; i < g->ntensors; i++)
-    if (i != t && g->tensors[i].name && !strcmp(g->tensors[i].name, name))
-      return err_set(e, ERR_DUPLICATE, at, "the name `%s` is taken", name);
+    if (i != t && g->tensors[i].name && !strcmp(g->tensors[i].name, name)) return err_set(e, ERR_DUPLICATE, at, "the name `%s` is taken", name);
   g->tensors[t].name = arena_strdup(g->mem, name);
   return OK;
 }
@@ -172,10 +174,9 @@ int64_t graph_tile_bytes(const struct graph *g, int elem)
 
 bool attrs_same(const struct attrs *a, const struct attrs *b)
 {
-  return a->dim == b->dim && a->group == b->group && a->extent == b->extent && a->times == b->times &&
-         a->parts == b->parts && a->index == b->index && a->scalar == b->scalar && a->lo == b->lo && a->hi == b->hi &&
-         a->eps == b->eps && shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) &&
-         !memcmp(a->imap, b->imap, sizeof a->imap) && !memcmp(a->omap, b->omap, sizeof a->omap) &&
+  return a->dim == b->dim && a->group == b->group && a->extent == b->extent && a->times == b->times && a->parts == b->parts && a->index == b->index &&
+         a->scalar == b->scalar && a->lo == b->lo && a->hi == b->hi && a->eps == b->eps && shape_eq(&a->shape, &b->shape) &&
+         shape_eq(&a->perm, &b->perm) && !memcmp(a->imap, b->imap, sizeof a->imap) && !memcmp(a->omap, b->omap, sizeof a->omap) &&
          !memcmp(a->fmap, b->fmap, sizeof a->fmap);
 }
 

@@ -20,10 +20,7 @@ struct ctx {
   struct err *e;
 };
 
-static const struct tensor *arg(const struct ctx *c, int i)
-{
-  return &c->g->tensors[c->n->in[i]];
-}
+static const struct tensor *arg(const struct ctx *c, int i) { return &c->g->tensors[c->n->in[i]]; }
 
 // An error at the node whose text starts with the operator and the shapes of its arguments.
 static int bad(const struct ctx *c, enum errid id, const char *fmt, ...) PRINTF(3, 4);
@@ -124,8 +121,10 @@ static int infer_reshape(const struct ctx *c, struct tensor *out)
   for (int i = 0; i < c->n->a.shape.n; i++) {
     int64_t d = c->n->a.shape.d[i];
     if (d == -1 && open >= 0) return bad(c, ERR_ATTRIBUTE, "only one extent may be -1");
-    if (d == -1) open = i;
-    else if (d < 1 || d >= LARGEST || (known = capped(known, d)) >= LARGEST) return bad(c, ERR_EXTENT, "extent %lld in shape", (long long)d);
+    if (d == -1)
+      open = i;
+    else if (d < 1 || d >= LARGEST || (known = capped(known, d)) >= LARGEST)
+      return bad(c, ERR_EXTENT, "extent %lld in shape", (long long)d);
   }
   out->shape = c->n->a.shape;
   if (open >= 0) out->shape.d[open] = shape_size(from) / known;
@@ -189,8 +188,10 @@ static int infer_split(const struct ctx *c, struct tensor *out, int *nout)
   int s = dim_ok(c, a->dim, &part.shape);
   if (s) return s;
   if (a->parts < 1 || a->parts > 64 || part.shape.d[a->dim] % a->parts)
-    return bad(c, ERR_ATTRIBUTE, "dimension %d of extent %lld has no %lld equal parts (at most 64)", a->dim, (long long)part.shape.d[a->dim], (long long)a->parts);
-  if (c->n->op == OP_CHUNK && (a->index < 0 || a->index >= a->parts)) return bad(c, ERR_ATTRIBUTE, "index=%lld of %lld parts", (long long)a->index, (long long)a->parts);
+    return bad(c, ERR_ATTRIBUTE, "dimension %d of extent %lld has no %lld equal parts (at most 64)", a->dim, (long long)part.shape.d[a->dim],
+               (long long)a->parts);
+  if (c->n->op == OP_CHUNK && (a->index < 0 || a->index >= a->parts))
+    return bad(c, ERR_ATTRIBUTE, "index=%lld of %lld parts", (long long)a->index, (long long)a->parts);
   part.shape.d[a->dim] /= a->parts;
   *nout = c->n->op == OP_SPLIT ? (int)a->parts : 1;
   for (int i = 0; i < *nout; i++) out[i] = part;
@@ -231,7 +232,8 @@ int infer_tile(const struct graph *sub, const struct attrs *a, const struct shap
     shape_text(text, s);
     if (dim < 0 || dim >= s->n) return err_set(e, ERR_ATTRIBUTE, at, "iter of %s: a map names dimension %d", text, dim);
     if (tile->d[dim] % parts)
-      return err_set(e, ERR_SHAPE, at, "iter of %s: dimension %d has no %lld equal parts left for axis %c", text, dim, (long long)parts, (grid ? "xyz" : "ijkl")[grid ? i : i - sub->ngrid]);
+      return err_set(e, ERR_SHAPE, at, "iter of %s: dimension %d has no %lld equal parts left for axis %c", text, dim, (long long)parts,
+                     (grid ? "xyz" : "ijkl")[grid ? i : i - sub->ngrid]);
     tile->d[dim] /= parts;
   }
   return OK;
@@ -294,8 +296,10 @@ static int set_phases(const struct ctx *c, struct tensor *out, int nout)
   enum phase p = FIXED;
   if (c->g->level != KERNEL) {
     int s = OK;
-    if (c->row->rule == RULE_ACCUM) p = c->row->flags & RUNNING ? RUN : AFTER;
-    else s = phase_of(c, &p);
+    if (c->row->rule == RULE_ACCUM)
+      p = c->row->flags & RUNNING ? RUN : AFTER;
+    else
+      s = phase_of(c, &p);
     if (s) return s;
   }
   for (int i = 0; i < nout; i++) out[i].phase = p;
@@ -308,9 +312,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   *nout = 1;
   int s = OK;
   switch (c.row->rule) {
-  case RULE_IO:
-    *nout = 0;
-    return n->op == OP_SAVE ? infer_save(&c) : OK;
+  case RULE_IO: *nout = 0; return n->op == OP_SAVE ? infer_save(&c) : OK;
   case RULE_CONST: *out = (struct tensor){.dtype = F32}; break;
   case RULE_MAP: s = infer_map(&c, out); break;
   case RULE_CONTRACT: s = infer_contract(&c, out); break;
@@ -322,8 +324,10 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:
     *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape};
-    if (n->op == OP_SOFTMAX) s = dim_ok(&c, n->a.dim, &out->shape);
-    else if (!out->shape.n) s = bad(&c, ERR_SHAPE, "needs at least one dimension");
+    if (n->op == OP_SOFTMAX)
+      s = dim_ok(&c, n->a.dim, &out->shape);
+    else if (!out->shape.n)
+      s = bad(&c, ERR_SHAPE, "needs at least one dimension");
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
       out->dtype = dtype_join(out->dtype, arg(&c, i)->dtype);

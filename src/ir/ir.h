@@ -34,8 +34,8 @@ enum dtype { F16, BF16, F32, DTYPES };
 const char *dtype_name(enum dtype t);
 int dtype_bytes(enum dtype t);
 bool dtype_parse(const char *s, enum dtype *t);
-double dtype_largest(enum dtype t);                 // finite number
-double dtype_low(enum dtype t);                     // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
+double dtype_largest(enum dtype t);                // finite number
+double dtype_low(enum dtype t);                    // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
 enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
@@ -77,24 +77,50 @@ enum rule {
 
 // How the abstract expression of the result is built (expr/of.c).
 enum abstract {
-  AE_NONE, AE_ID, AE_CONST, AE_ADD, AE_SUB, AE_NEG, AE_MUL, AE_DIV, AE_EXP, AE_SQRT, AE_RSQRT, AE_SQUARE,
-  AE_SILU, AE_OPAQUE, AE_SCALE, AE_SHIFT, AE_EWMAX, AE_EWMIN, AE_MATMUL, AE_CONCAT_MATMUL, AE_SUM, AE_MEAN,
-  AE_MAX, AE_CONCAT, AE_ACCUM, AE_ACCUM_MAX, AE_GRAPH,
+  AE_NONE,
+  AE_ID,
+  AE_CONST,
+  AE_ADD,
+  AE_SUB,
+  AE_NEG,
+  AE_MUL,
+  AE_DIV,
+  AE_EXP,
+  AE_SQRT,
+  AE_RSQRT,
+  AE_SQUARE,
+  AE_SILU,
+  AE_OPAQUE,
+  AE_SCALE,
+  AE_SHIFT,
+  AE_EWMAX,
+  AE_EWMIN,
+  AE_MATMUL,
+  AE_CONCAT_MATMUL,
+  AE_SUM,
+  AE_MEAN,
+  AE_MAX,
+  AE_CONCAT,
+  AE_ACCUM,
+  AE_ACCUM_MAX,
+  AE_GRAPH,
 };
 
 enum {
-  IS_K = 1 << KERNEL, IS_B = 1 << BLOCK, IS_T = 1 << THREAD,
+  IS_K = 1 << KERNEL,
+  IS_B = 1 << BLOCK,
+  IS_T = 1 << THREAD,
   // flags of a row
-  COMMUTES = 1, // op(x, y) = op(y, x)
-  OPAQUE = 2,   // has no laws: inside a Lax subprogram it is an unknown function
-  MEAN = 4,     // divides by the number of elements folded
-  RMS = 8,      // folds squares, takes the root of the mean at the end
-  REDUCES = 16, // an accumulator that also reduces along dim
-  RESCALES = 32, // an accumulator that multiplies the old value by its second argument first
-  RUNNING = 64, // an accumulator whose value may be used inside the loop
+  COMMUTES = 1,     // op(x, y) = op(y, x)
+  OPAQUE = 2,       // has no laws: inside a Lax subprogram it is an unknown function
+  MEAN = 4,         // divides by the number of elements folded
+  RMS = 8,          // folds squares, takes the root of the mean at the end
+  REDUCES = 16,     // an accumulator that also reduces along dim
+  RESCALES = 32,    // an accumulator that multiplies the old value by its second argument first
+  RUNNING = 64,     // an accumulator whose value may be used inside the loop
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
   KEEPS_SIGN = 256, // of one argument, positive where that is positive only
-  SCALES = 512, // its argument times a constant
+  SCALES = 512,     // its argument times a constant
 };
 
 enum {
@@ -114,7 +140,7 @@ struct attrs {
   int dim;
   int64_t group, extent, times, parts, index;
   double scalar, lo, hi, eps;
-  struct shape shape, perm; // lists of integers
+  struct shape shape, perm;                               // lists of integers
   int8_t imap[MAX_GRID], omap[MAX_GRID], fmap[MAX_LOOPS]; // dimension or REPLICA
 };
 struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaults (layer_norm's eps)
@@ -162,8 +188,8 @@ struct tensor {
 struct node {
   enum op op;
   int nin, nout;
-  int *in;           // tensors, by index. A BLOCK (THREAD) node has one entry an iterator of sub, in order
-  int out;           // first output; the others follow
+  int *in; // tensors, by index. A BLOCK (THREAD) node has one entry an iterator of sub, in order
+  int out; // first output; the others follow
   struct attrs a;
   struct graph *sub; // of BLOCK and THREAD nodes
   struct loc at;     // where it was written
@@ -177,9 +203,9 @@ struct graph {
   int nnodes, nodes_cap;
   struct tensor *tensors;
   int ntensors, tensors_cap;
-  int ngrid, nloop;           // of block and thread graphs
-  int64_t grid[GRID_AXES];    // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
-  int64_t loop[MAX_LOOPS];    // iterations along i, j, k, l
+  int ngrid, nloop;        // of block and thread graphs
+  int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
+  int64_t loop[MAX_LOOPS]; // iterations along i, j, k, l
 };
 
 void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
@@ -194,26 +220,23 @@ void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, cons
 // locally is. Returns OK with the first output's tensor index in *out (outputs are consecutive; *out is
 // unspecified where the operator has none), or an error at `at` that names the operator and the shapes.
 // For ITER of a sub-graph use graph_iter, whose tile is cut from a tensor of the graph above.
-int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out,
-              struct err *e);
-int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out,
-                struct err *e);
+int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
+int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out, struct err *e);
 // An iterator over tensor `from` of graph `above`. The BLOCK node's in[] must list the same tensors in order.
-int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out,
-               struct err *e);
+int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out, struct err *e);
 // Appends a BLOCK or THREAD node: outputs are the sub-graph's savers in order.
 int graph_nest(struct graph *g, struct graph *sub, int nin, const int *in, struct loc at, int *out, struct err *e);
 // Names tensor t (printers keep it); a name already taken in g is an error.
 int graph_name(struct graph *g, int t, const char *name, struct loc at, struct err *e);
 
-int graph_inputs(const struct graph *g, int *tensors);  // INPUT (ITER) tensors in order; returns how many; may be NULL
-int graph_outputs(const struct graph *g, int *tensors); // tensors given to OUTPUT (SAVE) nodes in order
-int graph_ops(const struct graph *g);                   // operators, accumulators and nested graphs: no iterators, savers, views, constants
-int64_t graph_blocks(const struct graph *g);            // product of grid
-int64_t graph_iterations(const struct graph *g);        // product of loop
-int64_t graph_tile_bytes(const struct graph *g, int elem); // sum over tile tensors, elem bytes an element
+int graph_inputs(const struct graph *g, int *tensors);         // INPUT (ITER) tensors in order; returns how many; may be NULL
+int graph_outputs(const struct graph *g, int *tensors);        // tensors given to OUTPUT (SAVE) nodes in order
+int graph_ops(const struct graph *g);                          // operators, accumulators and nested graphs: no iterators, savers, views, constants
+int64_t graph_blocks(const struct graph *g);                   // product of grid
+int64_t graph_iterations(const struct graph *g);               // product of loop
+int64_t graph_tile_bytes(const struct graph *g, int elem);     // sum over tile tensors, elem bytes an element
 bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
-uint64_t graph_hash(const struct graph *g);            // of what graph_same compares
+uint64_t graph_hash(const struct graph *g);                    // of what graph_same compares
 struct graph *graph_copy(struct arena *mem, const struct graph *g);
 // A copy in which input i takes the place of input order[i]; both have the same shape and dtype.
 struct graph *graph_reorder(struct arena *mem, const struct graph *g, const int *order);
@@ -224,7 +247,7 @@ struct axes { // extents of the axes of a block or thread graph
 };
 struct rebuilding {
   const void *arg;
-  enum dtype (*dtype)(const void *arg, enum dtype was); // of an input
+  enum dtype (*dtype)(const void *arg, enum dtype was);                           // of an input
   void (*axes)(const void *arg, const struct graph *g, int node, struct axes *a); // of the graph in that node of g
   // Attributes of n, whose first input had shape `was` and now has `now`, and whose output was `made`; false: impossible.
   bool (*attrs)(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made, struct attrs *a);
@@ -236,8 +259,7 @@ int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct gr
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
 // Extents of the tile that an iterator cuts from a tensor of shape s, or an error.
-int infer_tile(const struct graph *sub, const struct attrs *a, const struct shape *s, struct loc at, struct shape *tile,
-               struct err *e);
+int infer_tile(const struct graph *sub, const struct attrs *a, const struct shape *s, struct loc at, struct shape *tile, struct err *e);
 
 // check.c: rules of a well-formed graph at every level (docs/mugraph.md); explains the first violation.
 int graph_check(const struct graph *g, struct err *e);

@@ -49,8 +49,7 @@ static int located(struct reader *r, int status)
 
 static const char *kind_name(const json_t *v)
 {
-  static const char *const names[] = {"an object", "an array", "a string", "an integer",
-                                      "a real",    "true",     "false",    "null"};
+  static const char *const names[] = {"an object", "an array", "a string", "an integer", "a real", "true", "false", "null"};
   return v ? names[json_typeof(v)] : "nothing";
 }
 
@@ -70,8 +69,7 @@ static int want_int(struct reader *r, const char *key, json_t *v, int64_t least,
   if (!json_is_integer(v)) return bad(r, ERR_JSON, "`%s` should be an integer, not %s", key, kind_name(v));
   *out = json_integer_value(v);
   if (*out >= least && *out <= most) return OK;
-  return bad(r, ERR_JSON, "`%s` is %lld, outside [%lld, %lld]", key, (long long)*out, (long long)least,
-             (long long)most);
+  return bad(r, ERR_JSON, "`%s` is %lld, outside [%lld, %lld]", key, (long long)*out, (long long)least, (long long)most);
 }
 
 static int want_real(struct reader *r, const char *key, json_t *v, double *out)
@@ -88,15 +86,13 @@ static int want_list(struct reader *r, const char *key, json_t *v, int64_t least
   if (json_array_size(v) > MAX_DIMS) return bad(r, ERR_JSON, "`%s` has more than %d entries", key, MAX_DIMS);
   out->n = (int)json_array_size(v);
   int s = OK;
-  for (int i = 0; i < out->n && !s; i++)
-    s = want_int(r, key, json_array_get(v, (size_t)i), least, INT_LIMIT - 1, &out->d[i]);
+  for (int i = 0; i < out->n && !s; i++) s = want_int(r, key, json_array_get(v, (size_t)i), least, INT_LIMIT - 1, &out->d[i]);
   return s;
 }
 
 static int want_map(struct reader *r, const char *key, json_t *v, const char *axes, int n, int8_t *out)
 {
-  if (!json_is_object(v))
-    return bad(r, ERR_JSON, "`%s` should be an object of axes and dimensions, not %s", key, kind_name(v));
+  if (!json_is_object(v)) return bad(r, ERR_JSON, "`%s` should be an object of axes and dimensions, not %s", key, kind_name(v));
   const char *axis;
   json_t *dim;
   json_object_foreach(v, axis, dim)
@@ -114,8 +110,7 @@ static int want_axes(struct reader *r, const char *key, json_t *v, const char *a
 {
   *n = 0;
   if (!v) return OK;
-  if (!json_is_object(v))
-    return bad(r, ERR_JSON, "`%s` should be an object of axes and extents, not %s", key, kind_name(v));
+  if (!json_is_object(v)) return bad(r, ERR_JSON, "`%s` should be an object of axes and extents, not %s", key, kind_name(v));
   int64_t all = 1;
   for (int count = (int)json_object_size(v); *n < count; ++*n) {
     const char axis[2] = {*n < (int)strlen(axes) ? axes[*n] : 0};
@@ -168,15 +163,13 @@ static int attributes(struct reader *r, const struct graph *g, enum op op, json_
     if (common_key(op, key)) continue;
     int i = 0;
     while (i < ATTRS && strcmp(key, attr_rows[i].name)) i++;
-    if (i == ATTRS || !(takes >> i & 1))
-      return bad(r, ERR_ATTRIBUTE, "%s has no attribute `%s`", op_rows[op].name, key);
+    if (i == ATTRS || !(takes >> i & 1)) return bad(r, ERR_ATTRIBUTE, "%s has no attribute `%s`", op_rows[op].name, key);
     seen |= 1u << i;
     if (attribute(r, g, i, v, a)) return USER;
   }
   for (int i = 0; i < ATTRS; i++)
     if ((takes >> i & 1) && attr_rows[i].needed && !(seen >> i & 1))
-      return bad(r, ERR_ATTRIBUTE, "%s needs the attribute `%s` (%s)", op_rows[op].name, attr_rows[i].name,
-                 attr_rows[i].doc);
+      return bad(r, ERR_ATTRIBUTE, "%s needs the attribute `%s` (%s)", op_rows[op].name, attr_rows[i].name, attr_rows[i].doc);
   return OK;
 }
 
@@ -200,16 +193,13 @@ static int argument(struct reader *r, const struct graph *g, const json_t *nodes
   if (json_is_integer(v)) {
     json_int_t i = json_integer_value(v);
     if (i >= 0 && i < g->ntensors) return *t = (int)i, OK;
-    return bad(r, ERR_GRAPH,
-               "tensor %lld is used before it is made: the graph is cyclic or out of order, or has no such tensor",
-               (long long)i);
+    return bad(r, ERR_GRAPH, "tensor %lld is used before it is made: the graph is cyclic or out of order, or has no such tensor", (long long)i);
   }
   const char *name = NULL;
   if (want_string(r, "in", v, &name)) return USER;
   for (*t = 0; *t < g->ntensors; ++*t)
     if (g->tensors[*t].name && !strcmp(g->tensors[*t].name, name)) return OK;
-  if (made_later(nodes, name))
-    return bad(r, ERR_GRAPH, "tensor `%s` is used before it is made: the graph is cyclic or out of order", name);
+  if (made_later(nodes, name)) return bad(r, ERR_GRAPH, "tensor `%s` is used before it is made: the graph is cyclic or out of order", name);
   return bad(r, ERR_NAME, "there is no tensor `%s` in the %s graph", name, level_name(g->level));
 }
 
@@ -228,8 +218,7 @@ static int results(struct reader *r, struct graph *g, int first, json_t *out)
   int n = g->ntensors - first;
   if (!out) return OK;
   if (!json_is_array(out)) return bad(r, ERR_JSON, "`out` should be an array of names, not %s", kind_name(out));
-  if ((int)json_array_size(out) != n)
-    return bad(r, ERR_ARITY, "`out` has %d entries, but there are %d results", (int)json_array_size(out), n);
+  if ((int)json_array_size(out) != n) return bad(r, ERR_ARITY, "`out` has %d entries, but there are %d results", (int)json_array_size(out), n);
   for (int i = 0; i < n; i++) {
     json_t *v = json_array_get(out, (size_t)i);
     const char *name = NULL;
@@ -301,8 +290,7 @@ static int read_graph(struct reader *r, struct place *p, json_t *node)
     return bad(r, ERR_LEVEL, "`level` is \"%s\" where \"%s\" belongs", level, level_name(p->g->level + 1));
   if (want_axes(r, "grid", json_object_get(o, "grid"), GRID_AXES, grid, &ngrid)) return USER;
   if (want_axes(r, "loop", json_object_get(o, "loop"), LOOP_AXES, loop, &nloop)) return USER;
-  struct place sub = {
-      .g = graph_new(r->mem, p->g->level + 1, name), .above = p->g, .nodes = json_object_get(o, "nodes")};
+  struct place sub = {.g = graph_new(r->mem, p->g->level + 1, name), .above = p->g, .nodes = json_object_get(o, "nodes")};
   graph_axes(sub.g, ngrid, grid, nloop, loop);
   char where[sizeof r->where];
   memcpy(where, r->where, sizeof where);
@@ -328,8 +316,7 @@ static int read_node(struct reader *r, struct place *p, json_t *node)
   if (!op_find(name, &op)) return bad(r, ERR_FUNCTION, "`%s` is no operator", name);
   size_t n = strlen(r->where);
   snprintf(r->where + n, sizeof r->where - n, " (%s)", name);
-  if (!(op_rows[op].levels >> p->g->level & 1))
-    return bad(r, ERR_LEVEL, "%s is not an operator of %s graphs", name, level_name(p->g->level));
+  if (!(op_rows[op].levels >> p->g->level & 1)) return bad(r, ERR_LEVEL, "%s is not an operator of %s graphs", name, level_name(p->g->level));
   if (attributes(r, p->g, op, node, &a)) return USER;
   if (op == OP_INPUT) return read_input(r, p, node);
   if (op == OP_ITER) return read_iter(r, p, node, &a);
@@ -361,11 +348,9 @@ static int read_top(struct reader *r, json_t *top, struct graph **out)
   snprintf(r->where, sizeof r->where, "top");
   if (!json_is_object(top)) return bad(r, ERR_JSON, "should be an object, not %s", kind_name(top));
   json_t *m = json_object_get(top, "mica");
-  if (!m || want_string(r, "mica", m, &mark) || strcmp(mark, "mugraph"))
-    return bad(r, ERR_JSON, "not a muGraph: `\"mica\": \"mugraph\"` is missing");
+  if (!m || want_string(r, "mica", m, &mark) || strcmp(mark, "mugraph")) return bad(r, ERR_JSON, "not a muGraph: `\"mica\": \"mugraph\"` is missing");
   if (want_int(r, "version", json_object_get(top, "version"), 1, INT_LIMIT, &version)) return USER;
-  if (version != JSON_VERSION)
-    return bad(r, ERR_JSON, "version %lld, but this Mica reads version %d", (long long)version, JSON_VERSION);
+  if (version != JSON_VERSION) return bad(r, ERR_JSON, "version %lld, but this Mica reads version %d", (long long)version, JSON_VERSION);
   if (known_keys(r, top, keys, COUNT(keys)) || read_name(r, top, &name)) return USER;
   if (want_string(r, "level", json_object_get(top, "level"), &level)) return USER;
   if (strcmp(level, level_name(KERNEL))) return bad(r, ERR_LEVEL, "a file holds a kernel graph, not a %s graph", level);

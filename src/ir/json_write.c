@@ -33,8 +33,10 @@ static void real(struct str *o, double x)
 {
   char text[32];
   str_double(text, x);
-  if (x == 0 && signbit(x)) str_add(o, "-0.0"); // -0 would be an integer, which has no sign
-  else str_add(o, isfinite(x) ? "%s" : "\"%s\"", text);
+  if (x == 0 && signbit(x))
+    str_add(o, "-0.0"); // -0 would be an integer, which has no sign
+  else
+    str_add(o, isfinite(x) ? "%s" : "\"%s\"", text);
 }
 
 static void list(struct str *o, const struct shape *s)
@@ -109,8 +111,7 @@ static void axes(struct str *o, const char *key, const char *letters, const int6
 
 static void nodes(struct str *o, const struct graph *g, const struct graph *above, const int *from, int indent);
 
-static void node(struct str *o, const struct graph *g, const struct node *n, const struct graph *above, const int *from,
-                 int indent)
+static void node(struct str *o, const struct graph *g, const struct node *n, const struct graph *above, const int *from, int indent)
 {
   str_add(o, "%*s{\"op\": \"%s\"", indent, "", op_rows[n->op].name);
   if (n->op == OP_ITER)

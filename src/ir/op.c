@@ -9,7 +9,7 @@
 #define B IS_B
 #define T IS_T
 const struct op_row op_rows[OPS] = {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc)                        \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \
   [OP_##id] = {#name, doc, #code, least, most, RULE_##rule, levels, attrs, flags, AE_##abstract, cost},
 #include "ir/op.def"
 #undef OP
@@ -21,8 +21,7 @@ const struct op_row op_rows[OPS] = {
 const struct attr_row attr_rows[ATTRS] = {
 #define NEED true
 #define MAY false
-#define ATTR(id, field, kind, presence, doc)                                                                           \
-  [ATTR_##id] = {#field, doc, ATTR_##kind##_KIND, presence, offsetof(struct attrs, field)},
+#define ATTR(id, field, kind, presence, doc) [ATTR_##id] = {#field, doc, ATTR_##kind##_KIND, presence, offsetof(struct attrs, field)},
 #include "ir/attr.def"
 #undef ATTR
 #undef NEED
@@ -75,10 +74,7 @@ int64_t shape_size(const struct shape *s)
   return n;
 }
 
-bool shape_eq(const struct shape *a, const struct shape *b)
-{
-  return a->n == b->n && !memcmp(a->d, b->d, sizeof(*a->d) * (size_t)a->n);
-}
+bool shape_eq(const struct shape *a, const struct shape *b) { return a->n == b->n && !memcmp(a->d, b->d, sizeof(*a->d) * (size_t)a->n); }
 
 void shape_text(char out[128], const struct shape *s)
 {

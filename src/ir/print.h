@@ -23,6 +23,6 @@ void print_open(struct printer *pr, struct arena *mem, const struct graph *g, st
 const char *print_title(const struct printer *pr);                             // the graph's name
 const char *print_name(struct printer *pr, int tensor);                        // given, or invented now
 const char *print_iter_name(struct printer *pr, int tensor, const char *from); // near the name of what it loads
-void print_node(struct printer *pr, const struct node *n, int tight); // the expression; tight: binding it must have
+void print_node(struct printer *pr, const struct node *n, int tight);          // the expression; tight: binding it must have
 
 #endif

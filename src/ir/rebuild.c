@@ -31,8 +31,7 @@ static int rebuild_node(const struct context *c, struct graph *to, const struct 
   struct attrs a = n->a;
   if (c->how->attrs && n->nin && n->nout) {
     const struct shape *was = &g->tensors[n->in[0]].shape, *now = &to->tensors[n->in[0]].shape;
-    if (!c->how->attrs(n, was, now, &t->shape, &a))
-      return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
+    if (!c->how->attrs(n, was, now, &t->shape, &a)) return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
   }
   return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, c->e);
 }
@@ -42,8 +41,10 @@ static int rebuild(const struct context *c, struct graph *to, const struct graph
   int iter = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {
     const struct node *n = &g->nodes[i];
-    if (n->op == OP_ITER) s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, c->e);
-    else s = n->sub ? rebuild_nest(c, to, g, n) : rebuild_node(c, to, g, n);
+    if (n->op == OP_ITER)
+      s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, c->e);
+    else
+      s = n->sub ? rebuild_nest(c, to, g, n) : rebuild_node(c, to, g, n);
     for (int k = 0; k < n->nout && !s; k++)
       if (g->tensors[n->out + k].name) to->tensors[n->out + k].name = arena_strdup(to->mem, g->tensors[n->out + k].name);
   }

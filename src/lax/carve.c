@@ -96,11 +96,9 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
 }
 
 // Lists inputs and outputs of r, and marks what is needed to make the outputs.
-static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part,
-                           bool *needed)
+static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, bool *needed)
 {
-  part->out = NEWS(f->tmp, int, MAX(f->p->ntensors, f->p->nnodes) + 1),
-  part->in = NEWS(f->tmp, int, f->p->ntensors + 1);
+  part->out = NEWS(f->tmp, int, MAX(f->p->ntensors, f->p->nnodes) + 1), part->in = NEWS(f->tmp, int, f->p->ntensors + 1);
   find_outputs(f, r, part);
   find_needed(f, r, part, needed);
   find_inputs(f, r, needed, part);
@@ -108,8 +106,7 @@ static void find_signature(struct arena *mem, const struct facts *f, const struc
   part->out = arena_copy(mem, part->out, sizeof(int) * (size_t)part->nout);
 }
 
-static int build(const struct facts *f, const struct piece *r, const struct part *part, const bool *needed,
-                 struct err *e)
+static int build(const struct facts *f, const struct piece *r, const struct part *part, const bool *needed, struct err *e)
 {
   const struct graph *p = f->p;
   int *map = NEWS(f->tmp, int, p->ntensors + 1), s = OK, none;
@@ -120,8 +117,7 @@ static int build(const struct facts *f, const struct piece *r, const struct part
     for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
     if (wanted && made) s = carve_node(part->g, p, n, map, e);
   }
-  for (int i = 0; i < part->nout && !s; i++)
-    s = graph_add(part->g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
+  for (int i = 0; i < part->nout && !s; i++) s = graph_add(part->g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
   return s;
 }
 

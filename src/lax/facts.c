@@ -48,8 +48,7 @@ static void find_users(struct facts *f)
   const struct graph *p = f->p;
   int all = 0;
   for (int i = 0; i < p->nnodes; i++)
-    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++)
-      f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
+    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++) f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
   for (int t = 0; t < p->ntensors; t++) f->first_user[t + 1] += f->first_user[t];
   int *at = arena_copy(f->tmp, f->first_user, sizeof(int) * (size_t)(p->ntensors + 1));
   f->user = NEWS(f->tmp, int, all + 1);

@@ -3,28 +3,26 @@
 #include "lax/piece.h"
 
 // Tensor k of an optimized part's signature must be what the part has there.
-static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what,
-                       struct err *e)
+static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what, struct err *e)
 {
   const struct tensor *x = &p->tensors[t], *y = &g->tensors[u];
   if (x->dtype == y->dtype && shape_eq(&x->shape, &y->shape)) return OK;
   char want[128], got[128];
   shape_text(want, &x->shape), shape_text(got, &y->shape);
-  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d: its %s %s is %s%s in the program, but %s%s in the optimized graph",
-                 part + 1, what, x->name ? x->name : "tensor", dtype_name(x->dtype), want, dtype_name(y->dtype), got);
+  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d: its %s %s is %s%s in the program, but %s%s in the optimized graph", part + 1, what,
+                 x->name ? x->name : "tensor", dtype_name(x->dtype), want, dtype_name(y->dtype), got);
 }
 
 static int same_count(const struct part *part, const struct graph *g, int number, struct err *e)
 {
   int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL);
   if (nin == part->nin && nout == part->nout) return OK;
-  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d has %d inputs and %d outputs, its optimized graph %d and %d",
-                 number + 1, part->nin, part->nout, nin, nout);
+  return err_set(e, ERR_MISMATCH, NOWHERE, "part %d has %d inputs and %d outputs, its optimized graph %d and %d", number + 1, part->nin, part->nout,
+                 nin, nout);
 }
 
 // Copies part number i, optimized as g; map: tensors of p in `to`.
-static int add_part(struct graph *to, const struct graph *p, const struct lax_split *s, int i, const struct graph *g,
-                    int *map, struct err *e)
+static int add_part(struct graph *to, const struct graph *p, const struct lax_split *s, int i, const struct graph *g, int *map, struct err *e)
 {
   const struct part *part = &s->parts[i];
   struct arena tmp = {0};
@@ -65,8 +63,8 @@ static int add_views(struct graph *to, const struct graph *p, int *map, struct a
   return s;
 }
 
-static int join_all(struct graph *g, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
-                    struct arena *tmp, struct err *e)
+static int join_all(struct graph *g, const struct graph *p, const struct lax_split *s, struct graph *const *optimized, struct arena *tmp,
+                    struct err *e)
 {
   int *map = NEWS(tmp, int, p->ntensors + 1), status = OK, none;
   for (int t = 0; t < p->ntensors; t++) map[t] = -1;
@@ -84,8 +82,7 @@ static int join_all(struct graph *g, const struct graph *p, const struct lax_spl
   return status ? status : graph_check(g, e);
 }
 
-int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
-             struct graph **out, struct err *e)
+int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized, struct graph **out, struct err *e)
 {
   struct arena tmp = {0};
   *out = graph_new(mem, KERNEL, p->name);

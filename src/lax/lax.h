@@ -8,16 +8,16 @@
 enum { LAX_MAX_OPS = 24, LAX_EASY = 5 };
 
 struct part {
-  struct graph *g;     // an expanded program: the subprogram
-  bool searchable;     // false: only library operators (concat, split, all_reduce between parts)
-  bool row_chain;      // larger than the limit, but local to its rows: a rule chains it into one kernel
-  char why[160];       // why it was cut off from the part before it, or is larger than others; "" for most firsts
+  struct graph *g; // an expanded program: the subprogram
+  bool searchable; // false: only library operators (concat, split, all_reduce between parts)
+  bool row_chain;  // larger than the limit, but local to its rows: a rule chains it into one kernel
+  char why[160];   // why it was cut off from the part before it, or is larger than others; "" for most firsts
   int nin, nout;
-  int *in, *out;       // tensors of the whole program that its inputs and outputs are, in the order of g's
+  int *in, *out; // tensors of the whole program that its inputs and outputs are, in the order of g's
 };
 struct lax_split {
   int n;
-  struct part *parts;  // in topological order
+  struct part *parts; // in topological order
 };
 // Says of subprograms whether they are too much to search at once. It is not asked about fewer than LAX_EASY operators.
 enum { LAX_AHEAD = 2 };
@@ -33,9 +33,7 @@ struct lax_judge {
 // the program's own inputs and outputs. Otherwise inputs are listed once each, in the order of their first use, and outputs
 // in the program's order; outputs of the program that no operator computes (an input, a view of one) belong to no part:
 // lax_join supplies them.
-int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s,
-                  struct err *e);
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s, struct err *e);
 // Puts optimized parts (same signatures) back together as one kernel graph with the signature of p.
-int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized,
-             struct graph **out, struct err *e);
+int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized, struct graph **out, struct err *e);
 #endif

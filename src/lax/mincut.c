@@ -48,8 +48,7 @@ static void augment(struct network *w, int s, int t)
   double least = INFINITY;
   for (int v = t; v != s; v = w->edge[w->via[v] ^ 1].to) least = MIN(least, w->edge[w->via[v]].room);
   CHECK(least < INFINITY);
-  for (int v = t; v != s; v = w->edge[w->via[v] ^ 1].to)
-    w->edge[w->via[v]].room -= least, w->edge[w->via[v] ^ 1].room += least;
+  for (int v = t; v != s; v = w->edge[w->via[v] ^ 1].to) w->edge[w->via[v]].room -= least, w->edge[w->via[v] ^ 1].room += least;
 }
 
 static void connect(struct network *w, const struct facts *f, const struct piece *r, const int *vertex)

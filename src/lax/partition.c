@@ -36,8 +36,7 @@ static struct piece subset(struct work *w, const struct piece *r, const int *gro
 
 static void scatter(struct work *w, const struct piece *r, const int *group, int n)
 {
-  for (int k = n - 1; k >= 0; k--)
-    push(w, subset(w, r, group, k, k ? "shares no tensor with the part before it" : r->why));
+  for (int k = n - 1; k >= 0; k--) push(w, subset(w, r, group, k, k ? "shares no tensor with the part before it" : r->why));
 }
 
 static void split(struct work *w, const struct piece *r, const bool *first, int *group, const char *why)
@@ -72,8 +71,7 @@ static void finish(struct work *w, struct piece *r)
 {
   if (r->row_chain) {
     size_t n = strlen(r->why);
-    snprintf(r->why + n, sizeof r->why - n, "%s%d operators, but local to their rows: chained into one kernel by rule",
-             n ? "; " : "", r->n);
+    snprintf(r->why + n, sizeof r->why - n, "%s%d operators, but local to their rows: chained into one kernel by rule", n ? "; " : "", r->n);
   }
   if (!merge(w, r)) PUSH(w->f->tmp, w->done, w->ndone, w->done_cap) = *r;
 }
@@ -109,8 +107,7 @@ static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, str
   return status;
 }
 
-int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s,
-                  struct err *e)
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s, struct err *e)
 {
   struct arena tmp = {0};
   int status = parts_of(mem, facts_of(&tmp, p, max_ops, judge), s, e);

@@ -33,14 +33,14 @@ struct facts {
   const struct graph *p;
   int max_ops;
   const struct lax_judge *judge; // or NULL
-  enum kind *kind; // by node
-  bool *live;      // nodes that an output needs
-  int *owner;      // piece of a searched or library node, -1 for others and dead ones
-  int *root;       // by tensor
-  bool *raw;       // by tensor
-  bool *kept;      // by tensor
-  int *first_user; // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
-  int *user;       // searched and library nodes, live ones only
+  enum kind *kind;               // by node
+  bool *live;                    // nodes that an output needs
+  int *owner;                    // piece of a searched or library node, -1 for others and dead ones
+  int *root;                     // by tensor
+  bool *raw;                     // by tensor
+  bool *kept;                    // by tensor
+  int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
+  int *user;                     // searched and library nodes, live ones only
 };
 
 struct piece {
@@ -55,7 +55,7 @@ struct piece {
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
-double facts_price(const struct facts *f, int t); // of cutting at root t: bytes to write and read, more where it is raw
+double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
 
 // ---- divide.c ----

@@ -38,8 +38,7 @@ static bool node_local(struct rows *w, const struct node *n)
   bool local = with_rows(w, n->out);
   switch (op_rows[n->op].rule) {
   case RULE_MAP:
-    for (int k = 0; k < n->nin && local; k++)
-      local = with_rows(w, n->in[k]) ? use_rows(w, n->in[k]) : use_whole(w, n->in[k]);
+    for (int k = 0; k < n->nin && local; k++) local = with_rows(w, n->in[k]) ? use_rows(w, n->in[k]) : use_whole(w, n->in[k]);
     return local;
   case RULE_CONTRACT: return local && w->like->n == 2 && use_rows(w, n->in[0]) && use_whole(w, n->in[1]);
   case RULE_REDUCE: return local && n->a.dim > 0 && use_rows(w, n->in[0]);

@@ -15,16 +15,13 @@ struct span { // nodes first .. end - 1 of the piece
 struct cutter {
   const struct facts *f;
   const struct piece *r;
-  int *last;       // by root: the last node of the piece that reads it
-  int *from;       // the cheapest segments: where the last of them starts that ends before a node
+  int *last; // by root: the last node of the piece that reads it
+  int *from; // the cheapest segments: where the last of them starts that ends before a node
   int nhard, hard_cap, neasy, easy_cap;
   struct span *hard, *easy; // what was judged
 };
 
-static bool holds(struct span outer, struct span inner)
-{
-  return outer.first <= inner.first && inner.end <= outer.end;
-}
+static bool holds(struct span outer, struct span inner) { return outer.first <= inner.first && inner.end <= outer.end; }
 
 static bool too_hard(const struct cutter *c, struct span s)
 {
@@ -159,8 +156,10 @@ static void ask(struct cutter *c, struct span s)
   if (whole) c->f->judge->hard(c->f->judge->arg, whole, g, hard);
   bool more = true;
   for (int i = 0; i < n && more; i++) {
-    if (hard[i]) PUSH(c->f->tmp, c->hard, c->nhard, c->hard_cap) = asked[i];
-    else PUSH(c->f->tmp, c->easy, c->neasy, c->easy_cap) = asked[i];
+    if (hard[i])
+      PUSH(c->f->tmp, c->hard, c->nhard, c->hard_cap) = asked[i];
+    else
+      PUSH(c->f->tmp, c->easy, c->neasy, c->easy_cap) = asked[i];
     more = hard[i];
   }
   arena_close(&mem);
@@ -184,9 +183,11 @@ int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160
     k--;
     if (!k) break;
     facts_place(f, r->node[from[j] - 1], place);
-    if (large) snprintf((*why)[k], sizeof (*why)[k], "more than %d operators: cut after %s", f->max_ops, place);
-    else snprintf((*why)[k], sizeof (*why)[k], "too much to search at once: cut after %s", place);
+    if (large)
+      snprintf((*why)[k], sizeof(*why)[k], "more than %d operators: cut after %s", f->max_ops, place);
+    else
+      snprintf((*why)[k], sizeof(*why)[k], "too much to search at once: cut after %s", place);
   }
-  if (n) snprintf((*why)[0], sizeof (*why)[0], "%s", r->why);
+  if (n) snprintf((*why)[0], sizeof(*why)[0], "%s", r->why);
   return n;
 }

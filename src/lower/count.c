@@ -73,7 +73,8 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
   const struct blas_product *m = &x->p;
   double rows = (double)((m->m + 63) / 64 * 64), cols = (double)((m->n + 63) / 64 * 64);
   double tiles = (double)m->batch * MAX(1, rows / 128) * MAX(1, cols / 128);
-  *c = (struct kernel_counts){.kind = COUNT_LIBRARY, .blocks = MAX(tiles, MIN(64, tiles * (double)m->k / 256)), .threads = 256, .room = 1, .cluster = 1};
+  *c = (struct kernel_counts){
+      .kind = COUNT_LIBRARY, .blocks = MAX(tiles, MIN(64, tiles * (double)m->k / 256)), .threads = 256, .room = 1, .cluster = 1};
   for (int i = 0; i < BLAS_OPERANDS; i++)
     if (blas_has(m, i)) count_bytes(&j, x->tensor[i], (double)shape_size(&g->tensors[x->tensor[i]].shape) * dtype_bytes(store[x->tensor[i]]), c);
   c->items = c->blocks, c->cache = c->memory + c->near;

@@ -8,9 +8,9 @@
 #include "lower/lower.h"
 
 struct text_mark {
-  size_t at;  // from that place in the text on
+  size_t at; // from that place in the text on
   bool tail;
-  int node;   // of the block graph of the kernel or its tail, as the scheme has it; -1: none
+  int node; // of the block graph of the kernel or its tail, as the scheme has it; -1: none
 };
 struct text_marks {
   struct arena *mem;
@@ -21,7 +21,7 @@ struct text_marks {
 struct text {
   struct str *out;
   int indent;
-  int fresh; // numbers given to temporaries so far
+  int fresh;                // numbers given to temporaries so far
   struct text_marks *marks; // or NULL
   bool tail;                // what is written is of the tail
   int about;                // node + 1 that it is about
@@ -30,10 +30,10 @@ struct text {
 // lower.h). Returns what it was about before.
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
-int text_about_tensor(struct text *t, const struct graph *block, int tensor); // the node that makes it
-void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // one line at the indentation
-void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3); // "... {", then indents
-void text_close(struct text *t);                                   // "}"
+int text_about_tensor(struct text *t, const struct graph *block, int tensor);                                   // the node that makes it
+void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // one line at the indentation
+void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // "... {", then indents
+void text_close(struct text *t);                                                                                // "}"
 // "order row", "kernel NAME {", with the directive `target` where arch asks for it.
 void text_kernel(struct text *t, const char *name, const char *comment, int arch);
 // Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.

@@ -132,8 +132,10 @@ static bool along(struct digits *l, int64_t stride, int64_t extent, int64_t out[
     struct digit d;
     if (!take(l, stride * done, extent / done, &d)) return false;
     for (int t = 0; t < TENSORS; t++)
-      if (done == 1) out[t] = d.stride[t];
-      else if (d.stride[t] != done * out[t]) return false;
+      if (done == 1)
+        out[t] = d.stride[t];
+      else if (d.stride[t] != done * out[t])
+        return false;
     done *= d.extent;
   }
   return done == extent;
@@ -174,8 +176,10 @@ static bool put_operand(const struct form *f, int k, int64_t s[3][TENSORS], cons
   bool vector = is_vector(&out->p, s, 2 + k);
   int operand = vector ? BLAS_BIAS : BLAS_C;
   if (vector ? *biased || f->factor[k] != 1 : out->p.beta != 0) return false;
-  if (vector) *biased = true;
-  else out->p.beta = (float)f->factor[k];
+  if (vector)
+    *biased = true;
+  else
+    out->p.beta = (float)f->factor[k];
   out->tensor[operand] = f->n->iter[f->other[k]].tensor;
   out->p.type[operand] = stored_type(store[out->tensor[operand]]);
   put_strides(out, operand, s, 2 + k);
@@ -221,7 +225,9 @@ void product_text(const struct blas_product *p, struct str *out)
   str_add(out, ", %s of ", blas_epilogue_name(p->epilogue));
   if (p->alpha != 1) str_add(out, "%g times ", (double)p->alpha);
   str_add(out, "A B");
-  if (blas_has(p, BLAS_C) && p->beta == 1) str_add(out, " + C");
-  else if (blas_has(p, BLAS_C)) str_add(out, " + %g C", (double)p->beta);
+  if (blas_has(p, BLAS_C) && p->beta == 1)
+    str_add(out, " + C");
+  else if (blas_has(p, BLAS_C))
+    str_add(out, " + %g C", (double)p->beta);
   if (blas_has(p, BLAS_BIAS)) str_add(out, " + bias");
 }

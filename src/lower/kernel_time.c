@@ -27,9 +27,9 @@ const struct kernel_rates kernel_rates = {
 
 static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
-enum { SMOOTH = 6 }; // beyond so many turns a last one that is not full does not matter
+enum { SMOOTH = 6 };                                           // beyond so many turns a last one that is not full does not matter
 
-struct placed { // which items are where
+struct placed {                          // which items are where
   double turns, here, most, busy, warps; // of blocks; on a multiprocessor at a time, in all; multiprocessors; warps of one
   bool walks;
 };
@@ -45,8 +45,12 @@ static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n;
 static struct placed placed_of(const struct kernel_counts *c, double processors)
 {
   double at_once = fmin(fmin(c->items, c->blocks), reached(processors, c->cluster) * c->room), here = ceil(at_once / processors);
-  return (struct placed){.turns = whole(c->items / at_once, SMOOTH), .here = here, .most = whole(c->items / processors, SMOOTH * c->room),
-                        .busy = fmin(at_once, processors), .warps = here * c->threads / 32, .walks = c->items > c->blocks + 0.5};
+  return (struct placed){.turns = whole(c->items / at_once, SMOOTH),
+                         .here = here,
+                         .most = whole(c->items / processors, SMOOTH * c->room),
+                         .busy = fmin(at_once, processors),
+                         .warps = here * c->threads / 32,
+                         .walks = c->items > c->blocks + 0.5};
 }
 
 static double norm(double a, double b, double p)
@@ -68,7 +72,8 @@ static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 {
   double flops = gpu->flops / gpu->processors, few = fmin(1, s->warps / R(lane_warps));
   double tensor = c->mma / (flops * R(mma) * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
-  double shared = c->shared / (SHARED * CLOCK * R(shared)), lanes = c->lanes / (LANES * CLOCK * R(lane) * few) + c->exps / (SPECIAL * CLOCK * R(exp) * few);
+  double shared = c->shared / (SHARED * CLOCK * R(shared)),
+         lanes = c->lanes / (LANES * CLOCK * R(lane) * few) + c->exps / (SPECIAL * CLOCK * R(exp) * few);
   return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
 }
 
@@ -79,12 +84,13 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   const struct placed s = placed_of(c, gpu->processors);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
-  double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds + R(loop_barrier) * c->loop_barriers * s.warps +
-                           R(loop_chain) * c->loop_chain);
+  double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds +
+                           R(loop_barrier) * c->loop_barriers * s.warps + R(loop_chain) * c->loop_chain);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
                 R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / MEMORY_LINE : R(late));
   double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
-  double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)), show = least + (1 - least) / hidden;
+  double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)),
+         show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
   double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;

@@ -62,7 +62,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
-  int runs_on; // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
+  int runs_on;                                   // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
 int gpu_runs_on(const struct gpu_limits *gpu);
@@ -74,18 +74,18 @@ struct lower_job {
   const struct norm *tail; // or NULL; what it loads, n saves
   const enum dtype *store; // by tensor of the kernel graph
   const struct gpu_limits *gpu;
-  const char *name;        // of the tile kernel
-  bool dependent;          // launched before the kernel ahead of it has ended: wait before reading what that wrote
-  bool anew;               // a scheme has cut the grid or the loop anew (mma_cut.c)
-  int64_t cut;             // rows of a block then, where the last one has fewer; else 0
+  const char *name;             // of the tile kernel
+  bool dependent;               // launched before the kernel ahead of it has ended: wait before reading what that wrote
+  bool anew;                    // a scheme has cut the grid or the loop anew (mma_cut.c)
+  int64_t cut;                  // rows of a block then, where the last one has fewer; else 0
   struct kernel_counts *counts; // room for `most`: choices() leaves what each does, which count() would say again; or NULL
   struct text_marks *marks;     // emit() leaves what the text is about (emit.h); NULL
 };
 struct lower_out {
-  struct str text;      // of the tile program
-  int nargs, *arg;      // tensors of the kernel graph, in the order in which the text declares global buffers;
-                        // ARG_COUNTERS: memory of its own that is zero before and is left zero
-  int64_t counters;     // bytes of it
+  struct str text;  // of the tile program
+  int nargs, *arg;  // tensors of the kernel graph, in the order in which the text declares global buffers;
+                    // ARG_COUNTERS: memory of its own that is zero before and is left zero
+  int64_t counters; // bytes of it
 };
 enum { ARG_COUNTERS = -1 };
 struct scheme {
@@ -135,25 +135,25 @@ struct place {
 };
 struct launch_arg {
   struct place at;
-  int tensor;     // of the kernel graph, views resolved; or ARG_COUNTERS
+  int tensor; // of the kernel graph, views resolved; or ARG_COUNTERS
   enum tile_type type;
   int64_t elements;
   bool written;
 };
 struct line_about { // a line of a tile program
-  int kernel, node;      // it computes, loads or saves this node of the block graph in that node of the kernel graph; -1: of none
+  int kernel, node; // it computes, loads or saves this node of the block graph in that node of the kernel graph; -1: of none
 };
 struct launch {
-  const char *name;      // "m_rms_1"
-  const char *how;       // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
-  int unit;              // of the plan
-  int first, last;       // nodes of the kernel graph; last differs where there is a tail
-  double cost;           // modelled seconds
+  const char *name; // "m_rms_1"
+  const char *how;  // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
+  int unit;         // of the plan
+  int first, last;  // nodes of the kernel graph; last differs where there is a tail
+  double cost;      // modelled seconds
   int nargs;
-  struct launch_arg *arg;// of a kernel: its global buffers in order; of a product: its operands
+  struct launch_arg *arg; // of a kernel: its global buffers in order; of a product: its operands
   bool product, dependent;
   struct blas_product mul;
-  int algorithm;         // of the product: of those that the library proposes (gpu.h); -1: what is fastest
+  int algorithm; // of the product: of those that the library proposes (gpu.h); -1: what is fastest
   // of a kernel
   const char *text;
   struct tile_program *p;
@@ -162,14 +162,14 @@ struct launch {
   const struct line_about *about; // by line
 };
 struct device_program {
-  const struct graph *g;  // what it computes: the kernel graph, library operators wrapped
+  const struct graph *g;     // what it computes: the kernel graph, library operators wrapped
   const struct order *order; // by tensor of g, or NULL
   const struct gpu_limits *gpu;
   int nlaunch;
   struct launch *launch;
-  int64_t workspace;      // bytes
-  int64_t zeroed;         // so many at its beginning are zero at first, and zero again after each run
-  double cost;            // modelled seconds of all launches
+  int64_t workspace; // bytes
+  int64_t zeroed;    // so many at its beginning are zero at first, and zero again after each run
+  double cost;       // modelled seconds of all launches
 };
 struct lower_product {
   struct blas_product p;
@@ -178,12 +178,12 @@ struct lower_product {
 // What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
-  int first, last;      // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
-  int head;             // the unit whose tail this can be, -1: none
+  int first, last; // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
+  int head;        // the unit whose tail this can be, -1: none
   bool product;
   struct lower_product mul, ends; // of a product; with what its tail does, where last differs
-  struct norm n, tail;  // of what is no product; the tail where last differs
-  int nchoices;         // 0: no scheme takes it, for the reasons in why; with and without tail in turns
+  struct norm n, tail;            // of what is no product; the tail where last differs
+  int nchoices;                   // 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
   const char *why;
 };
@@ -198,25 +198,25 @@ struct lower_plan {
   struct lower_unit *unit;
 };
 struct lower_opts {
-  const int *variant; // by unit: its k-th best choice; NULL: the best of each
-  bool tails;         // choices where a kernel whose results only the next one reads becomes one launch with it
-  bool dependent;     // kernels are launched before the one ahead has ended
+  const int *variant;        // by unit: its k-th best choice; NULL: the best of each
+  bool tails;                // choices where a kernel whose results only the next one reads becomes one launch with it
+  bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *out, struct err *e);
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,
+               struct err *e);
 // Of a graph that is wrapped already, with these types between its kernels.
-int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
-                  const struct lower_opts *o, struct lower_plan *out, struct err *e);
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
+                  struct lower_plan *out, struct err *e);
 // Is the unit a part of another one's launch, with these picks?
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
 // Of what is no product.
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
 // pick: by unit; what it says for units inside others is not looked at, and of products only whether there is a tail.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
-int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-                  struct device_program *out, struct err *e);
+int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct device_program *out,
+                  struct err *e);
 
 // ---- workspace.c -----------------------------------------------------------------------------------
 

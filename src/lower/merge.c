@@ -112,9 +112,12 @@ static int copy(struct merging *m, const struct node *n)
   const struct tensor *t = &m->g->tensors[n->out];
   int *in = NEWS(m->to->mem, int, n->nin + 1), out = 0, status;
   for (int k = 0; k < n->nin; k++) in[k] = m->map[n->in[k]];
-  if (n->op == OP_INPUT) status = graph_input(m->to, NULL, t->dtype, &t->shape, n->at, &out, m->e);
-  else if (n->sub) status = graph_nest(m->to, graph_copy(m->to->mem, n->sub), n->nin, in, n->at, &out, m->e);
-  else status = graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, m->e);
+  if (n->op == OP_INPUT)
+    status = graph_input(m->to, NULL, t->dtype, &t->shape, n->at, &out, m->e);
+  else if (n->sub)
+    status = graph_nest(m->to, graph_copy(m->to->mem, n->sub), n->nin, in, n->at, &out, m->e);
+  else
+    status = graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, m->e);
   for (int k = 0; k < n->nout; k++) m->map[n->out + k] = out + k;
   return status;
 }

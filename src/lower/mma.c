@@ -137,15 +137,11 @@ static void ring(struct mma_kernel *k)
 struct mma_known mma_remember(const struct mma_kernel *k)
 {
   size_t n = (size_t)k->p->n->block->ntensors;
-  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg),
-                            arena_copy(k->mem, k->left, n * sizeof *k->left),
+  return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg), arena_copy(k->mem, k->left, n * sizeof *k->left),
                             arena_copy(k->mem, k->have, n * sizeof *k->have)};
 }
 
-void mma_forget(struct mma_kernel *k, const struct mma_known *known)
-{
-  k->reg = known->reg, k->left = known->left, k->have = known->have;
-}
+void mma_forget(struct mma_kernel *k, const struct mma_known *known) { k->reg = known->reg, k->left = known->left, k->have = known->have; }
 
 static void loop(struct mma_kernel *k)
 {
@@ -162,8 +158,10 @@ static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   struct text *t = k->t;
-  if (p->tail) tail_blocks(p->tail, t);
-  else text_line(t, "@bid = #grid.indices()");
+  if (p->tail)
+    tail_blocks(p->tail, t);
+  else
+    text_line(t, "@bid = #grid.indices()");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
@@ -235,8 +233,13 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
   int ways = p->job->tail ? 2 : 1;
   for (int way = 0; way < 3 * ways && n < most; way++) {
     int stages = 4 - way / ways;
-    struct knobs k = {{[MMA_WM] = w->rows, [MMA_WN] = w->cols, [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS, [MMA_STAGES] = stages, [MMA_LAST] = way % ways,
-                       [MMA_ROWS] = (int)to.rows, [MMA_STEP] = (int)to.step}};
+    struct knobs k = {{[MMA_WM] = w->rows,
+                       [MMA_WN] = w->cols,
+                       [MMA_BY] = w->sums ? MMA_BY_SUMS : MMA_BY_COLUMNS,
+                       [MMA_STAGES] = stages,
+                       [MMA_LAST] = way % ways,
+                       [MMA_ROWS] = (int)to.rows,
+                       [MMA_STEP] = (int)to.step}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same

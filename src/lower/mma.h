@@ -70,17 +70,17 @@ struct mma_cols {
 struct mma_tile {
   int tensor, iter;
   struct mma_list out, in;
-  int64_t rows, cols; // of the tile: extents of out and in, and what zeros fill behind
+  int64_t rows, cols;                  // of the tile: extents of out and in, and what zeros fill behind
   int64_t own_rows, own_cols, batches; // extents; the batch's share of own_rows
-  int64_t run, every; // rows of one of the batch, and from one to the next
-  int64_t stride;     // elements between rows
-  int swizzle[3];     // 0 bits: none
-  int width;          // elements that are copied at once
-  bool varying;       // a stage of the ring each iteration
-  bool turned;        // a left operand whose rows are contiguous
-  bool cut;           // a left operand of which a block has `cut` rows
-  int reads;          // products that take it for their left operand
-  int due;            // orders tiles by when they are read first
+  int64_t run, every;                  // rows of one of the batch, and from one to the next
+  int64_t stride;                      // elements between rows
+  int swizzle[3];                      // 0 bits: none
+  int width;                           // elements that are copied at once
+  bool varying;                        // a stage of the ring each iteration
+  bool turned;                         // a left operand whose rows are contiguous
+  bool cut;                            // a left operand of which a block has `cut` rows
+  int reads;                           // products that take it for their left operand
+  int due;                             // orders tiles by when they are read first
   // of knobs
   int slot;   // number in the queue, -1: has room of its own
   int buffer; // whose tensor's name the room has
@@ -144,20 +144,20 @@ struct mma_plan {
 };
 
 // ---- mma_cut.c, mma_step.c ----
-const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]); // NULL with the reason in why
-void mma_cut_rows(struct mma_plan *p);             // the order of rows, where the grid is cut
-int64_t mma_block_rows(const struct mma_plan *p);  // padded
-const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // of all rows, as text; within: clamped
-bool mma_cut_ragged(const struct mma_plan *p);     // has the last block fewer?
-struct norm *mma_block_norm(const struct mma_plan *p); // with as many rows as a block has
+const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]);       // NULL with the reason in why
+void mma_cut_rows(struct mma_plan *p);                                                                // the order of rows, where the grid is cut
+int64_t mma_block_rows(const struct mma_plan *p);                                                     // padded
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                      // of all rows, as text; within: clamped
+bool mma_cut_ragged(const struct mma_plan *p);                                                        // has the last block fewer?
+struct norm *mma_block_norm(const struct mma_plan *p);                                                // with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
-bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]); // b: of n
+bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
 int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
 // ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
-int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters); // the list, made where there is none; -1: no room
-bool mma_shapes(struct mma_plan *p, const bool *only);             // of these nodes; NULL: of all but sides
+int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);          // the list, made where there is none; -1: no room
+bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these nodes; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
 bool mma_side_add(struct mma_plan *p, int root, int *source);   // the iterator that has all of the operand's elements
 bool mma_side_mark(struct mma_plan *p, bool *node, int tensor); // nodes that compute it; false: not by iterators alone
@@ -167,13 +167,13 @@ bool mma_vectors(struct mma_plan *p);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
-bool mma_tails(struct mma_plan *p);                  // makes them
+bool mma_tails(struct mma_plan *p);                          // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 // ---- mma_pad.c ----
-int64_t mma_pad(int64_t size); // so many columns, or terms of a sum, in whole fragments
+int64_t mma_pad(int64_t size);                                                // so many columns, or terms of a sum, in whole fragments
 int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // `size` of what is no columns
-bool mma_pads(const struct mma_plan *p, int cols); // are there more than exist?
-void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left); // from its lists of columns
+bool mma_pads(const struct mma_plan *p, int cols);                            // are there more than exist?
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left);   // from its lists of columns
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
@@ -192,8 +192,8 @@ void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride);
 void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out); // " + ..." for each term
 // Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
 // of the fastest letter at once.
-void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
-                   const char *index, struct str *out);
+void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
+                   struct str *out);
 // offset, grid and loop of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
@@ -218,9 +218,9 @@ struct mma_kernel {
 // ---- mma.c ----
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
-void mma_fetch(struct mma_kernel *k); // what an iteration reads itself is on its way while products run
-void mma_hoist(struct mma_kernel *k); // what the loop reads and does not change goes into registers before it
-struct mma_known {                    // registers that are declared within a block are not known after it
+void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run
+void mma_hoist(struct mma_kernel *k);                       // what the loop reads and does not change goes into registers before it
+struct mma_known {                                          // registers that are declared within a block are not known after it
   const char **reg, **left;
   struct mma_shape *have;
 };
@@ -241,11 +241,11 @@ const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma
 const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
 void mma_rows_close(struct mma_kernel *k, bool rows);
-void mma_row_names(struct mma_kernel *k, const char *padded); // @pr = padded, and @b and @r
+void mma_row_names(struct mma_kernel *k, const char *padded);                                  // @pr = padded, and @b and @r
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
-const char *mma_cols_index(const struct mma_plan *p, int cols, int unit); // of this thread's first column of tile n
-struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i);   // shape in which a node reads its operand i
-const char *mma_text(struct mma_kernel *k, struct str *s);                // in the arena; frees s
+const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
+struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i);                        // shape in which a node reads its operand i
+const char *mma_text(struct mma_kernel *k, struct str *s);                                     // in the arena; frees s
 
 void mma_zero(struct mma_kernel *k);
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
@@ -274,7 +274,7 @@ void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const c
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x);     // all its fragments at once
 const char *mma_left(struct mma_kernel *k, int tensor, int cols);               // fragments of a left operand
 const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want); // registers of an operand
-const char *mma_load_parts(struct mma_kernel *k, int node); // sum or maximum over the parts of an iterator
+const char *mma_load_parts(struct mma_kernel *k, int node);                     // sum or maximum over the parts of an iterator
 void mma_node(struct mma_kernel *k, int node);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);

@@ -27,8 +27,7 @@ static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
   text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- Move<<<#grid, #me>>>(%%%s[0, %s])", reg, x, row);
   text_open(k->t, "for (w = 1; w < %d; w += 1) unroll", p->wn);
   text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s[w, %s])", one, x, row);
-  text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0], %%%s)", reg,
-            op, reg, one);
+  text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0], %%%s)", reg, op, reg, one);
   text_close(k->t), text_close(k->t), text_close(k->t);
   return reg;
 }
@@ -42,9 +41,7 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
   text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
   text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", nt);
   text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  text_line(k->t,
-            "%%%s[(((@wn * %d + @wm) * %d + m) * %d + n) * 2 + h, @lane] <- Move<<<#grid, #me>>>(%%%s[m, n][h, 0])", x,
-            p->wm, p->mt, nt, reg);
+  text_line(k->t, "%%%s[(((@wn * %d + @wm) * %d + m) * %d + n) * 2 + h, @lane] <- Move<<<#grid, #me>>>(%%%s[m, n][h, 0])", x, p->wm, p->mt, nt, reg);
   text_close(k->t), text_close(k->t), text_close(k->t);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
   text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", to, p->mt, mine);
@@ -54,8 +51,8 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
   text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", mine);
   text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
   text_line(k->t, "%%two:[1, 2].fp32.RF");
-  text_line(k->t, "%%two <- Move<<<#grid, #me>>>(%%%s[(((w * %d + @wm) * %d + m) * %d + %sn) * 2 + h, @lane])", x,
-            p->wm, p->mt, nt, share ? arena_printf(k->mem, "@wn * %d + ", mine) : "");
+  text_line(k->t, "%%two <- Move<<<#grid, #me>>>(%%%s[(((w * %d + @wm) * %d + m) * %d + %sn) * 2 + h, @lane])", x, p->wm, p->mt, nt,
+            share ? arena_printf(k->mem, "@wn * %d + ", mine) : "");
   text_line(k->t, "%%%s[m, n][h, 0] <- BinaryPointwise<+><<<#grid, #me>>>(%%%s[m, n][h, 0], %%two)", to, to);
   text_close(k->t), text_close(k->t), text_close(k->t), text_close(k->t);
   return to;

@@ -64,8 +64,10 @@ static void saves(const struct mma_plan *p, const bool *sent, struct kernel_coun
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has, false);
     double run = elem * count_run(p->n, a);
     c->cache += c->items * elem * all;
-    if (sent && sent[i]) c->shared += 2 * elem * all, c->lanes += all / 4;
-    else c->lanes += 3 * all / 2, c->lines += c->items * elem * all / fmin(run, QUAD * elem);
+    if (sent && sent[i])
+      c->shared += 2 * elem * all, c->lanes += all / 4;
+    else
+      c->lanes += 3 * all / 2, c->lines += c->items * elem * all / fmin(run, QUAD * elem);
   }
 }
 
@@ -79,8 +81,10 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
     double share = p->wg ? 4 : 1; // warps that read the right operand together
     *flops += n * warps * 2 * rows * cols * sum;
     c->shared += n * warps * 2 * cols * sum / share * (p->wg ? p->mt : 1);
-    if (!mma_keeps_left(p, x)) c->shared += n * warps * 2 * rows * sum;
-    else if (p->tile_of[x->a] < 0) c->lanes += n * 32 * warps * rows * sum / 64; // rounded to operands
+    if (!mma_keeps_left(p, x))
+      c->shared += n * warps * 2 * rows * sum;
+    else if (p->tile_of[x->a] < 0)
+      c->lanes += n * 32 * warps * rows * sum / 64; // rounded to operands
     SERIAL(c, loop, chain) += n * (4 + sum / 16 * (p->wg ? 1 : 2));
   }
 }
@@ -96,7 +100,8 @@ static void parts(const struct mma_plan *p, struct kernel_counts *c)
     struct mma_shape s = p->shape[n->out];
     double each = times(p, loop), all = (double)norm_extent(p->n, p->n->t[n->in[0]].has & ~p->n->t[n->out].has);
     double words = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? p->cols[s.cols].nt : 1), loads = each * all * words * p->threads;
-    SERIAL(c, loop, waits) += each * (all <= UNROLLED ? 1 : all / FEW), c->lanes += loads * 4, c->lines += c->items * loads / 32 * (s.rows ? QUAD : 1);
+    SERIAL(c, loop, waits) += each * (all <= UNROLLED ? 1 : all / FEW), c->lanes += loads * 4,
+        c->lines += c->items * loads / 32 * (s.rows ? QUAD : 1);
   }
 }
 
@@ -117,11 +122,15 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
     if (p->folded[i] || p->section[i] == MMA_SIDE) continue;
     if (row->flags & RESCALES) elements += (p->shape[n->out].cols >= 0 ? 2.0 * p->cols[p->shape[n->out].cols].nt : 1) * 2 * p->mt;
     double all = each * p->threads * elements, by_lanes = loop && p->poly && slow(n->op) ? all / p->poly : 0;
-    if (maps && slow(n->op)) c->exps += all - by_lanes, c->lanes += POLY * by_lanes;
-    else c->lanes += all * (maps ? fmax(1, row->cost / 2.0) : 1);
+    if (maps && slow(n->op))
+      c->exps += all - by_lanes, c->lanes += POLY * by_lanes;
+    else
+      c->lanes += all * (maps ? fmax(1, row->cost / 2.0) : 1);
     bool rolled = loop && p->iterations > 1, last = rolled && row->rule != RULE_ACCUM;
-    if (folds) SERIAL(c, last, folds) += 2 * (last ? each : 1), SERIAL(c, rolled, chain) += each * elements / (s.rows ? 2.0 * p->mt : 1);
-    else SERIAL(c, rolled, chain) += each * 2;
+    if (folds)
+      SERIAL(c, last, folds) += 2 * (last ? each : 1), SERIAL(c, rolled, chain) += each * elements / (s.rows ? 2.0 * p->mt : 1);
+    else
+      SERIAL(c, rolled, chain) += each * 2;
     if (folds && p->wn > 1 && s.cols >= 0 && p->cols[s.cols].split) SERIAL(c, last, barriers) += last ? each : 1;
   }
 }
@@ -177,7 +186,8 @@ static double room(const struct mma_plan *p)
 
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
-  *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)graph_blocks(p->n->block), .threads = p->threads, .cluster = 1};
+  *c = (struct kernel_counts){
+      .kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)graph_blocks(p->n->block), .threads = p->threads, .cluster = 1};
   if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);

@@ -9,10 +9,10 @@
 #include <string.h>
 
 struct cutting {
-  struct norm *n;      // its own, as all below
+  struct norm *n; // its own, as all below
   struct graph *b;
   struct passes *passes;
-  bool *needs;         // by tensor: does it depend on the axis in question?
+  bool *needs; // by tensor: does it depend on the axis in question?
   char *why;
 };
 

@@ -14,8 +14,7 @@ static bool may_split(const struct mma_plan *p, int c)
   if (p->cols[c].padded % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split))
-      return false;
+    if ((x->sum_cols == c && p->cols[x->out_cols].split) || (x->out_cols == c && p->cols[x->sum_cols].split)) return false;
   }
   return true;
 }
@@ -81,9 +80,7 @@ static int64_t estimate(const struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE ||
-        p->folded[i])
-      continue;
+    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE || p->folded[i]) continue;
     here = fragment_registers(p, p->shape[n->out]);
     if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
       lasting += here;
@@ -109,13 +106,11 @@ static int64_t combined(const struct mma_plan *p)
   if (p->wn == 1) return 0;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
-    bool reduces =
-        op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
+    bool reduces = op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
     if (p->section[i] == MMA_SIDE || !n->nout) continue;
     struct mma_shape in = reduces ? mma_wanted(p, i, 0) : (struct mma_shape){false, -1};
     const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
-    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) ||
-        (x && x->into < 0 && p->cols[x->sum_cols].split))
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) || (x && x->into < 0 && p->cols[x->sum_cols].split))
       bytes += mma_combine_bytes(p, p->shape[n->out]);
   }
   return bytes;
@@ -125,8 +120,8 @@ static int64_t combined(const struct mma_plan *p)
 
 static bool same_room(const struct mma_tile *a, const struct mma_tile *b)
 {
-  return a->rows == b->rows && a->cols == b->cols && a->own_rows == b->own_rows && a->own_cols == b->own_cols && a->stride == b->stride && a->swizzle[0] == b->swizzle[0] &&
-         a->swizzle[2] == b->swizzle[2];
+  return a->rows == b->rows && a->cols == b->cols && a->own_rows == b->own_rows && a->own_cols == b->own_cols && a->stride == b->stride &&
+         a->swizzle[0] == b->swizzle[0] && a->swizzle[2] == b->swizzle[2];
 }
 
 // Read by one product, on its right, and by nothing on the side.
@@ -157,8 +152,7 @@ static void queue(struct mma_plan *p)
     if (!same_room(t, shape) || !may_queue(p, t)) continue;
     t->slot = 0;
     for (int k = 0; k < p->ntiles; k++)
-      t->slot += same_room(&p->tile[k], shape) && may_queue(p, &p->tile[k]) &&
-                 (p->tile[k].due < t->due || (p->tile[k].due == t->due && k < i));
+      t->slot += same_room(&p->tile[k], shape) && may_queue(p, &p->tile[k]) && (p->tile[k].due < t->due || (p->tile[k].due == t->due && k < i));
   }
   for (int i = 0; i < p->ntiles; i++)
     for (int k = 0; k < p->ntiles; k++)
@@ -180,7 +174,8 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   int64_t tiles = mma_block_rows(p) / 16;
   p->ahead = k->v[MMA_AHEAD], p->hold = k->v[MMA_HOLD];
   p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = k->v[MMA_STAGES];
-  if (p->ahead < 0 || p->ahead > MIN(MMA_MOST_AHEAD, p->iterations) || k->v[MMA_HOLD] < 0 || k->v[MMA_HOLD] > 1) return mma_refuse(p, "knobs out of range");
+  if (p->ahead < 0 || p->ahead > MIN(MMA_MOST_AHEAD, p->iterations) || k->v[MMA_HOLD] < 0 || k->v[MMA_HOLD] > 1)
+    return mma_refuse(p, "knobs out of range");
   if (p->wm < 1 || p->wn < 1 || p->wm * p->wn > 16 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);

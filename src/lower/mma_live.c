@@ -39,10 +39,7 @@ static int64_t loaded_registers(const struct mma_plan *p, int t, int node, int o
   return mma_fragment_registers(p, s);
 }
 
-static bool through_loop(const struct mma_plan *p, const struct node *maker)
-{
-  return p->iterations > 1 && op_rows[maker->op].rule == RULE_ACCUM;
-}
+static bool through_loop(const struct mma_plan *p, const struct node *maker) { return p->iterations > 1 && op_rows[maker->op].rule == RULE_ACCUM; }
 
 static void lives(const struct mma_plan *p, const int *order, int n, const int loop[2], struct life *l)
 {
@@ -53,20 +50,16 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
     bool inside = at >= loop[0] && at <= loop[1];
     for (int k = 0; k < x->nin; k++) {
       int t = p->n->t[x->in[k]].root;
-      bool loaded = p->n->iter_of[t] >= 0,
-           crosses = inside && p->iterations > 1 && (loaded ? b->tensors[t].phase == FIXED : l[t].first < loop[0]);
+      bool loaded = p->n->iter_of[t] >= 0, crosses = inside && p->iterations > 1 && (loaded ? b->tensors[t].phase == FIXED : l[t].first < loop[0]);
       if (loaded && x->op == OP_MATMUL) continue; // from shared memory
-      if (loaded && l[t].first < 0)
-        l[t].first = crosses ? loop[0] : at, l[t].registers = loaded_registers(p, t, order[at], k);
+      if (loaded && l[t].first < 0) l[t].first = crosses ? loop[0] : at, l[t].registers = loaded_registers(p, t, order[at], k);
       l[t].last = crosses ? MAX(l[t].last, loop[1]) : MAX(l[t].last, at);
     }
     for (int o = 0; o < x->nout; o++) {
       int t = x->out + o;
       bool crosses = through_loop(p, x),
-           added = p->folded[order[at]] ||
-                   (p->product_of[order[at]] >= 0 && p->product[p->product_of[order[at]]].into >= 0);
-      l[t] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at,
-                           added ? 0 : mma_fragment_registers(p, p->shape[t])};
+           added = p->folded[order[at]] || (p->product_of[order[at]] >= 0 && p->product[p->product_of[order[at]]].into >= 0);
+      l[t] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at, added ? 0 : mma_fragment_registers(p, p->shape[t])};
     }
   }
 }

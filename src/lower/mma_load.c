@@ -15,11 +15,10 @@ void mma_load_declare(struct mma_kernel *k)
     long long rows = t->rows, cols = t->cols, stride = t->stride;
     const char *type = tile_dtype(p->type);
     if (stride != cols)
-      text_line(k->t, "%%s%d:[%d : %lld].[%lld, %lld : %lld, 1].%s.SH", t->tensor, stages, rows * stride, rows, cols,
-                stride, type);
+      text_line(k->t, "%%s%d:[%d : %lld].[%lld, %lld : %lld, 1].%s.SH", t->tensor, stages, rows * stride, rows, cols, stride, type);
     else if (t->swizzle[0])
-      text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH.swizzle(%d, %d, %d)", t->tensor, stages, rows, cols, type,
-                t->swizzle[0], t->swizzle[1], t->swizzle[2]);
+      text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH.swizzle(%d, %d, %d)", t->tensor, stages, rows, cols, type, t->swizzle[0], t->swizzle[1],
+                t->swizzle[2]);
     else
       text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH", t->tensor, stages, rows, cols, type);
   }
@@ -35,9 +34,12 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
 static void piece(const char *j, int threads, long long row, char outer[64], char inner[64])
 {
   bool rows = threads % row == 0, parts = row % threads == 0;
-  if (rows) snprintf(outer, 64, "%s * %lld + @tid / %lld", j, threads / row, row), snprintf(inner, 64, "@tid %% %lld", row);
-  else if (parts) snprintf(outer, 64, "%s / %lld", j, row / threads), snprintf(inner, 64, "%s %% %lld * %d + @tid", j, row / threads, threads);
-  else snprintf(outer, 64, "@c / %lld", row), snprintf(inner, 64, "@c %% %lld", row);
+  if (rows)
+    snprintf(outer, 64, "%s * %lld + @tid / %lld", j, threads / row, row), snprintf(inner, 64, "@tid %% %lld", row);
+  else if (parts)
+    snprintf(outer, 64, "%s / %lld", j, row / threads), snprintf(inner, 64, "%s %% %lld * %d + @tid", j, row / threads, threads);
+  else
+    snprintf(outer, 64, "@c / %lld", row), snprintf(inner, 64, "@c %% %lld", row);
 }
 
 // Which pieces of a row begin a line of memory, roughly: a line is fetched once.
@@ -73,8 +75,11 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
   const char *begins = stage ? NULL : line_begins(p, t, inner);
   if (begins) text_open(k->t, "if (%s)", begins);
-  if (stage) text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w, mma_tile_row(p, t, outer), inner, async ? "<cp.async>" : "");
-  else text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
+  if (stage)
+    text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w,
+              mma_tile_row(p, t, outer), inner, async ? "<cp.async>" : "");
+  else
+    text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
   text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
   if (begins) text_close(k->t);
   if (over) text_close(k->t);

@@ -35,10 +35,7 @@ static void binary(struct mma_kernel *k, const char *op, const char *out, const 
   text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, op, x, y);
 }
 
-static void set(struct mma_kernel *k, const char *out, double x)
-{
-  text_line(k->t, "%%%s <- Init<%#.9g><<<#grid, #me>>>()", out, x);
-}
+static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->t, "%%%s <- Init<%#.9g><<<#grid, #me>>>()", out, x); }
 
 static void scale(struct mma_kernel *k, const char *out, const char *x, double by)
 {
@@ -289,8 +286,7 @@ static void finish(struct mma_kernel *k, int node)
   unsigned flags = op_rows[n->op].flags;
   struct mma_shape s = p->shape[n->out];
   const char *sum = k->reg[n->out];
-  if (mma_partial(p, node))
-    k->reg[n->out] = sum = mma_combine(k, sum, s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
+  if (mma_partial(p, node)) k->reg[n->out] = sum = mma_combine(k, sum, s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
   if (!(flags & REDUCES)) return;
   struct mma_shape in = mma_wanted(p, node, 0);
   if (reduced(k, n) > 1) reduce_quad(k, "+", sum);

@@ -67,8 +67,7 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   if (!take_cols(p, root, &in)) return false;
   take_one_column(p, root, &in);
   if (gone & p->row_letters) return mma_refuse(p, "%s sums over rows of products", op_rows[n->op].name);
-  if (gone && gone != column_letters(p, n->in[0]))
-    return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
+  if (gone && gone != column_letters(p, n->in[0])) return mma_refuse(p, "%s sums over a part of the columns", op_rows[n->op].name);
   *s = (struct mma_shape){in.rows, gone ? -1 : in.cols};
   if (gone && !in.rows) return mma_refuse(p, "%s sums what has no rows", op_rows[n->op].name);
   return true;
@@ -80,8 +79,7 @@ static bool accumulate(struct mma_plan *p, const struct node *n)
   if (n->op == OP_ACCUM_SUM_TO) return mma_refuse(p, "an accum_sum_to");
   if (flags & RESCALES) {
     int f = p->n->t[n->in[1]].root;
-    if (!computed(p, f) || p->shape[f].cols >= 0)
-      return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
+    if (!computed(p, f) || p->shape[f].cols >= 0) return mma_refuse(p, "a factor of %s that has columns", op_rows[n->op].name);
   }
   if (flags & REDUCES && mma_sums_parts(p, n)) return mma_refuse(p, "%s of parts", op_rows[n->op].name);
   if (flags & REDUCES) return reduce(p, n);
@@ -124,7 +122,6 @@ bool mma_shapes(struct mma_plan *p, const bool *only)
     if (!fine) return false;
   }
   for (int i = 0, s = 0; i < b->nnodes && !only; i++)
-    if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root))
-      return mma_refuse(p, "saves what it loads");
+    if (b->nodes[i].op == OP_SAVE && !computed(p, p->n->t[p->n->save[s++].tile].root)) return mma_refuse(p, "saves what it loads");
   return true;
 }

@@ -62,7 +62,9 @@ void mma_zero(struct mma_kernel *k)
     long long row = t->own_cols / t->width, over = (t->cols - t->own_cols) / t->width, gap = t->every - t->run, every = t->every, run = t->run;
     if (t->slot > 0) continue;
     if (over) zeros(k, t, t->rows * over, arena_printf(mem, "@c / %lld", over), arena_printf(mem, "%lld + @c %% %lld", row, over));
-    if (gap) zeros(k, t, t->batches * gap * row, arena_printf(mem, "@c / %lld / %lld * %lld + %lld + @c / %lld %% %lld", row, gap, every, run, row, gap), arena_printf(mem, "@c %% %lld", row));
+    if (gap)
+      zeros(k, t, t->batches * gap * row, arena_printf(mem, "@c / %lld / %lld * %lld + %lld + @c / %lld %% %lld", row, gap, every, run, row, gap),
+            arena_printf(mem, "@c %% %lld", row));
   }
 }
 

@@ -106,8 +106,7 @@ static bool operand_type(struct mma_plan *p, const struct access *a)
   return true;
 }
 
-static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner,
-                     bool left)
+static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner, bool left)
 {
   const struct access *a = &p->n->iter[p->n->iter_of[tensor]];
   uint32_t has = p->n->t[tensor].has;
@@ -115,22 +114,19 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   for (int i = 0; i < outer->n; i++)
     if (has >> outer->letter[i] & 1) rows.letter[rows.n++] = outer->letter[i];
   if (!operand_type(p, a)) return false;
-  if (has & ~(mma_list_has(&rows) | mma_list_has(inner)))
-    return mma_refuse(p, "an operand has indices that its product has not");
+  if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
   bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
   struct mma_list in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
-  if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8))
-    swap = false, in = *inner, out = rows;
+  if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
   if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
     return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
   if (p->tile_of[tensor] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[tensor]];
     t->reads += left;
-    return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) ||
-           mma_refuse(p, "two products read a tensor in different ways");
+    return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) || mma_refuse(p, "two products read a tensor in different ways");
   }
   if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   struct mma_tile *t = &p->tile[p->ntiles];
@@ -164,7 +160,7 @@ static bool product_tiles(struct mma_plan *p)
     if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct access *a = &p->n->iter[p->n->iter_of[b]];
-      summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
+    summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;

@@ -48,14 +48,12 @@ static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char
   if (!t->turned) {
     mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
     at = step ? arena_printf(k->mem, "%s * 2 + @lane / 16", step) : arena_printf(k->mem, "%d", eight);
-    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s])", to, t->buffer, stage,
-              shared_row(k, &t->out), at);
+    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s])", to, t->buffer, stage, shared_row(k, &t->out), at);
     return;
   }
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
   at = step ? arena_printf(k->mem, "%s * 16 + @lane / 16 * 8", step) : arena_printf(k->mem, "%d", 8 * eight);
-  text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to,
-            t->buffer, stage, at);
+  text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to, t->buffer, stage, at);
 }
 
 // Declares fragments of `steps` steps (0: none) under that name, and of what is left over.
@@ -112,8 +110,7 @@ const char *mma_left(struct mma_kernel *k, int tensor, int cols)
 {
   if (k->left[tensor]) return k->left[tensor];
   int tile = left_tile(k->p, tensor);
-  return k->left[tensor] =
-             tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
+  return k->left[tensor] = tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
 }
 
 // Where the rows of a right operand begin that belong to @b, as text to be added.
@@ -125,8 +122,7 @@ static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
   int64_t stride[MAX_LETTERS] = {0}, size = p->tile[p->tile_of[x->b]].every;
   if (!batch) return "";
   for (int i = p->batch.n - 1; i >= 0; i--)
-    if (batch >> p->batch.letter[i] & 1)
-      stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
+    if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
   str_add(&s, " + 0");
   mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
   return mma_text(k, &s);
@@ -149,12 +145,11 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ti
     return;
   }
   col = last ? arena_printf(k->mem, "%d", eight) : arena_printf(k->mem, "%s * 2 + @lane / 8 %% 2", step);
-  text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8%s + @lane %% 8%s, %s])", t->buffer, stage, n, tile,
-            first, col);
+  text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8%s + @lane %% 8%s, %s])", t->buffer, stage, n, tile, first,
+            col);
 }
 
-static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into,
-                     bool batched, bool last)
+static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool batched, bool last)
 {
   const struct mma_plan *p = k->p;
   int nt = p->cols[x->out_cols].nt;
@@ -167,8 +162,7 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
     text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", odd ? 1 : rounds);
     load_right(k, x, tiles, at, last);
     if (!batched) text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    for (int h = 0; h < tiles; h++)
-      text_line(k->t, "%%%s[m, %s%s] <- MatMul<<<#grid, #warp>>>(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
+    for (int h = 0; h < tiles; h++) text_line(k->t, "%%%s[m, %s%s] <- MatMul<<<#grid, #warp>>>(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
     if (!batched) text_close(k->t);
     text_close(k->t);
   }

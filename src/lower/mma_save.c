@@ -5,12 +5,11 @@
 static void store(struct mma_kernel *k, const struct access *a, const char *from, struct mma_shape s, int width, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
-             *at = mma_address(k, a, s, width, e), *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
-  const char *value =
-      arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
-  const char *to = width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at)
-                              : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *at = mma_address(k, a, s, width, e),
+             *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
+  const char *value = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
+  const char *to =
+      width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at) : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
   if (exists) text_open(k->t, "if (%s)", exists);
   if (t != F32) {
     text_line(k->t, width == 2 ? "%%out%d:[1, 2].%s.RF" : "%%out%d:[].%s.RF", e, tile_dtype(t));
@@ -35,14 +34,12 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 }
 
 // Of rows that have a letter which the tensor has not, the first stores.
-static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index,
-                            struct str *c)
+static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index, struct str *c)
 {
   int64_t below = 1;
   for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->letter[i--]])
     if (!(has >> l->letter[i] & 1))
-      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below,
-              (long long)p->n->extent[(int)l->letter[i]]);
+      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->letter[i]]);
 }
 
 static const char *row_exists(struct mma_kernel *k, uint32_t has)
@@ -51,8 +48,7 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
   struct str c = {0};
   if (p->cut && mma_cut_ragged(p)) str_add(&c, "%s < %lld", mma_cut_row(p, "@pr", false), (long long)p->nrows);
   if (!p->cut && p->nrows < p->padded) str_add(&c, "@pr %% %lld < %lld", (long long)p->padded, (long long)p->nrows);
-  if (!p->cut && p->wm * p->mt * 16 > p->nbatch * p->padded)
-    str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
+  if (!p->cut && p->wm * p->mt * 16 > p->nbatch * p->padded) str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
   missing_letters(p, has, &p->batch, "@b", &c);
   missing_letters(p, has, &p->rows, "@r", &c);
   return mma_text(k, &c);

@@ -51,8 +51,7 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].tensor, true;
   if (p->nsides == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   *s = (struct mma_side){.root = root, .node = NEWS(p->job->mem, bool, b->nnodes)};
-  if (!mma_side_mark(p, s->node, root))
-    return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
+  if (!mma_side_mark(p, s->node, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
   for (int i = 0; i < p->n->niter; i++) {
     int tile = p->n->iter[i].tile;
     bool within = false;
@@ -60,8 +59,7 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (!within || p->n->t[tile].has != p->n->t[root].has) continue;
     *source = tile, found++;
     for (int k = 0; k < p->nproducts; k++)
-      if (p->product[k].a == tile || p->product[k].b == tile)
-        return mma_refuse(p, "a product reads what a right operand is computed from");
+      if (p->product[k].a == tile || p->product[k].b == tile) return mma_refuse(p, "a product reads what a right operand is computed from");
   }
   if (found != 1) return mma_refuse(p, "a right operand is computed from %d tensors of its size", found);
   if (!private_nodes(p, s)) return mma_refuse(p, "what a right operand is computed from is read elsewhere");
@@ -87,8 +85,7 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   q->nsides = q->nproducts = q->ncols = 0, q->source = t;
   q->shape = NEWS(p->job->mem, struct mma_shape, b->ntensors);
   for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE)
-      cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
+    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE) cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
   if (!cols && t) cols = mma_list_has(&t->in);
   q->row_letters = made->has & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
@@ -111,8 +108,7 @@ bool mma_side_fit(struct mma_plan *p)
     q->wm = p->wm * p->wn, q->wn = 1, q->threads = p->threads, q->stages = p->stages;
     while (tiles % q->wm) q->wm--;
     q->mt = (int)(tiles / q->wm);
-    for (int c = 0; c < q->ncols; c++)
-      q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].padded / 8), most = MAX(most, q->cols[c].nt);
+    for (int c = 0; c < q->ncols; c++) q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].padded / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
     if (p->side[i].vector) p->shared += 4 * p->cols[p->shape[p->side[i].root].cols].padded;
   }
@@ -146,8 +142,7 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 static bool paired(const struct mma_plan *p, int cols)
 {
   const struct mma_list *l = &p->cols[cols].list, *in = &p->source->in;
-  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] &&
-         p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
+  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] && p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
 }
 
 // A condition on @pr, where there are more rows of fragments than rows; else NULL.
@@ -169,8 +164,7 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
     const char *exists = mma_column_exists(p, cols, unit, e);
     if (exists) text_open(k->t, "if (%s)", exists);
-    const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor,
-                                  stage, place(k, cols, unit, e));
+    const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor, stage, place(k, cols, unit, e));
     const char *r = arena_printf(k->mem, unit == 2 ? "%s[m, n][h, 0]" : "%s[m, n][h, 0][0, %d]", v, e);
     text_line(k->t, "%%half%d:%s.%s.RF", e, unit == 2 ? "[1, 2]" : "[]", type);
     if (back) text_line(k->t, "%%half%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, r);
@@ -200,8 +194,7 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   size_t n = (size_t)b->ntensors;
   struct mma_kernel q = *k;
   q.p = s->plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
-  q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n),
-  q.have = NEWS(k->mem, struct mma_shape, n);
+  q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
   for (int i = 0; i < b->nnodes; i++)
     if (op_rows[b->nodes[i].op].rule == RULE_CONST) q.reg[b->nodes[i].out] = k->reg[b->nodes[i].out];
   text_open(k->t, "if (@tid < %d)", 32 * s->plan->wm);

@@ -15,8 +15,8 @@ const char *mma_text(struct mma_kernel *k, struct str *s)
 
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type)
 {
-  return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1,
-                      s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1, s.cols >= 0 ? 2 : 1, type);
+  return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1, s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1,
+                      s.cols >= 0 ? 2 : 1, type);
 }
 
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type)
@@ -110,17 +110,14 @@ static const char *how(struct mma_shape s) { return s.rows ? "" : "<ld.global.nc
 static void load_one(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0",
-             *from = mma_address(k, a, s, 1, e);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *from = mma_address(k, a, s, 1, e);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s),
-              k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s), k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%one%d:[].%s.RF", e, tile_dtype(t));
   text_line(k->t, "%%one%d <- Move%s<<<#grid, #me>>>(%%%s[%s])", e, how(s), k->global[a->tensor], from);
-  text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e,
-            e);
+  text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e, e);
 }
 
 static void load_pair(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s)
@@ -128,8 +125,7 @@ static void load_pair(struct mma_kernel *k, const struct access *a, const char *
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = mma_address(k, a, s, 2, 0);
   if (t == F32) {
-    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s),
-              k->global[a->tensor], from);
+    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s), k->global[a->tensor], from);
     return;
   }
   text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(t));
@@ -168,8 +164,7 @@ const char *mma_load_parts(struct mma_kernel *k, int node)
   text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, n->op == OP_MAX ? "-inf" : "0.0");
   text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
   one = from_memory(k, a, s);
-  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out,
-            one);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out, one);
   text_close(k->t);
   k->parts = 0;
   return out;
@@ -207,8 +202,7 @@ const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
   const struct norm_tensor *t = &p->n->t[tensor];
-  if (p->n->iter_of[tensor] < 0)
-    return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
+  if (p->n->iter_of[tensor] < 0) return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
   want.rows = (t->has & p->row_letters) != 0;
   if (!(t->has & ~p->row_letters)) want.cols = -1;
   if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];

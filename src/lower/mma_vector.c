@@ -63,8 +63,7 @@ bool mma_vectors(struct mma_plan *p)
   for (int i = 0; i < b->nnodes; i++) {
     bool read = false;
     for (int k = 0; of[i] && k < b->nnodes; k++)
-      for (int j = 0;
-           j < b->nodes[k].nin && !of[k] && p->section[k] != MMA_SIDE && op_rows[b->nodes[k].op].rule != RULE_VIEW; j++)
+      for (int j = 0; j < b->nodes[k].nin && !of[k] && p->section[k] != MMA_SIDE && op_rows[b->nodes[k].op].rule != RULE_VIEW; j++)
         read |= b->nodes[k].op != OP_ITER && p->n->t[b->nodes[k].in[j]].root == b->nodes[i].out;
     if (read && !add(p, i, of[i])) return false;
   }
@@ -72,9 +71,7 @@ bool mma_vectors(struct mma_plan *p)
     for (int k = 0; k < b->nnodes && p->side[i].vector; k++)
       if (p->side[i].node[k]) p->section[k] = MMA_SIDE;
   for (int i = 0; i < b->nnodes; i++)
-    for (int j = 0; j < b->nodes[i].nin && p->section[i] != MMA_SIDE && b->nodes[i].op != OP_ITER &&
-                    op_rows[b->nodes[i].op].rule != RULE_VIEW;
-         j++) {
+    for (int j = 0; j < b->nodes[i].nin && p->section[i] != MMA_SIDE && b->nodes[i].op != OP_ITER && op_rows[b->nodes[i].op].rule != RULE_VIEW; j++) {
       int root = p->n->t[b->nodes[i].in[j]].root;
       bool known = p->section[b->tensors[root].node] != MMA_SIDE;
       for (int k = 0; k < p->nsides; k++) known |= p->side[k].root == root;
@@ -126,8 +123,7 @@ const char *mma_vector_value(struct mma_kernel *k, int tensor)
     struct mma_shape s = p->shape[tensor];
     const char *v = mma_declare(k, s, "fp32");
     text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-    text_line(k->t, "%%%s[0, n][0, 0] <- Move<<<#grid, #me>>>(%%w%d.tile([2])[%s])", v, tensor,
-              mma_cols_index(p, s.cols, 2));
+    text_line(k->t, "%%%s[0, n][0, 0] <- Move<<<#grid, #me>>>(%%w%d.tile([2])[%s])", v, tensor, mma_cols_index(p, s.cols, 2));
     text_close(k->t);
     return k->have[tensor] = s, v;
   }

@@ -11,10 +11,7 @@ int64_t mma_list_size(const struct norm *n, const struct mma_list *l)
   return x;
 }
 
-bool mma_list_same(const struct mma_list *a, const struct mma_list *b)
-{
-  return a->n == b->n && !memcmp(a->letter, b->letter, (size_t)a->n);
-}
+bool mma_list_same(const struct mma_list *a, const struct mma_list *b) { return a->n == b->n && !memcmp(a->letter, b->letter, (size_t)a->n); }
 
 uint32_t mma_list_has(const struct mma_list *l)
 {
@@ -45,8 +42,8 @@ void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out)
   }
 }
 
-void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit,
-                   const char *index, struct str *out)
+void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
+                   struct str *out)
 {
   struct mma_walk w = {0};
   for (int i = 0; i < l->n; i++) {

@@ -24,10 +24,7 @@ static const char *unary_of(enum op op)
   return NULL;
 }
 
-bool emit_has_pointwise(enum op op)
-{
-  return unary_of(op) || binary_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR;
-}
+bool emit_has_pointwise(enum op op) { return unary_of(op) || binary_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR; }
 
 static void unary(struct text *t, const char *name, const char *out, const char *x)
 {
@@ -50,11 +47,17 @@ static void with_constant(struct text *t, const char *name, const char *out, con
 
 bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
-  if (unary_of(op)) unary(t, unary_of(op), out, x);
-  else if (binary_of(op)) binary(t, binary_of(op), out, x, y);
-  else if (op == OP_MUL_SCALAR) with_constant(t, "*", out, x, a->scalar);
-  else if (op == OP_ADD_SCALAR) with_constant(t, "+", out, x, a->scalar);
-  else if (op == OP_CLAMP) with_constant(t, "max", out, x, a->lo), with_constant(t, "min", out, out, a->hi);
-  else return false;
+  if (unary_of(op))
+    unary(t, unary_of(op), out, x);
+  else if (binary_of(op))
+    binary(t, binary_of(op), out, x, y);
+  else if (op == OP_MUL_SCALAR)
+    with_constant(t, "*", out, x, a->scalar);
+  else if (op == OP_ADD_SCALAR)
+    with_constant(t, "+", out, x, a->scalar);
+  else if (op == OP_CLAMP)
+    with_constant(t, "max", out, x, a->lo), with_constant(t, "min", out, out, a->hi);
+  else
+    return false;
   return true;
 }

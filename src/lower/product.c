@@ -5,9 +5,9 @@
 #include "plan/letters.h"
 
 struct side {
-  int root, n;                 // factors of the batches, slowest first, as the other side has them
+  int root, n; // factors of the batches, slowest first, as the other side has them
   int64_t extent[2 * MAX_FACTORS], stride[2 * MAX_FACTORS];
-  int64_t rows, cols;          // strides
+  int64_t rows, cols; // strides
 };
 
 static bool push(struct side *s, int64_t extent, int64_t stride)
@@ -96,7 +96,8 @@ bool product_of(const struct graph *g, const struct order *order, int node, stru
   const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
   struct blas_product *p = &out->p;
   struct side a, b;
-  if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b)) return false;
+  if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b))
+    return false;
   *out = (struct lower_product){.p = {.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .alpha = 1},
                                 .tensor = {a.root, b.root, n->out, -1, -1}};
   fold_rows(p, &a, &b);

@@ -21,8 +21,8 @@ struct planning {
 
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
 {
-  return (struct lower_job){.mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store,
-                            .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
+  return (struct lower_job){
+      .mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store, .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
 }
 
 // Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
@@ -189,8 +189,13 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
 {
   struct arena *mem = w->mem;
   int status = OK;
-  *p = (struct lower_plan){.g = wrapped, .store = store, .order = o->order, .ordered = "row by row", .gpu = gpu,
-                           .dependent = o->dependent && gpu->arch >= 90, .tails = o->tails,
+  *p = (struct lower_plan){.g = wrapped,
+                           .store = store,
+                           .order = o->order,
+                           .ordered = "row by row",
+                           .gpu = gpu,
+                           .dependent = o->dependent && gpu->arch >= 90,
+                           .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   w->p = p, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
@@ -198,8 +203,8 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
   return status;
 }
 
-int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
-                  const struct lower_opts *o, struct lower_plan *p, struct err *e)
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
+                  struct lower_plan *p, struct err *e)
 {
   struct planning w = {.mem = mem};
   return plan_after(&w, wrapped, store, gpu, o, p, e);
@@ -217,8 +222,8 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-                        struct lower_plan *p, struct err *e)
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+                        struct err *e)
 {
   struct graph *wrapped;
   const struct order *order[ORDERS];
@@ -249,8 +254,8 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   return status;
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-               struct lower_plan *p, struct err *e)
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+               struct err *e)
 {
   struct graph *merged;
   struct lower_plan longer;
@@ -344,8 +349,10 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
   about_lines(b->mem, b->p->g, &marks, l);
   l->nargs = out.nargs, l->arg = NEWS(b->mem, struct launch_arg, out.nargs + 1);
   for (int i = 0; i < out.nargs; i++)
-    if (out.arg[i] == ARG_COUNTERS) l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_COUNTERS, TT_I32, (out.counters + 3) / 4, true};
-    else l->arg[i] = arg_of(b, out.arg[i], false);
+    if (out.arg[i] == ARG_COUNTERS)
+      l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_COUNTERS, TT_I32, (out.counters + 3) / 4, true};
+    else
+      l->arg[i] = arg_of(b, out.arg[i], false);
   status = tile_parse(b->mem, arena_printf(b->mem, "%s.tile", l->name), l->text, &l->p, b->e);
   if (status) return status;
   l->k = l->p->kernels[0];
@@ -361,11 +368,18 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
     return err_hint(b->e, "`mica lower FILE --dump norm` shows what the kernels are made from"), (int)USER;
   }
   bool tail = c->tail && u->last != u->first;
-  *l = (struct launch){.name = u->name, .unit = (int)(u - b->p->unit), .first = u->first, .last = tail ? u->last : u->first,
-                       .dependent = b->p->dependent, .cost = c->cost, .algorithm = -1};
+  *l = (struct launch){.name = u->name,
+                       .unit = (int)(u - b->p->unit),
+                       .first = u->first,
+                       .last = tail ? u->last : u->first,
+                       .dependent = b->p->dependent,
+                       .cost = c->cost,
+                       .algorithm = -1};
   int status = OK;
-  if (u->product) add_product(b, u, tail, l);
-  else status = add_kernel(b, u, c, l);
+  if (u->product)
+    add_product(b, u, tail, l);
+  else
+    status = add_kernel(b, u, c, l);
   b->d->nlaunch++, b->d->cost += l->cost;
   return status;
 }
@@ -387,8 +401,8 @@ int lower_make(struct arena *mem, const struct lower_plan *p, const struct choic
   return status ? status : workspace_plan(mem, d, e);
 }
 
-int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
-                  struct device_program *d, struct err *e)
+int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct device_program *d,
+                  struct err *e)
 {
   struct lower_plan p;
   int status = lower_plan(mem, g, gpu, o, &p, e);

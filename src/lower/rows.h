@@ -47,8 +47,8 @@ struct row_access {
 enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX };
 struct row_value {
   enum row_kind kind;
-  enum op op;            // of ROW_MAP
-  struct attrs a;        // constants of op; scalar of ROW_CONST
+  enum op op;     // of ROW_MAP
+  struct attrs a; // constants of op; scalar of ROW_CONST
   int nin, in[2];
   axis_set axes, folded; // that it depends on; that it folds
   struct row_access at;  // of ROW_LOAD
@@ -63,7 +63,7 @@ struct row_save {
   int value;
   axis_set axes; // that the place in memory depends on
   struct row_access at;
-  int about;     // as of values
+  int about; // as of values
 };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
@@ -75,7 +75,7 @@ struct rows {
   int64_t extent[ROW_AXES]; // 1: not there
   axis_set folded;          // by any fold
   int nvalues, nsaves;
-  struct row_value *v;      // each after those that it needs
+  struct row_value *v; // each after those that it needs
   struct row_save *save;
   // of rows_ready
   struct row_roles role;
@@ -83,14 +83,14 @@ struct rows {
 };
 
 // NO with the reason in why.
-int rows_make(const struct lower_job *j, struct rows *out, char why[160]);                 // rows_values.c
-int rows_values(const struct lower_job *j, struct rows *out, char why[160]);               // before axes are joined
-void rows_forget(struct rows *r, int axis);                                                 // it is not there any more
-bool rows_running(struct arena *mem, const struct norm *n, char why[160]);                  // rows_running.c
-void rows_moments(struct arena *mem, struct rows *r);                                        // rows_moments.c
-void rows_join_axes(struct rows *r);                                                        // rows_axes.c
-void rows_ready(struct arena *mem, struct rows *r);                                         // rows_life.c: all that knobs do not change
-void rows_live(struct rows *r);                                                             // and the set of folded axes
+int rows_make(const struct lower_job *j, struct rows *out, char why[160]);   // rows_values.c
+int rows_values(const struct lower_job *j, struct rows *out, char why[160]); // before axes are joined
+void rows_forget(struct rows *r, int axis);                                  // it is not there any more
+bool rows_running(struct arena *mem, const struct norm *n, char why[160]);   // rows_running.c
+void rows_moments(struct arena *mem, struct rows *r);                        // rows_moments.c
+void rows_join_axes(struct rows *r);                                         // rows_axes.c
+void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: all that knobs do not change
+void rows_live(struct rows *r);                                              // and the set of folded axes
 static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_SUM || v->kind == ROW_MAX; }
 
 // ---- rows_plan.c ----
@@ -100,9 +100,9 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
-  int ahead;  // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
-  int hold;   // 1: the next kernel may begin only when the one ahead has ended
-  bool *late; // by value: a load that comes where it is used; NULL: none
+  int ahead;                                            // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
+  int hold;                                             // 1: the next kernel may begin only when the one ahead has ended
+  bool *late;                                           // by value: a load that comes where it is used; NULL: none
   int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
   int64_t chunks[ROW_AXES];
   int threads;
@@ -138,37 +138,37 @@ struct row_text {
   struct arena *mem;
   const struct lower_job *j;
   const struct row_plan *p;
-  const char **buffer;  // by tensor of the kernel graph; NULL: no argument
-  const char *team;     // group of the threads, "t"
-  const char *in, *outs; // lists of them
+  const char **buffer;                      // by tensor of the kernel graph; NULL: no argument
+  const char *team;                         // group of the threads, "t"
+  const char *in, *outs;                    // lists of them
   const char *threads, *coordinate, *block; // extents and names of coordinates
-  bool *have;           // by value: computed where the text stands
-  bool *wide;           // by value: loads whose fp32 registers are there
-  bool *masked;         // by value: -inf past extents, for a maximum
-  int fresh;            // shared tensors so far
+  bool *have;                               // by value: computed where the text stands
+  bool *wide;                               // by value: loads whose fp32 registers are there
+  bool *masked;                             // by value: -inf past extents, for a maximum
+  int fresh;                                // shared tensors so far
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out);
-const char *row_coordinates(struct row_text *x);  // sets threads, coordinate, block; extents of the blocks
-void row_begin(struct row_text *x);               // groups of lanes, places
-void row_passes(struct row_text *x);              // everything else
+const char *row_coordinates(struct row_text *x);                         // sets threads, coordinate, block; extents of the blocks
+void row_begin(struct row_text *x);                                      // groups of lanes, places
+void row_passes(struct row_text *x);                                     // everything else
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // extents of a register tensor, "4,1,8"
 bool row_has_vec(const struct row_text *x, axis_set axes);
-const char *row_type(const struct row_text *x, axis_set axes);   // "[4,1,8].fp32"
-const char *row_name(struct row_text *x, int value);             // "v3", which is fp32 and there
+const char *row_type(const struct row_text *x, axis_set axes);                                    // "[4,1,8].fp32"
+const char *row_name(struct row_text *x, int value);                                              // "v3", which is fp32 and there
 const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale); // sum + what * scale
-const char *row_place(const struct row_text *x, int axis);       // of the executing thread, in vectors
+const char *row_place(const struct row_text *x, int axis);                                        // of the executing thread, in vectors
 const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
 void row_each_open(struct row_text *x, axis_set axes);           // loops over the registers of axes
 void row_each_close(struct row_text *x, axis_set axes);
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 void row_load(struct row_text *x, int value);
 void row_store(struct row_text *x, int save);
-void row_fetch(struct row_text *x, int value);           // its lines to the L2 cache
+void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
 void row_place_line(struct row_text *x, int axis, const char *chunk);
-void row_wait(struct row_text *x);                       // for the kernel ahead; what comes before; the next may begin
+void row_wait(struct row_text *x); // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
-void row_fold_across(struct row_text *x, int n, const int *values, bool again); // over lanes and warps; again: in a loop
+void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_neutral(enum row_kind kind);
 
 #endif

@@ -163,11 +163,13 @@ void rows_join_axes(struct rows *r)
 {
   rows_live(r);
   forget_unused(r);
-  while (merge_one(r)) {}
+  while (merge_one(r)) {
+  }
   while (rename_one(r)) rows_live(r);
   unite_loads(r);
   rows_live(r);
-  while (merge_one(r)) {}
+  while (merge_one(r)) {
+  }
   number(r);
   rows_live(r);
 }

@@ -4,14 +4,11 @@
 
 #include <math.h>
 
-static const double PIECES = 0.15; // of the bytes, for each halving of a line that an access takes of it
+static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
 enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
 enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
-static int64_t covered(const struct row_plan *p, int a)
-{
-  return MIN(p->r->extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a));
-}
+static int64_t covered(const struct row_plan *p, int a) { return MIN(p->r->extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a)); }
 
 // How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
 static double waste(const struct row_plan *p, const struct row_access *x, axis_set axes)
@@ -64,8 +61,10 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     count_bytes(j, v->at.tensor, all, c);
     c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &v->at, v->axes);
-    if (p->late && p->late[i]) c->waits = 1;
-    else c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
+    if (p->late && p->late[i])
+      c->waits = 1;
+    else
+      c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
   }
   for (int i = 0; i < r->nsaves; i++) {
     const struct row_save *s = &r->save[i];
@@ -86,8 +85,10 @@ static double live_regs(const struct row_plan *p)
       const struct row_value *v = &r->v[i];
       if (!v->live || now >= v->last || v->through) continue; // a result takes the place of what it is made of
       double regs = p->held[i];
-      if (v->kind == ROW_LOAD) live += now < v->first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
-      else if (v->made <= now) live += regs;
+      if (v->kind == ROW_LOAD)
+        live += now < v->first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
+      else if (v->made <= now)
+        live += regs;
     }
     most = MAX(most, live);
   }
@@ -116,8 +117,10 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
     }
     double all = n * rounds * (v->axes & p->rounds ? p->passes : 1);
-    if (v->kind == ROW_MAP && op_rows[v->op].cost >= SLOW) c->exps += all * p->threads;
-    else instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
+    if (v->kind == ROW_MAP && op_rows[v->op].cost >= SLOW)
+      c->exps += all * p->threads;
+    else
+      instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);
@@ -131,7 +134,8 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   const struct gpu_limits *g = j->gpu;
   double regs = live_regs(p) + BASE_REGS, rounds = 1;
   if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
-  *c = (struct kernel_counts){.kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
+  *c = (struct kernel_counts){
+      .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
   c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);

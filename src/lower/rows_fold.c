@@ -50,8 +50,10 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
     text_line(&x->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", columns, op, in);
     in = columns;
   }
-  if (regs || (vec && !keep_vector)) text_line(&x->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", out, op, in);
-  else text_line(&x->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, in);
+  if (regs || (vec && !keep_vector))
+    text_line(&x->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", out, op, in);
+  else
+    text_line(&x->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, in);
 }
 
 // ---- over threads ----
@@ -76,8 +78,10 @@ static struct exchange exchange_of(const struct row_text *x, const struct row_va
     if (folded && p->lanes[a] > 1) e.first = arena_printf(x->mem, "%s%s@l%d == 0", e.first, *e.first ? " && " : "", a);
     if (!folded && p->lanes[a] > 1) e.at = term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
     if (p->warps[a] == 1) continue;
-    if (folded) e.part = term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
-    else e.at = term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
+    if (folded)
+      e.part = term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
+    else
+      e.at = term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
   }
   if (!*e.at) e.at = "0";
   return e;
@@ -98,13 +102,15 @@ static void send(struct row_text *x, int value, int shared, const struct exchang
   bool scalar = row_regs(x->p, v->axes) == 1;
   const char *dims = row_dims(x, v->axes, row_has_vec(x, v->axes));
   text_about(&x->t, v->about - 1);
-  if (scalar) text_line(&x->t, "%%sh%d:[%d, %d].fp32.SH", shared, e->kept, e->parts);
-  else text_line(&x->t, "%%sh%d:[%d,%s].fp32.SH", shared, e->kept * e->parts, dims);
-  if (*e->first) text_open(&x->t, "if (%s)", e->first);
-  if (scalar) text_line(&x->t, "%%sh%d.tile([1, 1])[%s, %s] <- Move<<<#grid, #me>>>(%%v%d)", shared, e->at, e->part, value);
+  if (scalar)
+    text_line(&x->t, "%%sh%d:[%d, %d].fp32.SH", shared, e->kept, e->parts);
   else
-    text_line(&x->t, "%%sh%d.tile([1,%s])[(%s) * %d + %s%s] <- Move<<<#grid, #me>>>(%%v%d)", shared, dims, e->part, e->kept, e->at,
-              zeros(x), value);
+    text_line(&x->t, "%%sh%d:[%d,%s].fp32.SH", shared, e->kept * e->parts, dims);
+  if (*e->first) text_open(&x->t, "if (%s)", e->first);
+  if (scalar)
+    text_line(&x->t, "%%sh%d.tile([1, 1])[%s, %s] <- Move<<<#grid, #me>>>(%%v%d)", shared, e->at, e->part, value);
+  else
+    text_line(&x->t, "%%sh%d.tile([1,%s])[(%s) * %d + %s%s] <- Move<<<#grid, #me>>>(%%v%d)", shared, dims, e->part, e->kept, e->at, zeros(x), value);
   if (*e->first) text_close(&x->t);
 }
 

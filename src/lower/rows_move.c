@@ -80,8 +80,8 @@ void row_load(struct row_text *x, int value)
   if (*inside) text_open(&x->t, "if (%s)", inside);
   int width = pieces_open(x, v->axes, &v->at);
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
-  text_line(&x->t, "%%%s%s <- Move%s<<<#grid, #me>>>(%s)", name, row_at(x, v->axes, width, piece(x, width)),
-            stream ? "<ld.global.stream>" : "", memory(x, &v->at, width));
+  text_line(&x->t, "%%%s%s <- Move%s<<<#grid, #me>>>(%s)", name, row_at(x, v->axes, width, piece(x, width)), stream ? "<ld.global.stream>" : "",
+            memory(x, &v->at, width));
   pieces_close(x, v->axes, width);
   if (*inside) text_close(&x->t);
   row_each_close(x, v->axes);

@@ -5,10 +5,7 @@
 
 enum { MOST_REGS = 224 };
 
-bool row_overhangs(const struct row_plan *p, int a)
-{
-  return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->extent[a];
-}
+bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->extent[a]; }
 
 int row_width(const struct row_plan *p, const struct row_access *a)
 {
@@ -40,7 +37,9 @@ static void cut(struct row_plan *p, int a, int regs)
 // Lanes go to the axes of knobs in their order, until there are 32.
 static bool threads(struct row_plan *p, const struct knobs *k)
 {
-  const struct { int axis, n; } want[3] = {{p->role.across, k->v[KNOB_ACROSS]}, {p->role.down, k->v[KNOB_DOWN]}, {p->role.join, k->v[KNOB_JOIN]}};
+  const struct {
+    int axis, n;
+  } want[3] = {{p->role.across, k->v[KNOB_ACROSS]}, {p->role.down, k->v[KNOB_DOWN]}, {p->role.join, k->v[KNOB_JOIN]}};
   int lanes = 1;
   p->threads = 1;
   for (int i = 0; i < 3; i++) {
@@ -140,8 +139,10 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
   if (!threads(p, k)) return false;
   for (int i = 0; i < r->naxes; i++) {
     cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);
-    if (p->chunks[i] > 1 && r->folded >> i & 1) p->rounds |= AXIS(i);
-    else p->blocks *= p->chunks[i];
+    if (p->chunks[i] > 1 && r->folded >> i & 1)
+      p->rounds |= AXIS(i);
+    else
+      p->blocks *= p->chunks[i];
   }
   if (!rows_before(p, k->v[KNOB_AHEAD], k->v[KNOB_HOLD])) return false;
   return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && (!k->v[KNOB_LATE] || late(mem, p));

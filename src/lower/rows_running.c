@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-struct power {  // x = rest + add m, x = rest exp(deg m), or x = moved m's move; of maximum `of`
-  int of;       // node of the accum_max, -1: free of any
+struct power {                    // x = rest + add m, x = rest exp(deg m), or x = moved m's move; of maximum `of`
+  int of;                         // node of the accum_max, -1: free of any
   double add, deg, moved, factor; // factor: exp(factor * how far the maximum moved)
 };
 static const struct power FREE = {.of = -1};

@@ -27,10 +27,7 @@ const char *row_dims(const struct row_text *x, axis_set regs, bool vec)
 
 bool row_has_vec(const struct row_text *x, axis_set axes) { return x->p->role.across >= 0 && axes >> x->p->role.across & 1; }
 
-const char *row_type(const struct row_text *x, axis_set axes)
-{
-  return arena_printf(x->mem, "[%s].fp32", row_dims(x, axes, row_has_vec(x, axes)));
-}
+const char *row_type(const struct row_text *x, axis_set axes) { return arena_printf(x->mem, "[%s].fp32", row_dims(x, axes, row_has_vec(x, axes))); }
 
 const char *row_name(struct row_text *x, int value)
 {
@@ -146,9 +143,12 @@ static void one_value(struct row_text *x, int i)
 {
   const struct row_value *v = &x->p->r->v[i];
   text_about(&x->t, v->about - 1);
-  if (v->kind == ROW_CONST) constant(x, i, v->a.scalar);
-  else if (v->kind == ROW_SPREAD) spread(x, i, v);
-  else if (v->kind == ROW_MAP) mapped(x, i, v);
+  if (v->kind == ROW_CONST)
+    constant(x, i, v->a.scalar);
+  else if (v->kind == ROW_SPREAD)
+    spread(x, i, v);
+  else if (v->kind == ROW_MAP)
+    mapped(x, i, v);
   text_about(&x->t, -1);
   x->have[i] = true;
 }
@@ -256,8 +256,10 @@ static void loop_ends(struct row_text *x, axis_set over, int n)
     const struct row_value *v = &r->v[i];
     bool vec = row_has_vec(x, v->folded) && x->p->vec > 1;
     text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-    if (vec) text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, binary(v), i);
-    else text_line(&x->t, "%%v%d <- Move<<<#grid, #me>>>(%%a%d)", i, i);
+    if (vec)
+      text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, binary(v), i);
+    else
+      text_line(&x->t, "%%v%d <- Move<<<#grid, #me>>>(%%a%d)", i, i);
     x->have[batch[count++] = i] = true;
   }
   row_fold_across(x, count, batch, false);
@@ -363,7 +365,8 @@ static void lane_groups(struct row_text *x)
 
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out)
 {
-  struct row_text x = {.t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t", .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
+  struct row_text x = {
+      .t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t", .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
   x.have = NEWS(j->mem, bool, p->r->nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->nvalues + 1);
   x.masked = NEWS(j->mem, bool, p->r->nvalues + 1);
   return x;

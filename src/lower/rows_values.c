@@ -26,10 +26,7 @@ struct making {
   int about; // node + 1 that is looked at
 };
 
-static int cannot(struct making *m, const struct node *n, const char *what)
-{
-  return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO;
-}
+static int cannot(struct making *m, const struct node *n, const char *what) { return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO; }
 
 static int grid_axis(int i) { return MAX_LETTERS + i; }
 static int loop_axis(int i) { return MAX_LETTERS + MAX_GRID + i; }
@@ -73,7 +70,8 @@ static int value(const struct making *m, int tensor) { return m->of[m->n->t[tens
 static struct row_access access_of(const struct making *m, const struct access *a)
 {
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
-  struct row_access x = {.tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
+  struct row_access x = {
+      .tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
   for (int i = 0; i < m->n->nletters; i++) x.stride[i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(i)] = a->grid[i];
   for (int i = 0; i < m->n->block->nloop; i++) {
@@ -292,7 +290,8 @@ static int one_node(struct making *m, const struct node *n)
   case RULE_CONTRACT: return cannot(m, n, "a product");
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "not done in rows");
+  case RULE_COMPOSITE:
+  case RULE_GRAPH: return cannot(m, n, "not done in rows");
   }
   return cannot(m, n, "not done in rows");
 }

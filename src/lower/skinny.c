@@ -61,7 +61,10 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   if (sk_plan_make(j, p, why) != OK) return 0;
   for (size_t i = 0; i < COUNT(cols) * COUNT(warps) * COUNT(split) * COUNT(depths) && n < SETTINGS; i++) {
     size_t d = i % COUNT(depths), sp = i / COUNT(depths) % COUNT(split), w = i / COUNT(depths) / COUNT(split) % COUNT(warps);
-    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depths) / COUNT(split) / COUNT(warps)], [KNOB_WARPS] = warps[w], [KNOB_SPLIT] = split[sp], [KNOB_DEPTH] = depths[d]}};
+    struct knobs k = {.v = {[KNOB_COLS] = cols[i / COUNT(depths) / COUNT(split) / COUNT(warps)],
+                            [KNOB_WARPS] = warps[w],
+                            [KNOB_SPLIT] = split[sp],
+                            [KNOB_DEPTH] = depths[d]}};
     if (!sk_shape_make(p, &k, &s)) continue;
     if (j->dependent) k.v[KNOB_AHEAD] = s.ahead = ahead(p, &s);
     all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
@@ -168,7 +171,11 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   memset(out, 0, sizeof *out);
   if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
     return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
-  struct sk_emit e = {.t = {.out = &out->text, .marks = j->marks}, .dependent = j->dependent && j->gpu->arch >= 90, .p = p, .s = &s, .name = text_names(j->mem, p->head.n->kernels)};
+  struct sk_emit e = {.t = {.out = &out->text, .marks = j->marks},
+                      .dependent = j->dependent && j->gpu->arch >= 90,
+                      .p = p,
+                      .s = &s,
+                      .name = text_names(j->mem, p->head.n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || e.dependent ? 90 : 80);
   if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
@@ -187,7 +194,12 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   return OK;
 }
 
-const struct scheme scheme_skinny = {.name = "skinny", .doc = "products of at most 32 rows: weights from global memory straight into fragments",
+const struct scheme scheme_skinny = {.name = "skinny",
+                                     .doc = "products of at most 32 rows: weights from global memory straight into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
-                                     .knob = {"warps", "cols", "depth", "split", "ring", "ahead"}, .arch = 80, .tails = true,
-                                     .choices = choices, .count = count, .emit = emit};
+                                     .knob = {"warps", "cols", "depth", "split", "ring", "ahead"},
+                                     .arch = 80,
+                                     .tails = true,
+                                     .choices = choices,
+                                     .count = count,
+                                     .emit = emit};

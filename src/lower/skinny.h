@@ -54,18 +54,18 @@ enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers,
 enum sk_kind { SK_CONST, SK_LOAD, SK_OP, SK_PRODUCT, SK_STAT, SK_SECOND };
 struct sk_value {
   enum sk_kind kind;
-  enum op op;       // SK_OP
+  enum op op; // SK_OP
   struct attrs a;
-  int x, y;         // values; -1: none. SK_SECOND: x by the iterator `index`
-  int index;        // iterator, product, statistic
-  int number;       // SK_SECOND: which
-  uint64_t has;     // axes
-  unsigned reached; // bits: what needs it
+  int x, y;              // values; -1: none. SK_SECOND: x by the iterator `index`
+  int index;             // iterator, product, statistic
+  int number;            // SK_SECOND: which
+  uint64_t has;          // axes
+  unsigned reached;      // bits: what needs it
   struct sk_about about; // of products and statistics, what takes the sums of the loop
 };
 struct sk_product {
-  int x;            // value
-  int iter;         // the weights
+  int x;    // value
+  int iter; // the weights
   struct sk_space cols;
   bool wide;
   struct sk_about about; // in the loop
@@ -89,43 +89,43 @@ struct sk_plan {
   struct sk_value v[SK_VALUES];
   int nproducts, nstats, nseconds;
   struct sk_product product[SK_PRODUCTS];
-  int stat[SK_STATS];      // values that are summed
+  int stat[SK_STATS];                   // values that are summed
   struct sk_about stat_about[SK_STATS]; // in the loop
   struct {
-    int value;             // the left operand
-    struct sk_space cols;  // its columns, which are summed
+    int value;            // the left operand
+    struct sk_space cols; // its columns, which are summed
   } second[SK_SECONDS];
-  int saved[SK_SAVES];     // values, by saver
+  int saved[SK_SAVES]; // values, by saver
   struct sk_space rows, cols, k, blocks;
-  uint64_t letters_k;      // letters that products sum
-  uint64_t batch;          // letters that only go along: they number blocks
-  uint64_t parts;          // grid axes whose parts the tail sums
-  bool unsummed;           // the tail reads parts without summing them
+  uint64_t letters_k;             // letters that products sum
+  uint64_t batch;                 // letters that only go along: they number blocks
+  uint64_t parts;                 // grid axes whose parts the tail sums
+  bool unsummed;                  // the tail reads parts without summing them
   struct sk_about making, taking; // what values are made of at the moment, and the accumulator of which they are summed
 };
 
 // What the knobs come to.
 enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING, KNOB_AHEAD };
 struct sk_shape {
-  bool ring;           // stages lie in shared memory, not in registers
-  int ahead;           // rounds that are on their way to the L2 cache before the kernel ahead has ended
+  bool ring; // stages lie in shared memory, not in registers
+  int ahead; // rounds that are on their way to the L2 cache before the kernel ahead has ended
   int warps, cols, depth, split;
-  int threads, tiles;  // tiles of 8 rows
-  int kv;              // values of k a lane has of a step
+  int threads, tiles;    // tiles of 8 rows
+  int kv;                // values of k a lane has of a step
   int64_t steps, rounds; // steps in all; of each warp
-  int64_t subs;        // blocks that share the columns of a block of the graph
-  int item;            // columns of an item
-  bool early;          // a thread has one item at most, and what it loads for that comes before the loop
-  bool by_columns;     // the blocks of a cluster finish different columns; else different rows
-  int64_t items, share; // of a block's columns; of those, finished by each block of the cluster
-  struct sk_take {     // by product
-    bool along;        // contiguous along k
-    int vector;        // columns of a lane; 1 where along
-    int chunk, chunks; // columns of a warp's fragments, how many of them
-    int width;         // columns in all
+  int64_t subs;          // blocks that share the columns of a block of the graph
+  int item;              // columns of an item
+  bool early;            // a thread has one item at most, and what it loads for that comes before the loop
+  bool by_columns;       // the blocks of a cluster finish different columns; else different rows
+  int64_t items, share;  // of a block's columns; of those, finished by each block of the cluster
+  struct sk_take {       // by product
+    bool along;          // contiguous along k
+    int vector;          // columns of a lane; 1 where along
+    int chunk, chunks;   // columns of a warp's fragments, how many of them
+    int width;           // columns in all
   } take[SK_PRODUCTS];
-  int64_t shared;      // bytes
-  int registers;       // of a thread, roughly
+  int64_t shared; // bytes
+  int registers;  // of a thread, roughly
 };
 
 // ---- skinny_walk.c ----
@@ -144,18 +144,18 @@ bool sk_address(const struct sk_plan *p, const struct sk_access *a, int unit, in
 // make() by the node that makes the tensor.
 int sk_making(struct sk_plan *p, const struct sk_side *s, int tensor, int (*make)(struct sk_plan *p, const struct sk_side *s, int tensor));
 struct sk_about sk_about_node(const struct sk_side *s, const struct node *n);
-struct sk_about sk_about_iter(const struct sk_plan *p, int iter);                   // its node
+struct sk_about sk_about_iter(const struct sk_plan *p, int iter);                    // its node
 struct sk_about sk_about_sum(const struct sk_plan *p, enum sk_kind kind, int index); // of the value of a product or statistic
 
 // ---- skinny_axes.c ----
-bool sk_sides(struct sk_plan *p);         // axes, accesses of both sides
+bool sk_sides(struct sk_plan *p); // axes, accesses of both sides
 struct sk_space sk_space_of(const struct sk_plan *p, const struct sk_side *s, const struct norm_dim *d);
 uint64_t sk_axes_of(const struct sk_plan *p, const struct sk_access *a); // on which it depends
 bool sk_tail_sums(struct sk_plan *p, const struct norm_dim *d);          // the tail sums parts; sets p->parts
-bool sk_same_columns(struct sk_plan *p);  // columns of wide products that nothing joins are counted together
+bool sk_same_columns(struct sk_plan *p);                                 // columns of wide products that nothing joins are counted together
 
 // ---- skinny_term.c ----
-int sk_no(struct sk_plan *p, const char *what); // -1; the first reason stays
+int sk_no(struct sk_plan *p, const char *what);                   // -1; the first reason stays
 const struct node *sk_maker(const struct sk_side *s, int tensor); // of its root
 const struct norm_tensor *sk_tile(const struct sk_side *s, int tensor);
 int sk_iterator(const struct sk_side *s, int tensor);    // its number; -1: no iterator's
@@ -165,8 +165,8 @@ int sk_operate(struct sk_plan *p, enum op op, const struct attrs *a, int x, int 
 int sk_scaled(struct sk_plan *p, int x, double by);
 int sk_load(struct sk_plan *p, int iter);
 int sk_constant(struct sk_plan *p, const struct node *n);
-int sk_matmul(struct sk_plan *p, int a, int b); // by weights, over all of k
-int sk_second(struct sk_plan *p, const struct sk_side *s, int x, int b); // of value x
+int sk_matmul(struct sk_plan *p, int a, int b);                                                         // by weights, over all of k
+int sk_second(struct sk_plan *p, const struct sk_side *s, int x, int b);                                // of value x
 int sk_statistic(struct sk_plan *p, int tensor, const struct norm_dim *d, unsigned flags, bool square); // or a product of one row
 // Of x * w, which is summed over d: the tensor w, whose columns are not summed, and x, which is of d only; -1: it is not that.
 int sk_weights(const struct sk_side *s, int tensor, const struct norm_dim *d, int *x);
@@ -183,7 +183,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // 
 
 // ---- skinny_cost.c ----
 int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round: a stage of a ring
-double sk_room(const struct sk_plan *p, const struct sk_shape *s); // blocks on a multiprocessor
+double sk_room(const struct sk_plan *p, const struct sk_shape *s);         // blocks on a multiprocessor
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
@@ -196,8 +196,8 @@ struct sk_emit {
 };
 struct sk_about sk_text_about(struct sk_emit *e, struct sk_about a); // of what follows; returns what it was before (skinny_about.c)
 const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
-bool sk_streams(const struct sk_plan *p, int value); // it is loaded in every round
-void sk_emit_ahead(struct sk_emit *e);  // before the wait for the kernel ahead
+bool sk_streams(const struct sk_plan *p, int value);                                                                    // it is loaded in every round
+void sk_emit_ahead(struct sk_emit *e); // before the wait for the kernel ahead
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results
@@ -207,7 +207,7 @@ void sk_emit_reduce(struct sk_emit *e); // after it: everything
 // Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
 // value, whether its text stands already.
 struct sk_place {
-  int from;   // SK_WIDE, SK_INNER + i
+  int from; // SK_WIDE, SK_INNER + i
   int width;
   bool done[SK_VALUES];
 };

@@ -49,7 +49,8 @@ static void after(const struct sk_plan *p, const struct sk_shape *s, struct kern
 
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
-  *c = (struct kernel_counts){.kind = COUNT_SKINNY, .blocks = (double)(MAX(p->blocks.size, 1) * s->subs * s->split), .threads = s->threads, .cluster = s->split};
+  *c = (struct kernel_counts){
+      .kind = COUNT_SKINNY, .blocks = (double)(MAX(p->blocks.size, 1) * s->subs * s->split), .threads = s->threads, .cluster = s->split};
   c->items = c->blocks, c->room = sk_room(p, s), c->registers = s->registers;
   count_tensors(p->j, c);
   loop(p, s, c), after(p, s, c);

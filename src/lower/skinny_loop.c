@@ -12,10 +12,7 @@
 //   %sum0[n]      statistic 0 of row 8 n + g
 #include "lower/skinny.h"
 
-static const char *type_of(const struct sk_emit *e, const struct sk_value *v)
-{
-  return tile_dtype(e->p->j->store[e->p->iter[v->index].tensor]);
-}
+static const char *type_of(const struct sk_emit *e, const struct sk_value *v) { return tile_dtype(e->p->j->store[e->p->iter[v->index].tensor]); }
 
 static const char *weights_type(const struct sk_emit *e, int product)
 {
@@ -107,8 +104,10 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->iter));
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
-  if (e->s->ring) text_line(t, "%%ring%d[%s][c, i].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", i, d, unit, from);
-  else text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, from);
+  if (e->s->ring)
+    text_line(t, "%%ring%d[%s][c, i].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", i, d, unit, from);
+  else
+    text_line(t, "%%w%d[%s][c][i] <- Move<ld.global.stream><<<#grid, #me>>>(%s)", i, d, from);
   text_close(t);
   text_close(t);
   sk_text_about(e, was);
@@ -121,8 +120,10 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
   const char *from = sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at);
   struct sk_about was = sk_text_about(e, e->p->v[v].about);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
-  if (e->s->ring) text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
-  else text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, from);
+  if (e->s->ring)
+    text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
+  else
+    text_line(t, "%%x%d[%s][n] <- Move<ld.global.nc><<<#grid, #me>>>(%s)", v, d, from);
   text_close(t);
   sk_text_about(e, was);
 }
@@ -186,8 +187,10 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   const char *out = operand(e, v), *to = tiles_of(e, v) > 1 ? out : arena_printf(e->p->j->mem, "%c%d[n]", runs(e, v) ? 'e' : 'f', v);
   bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->iter[x->index].tensor] == F32;
-  if (x->kind == SK_LOAD) text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
-  else emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL);
+  if (x->kind == SK_LOAD)
+    text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
+  else
+    emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL);
   text_close(t);
   sk_text_about(e, was);
 }
@@ -226,7 +229,8 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
   int v = e->p->product[i].x;
   const struct sk_value *x = &e->p->v[v];
   const char *type = weights_type(e, i), *from = arena_printf(e->p->j->mem, "x%d[%s]", v, d);
-  bool plain = x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->iter[x->index].tensor] == e->p->j->store[e->p->iter[e->p->product[i].iter].tensor];
+  bool plain =
+      x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->iter[x->index].tensor] == e->p->j->store[e->p->iter[e->p->product[i].iter].tensor];
   for (int k = 0; k < i; k++)
     if (e->p->product[k].x == v && weights_type(e, k) == type) return;
   struct sk_about was = sk_text_about(e, e->p->product[i].about);
@@ -305,10 +309,12 @@ static void declare_ring(struct sk_emit *e)
   const struct sk_shape *s = e->s;
   for (int i = 0; i < e->p->nproducts; i++) {
     const struct sk_take *k = &s->take[i];
-    text_line(t, "%%ring%d:[%d].[%d, %d].[%d, %d].%s.SH", i, s->depth, k->chunks, k->along ? 2 : s->kv, s->threads, k->along ? s->kv : k->vector, weights_type(e, i));
+    text_line(t, "%%ring%d:[%d].[%d, %d].[%d, %d].%s.SH", i, s->depth, k->chunks, k->along ? 2 : s->kv, s->threads, k->along ? s->kv : k->vector,
+              weights_type(e, i));
   }
   for (int v = 0; v < e->p->nvalues; v++)
-    if (sk_streams(e->p, v)) text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
+    if (sk_streams(e->p, v))
+      text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
 }
 
 // What this thread has copied to a stage, into registers.
@@ -364,6 +370,8 @@ void sk_emit_loop(struct sk_emit *e)
 {
   declare(e);
   load_fixed(e);
-  if (e->s->ring) in_ring(e);
-  else in_registers(e);
+  if (e->s->ring)
+    in_ring(e);
+  else
+    in_registers(e);
 }

@@ -79,7 +79,8 @@ static int spaces(struct sk_plan *p)
   for (int i = 0; i < p->nseconds; i++)
     if (!within(p, p->second[i].value, &p->rows, &p->second[i].cols)) return sk_no(p, "a second product of something else than rows"), NO;
   for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_SECOND && !within(p, i, &p->rows, p->v[i].reached >> SK_WIDE & 1 ? &p->cols : &none)) return sk_no(p, "a second product of other columns"), NO;
+    if (p->v[i].kind == SK_SECOND && !within(p, i, &p->rows, p->v[i].reached >> SK_WIDE & 1 ? &p->cols : &none))
+      return sk_no(p, "a second product of other columns"), NO;
   return OK;
 }
 

@@ -53,7 +53,8 @@ static void leave_product(struct sk_emit *e, int i)
   const struct sk_take *k = &e->s->take[i];
   int64_t rows = e->p->rows.size;
   struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_PRODUCT, i));
-  text_line(t, "%%part%d:[%d : %lld].[%lld, %d : %d, 1].fp32.SH", i, e->s->warps, (long long)(rows * (k->width + 4)), (long long)rows, k->width, k->width + 4);
+  text_line(t, "%%part%d:[%d : %lld].[%lld, %d : %d, 1].fp32.SH", i, e->s->warps, (long long)(rows * (k->width + 4)), (long long)rows, k->width,
+            k->width + 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (e = 0; e < 2; e += 1) unroll");
@@ -179,8 +180,10 @@ static void items_open(struct sk_emit *e)
   int per_row = s->cols / s->item, own = s->by_columns ? per_row / s->split : per_row;
   bool rest = !s->by_columns && s->split > 1;
   loop_threads(e, s->share);
-  if (rest) text_line(t, "@item = @rank * %lld + @it", (long long)s->share);
-  else text_line(t, "@item = @it");
+  if (rest)
+    text_line(t, "@item = @rank * %lld + @it", (long long)s->share);
+  else
+    text_line(t, "@item = @it");
   text_open(t, "if (@item < %lld)", (long long)s->items);
   text_line(t, "@row = @item / %d", own);
   text_line(t, "@own = @item %% %d", own);
@@ -231,7 +234,8 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
     text_line(t, "%%y%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%v%d)", i, v);
   }
   if (!has) text_open(t, "if (@col == 0%s)", e->s->subs == 1 ? "" : " && @sub == 0");
-  text_line(t, "%s <- Move<<<#grid, #me>>>(%%%c%d)", sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to), type == F32 ? 'v' : 'y', type == F32 ? v : i);
+  text_line(t, "%s <- Move<<<#grid, #me>>>(%%%c%d)", sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to), type == F32 ? 'v' : 'y',
+            type == F32 ? v : i);
   if (!has) text_close(t);
   sk_text_about(e, was);
 }

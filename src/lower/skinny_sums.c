@@ -83,7 +83,8 @@ static int second_by_sum(struct sk_plan *p, const struct sk_side *s, const struc
   int h = -1, weights = sk_weights(s, n->in[0], d, &h);
   if (weights < 0 || sk_is_element(s, h) || !fixed(p, s, weights)) return -2;
   int v = sk_second(p, s, left(p, s, h), weights);
-  if (v >= 0 && sk_space_axes(&p->second[p->v[v].number].cols) != sk_space_axes(&sum)) return sk_no(p, "a product after the loop that sums something else");
+  if (v >= 0 && sk_space_axes(&p->second[p->v[v].number].cols) != sk_space_axes(&sum))
+    return sk_no(p, "a product after the loop that sums something else");
   return mean(p, n, sum.size, v);
 }
 

@@ -12,10 +12,7 @@ int sk_no(struct sk_plan *p, const char *what)
   return -1;
 }
 
-const struct node *sk_maker(const struct sk_side *s, int tensor)
-{
-  return &s->n->block->nodes[s->n->block->tensors[s->n->t[tensor].root].node];
-}
+const struct node *sk_maker(const struct sk_side *s, int tensor) { return &s->n->block->nodes[s->n->block->tensors[s->n->t[tensor].root].node]; }
 
 const struct norm_tensor *sk_tile(const struct sk_side *s, int tensor) { return &s->n->t[tensor]; }
 
@@ -66,10 +63,7 @@ int sk_load(struct sk_plan *p, int iter)
   return put(p, (struct sk_value){.kind = SK_LOAD, .x = -1, .y = -1, .index = iter, .has = sk_axes_of(p, &p->iter[iter])});
 }
 
-int sk_constant(struct sk_plan *p, const struct node *n)
-{
-  return put(p, (struct sk_value){.kind = SK_CONST, .a = n->a, .x = -1, .y = -1});
-}
+int sk_constant(struct sk_plan *p, const struct node *n) { return put(p, (struct sk_value){.kind = SK_CONST, .a = n->a, .x = -1, .y = -1}); }
 
 static int element_of(struct sk_plan *p, const struct sk_side *s, int tensor);
 

@@ -57,7 +57,8 @@ void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_l
   struct sk_about was = sk_text_about(e, x->about);
   if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(stored(e, x)));
   if (how == SK_MOVE) text_line(&e->t, "%%early%d <- Move<<<#grid, #me>>>(%s)", v, from);
-  if (how == SK_VALUE) to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
+  if (how == SK_VALUE)
+    to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
   sk_text_about(e, was);
 }
 
@@ -87,7 +88,7 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
   text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", x->number);
   text_line(t, "%%right:[%d].fp32.RF", width);
   const char *from = sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width)
-                                             : sk_element(e, &e->p->iter[x->index], width, 2, to);
+                                              : sk_element(e, &e->p->iter[x->index], width, 2, to);
   struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->index));
   to_fp32(e, stored(e, x), width, "right", from);
   sk_text_about(e, was);
@@ -114,7 +115,9 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
   case SK_LOAD: sk_emit_load(e, at, v, SK_VALUE); break;
   case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y)); break;
-  case SK_PRODUCT: sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width)); break;
+  case SK_PRODUCT:
+    sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width));
+    break;
   case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;
   case SK_SECOND: second(e, at, v, width); break;
   }

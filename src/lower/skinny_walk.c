@@ -26,8 +26,10 @@ static bool walk_make(const struct sk_plan *p, const struct sk_access *a, const 
   w->n = 0;
   for (int i = 0; i < s->n; i++) {
     int64_t stride = a->stride[s->axis[i]], extent = p->extent[s->axis[i]];
-    if (w->n && w->stride[w->n - 1] == stride * extent) w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
-    else w->extent[w->n] = extent, w->stride[w->n++] = stride;
+    if (w->n && w->stride[w->n - 1] == stride * extent)
+      w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
+    else
+      w->extent[w->n] = extent, w->stride[w->n++] = stride;
   }
   for (int i = 0; i < w->n; i++) {
     if (along && unit > 1 && i == w->n - 1) {

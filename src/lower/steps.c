@@ -49,8 +49,8 @@ static bool may_step(const struct graph *b, int t, int dim)
 static bool steps(struct arena *mem, const struct graph *b, const struct node *n)
 {
   if (n->op != OP_MATMUL || b->nloop != 1 || b->loop[0] == 1) return false;
-  return may_step(b, n->in[0], b->tensors[n->in[0]].shape.n - 1) && may_step(b, n->in[1], b->tensors[n->in[1]].shape.n - 2) &&
-         n->in[0] != n->in[1] && !read_in_loop(mem, b, n->out);
+  return may_step(b, n->in[0], b->tensors[n->in[0]].shape.n - 1) && may_step(b, n->in[1], b->tensors[n->in[1]].shape.n - 2) && n->in[0] != n->in[1] &&
+         !read_in_loop(mem, b, n->out);
 }
 
 static int add_iterator(struct graph *to, const struct graph *above, const struct node *nest, const struct graph *b, int node, int dim, int *out,
@@ -77,8 +77,10 @@ static int block(const struct graph *above, const struct node *nest, const bool 
     struct attrs all = attrs_default(OP_ACCUM);
     int *in = NEWS(above->mem, int, n->nin + 1), made = 0;
     for (int k = 0; k < n->nin && n->op != OP_ITER; k++) in[k] = of[n->in[k]];
-    if (n->op == OP_ITER) status = add_iterator(to, above, nest, b, i, cut[n->out], &made, e);
-    else status = graph_add(to, n->op, n->nin, in, &n->a, n->at, &made, e);
+    if (n->op == OP_ITER)
+      status = add_iterator(to, above, nest, b, i, cut[n->out], &made, e);
+    else
+      status = graph_add(to, n->op, n->nin, in, &n->a, n->at, &made, e);
     if (!status && in_steps[i]) status = graph_add(to, OP_ACCUM, 1, &made, &all, n->at, &made, e);
     for (int o = 0; o < n->nout && !status; o++) {
       of[n->out + o] = made + o;

@@ -40,9 +40,9 @@ struct tail {
   struct tail_room *room; // by saver of the head
   struct norm head;       // as the head is written: savers in rooms
   // of tail_fit
-  int fitted;             // to so many threads
+  int fitted; // to so many threads
   struct row_plan p;
-  int64_t rounds;         // items that a block does, at most
+  int64_t rounds; // items that a block does, at most
 };
 
 // ---- tail_axes.c ----
@@ -57,8 +57,8 @@ void tail_blocks(const struct tail *x, struct text *t);
 // Buffers of the tail in device memory that the head has not; adds arguments, and names to the lists. `global`: names by tensor,
 // those of rooms are set.
 void tail_arguments(const struct tail *x, struct text *t, const char **global, struct lower_out *out, struct str *reads, struct str *writes);
-bool tail_keeps(const struct tail *x, int tensor); // is it left in rooms, and no argument?
-bool tail_reads(const struct tail *x, int tensor); // does the tail load it from device memory?
+bool tail_keeps(const struct tail *x, int tensor);                          // is it left in rooms, and no argument?
+bool tail_reads(const struct tail *x, int tensor);                          // does the tail load it from device memory?
 void tail_rooms(const struct tail *x, struct text *t, const char **global); // declares them
 // By the first threads of the block, all of which have saved; `threads` of them come here.
 void tail_emit(const struct tail *x, struct text *t, const char **global, int threads);

@@ -202,8 +202,10 @@ static void into_room(struct tailing *t, int i, const int *base)
     int64_t weight = 1;
     if (!d || base[a] >= 0) continue;
     for (int g = 0; g < d->grid; g++) weight *= x->split >> g & 1 ? x->j->n->block->grid[g] : 1;
-    if (d->grid >= 0) at->rank[a] = at->stride[a] / d->stride * weight, at->stride[a] = 0;
-    else at->stride[a] = at->stride[a] / d->stride * d->room;
+    if (d->grid >= 0)
+      at->rank[a] = at->stride[a] / d->stride * weight, at->stride[a] = 0;
+    else
+      at->stride[a] = at->stride[a] / d->stride * d->room;
   }
   at->offset = 0, at->elements = x->room[save].elements, at->left = true;
   memset(at->base, 0, sizeof at->base);

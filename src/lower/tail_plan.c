@@ -6,10 +6,10 @@
 
 #include <math.h>
 
-static const double CLUSTER = 3e-6, LAST = 1.6e-6,        // s: barriers, crowding; counter and fences
-    ITEM_CLUSTER = 0.25e-6, ITEM_LAST = 0.6e-6,           // until the first load has come
-    BYTES_CLUSTER = 5e10, BYTES_LAST = 8e10,              // a second, into one multiprocessor
-    ISSUE = 1.5e-9, WARPS = 0.06e-6;                      // of an instruction of a warp; of a sum over warps
+static const double CLUSTER = 3e-6, LAST = 1.6e-6, // s: barriers, crowding; counter and fences
+    ITEM_CLUSTER = 0.25e-6, ITEM_LAST = 0.6e-6,    // until the first load has come
+    BYTES_CLUSTER = 5e10, BYTES_LAST = 8e10,       // a second, into one multiprocessor
+    ISSUE = 1.5e-9, WARPS = 0.06e-6;               // of an instruction of a warp; of a sum over warps
 
 static int64_t own_items(const struct tail *x, const struct row_plan *p)
 {

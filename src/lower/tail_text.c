@@ -43,7 +43,8 @@ void tail_blocks(const struct tail *x, struct text *t)
     spread(x, "@block", x->parts, false, &bid), spread(x, "@rank", 1, true, &bid);
     text_line(t, "@bid = %s", str_text(&bid));
     str_free(&bid);
-  } else text_line(t, "@bid = #grid.indices()");
+  } else
+    text_line(t, "@bid = #grid.indices()");
   for (int k = 0; k < x->nbases; k++) {
     int64_t below = x->base[k].below;
     for (int i = 0; i < x->base[k].grid; i++) below *= b->grid[i];
@@ -125,8 +126,10 @@ static void items(const struct tail *x, struct text *t, const char **global)
 {
   bool cluster = x->way == TAIL_CLUSTER, some = cluster && x->p.blocks % x->parts;
   text_open(t, "for (z = 0; z < %lld; z += 1)", (long long)x->rounds); // also of one: names of the head are hidden
-  if (cluster) text_line(t, "@item = z * %lld + @rank", (long long)x->parts);
-  else text_line(t, "@item = z");
+  if (cluster)
+    text_line(t, "@item = z * %lld + @rank", (long long)x->parts);
+  else
+    text_line(t, "@item = z");
   if (some) text_open(t, "if (@item < %lld)", (long long)x->p.blocks);
   item(x, t, global);
   if (some) text_close(t);
@@ -161,7 +164,8 @@ static const char *group(const struct tail *x)
   int64_t below = 1, weight = 1;
   str_add(&s, "0");
   for (int i = 0; i < b->ngrid; below *= b->grid[i++])
-    if (!(x->split >> i & 1)) str_add(&s, " + @bid / %lld %% %lld * %lld", (long long)below, (long long)b->grid[i], (long long)weight), weight *= b->grid[i];
+    if (!(x->split >> i & 1))
+      str_add(&s, " + @bid / %lld %% %lld * %lld", (long long)below, (long long)b->grid[i], (long long)weight), weight *= b->grid[i];
   const char *text = arena_strdup(x->j->mem, str_text(&s));
   return str_free(&s), text;
 }

@@ -68,8 +68,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
                                     : arena_printf(k->mem, "[%lld, (%lld, %lld) : %lld, (1, %lld)]", rows, chunk, chunks, chunk, rows * chunk);
-    const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", copies)
-                                     : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
+    const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", copies) : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
   wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
@@ -97,8 +96,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
-void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
-                      const char *barrier)
+void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
   int was = text_about_tensor(k->t, k->p->n->block, k->p->n->iter[t->iter].tile);
@@ -116,10 +114,7 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
 }
 
 // Which ring a tile is in; -1: it does not change with the loop.
-static int ring_of(const struct wg_plan *w, const struct mma_tile *t)
-{
-  return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b;
-}
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t) { return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b; }
 
 static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
@@ -200,7 +195,9 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   mma_section(k, MMA_LOOP);
   if (p->wg_async) wgmma_commit(k), wgmma_wait(k, 1);
   if (lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
-  if (w->any_varying) wgmma_release(k, p->wg_async ? "@i == 0 && it > 0" : "@i == 0", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
+  if (w->any_varying)
+    wgmma_release(k, p->wg_async ? "@i == 0 && it > 0" : "@i == 0",
+                  p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
   mma_forget(k, &known);
   if (!p->wg_async) return;
@@ -229,8 +226,10 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
     text_close(k->t);
   }
   for (int i = 0; i < p->n->nsave; i++) {
-    if (wgmma_sends(w, i)) wgmma_store(k, w, i);
-    else mma_save(k, i);
+    if (wgmma_sends(w, i))
+      wgmma_store(k, w, i);
+    else
+      mma_save(k, i);
   }
   items_close(k, w);
   wgmma_store_finish(k, w);
@@ -241,8 +240,10 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
   int warps = 4 * (w->groups + 1);
-  if (k->p->tail) tail_blocks(k->p->tail, t);
-  else text_line(t, "@first = #grid.indices()");
+  if (k->p->tail)
+    tail_blocks(k->p->tail, t);
+  else
+    text_line(t, "@first = #grid.indices()");
   if (!w->walks && !k->p->tail) wgmma_item(k, w, "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");

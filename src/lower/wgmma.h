@@ -41,32 +41,32 @@ const char *box_shape(const struct mma_plan *p, const struct box *b); // ".resha
 
 enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST, WG_ROWS, WG_STEP }; // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4, WG_SHARE = 4 }; // warpgroups; of exponentials, one out of so many by a polynomial
-struct wg_store { // of a saver
-  bool sent;      // by TMA, where the plan has places
+enum { WG_MOST = 4, WG_SHARE = 4 };                // warpgroups; of exponentials, one out of so many by a polynomial
+struct wg_store {                                  // of a saver
+  bool sent;                                       // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
   int64_t piece[BOX_DIMS], pieces[BOX_DIMS], below[BOX_DIMS]; // below: pieces of faster dimensions
 };
 struct wg_plan {
   struct mma_plan p;
   struct box box[MMA_TILES];
-  struct wg_store *store; // by saver
+  struct wg_store *store;    // by saver
   enum mma_section *section; // by node, before some are done by pieces
-  int64_t store_chunk;    // columns of a piece of a result; 0: none goes by TMA
-  int groups, places;     // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
-  int64_t blocks, items; // launched, and of the block graph
-  bool walks;            // blocks walk over items, since there are more of these
+  int64_t store_chunk;       // columns of a piece of a result; 0: none goes by TMA
+  int groups, places;        // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
+  int64_t blocks, items;     // launched, and of the block graph
+  bool walks;                // blocks walk over items, since there are more of these
   bool any_fixed, any_varying;
-  int computing, bringing; // registers of a thread
+  int computing, bringing;                  // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
-  bool turns;              // warpgroups begin products in turns
-  int rings;               // 2: tiles of the second product have barriers of their own, behind those of the first
+  bool turns;                               // warpgroups begin products in turns
+  int rings;                                // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
 // ---- wgmma_plan.c ----
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
-int wgmma_copies(const struct wg_plan *w); // of a tile that does not change with the loop
+int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 
 // ---- wgmma_store.c ----
@@ -95,16 +95,16 @@ void wgmma_vector_load(struct mma_kernel *k);
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
 // ---- wgmma_lift.c, wgmma_order.c ----
-const struct lower_job *wgmma_lift(const struct lower_job *j); // j itself, where there is nothing to do
+const struct lower_job *wgmma_lift(const struct lower_job *j);                    // j itself, where there is nothing to do
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
 const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int tensor, const char *stage); // of its barriers
-const char *wgmma_last_stage(struct mma_kernel *k); // of the last iteration of an item
+const char *wgmma_last_stage(struct mma_kernel *k);                                                   // of the last iteration of an item
 void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
 void wgmma_commit(struct mma_kernel *k);
-void wgmma_wait(struct mma_kernel *k, int left); // until so many groups of products are under way
+void wgmma_wait(struct mma_kernel *k, int left);                           // until so many groups of products are under way
 const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text
 const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *stage);
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into);

@@ -28,8 +28,10 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct ac
   for (int i = 0; i < l->n; i++) {
     int64_t extent = p->n->extent[(int)l->letter[i]], stride = a->stride[(int)l->letter[i]];
     struct box_dim *last = b->ndims > first ? &b->dim[b->ndims - 1] : NULL;
-    if (last && last->stride == extent * stride) last->extent *= extent, last->box *= extent, last->stride = stride;
-    else if (!add_dim(b, extent, stride, extent, inner)) return false;
+    if (last && last->stride == extent * stride)
+      last->extent *= extent, last->box *= extent, last->stride = stride;
+    else if (!add_dim(b, extent, stride, extent, inner))
+      return false;
   }
   for (int c = 0; c < p->ncols; c++) {
     if (p->cols[c].has != mma_list_has(l) || !mma_pads(p, c)) continue;
@@ -192,7 +194,8 @@ const char *box_shape(const struct mma_plan *p, const struct box *b)
     below /= b->dim[i].box;
     str_add(&shape, "%lld, ", (long long)b->dim[i].box), str_add(&strides, "%lld, ", (long long)below);
   }
-  const char *text = arena_printf(p->job->mem, ".reshape(0, [%s%lld : %s%lld])", str_text(&shape), (long long)b->chunk, str_text(&strides), (long long)rows);
+  const char *text =
+      arena_printf(p->job->mem, ".reshape(0, [%s%lld : %s%lld])", str_text(&shape), (long long)b->chunk, str_text(&strides), (long long)rows);
   str_free(&shape), str_free(&strides);
   return text;
 }

@@ -115,8 +115,10 @@ const struct lower_job *wgmma_lift(const struct lower_job *j)
     int product = product_of_scaled(j->n, i), sum = sum_of_accumulated(j->n, i);
     if (product < 0 && sum < 0) continue;
     struct lower_job *job = copy(j, &n, &b);
-    if (product >= 0) exchange(j->mem, n, b, i, product);
-    else sum_first(n, b, i, sum);
+    if (product >= 0)
+      exchange(j->mem, n, b, i, product);
+    else
+      sum_first(n, b, i, sum);
     n->passes = plan_passes(j->mem, n); // of what it is now
     return wgmma_lift(job);
   }

@@ -77,9 +77,12 @@ static void find_chain(struct wg_plan *w)
     const struct mma_product *x = &p->product[i];
     if (p->section[x->node] != MMA_LOOP) continue;
     bool ready = p->tile_of[x->a] >= 0 || p->n->block->tensors[x->a].phase == FIXED, adds = x->into >= 0;
-    if (ready && !adds && !first) first = x;
-    else if (!ready && adds && !second) second = x;
-    else return;
+    if (ready && !adds && !first)
+      first = x;
+    else if (!ready && adds && !second)
+      second = x;
+    else
+      return;
   }
   if (!first || !second || p->iterations < 2 || p->mt > 1) return;
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
@@ -146,7 +149,8 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
-  if (p->registers > (w->first ? w->computing : most_estimated[w->groups])) return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  if (p->registers > (w->first ? w->computing : most_estimated[w->groups]))
+    return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
   return true;
 }

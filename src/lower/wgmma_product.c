@@ -5,8 +5,10 @@
 
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->walks) text_line(k->t, "@n = round * %lld + it", (long long)k->p->iterations);
-  else text_line(k->t, "@n = it");
+  if (w->walks)
+    text_line(k->t, "@n = round * %lld + it", (long long)k->p->iterations);
+  else
+    text_line(k->t, "@n = it");
   text_line(k->t, "@stage = @n %% %d", k->p->stages);
 }
 

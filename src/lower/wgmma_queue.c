@@ -108,8 +108,8 @@ void wgmma_vector_load(struct mma_kernel *k)
     text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + 127) / 128);
     text_line(k->t, "@piece = j * 128 + @i");
     text_open(k->t, "if (@piece < %lld)", pieces);
-    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async><<<#grid, #me>>>(%%%s.tile([%d])[%s])", a->tile, w,
-              k->global[a->tensor], w, mma_text(k, &at));
+    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async><<<#grid, #me>>>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w,
+              mma_text(k, &at));
     text_close(k->t), text_close(k->t);
     any = true;
   }

@@ -22,10 +22,7 @@ static bool cut(struct wg_store *s)
   return left == 1;
 }
 
-static bool all_rows(const struct mma_plan *p, uint32_t has)
-{
-  return !(mma_list_has(&p->rows) & ~has);
-}
+static bool all_rows(const struct mma_plan *p, uint32_t has) { return !(mma_list_has(&p->rows) & ~has); }
 
 void wgmma_store_plan(struct wg_plan *w)
 {
@@ -159,8 +156,10 @@ static const char *view(struct mma_kernel *k, const struct wg_store *s)
     const struct box_dim *d = &s->box.dim[i];
     str_add(&x, "%s(0", i ? ", " : "");
     mma_walk_text(&d->grid, "@bid", &x);
-    if (d->inner) str_add(&x, ") * %lld + j", (long long)s->box.chunks);
-    else str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
+    if (d->inner)
+      str_add(&x, ") * %lld + j", (long long)s->box.chunks);
+    else
+      str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
   }
   str_add(&x, "]");
   return mma_text(k, &x);

@@ -109,27 +109,29 @@ static int map(struct wrapping *w, const struct node *n, const int *in, const st
   int from[2], tile[2], nfrom = 0, status = OK, t = 0;
   for (int k = 0; k < n->nin && !status; k++) {
     const struct node *number = constant(w->to, in[k]);
-    if (k && in[k] == in[0]) tile[k] = tile[0];
-    else if (number) status = graph_add(b, OP_CONST, 0, NULL, &number->a, n->at, &tile[k], w->e);
-    else status = load(w, b, &c, s->n, from[nfrom++] = in[k], -1, &tile[k]);
+    if (k && in[k] == in[0])
+      tile[k] = tile[0];
+    else if (number)
+      status = graph_add(b, OP_CONST, 0, NULL, &number->a, n->at, &tile[k], w->e);
+    else
+      status = load(w, b, &c, s->n, from[nfrom++] = in[k], -1, &tile[k]);
   }
   if (!status && !nfrom) status = err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
   if (!status) status = graph_add(b, n->op, n->nin, tile, &n->a, n->at, &t, w->e);
   return status ? status : save(w, b, &c, t, nfrom, from, n->at, out);
 }
 
-static enum op accumulator(enum op op)
-{
-  return op == OP_SUM ? OP_ACCUM_SUM : op == OP_MEAN ? OP_ACCUM_MEAN : OP_ACCUM_MAX;
-}
+static enum op accumulator(enum op op) { return op == OP_SUM ? OP_ACCUM_SUM : op == OP_MEAN ? OP_ACCUM_MEAN : OP_ACCUM_MAX; }
 
 static int reduce(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
 {
   const struct shape *x = &w->to->tensors[in[0]].shape;
   int64_t extent = x->d[n->a.dim], behind = 1, loop = 1;
   for (int d = n->a.dim + 1; d < x->n; d++) behind *= x->d[d];
-  if (behind > 1) loop = parts_of(extent, COLUMN_PART);
-  else if (extent > LONG_ROW) loop = parts_of(extent, ROW_PART);
+  if (behind > 1)
+    loop = parts_of(extent, COLUMN_PART);
+  else if (extent > LONG_ROW)
+    loop = parts_of(extent, ROW_PART);
   if (n->op == OP_SUM && n->a.group) loop = 1;
   struct cut c = cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE);
   struct graph *b = block_new(w, &c, loop);
@@ -137,8 +139,10 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   bool twice = loop > 1 && n->op == OP_MAX;
   struct attrs a = attrs_default(loop > 1 ? accumulator(n->op) : n->op), one = attrs_default(OP_MAX);
   one.dim = n->a.dim;
-  if (loop == 1) a = n->a;
-  else if (!twice) a.dim = n->a.dim;
+  if (loop == 1)
+    a = n->a;
+  else if (!twice)
+    a.dim = n->a.dim;
   if (!status && twice) status = graph_add(b, OP_MAX, 1, &tile, &one, n->at, &tile, w->e);
   if (!status) status = graph_add(b, loop > 1 ? accumulator(n->op) : n->op, 1, &tile, &a, n->at, &t, w->e);
   return status ? status : save(w, b, &c, t, 1, in, n->at, out);
@@ -204,8 +208,7 @@ static int output(struct wrapping *w, const struct node *n, int t)
   bool strided = kview_of(w->to, t, &v);
   enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
   if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
-  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(&v) || w->taken[v.root])
-    status = copied(w, t, &t), v.root = t;
+  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(&v) || w->taken[v.root]) status = copied(w, t, &t), v.root = t;
   if (status) return status;
   if (v.root >= w->cap) return err_set(w->e, ERR_LIMIT, n->at, "too many tensors");
   w->taken[v.root] = true;
@@ -232,7 +235,8 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
   case RULE_CONCAT: return parts(w, n, in, &t->shape, out);
   case RULE_SPLIT: return parts(w, n, in, &g->tensors[n->in[0]].shape, out);
-  case RULE_ACCUM: case RULE_COMPOSITE: break;
+  case RULE_ACCUM:
+  case RULE_COMPOSITE: break;
   }
   return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
 }

@@ -96,16 +96,15 @@ void onnx_cells_read(struct onnx_cells *c, const uint8_t *raw)
   bool real = onnx_type_kind(c->type) == REAL;
   for (int64_t i = 0; i < n; i++) {
     const uint8_t *p = raw + (size_t)i * bytes;
-    if (real) c->f[i] = real_of(c->type, p);
-    else c->i[i] = whole_of(c->type, p);
+    if (real)
+      c->f[i] = real_of(c->type, p);
+    else
+      c->i[i] = whole_of(c->type, p);
   }
 }
 
 // Into the range of an integer type, as C's conversion wraps.
-static int64_t wrapped(int type, int64_t x)
-{
-  return whole_of(type, (const uint8_t *)&x);
-}
+static int64_t wrapped(int type, int64_t x) { return whole_of(type, (const uint8_t *)&x); }
 
 void onnx_cells_round(struct onnx_cells *c)
 {
@@ -114,8 +113,10 @@ void onnx_cells_round(struct onnx_cells *c)
   bool real = onnx_type_kind(c->type) == REAL;
   if (real && !onnx_type_dtype(c->type, &t)) return; // float64
   for (int64_t i = 0; i < n; i++) {
-    if (real) c->f[i] = eval_round(t, c->f[i]);
-    else c->i[i] = c->type == ONNX_BOOL ? c->i[i] != 0 : wrapped(c->type, c->i[i]);
+    if (real)
+      c->f[i] = eval_round(t, c->f[i]);
+    else
+      c->i[i] = c->type == ONNX_BOOL ? c->i[i] != 0 : wrapped(c->type, c->i[i]);
   }
 }
 

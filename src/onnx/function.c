@@ -9,11 +9,11 @@ enum { DEEPEST_CALL = 32, MOST_PARAMETERS = 4096 };
 
 struct onnx_function {
   const char *name, *domain, *overload;
-  struct onnx_texts in, out;       // its parameters
+  struct onnx_texts in, out; // its parameters
   struct onnx_node *nodes;
-  struct onnx_attr *attrs;         // values that attributes have where a call gives none
+  struct onnx_attr *attrs; // values that attributes have where a call gives none
   int nnodes, nodes_cap, nattrs, attrs_cap;
-  int64_t opset;                   // of the default domain; 0: the model's
+  int64_t opset; // of the default domain; 0: the model's
 };
 
 // ---- reading ----
@@ -70,7 +70,8 @@ int onnx_read_function(struct onnx_parse *r, const struct wire_field *f, void *i
   if (m->nfunctions == ONNX_FUNCTIONS) return onnx_bad(m, r->e, "the model has more than %d functions", ONNX_FUNCTIONS);
   int s = onnx_message(r, f->bytes, function_fields, COUNT(function_fields), "FunctionProto", &fn);
   if (s != OK) return s;
-  if (fn.in.n > MOST_PARAMETERS || fn.out.n > MOST_PARAMETERS) return onnx_bad(m, r->e, "the function %.100s has more than %d inputs or outputs", fn.name, MOST_PARAMETERS);
+  if (fn.in.n > MOST_PARAMETERS || fn.out.n > MOST_PARAMETERS)
+    return onnx_bad(m, r->e, "the function %.100s has more than %d inputs or outputs", fn.name, MOST_PARAMETERS);
   if (find(m, &(struct onnx_node){.type = fn.name, .domain = fn.domain, .overload = fn.overload}))
     return onnx_bad(m, r->e, "there are two functions %.100s.%.100s", fn.domain, fn.name);
   PUSH(m->mem, m->functions, m->nfunctions, m->functions_cap) = fn;
@@ -79,17 +80,17 @@ int onnx_read_function(struct onnx_parse *r, const struct wire_field *f, void *i
 
 // ---- writing out ----
 
-struct call {                       // NULL for the model's graph
+struct call { // NULL for the model's graph
   const struct onnx_function *fn;
-  const struct onnx_node *node;     // its names are already those of the model's graph
+  const struct onnx_node *node; // its names are already those of the model's graph
   const char *prefix;
   const struct call *above;
 };
 struct inliner {
   struct onnx_model *m;
   struct err *e;
-  struct onnx_node *nodes;          // written so far
-  int nnodes, cap, looked, calls;   // looked: at nodes, also those that are calls
+  struct onnx_node *nodes;        // written so far
+  int nnodes, cap, looked, calls; // looked: at nodes, also those that are calls
 };
 
 static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int n, const struct call *c);
@@ -184,7 +185,8 @@ static int write_call(struct inliner *w, const struct onnx_function *f, const st
   if (calls(above, f)) return refuse_recursion(w, f, above);
   if (depth > DEEPEST_CALL) return onnx_bad(w->m, w->e, "functions call one another more than %d deep, in %s", DEEPEST_CALL, title(w, f));
   if (n->nin > f->in.n || n->nout > f->out.n)
-    return onnx_bad(w->m, w->e, "node \"%.100s\" calls %s with %d inputs and %d outputs, and it has %d and %d", n->name, title(w, f), n->nin, n->nout, f->in.n, f->out.n);
+    return onnx_bad(w->m, w->e, "node \"%.100s\" calls %s with %d inputs and %d outputs, and it has %d and %d", n->name, title(w, f), n->nin, n->nout,
+                    f->in.n, f->out.n);
   const char *name = *n->name ? n->name : n->type;
   struct call c = {f, n, arena_printf(w->m->mem, "%.200s.%d", name, ++w->calls), above};
   int s = write_nodes(w, f->nodes, f->nnodes, &c);
@@ -198,15 +200,18 @@ static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int cou
   for (int i = 0; i < count && s == OK; i++) {
     struct onnx_node n = nodes[i];
     const struct onnx_function *f = find(w->m, &n);
-    if (w->looked++ == ONNX_NODES || w->nnodes >= ONNX_NODES) return onnx_bad(w->m, w->e, "with its functions written out the graph has more than %d nodes", ONNX_NODES);
+    if (w->looked++ == ONNX_NODES || w->nnodes >= ONNX_NODES)
+      return onnx_bad(w->m, w->e, "with its functions written out the graph has more than %d nodes", ONNX_NODES);
     n.opset = c && c->fn->opset ? c->fn->opset : w->m->opset;
     if (c) {
       rename_all(w, c, &n.in_name, n.nin), rename_all(w, c, &n.out_name, n.nout), rename_all(w, c, &n.captured, n.ncaptured);
       fill_attrs(w, c, &n);
       n.name = arena_printf(w->m->mem, "%s/%.100s", c->prefix, *n.name ? n.name : n.type);
     }
-    if (f) s = write_call(w, f, &n, c);
-    else PUSH(w->m->mem, w->nodes, w->nnodes, w->cap) = n;
+    if (f)
+      s = write_call(w, f, &n, c);
+    else
+      PUSH(w->m->mem, w->nodes, w->nnodes, w->cap) = n;
   }
   return s;
 }

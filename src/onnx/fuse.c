@@ -99,7 +99,9 @@ void onnx_fuse(struct onnx_model *m)
     for (int k = 0; k < m->nodes[i].nin; k++)
       if (m->nodes[i].in[k] >= 0) f.reader[m->nodes[i].in[k]] = i;
   for (int i = 0; i < m->nnodes; i++) {
-    if (is(&f, i, "Erf")) gelu(&f, i);
-    else if (is(&f, i, "Sigmoid")) silu(&f, i);
+    if (is(&f, i, "Erf"))
+      gelu(&f, i);
+    else if (is(&f, i, "Sigmoid"))
+      silu(&f, i);
   }
 }

@@ -8,11 +8,11 @@ static const int64_t MOST_STEPS = (int64_t)1 << 28; // of all walks; then nothin
 
 struct grouper {
   struct onnx_model *m;
-  int *first, *last, *next;   // members of a set, by its number (that of a node)
-  int *readers, *at;          // nodes that read a value: readers[at[v]] to readers[at[v + 1]]
-  int *seen, stamp;           // by node
-  int *tensors;               // by set
-  int now;                    // no node after this one is looked at
+  int *first, *last, *next; // members of a set, by its number (that of a node)
+  int *readers, *at;        // nodes that read a value: readers[at[v]] to readers[at[v + 1]]
+  int *seen, stamp;         // by node
+  int *tensors;             // by set
+  int now;                  // no node after this one is looked at
   int64_t steps;
   int *stack;
 };
@@ -28,8 +28,10 @@ static void index_readers(struct grouper *w)
       for (int k = 0; k < m->nodes[i].nin && real(&m->nodes[i]); k++) {
         int v = m->nodes[i].in[k];
         if (v < 0 || m->values[v].known) continue;
-        if (!pass) w->at[v + 2]++;
-        else w->readers[w->at[v + 1]++] = i;
+        if (!pass)
+          w->at[v + 2]++;
+        else
+          w->readers[w->at[v + 1]++] = i;
       }
     if (pass) continue;
     for (int v = 0; v < m->nvalues; v++) w->at[v + 2] += w->at[v + 1];
@@ -91,7 +93,8 @@ static void dissolve(struct grouper *w, int set)
   bool can = true;
   for (int i = w->first[set]; i >= 0; i = w->next[i]) work += w->m->nodes[i].work, can &= w->m->nodes[i].row->host != NULL;
   for (int i = w->first[set]; i >= 0 && !work && can; i = w->next[i])
-    w->m->nodes[i].fate = ONNX_LEFT, w->m->nodes[i].group = -1, w->m->nodes[i].why = "it only moves elements, and no operator that computes is beside it";
+    w->m->nodes[i].fate = ONNX_LEFT, w->m->nodes[i].group = -1,
+    w->m->nodes[i].why = "it only moves elements, and no operator that computes is beside it";
 }
 
 static void number(struct onnx_model *m)

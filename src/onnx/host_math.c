@@ -15,8 +15,8 @@ static int64_t whole_power(int64_t x, int64_t y)
   return (int64_t)r;
 }
 
-#define FN(id, real, whole)                                                                                            \
-  static double real_##id(double x, double y) { return (void)x, (void)y, (double)(real); }                             \
+#define FN(id, real, whole)                                                                \
+  static double real_##id(double x, double y) { return (void)x, (void)y, (double)(real); } \
   static int64_t whole_##id(int64_t x, int64_t y) { return (void)x, (void)y, (int64_t)(whole); }
 #include "onnx/fn.def"
 #undef FN
@@ -44,10 +44,14 @@ static void element(int fn, struct onnx_cells *out, int64_t i, const struct onnx
   bool real = onnx_type_kind(a->type) == REAL, into_real = onnx_type_kind(out->type) == REAL;
   double r = 0;
   int64_t w = 0;
-  if (real) r = fns[fn].real(a->f[x], b->f[y]), w = into_real ? 0 : r != 0;
-  else w = fns[fn].whole(a->i[x], b->i[y]), r = (double)w;
-  if (into_real) out->f[i] = r;
-  else out->i[i] = w;
+  if (real)
+    r = fns[fn].real(a->f[x], b->f[y]), w = into_real ? 0 : r != 0;
+  else
+    w = fns[fn].whole(a->i[x], b->i[y]), r = (double)w;
+  if (into_real)
+    out->f[i] = r;
+  else
+    out->i[i] = w;
 }
 
 static void pairwise(struct onnx_host *h, int fn, struct onnx_cells *out, const struct onnx_cells *a, const struct onnx_cells *b)
@@ -128,8 +132,10 @@ void host_clip(struct onnx_host *h)
   double lo = bound(h, "min", 1, -INFINITY), hi = bound(h, "max", 2, INFINITY);
   bool real = onnx_type_kind(a->type) == REAL;
   for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && out->p && !h->failed; i++) {
-    if (real) out->f[i] = isnan(a->f[i]) ? a->f[i] : fmin(fmax(a->f[i], lo), hi);
-    else out->i[i] = (double)a->i[i] < lo ? (int64_t)lo : (double)a->i[i] > hi ? (int64_t)hi : a->i[i];
+    if (real)
+      out->f[i] = isnan(a->f[i]) ? a->f[i] : fmin(fmax(a->f[i], lo), hi);
+    else
+      out->i[i] = (double)a->i[i] < lo ? (int64_t)lo : (double)a->i[i] > hi ? (int64_t)hi : a->i[i];
   }
 }
 
@@ -161,16 +167,21 @@ void host_cumsum(struct onnx_host *h)
   int64_t step = after(&a->shape, axis), n = onnx_elements(&a->shape);
   for (int64_t i = 0; i < n; i++) {
     bool first = i / step % a->shape.d[axis] == 0;
-    if (real) out->f[i] = a->f[i] + (first ? 0 : out->f[i - step]);
-    else out->i[i] = (int64_t)((uint64_t)a->i[i] + (uint64_t)(first ? 0 : out->i[i - step]));
+    if (real)
+      out->f[i] = a->f[i] + (first ? 0 : out->f[i - step]);
+    else
+      out->i[i] = (int64_t)((uint64_t)a->i[i] + (uint64_t)(first ? 0 : out->i[i - step]));
   }
 }
 
 static void fold_one(struct onnx_cells *out, int64_t to, const struct onnx_cells *a, int64_t from, int fn, bool first)
 {
-  if (first && onnx_type_kind(a->type) == REAL) out->f[to] = a->f[from];
-  else if (first) out->i[to] = a->i[from];
-  else element(fn, out, to, out, to, a, from);
+  if (first && onnx_type_kind(a->type) == REAL)
+    out->f[to] = a->f[from];
+  else if (first)
+    out->i[to] = a->i[from];
+  else
+    element(fn, out, to, out, to, a, from);
 }
 
 // Sums, means, maxima, minima and products of integers or of what is known.
@@ -267,11 +278,15 @@ void host_top_k(struct onnx_host *h)
   int64_t step = after(&a->shape, axis);
   for (int64_t lane = 0, n = onnx_elements(&s) ? before(&a->shape, axis) * step : 0; lane < n; lane++) {
     int64_t from = lane / step * step * d + lane % step, to = lane / step * step * k + lane % step;
-    for (int64_t i = 0; i < d; i++) all[i] = onnx_type_kind(a->type) == REAL ? (struct pick){.f = a->f[from + i * step], .at = i} : (struct pick){.i = a->i[from + i * step], .at = i};
+    for (int64_t i = 0; i < d; i++)
+      all[i] =
+          onnx_type_kind(a->type) == REAL ? (struct pick){.f = a->f[from + i * step], .at = i} : (struct pick){.i = a->i[from + i * step], .at = i};
     qsort(all, (size_t)d, sizeof *all, onnx_attr_int(h->n, "largest", 1) ? larger_first : smaller_first);
     for (int64_t i = 0; i < k; i++) {
-      if (onnx_type_kind(a->type) == REAL) out->f[to + i * step] = all[i].f;
-      else out->i[to + i * step] = all[i].i;
+      if (onnx_type_kind(a->type) == REAL)
+        out->f[to + i * step] = all[i].f;
+      else
+        out->i[to + i * step] = all[i].i;
       if (at) at->i[to + i * step] = all[i].at;
     }
   }

@@ -38,10 +38,12 @@ void host_slice(struct onnx_host *h)
   struct onnx_ints from, to, axes, steps;
   struct shape s = a->shape;
   int64_t stride[MAX_DIMS], start = 0, first;
-  bool named = host_list(h, "starts", 1, &from) && host_list(h, "ends", 2, &to), at = host_list(h, "axes", 3, &axes), by = host_list(h, "steps", 4, &steps);
+  bool named = host_list(h, "starts", 1, &from) && host_list(h, "ends", 2, &to), at = host_list(h, "axes", 3, &axes),
+       by = host_list(h, "steps", 4, &steps);
   int axis;
   if (!named) return host_fail(h, "its bounds are missing");
-  if (from.n != to.n || (at && axes.n != from.n) || (by && steps.n != from.n) || from.n > a->shape.n) return host_fail(h, "its bounds and axes do not match");
+  if (from.n != to.n || (at && axes.n != from.n) || (by && steps.n != from.n) || from.n > a->shape.n)
+    return host_fail(h, "its bounds and axes do not match");
   host_strides(&a->shape, stride);
   for (int i = 0; i < from.n; i++) {
     int64_t step = by ? steps.v[i] : 1;
@@ -69,7 +71,8 @@ void host_gather(struct onnx_host *h)
   struct shape s = {.n = rank};
   int64_t outer = 1, inner = 1;
   if (h->failed || !host_axis(h, onnx_attr_int(h->n, "axis", 0), a->shape.n, &axis)) return;
-  if (rank > MAX_DIMS || onnx_type_kind(at->type) != WHOLE) return host_fail(h, "it makes %d dimensions by indices of %s", rank, onnx_type_name(at->type));
+  if (rank > MAX_DIMS || onnx_type_kind(at->type) != WHOLE)
+    return host_fail(h, "it makes %d dimensions by indices of %s", rank, onnx_type_name(at->type));
   for (int i = 0; i < axis; i++) outer *= s.d[i] = a->shape.d[i];
   for (int i = 0; i < at->shape.n; i++) s.d[axis + i] = at->shape.d[i];
   for (int i = axis + 1; i < a->shape.n; i++) inner *= s.d[at->shape.n + i - 1] = a->shape.d[i];
@@ -177,7 +180,8 @@ void host_tile(struct onnx_host *h)
   int64_t own[MAX_DIMS], to[MAX_DIMS];
   if (!host_list(h, "repeats", 1, &times) || times.n != s.n) return host_fail(h, "its repeats do not fit");
   for (int i = 0; i < s.n; i++)
-    if (times.v[i] < 0 || times.v[i] > 1 << 30 || __builtin_mul_overflow(s.d[i], times.v[i], &s.d[i])) return host_fail(h, "its repeats are too large");
+    if (times.v[i] < 0 || times.v[i] > 1 << 30 || __builtin_mul_overflow(s.d[i], times.v[i], &s.d[i]))
+      return host_fail(h, "its repeats are too large");
   struct onnx_cells *out = host_out(h, 0, a->type, &s);
   if (h->failed || !out->p) return;
   host_strides(&a->shape, own), host_strides(&s, to);
@@ -195,10 +199,12 @@ void host_pad(struct onnx_host *h)
   struct onnx_ints pads;
   struct shape s = a->shape;
   int64_t own[MAX_DIMS], to[MAX_DIMS], start = 0;
-  if (strcmp(onnx_attr_text(h->n, "mode", "constant"), "constant") || host_has(h, 3)) host_fail(h, "only padding all dimensions by a constant is done");
+  if (strcmp(onnx_attr_text(h->n, "mode", "constant"), "constant") || host_has(h, 3))
+    host_fail(h, "only padding all dimensions by a constant is done");
   if (!host_list(h, "pads", 1, &pads) || pads.n != 2 * s.n) return host_fail(h, "its pads do not fit");
   for (int i = 0; i < s.n; i++) {
-    if (pads.v[i] < 0 || pads.v[s.n + i] < 0 || pads.v[i] > 1 << 30 || pads.v[s.n + i] > 1 << 30) return host_fail(h, "its pads are negative or too large");
+    if (pads.v[i] < 0 || pads.v[s.n + i] < 0 || pads.v[i] > 1 << 30 || pads.v[s.n + i] > 1 << 30)
+      return host_fail(h, "its pads are negative or too large");
     s.d[i] += pads.v[i] + pads.v[s.n + i];
   }
   if (value && (value->type != a->type || onnx_elements(&value->shape) != 1)) return host_fail(h, "what it pads with is no element");
@@ -206,8 +212,10 @@ void host_pad(struct onnx_host *h)
   if (h->failed || !out->p) return;
   double real = onnx_attr_real(h->n, "value", 0);
   for (int64_t k = 0, n = onnx_elements(&s); k < n; k++) {
-    if (value) out->i[k] = value->i[0];
-    else if (onnx_type_kind(a->type) == REAL) out->f[k] = real;
+    if (value)
+      out->i[k] = value->i[0];
+    else if (onnx_type_kind(a->type) == REAL)
+      out->f[k] = real;
   }
   host_strides(&a->shape, own), host_strides(&s, to);
   for (int i = 0; i < s.n; i++) start += pads.v[i] * to[i];
@@ -222,10 +230,12 @@ void host_trilu(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *by = host_has(h, 1) ? h->in[1] : NULL;
   bool upper = onnx_attr_int(h->n, "upper", 1);
-  if (a->shape.n < 2 || (by && (onnx_type_kind(by->type) != WHOLE || onnx_elements(&by->shape) != 1))) return host_fail(h, "it takes matrices and a diagonal");
+  if (a->shape.n < 2 || (by && (onnx_type_kind(by->type) != WHOLE || onnx_elements(&by->shape) != 1)))
+    return host_fail(h, "it takes matrices and a diagonal");
   struct onnx_cells *out = host_out(h, 0, a->type, &a->shape);
   if (h->failed || !out->p) return;
-  int64_t cols = a->shape.d[a->shape.n - 1], rows = a->shape.d[a->shape.n - 2], diagonal = by ? MAX(MIN(by->i[0], (int64_t)1 << 40), -((int64_t)1 << 40)) : 0;
+  int64_t cols = a->shape.d[a->shape.n - 1], rows = a->shape.d[a->shape.n - 2],
+          diagonal = by ? MAX(MIN(by->i[0], (int64_t)1 << 40), -((int64_t)1 << 40)) : 0;
   for (int64_t k = 0, n = onnx_elements(&a->shape); k < n; k++) {
     int64_t r = k / cols % rows, c = k % cols;
     out->i[k] = (upper ? c - r >= diagonal : c - r <= diagonal) ? a->i[k] : 0;
@@ -237,7 +247,8 @@ void host_where(struct onnx_host *h)
   const struct onnx_cells *c = host_in(h, 0), *a = host_in(h, 1), *b = host_in(h, 2);
   struct shape one, s;
   int64_t stride[MAX_DIMS];
-  if (!h->failed && (c->type != ONNX_BOOL || a->type != b->type)) host_fail(h, "it takes %s, %s and %s", onnx_type_name(c->type), onnx_type_name(a->type), onnx_type_name(b->type));
+  if (!h->failed && (c->type != ONNX_BOOL || a->type != b->type))
+    host_fail(h, "it takes %s, %s and %s", onnx_type_name(c->type), onnx_type_name(a->type), onnx_type_name(b->type));
   if (h->failed || !host_broadcast(h, &a->shape, &b->shape, &one) || !host_broadcast(h, &one, &c->shape, &s)) return;
   struct onnx_cells *out = host_out(h, 0, a->type, &s);
   if (h->failed || !out->p) return;
@@ -256,7 +267,8 @@ void host_one_hot(struct onnx_host *h)
   if (h->failed || !depth->p || onnx_elements(&depth->shape) != 1 || onnx_type_kind(at->type) != WHOLE || onnx_elements(&values->shape) != 2)
     return host_fail(h, "its depth is not known, or its indices are no integers");
   int64_t d = onnx_type_kind(depth->type) == REAL ? (fabs(depth->f[0]) < 0x1p40 ? (int64_t)depth->f[0] : 0) : depth->i[0], inner = 1;
-  if (at->shape.n == MAX_DIMS || d < 1 || d >= (int64_t)1 << 40 || !host_axis(h, onnx_attr_int(h->n, "axis", -1), at->shape.n + 1, &axis)) return host_fail(h, "it makes no tensor");
+  if (at->shape.n == MAX_DIMS || d < 1 || d >= (int64_t)1 << 40 || !host_axis(h, onnx_attr_int(h->n, "axis", -1), at->shape.n + 1, &axis))
+    return host_fail(h, "it makes no tensor");
   struct shape s = {.n = at->shape.n + 1};
   for (int i = 0, k = 0; i < s.n; i++) s.d[i] = i == axis ? d : at->shape.d[k++];
   for (int i = axis + 1; i < s.n; i++) inner *= s.d[i];

@@ -7,7 +7,8 @@
 static void same(struct onnx_host *h, const struct shape *s)
 {
   const struct onnx_cells *a = host_in(h, 0);
-  if (!h->failed && onnx_elements(&a->shape) != onnx_elements(s)) host_fail(h, "%lld elements do not become %lld", (long long)onnx_elements(&a->shape), (long long)onnx_elements(s));
+  if (!h->failed && onnx_elements(&a->shape) != onnx_elements(s))
+    host_fail(h, "%lld elements do not become %lld", (long long)onnx_elements(&a->shape), (long long)onnx_elements(s));
   if (h->failed) return;
   struct onnx_cells *out = host_out(h, 0, a->type, s);
   if (!h->failed && out->p) memcpy(out->p, a->p, 8 * (size_t)onnx_elements(s));
@@ -66,9 +67,12 @@ void host_reshape(struct onnx_host *h)
   for (int i = 0; i < to.n; i++) {
     s.d[i] = to.v[i], s.n = i + 1;
     if (!s.d[i] && !onnx_attr_int(h->n, "allowzero", 0)) s.d[i] = i < a->shape.n ? a->shape.d[i] : 0;
-    if (s.d[i] != -1) extent_ok(h, s.d[i]);
-    else if (open >= 0) host_fail(h, "two extents are -1");
-    else open = i, s.d[i] = 1;
+    if (s.d[i] != -1)
+      extent_ok(h, s.d[i]);
+    else if (open >= 0)
+      host_fail(h, "two extents are -1");
+    else
+      open = i, s.d[i] = 1;
   }
   if (h->failed) return;
   int64_t known = onnx_elements(&s);
@@ -137,9 +141,12 @@ static void cast(struct onnx_host *h, int type)
   for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && out->p && !h->failed; i++) {
     double x = from ? a->f[i] : (double)a->i[i];
     bool fits = x > -0x1p63 && x < 0x1p63;
-    if (to) out->f[i] = x;
-    else if (type == ONNX_BOOL) out->i[i] = from ? x != 0 : a->i[i] != 0;
-    else out->i[i] = !from ? a->i[i] : fits ? (int64_t)x : INT64_MIN;
+    if (to)
+      out->f[i] = x;
+    else if (type == ONNX_BOOL)
+      out->i[i] = from ? x != 0 : a->i[i] != 0;
+    else
+      out->i[i] = !from ? a->i[i] : fits ? (int64_t)x : INT64_MIN;
   }
 }
 
@@ -165,18 +172,24 @@ void host_constant(struct onnx_host *h)
   if (!f && !i && !fs && !is) return host_fail(h, "its value is not one that is read");
   struct onnx_cells *out = host_out(h, 0, f || fs ? ONNX_FLOAT : ONNX_INT64, &s);
   if (h->failed) return;
-  if (f) out->f[0] = f->f;
-  else if (i) out->i[0] = i->i;
-  else if (fs) for (int k = 0; k < fs->nfloats; k++) out->f[k] = fs->floats[k];
-  else for (int k = 0; k < is->ints.n; k++) out->i[k] = is->ints.v[k];
+  if (f)
+    out->f[0] = f->f;
+  else if (i)
+    out->i[0] = i->i;
+  else if (fs)
+    for (int k = 0; k < fs->nfloats; k++) out->f[k] = fs->floats[k];
+  else
+    for (int k = 0; k < is->ints.n; k++) out->i[k] = is->ints.v[k];
 }
 
 bool host_shape_of(struct onnx_host *h, int k, struct shape *s)
 {
   struct onnx_ints to;
   *s = (struct shape){0};
-  if (!host_list(h, "shape", k, &to)) host_fail(h, "its shape is missing");
-  else if (to.n > MAX_DIMS) host_fail(h, "it makes %d dimensions", to.n);
+  if (!host_list(h, "shape", k, &to))
+    host_fail(h, "its shape is missing");
+  else if (to.n > MAX_DIMS)
+    host_fail(h, "it makes %d dimensions", to.n);
   for (int i = 0; i < to.n && !h->failed; i++)
     if (extent_ok(h, to.v[i])) s->d[s->n++] = to.v[i];
   return !h->failed;
@@ -189,7 +202,8 @@ void host_constant_of_shape(struct onnx_host *h)
   struct onnx_cells one = {.type = ONNX_FLOAT}, *value = onnx_cells_new(h->mem, ONNX_FLOAT, &one.shape);
   if (!host_shape_of(h, 0, &s)) return;
   if (a && a->t) {
-    if (onnx_elements(&a->t->shape) != 1 || onnx_type_kind(a->t->type) == NEITHER) return host_fail(h, "its value is not one element of a type that is read");
+    if (onnx_elements(&a->t->shape) != 1 || onnx_type_kind(a->t->type) == NEITHER)
+      return host_fail(h, "its value is not one element of a type that is read");
     value = onnx_cells_new(h->mem, a->t->type, &a->t->shape);
     onnx_cells_read(value, a->t->raw);
   }
@@ -211,7 +225,9 @@ void host_range(struct onnx_host *h)
   if (step == 0 || !isfinite(n) || n >= 0x1p40) return host_fail(h, "it makes no list that ends");
   struct onnx_cells *out = host_out(h, 0, c[0]->type, &(struct shape){.n = 1, .d = {(int64_t)MAX(n, 0)}});
   for (int64_t i = 0; !h->failed && i < out->shape.d[0]; i++) {
-    if (onnx_type_kind(out->type) == REAL) out->f[i] = from + (double)i * step;
-    else out->i[i] = (int64_t)((uint64_t)c[0]->i[0] + (uint64_t)i * (uint64_t)c[2]->i[0]);
+    if (onnx_type_kind(out->type) == REAL)
+      out->f[i] = from + (double)i * step;
+    else
+      out->i[i] = (int64_t)((uint64_t)c[0]->i[0] + (uint64_t)i * (uint64_t)c[2]->i[0]);
   }
 }

@@ -87,9 +87,11 @@ static struct shape shape_of(const struct window *w, int64_t n, int64_t c)
 
 // ---- convolution ----
 
-static void convolve(const struct window *w, const struct onnx_cells *x, const struct onnx_cells *k, const struct onnx_cells *bias, struct onnx_cells *y)
+static void convolve(const struct window *w, const struct onnx_cells *x, const struct onnx_cells *k, const struct onnx_cells *bias,
+                     struct onnx_cells *y)
 {
-  int64_t in = product(w->in, w->n), out = product(w->out, w->n), size = product(w->size, w->n), m = k->shape.d[0], c = k->shape.d[1], channels = x->shape.d[1];
+  int64_t in = product(w->in, w->n), out = product(w->out, w->n), size = product(w->size, w->n), m = k->shape.d[0], c = k->shape.d[1],
+          channels = x->shape.d[1];
   for (int64_t row = 0; row < x->shape.d[0] * m; row++) {
     int64_t to[MOST_SPACE] = {0}, image = row / m, f = row % m, first = f / (m / (channels / c)) * c;
     for (int64_t o = 0; o < out; o++, next(to, w->out, w->n)) {
@@ -110,7 +112,8 @@ void host_conv(struct onnx_host *h)
   struct window w;
   int64_t groups = onnx_attr_int(h->n, "group", 1);
   bool fits = !h->failed && x->type == k->type && onnx_type_kind(x->type) == REAL && x->shape.n == k->shape.n && x->shape.n > 2;
-  if (!fits || !onnx_elements(&k->shape) || !onnx_elements(&x->shape) || groups < 1 || groups > x->shape.d[1] || k->shape.d[0] % groups || k->shape.d[1] * groups != x->shape.d[1])
+  if (!fits || !onnx_elements(&k->shape) || !onnx_elements(&x->shape) || groups < 1 || groups > x->shape.d[1] || k->shape.d[0] % groups ||
+      k->shape.d[1] * groups != x->shape.d[1])
     return host_fail(h, "its shapes do not fit");
   if (bias && (bias->type != x->type || onnx_elements(&bias->shape) != k->shape.d[0])) return host_fail(h, "its bias does not fit");
   if (!window_of(h, &x->shape, k->shape.d + 2, &w)) return;
@@ -127,7 +130,8 @@ void host_pool(struct onnx_host *h)
   const struct onnx_attr *size = onnx_attr(h->n, "kernel_shape");
   bool most = h->row->fn == FN_MAX, all = onnx_attr_int(h->n, "count_include_pad", 0);
   struct window w;
-  if (h->failed || onnx_type_kind(x->type) != REAL || !size || size->ints.n != x->shape.n - 2 || !onnx_elements(&x->shape)) return host_fail(h, "its shapes do not fit");
+  if (h->failed || onnx_type_kind(x->type) != REAL || !size || size->ints.n != x->shape.n - 2 || !onnx_elements(&x->shape))
+    return host_fail(h, "its shapes do not fit");
   if (h->n->nout > 1 && h->n->out[1] >= 0) return host_fail(h, "its indices are read");
   if (!window_of(h, &x->shape, size->ints.v, &w)) return;
   struct shape s = shape_of(&w, x->shape.d[0], x->shape.d[1]);

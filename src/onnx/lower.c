@@ -42,7 +42,8 @@ static int graph_input_of(struct onnx_lower *l, int value)
   enum dtype dtype;
   int t;
   if (!v->shaped) return lo_fail(l, "the shape of `%.100s` is not known", v->name), -1;
-  if (!onnx_type_dtype(v->type, &dtype)) return lo_fail(l, "`%.100s` is %s, and Mica computes with float32, float16 and bfloat16", v->name, onnx_type_name(v->type)), -1;
+  if (!onnx_type_dtype(v->type, &dtype))
+    return lo_fail(l, "`%.100s` is %s, and Mica computes with float32, float16 and bfloat16", v->name, onnx_type_name(v->type)), -1;
   if (l->whole && was_narrow(l, value)) dtype = l->narrow;
   if (graph_input(l->g, NULL, dtype, &v->shape, NOWHERE, &t, &e) != OK) return lo_fail(l, "%.200s", e.text), -1;
   PUSH(l->g->mem, l->in, l->nin, l->in_cap) = value;
@@ -191,7 +192,8 @@ int lo_part(struct onnx_lower *l, int x, int dim, int64_t start, int64_t count)
   if (count < 1) return lo_fail(l, "a slice of it is empty"), -1;
   struct attrs a = attrs_default(OP_CHUNK);
   a.dim = dim, a.parts = d / each;
-  if (a.parts > LO_MOST_PARTS) return lo_fail(l, "a slice of %lld from %lld of %lld is not made of few equal parts", (long long)count, (long long)start, (long long)d), -1;
+  if (a.parts > LO_MOST_PARTS)
+    return lo_fail(l, "a slice of %lld from %lld of %lld is not made of few equal parts", (long long)count, (long long)start, (long long)d), -1;
   int n = (int)(count / each);
   for (int i = 0; i < n; i++) {
     a.index = start / each + i;
@@ -207,9 +209,12 @@ int lo_part(struct onnx_lower *l, int x, int dim, int64_t start, int64_t count)
 bool onnx_lower_node(struct onnx_lower *l, const struct onnx_node *n)
 {
   l->n = n, l->row = n->row, l->failed = false, l->type = 0;
-  if (!n->row) lo_fail(l, "it is no operator that Mica knows");
-  else if (!n->row->lower) lo_fail(l, "%s", n->row->without);
-  else n->row->lower(l);
+  if (!n->row)
+    lo_fail(l, "it is no operator that Mica knows");
+  else if (!n->row->lower)
+    lo_fail(l, "%s", n->row->without);
+  else
+    n->row->lower(l);
   for (int k = 0; k < n->nout && !l->failed; k++)
     if (lo_wants(l, k) && l->tensor[n->out[k]] < 0) lo_fail(l, "its output %d is not computed", k);
   return !l->failed;

@@ -47,8 +47,10 @@ static const char *read_term(struct einsum *s, const char *p, int dots, struct t
     if (!strncmp(p, "...", 3) && !seen) {
       for (int i = dots; i-- > 0;) add(s, x, DOTS + i);
       seen = true, p += 2;
-    } else if (letter_of(*p) >= 0) add(s, x, letter_of(*p));
-    else lo_fail(s->l, "its equation has `%c` where a label should be", *p);
+    } else if (letter_of(*p) >= 0)
+      add(s, x, letter_of(*p));
+    else
+      lo_fail(s->l, "its equation has `%c` where a label should be", *p);
   }
   return p;
 }
@@ -99,9 +101,12 @@ static bool read_equation(struct einsum *s)
   read_inputs(s, &p, &dots);
   if (s->l->failed) return false;
   if (s->nin != s->l->n->nin) return lo_fail(s->l, "its equation has %d terms for %d inputs", s->nin, s->l->n->nin), false;
-  if (!*p) implied_output(s, dots);
-  else if (strncmp(p, "->", 2)) lo_fail(s->l, "its equation has `%c` where `->` should be", *p);
-  else if (*read_term(s, p + 2, dots, &s->out)) lo_fail(s->l, "its equation goes on after the result");
+  if (!*p)
+    implied_output(s, dots);
+  else if (strncmp(p, "->", 2))
+    lo_fail(s->l, "its equation has `%c` where `->` should be", *p);
+  else if (*read_term(s, p + 2, dots, &s->out))
+    lo_fail(s->l, "its equation goes on after the result");
   for (int i = 0; i < s->out.n; i++)
     if (!s->extent[s->out.label[i]]) lo_fail(s->l, "a label of the result is in no term");
   return !s->l->failed;
@@ -168,8 +173,10 @@ static void labels_of(const struct einsum *s, const struct term *x, const struct
 {
   *all = *sum = (struct term){0};
   for (int i = 0; i < x->n; i++) // first what the result has not, which is batched
-    if (needed(s, x->label[i], later) && !has(&s->out, x->label[i])) all->label[all->n++] = x->label[i];
-    else if (!needed(s, x->label[i], later)) sum->label[sum->n++] = x->label[i];
+    if (needed(s, x->label[i], later) && !has(&s->out, x->label[i]))
+      all->label[all->n++] = x->label[i];
+    else if (!needed(s, x->label[i], later))
+      sum->label[sum->n++] = x->label[i];
   for (int i = 0; i < y->n; i++)
     if (!has(x, y->label[i]) && !has(&s->out, y->label[i])) all->label[all->n++] = y->label[i];
   for (int i = 0; i < s->out.n; i++)

@@ -42,7 +42,8 @@ static int last_two_swapped(struct onnx_lower *l, int t)
 void onnx_as_fused_matmul(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), y = lo_in(l, 1);
-  if (onnx_attr_int(l->n, "transBatchA", 0) || onnx_attr_int(l->n, "transBatchB", 0)) lo_fail(l, "transBatchA or transBatchB is set, which are not taken");
+  if (onnx_attr_int(l->n, "transBatchA", 0) || onnx_attr_int(l->n, "transBatchB", 0))
+    lo_fail(l, "transBatchA or transBatchB is set, which are not taken");
   if (!l->failed && (lo_shape(l, x)->n < 2 || lo_shape(l, y)->n < 2)) lo_fail(l, "it multiplies matrices only");
   if (l->failed) return;
   if (onnx_attr_int(l->n, "transA", 0)) x = last_two_swapped(l, x);
@@ -92,7 +93,8 @@ static bool window_of(struct onnx_lower *l, const struct shape *x, const struct 
   }
   if (!strncmp(automatic, "SAME", 4) && !one) padded = true;
   if (apart && !padded && (!spread || one)) return true;
-  lo_fail(l, "windows of %lld with a step of %lld%s: only convolutions whose windows tile the input are products", (long long)to->size[0], (long long)to->step[0], padded ? " and padding" : "");
+  lo_fail(l, "windows of %lld with a step of %lld%s: only convolutions whose windows tile the input are products", (long long)to->size[0],
+          (long long)to->step[0], padded ? " and padding" : "");
   return false;
 }
 

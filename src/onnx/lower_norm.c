@@ -3,9 +3,9 @@
 #include "onnx/lower.h"
 
 struct rows {
-  int x;                   // [rows, length]
-  struct shape s, norm;    // of the whole; the dimensions that are normed
-  struct shape ends;       // of a mean: those dimensions have extent 1
+  int x;                // [rows, length]
+  struct shape s, norm; // of the whole; the dimensions that are normed
+  struct shape ends;    // of a mean: those dimensions have extent 1
   double eps;
 };
 
@@ -18,8 +18,10 @@ static bool rows_of(struct onnx_lower *l, double eps, struct rows *r)
   if (!lo_axis(l, onnx_attr_int(l->n, "axis", -1), r->s.n, &axis)) return false;
   r->ends = r->s;
   for (int i = 0; i < r->s.n; i++) {
-    if (i < axis) flat.d[flat.n++] = r->s.d[i];
-    else length *= r->s.d[i], r->norm.d[r->norm.n++] = r->s.d[i], r->ends.d[i] = 1;
+    if (i < axis)
+      flat.d[flat.n++] = r->s.d[i];
+    else
+      length *= r->s.d[i], r->norm.d[r->norm.n++] = r->s.d[i], r->ends.d[i] = 1;
   }
   flat.d[flat.n++] = length;
   r->x = lo_reshape(l, x, &flat);
@@ -107,7 +109,8 @@ void onnx_as_batch_norm(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), rank = lo_shape(l, x)->n;
   double eps = onnx_attr_real(l->n, "epsilon", 1e-5);
-  if (onnx_attr_int(l->n, "training_mode", 0) || !onnx_attr_int(l->n, "spatial", 1)) lo_fail(l, "it is in training, or its statistics are not by channel");
+  if (onnx_attr_int(l->n, "training_mode", 0) || !onnx_attr_int(l->n, "spatial", 1))
+    lo_fail(l, "it is in training, or its statistics are not by channel");
   for (int k = 1; k < l->n->nout; k++)
     if (lo_wants(l, k)) lo_fail(l, "its statistics are read");
   int factor = lo_op2(l, OP_MUL, channels(l, 1, rank), lo_op1(l, OP_RSQRT, lo_shift(l, channels(l, 4, rank), eps)));

@@ -10,7 +10,8 @@ void onnx_as_dropout(struct onnx_lower *l)
 {
   const struct onnx_cells *training = lo_has(l, 2) ? onnx_known(l->m, l->n->in[2]) : NULL;
   if (lo_wants(l, 1)) lo_fail(l, "its mask is read");
-  if (lo_has(l, 2) && (!training || onnx_type_kind(training->type) != WHOLE || onnx_elements(&training->shape) != 1 || training->i[0])) lo_fail(l, "it is, or may be, in training");
+  if (lo_has(l, 2) && (!training || onnx_type_kind(training->type) != WHOLE || onnx_elements(&training->shape) != 1 || training->i[0]))
+    lo_fail(l, "it is, or may be, in training");
   onnx_as_identity(l);
 }
 
@@ -24,8 +25,10 @@ void onnx_as_cast(struct onnx_lower *l)
   enum dtype is = l->g->tensors[x].dtype, want = is;
   l->type = to;
   if (to != from && !onnx_type_dtype(to, &want)) lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
-  if (l->whole && want != F32 && is != want) lo_fail(l, "from %s to %s: it rounds what was not of that type before, and Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
-  if (!l->whole && to != from && want != F32 && onnx_type_dtype(from, &is) && is != F32) lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
+  if (l->whole && want != F32 && is != want)
+    lo_fail(l, "from %s to %s: it rounds what was not of that type before, and Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
+  if (!l->whole && to != from && want != F32 && onnx_type_dtype(from, &is) && is != F32)
+    lo_fail(l, "from %s to %s: Mica has no conversions", onnx_type_name(from), onnx_type_name(to));
   lo_out(l, 0, x);
 }
 
@@ -139,8 +142,10 @@ void onnx_as_tile(struct onnx_lower *l)
     struct attrs a = attrs_default(OP_CONCAT);
     a.dim = i;
     if (times.v[i] < 1) return lo_fail(l, "it makes an empty tensor");
-    if (lo_shape(l, x)->d[i] == 1) x = repeated(l, x, i, times.v[i]);
-    else if (times.v[i] > LO_MOST_PARTS) lo_fail(l, "it repeats %lld times", (long long)times.v[i]);
+    if (lo_shape(l, x)->d[i] == 1)
+      x = repeated(l, x, i, times.v[i]);
+    else if (times.v[i] > LO_MOST_PARTS)
+      lo_fail(l, "it repeats %lld times", (long long)times.v[i]);
     else if (times.v[i] > 1) {
       for (int k = 0; k < times.v[i]; k++) in[k] = x;
       x = lo_op(l, OP_CONCAT, (int)times.v[i], in, &a);

@@ -8,10 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int failed(const char *path, struct err *e)
-{
-  return err_set(e, ERR_FILE, NOWHERE, "cannot open %s: %s", path, strerror(errno));
-}
+static int failed(const char *path, struct err *e) { return err_set(e, ERR_FILE, NOWHERE, "cannot open %s: %s", path, strerror(errno)); }
 
 static int map_file(int fd, const char *path, struct onnx_map *map, struct err *e)
 {

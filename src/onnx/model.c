@@ -40,7 +40,8 @@ long long onnx_place(const struct onnx_parse *r, const uint8_t *p) { return (lon
 const char *onnx_text(struct onnx_model *m, struct onnx_bytes b, struct err *e)
 {
   for (size_t i = 0; i < b.n; i++)
-    if (b.p[i] < ' ' || b.p[i] == 127) return onnx_bad(m, e, "byte %lld: a name holds the byte 0x%02x", (long long)(b.p + i - m->files[0].p), b.p[i]), NULL;
+    if (b.p[i] < ' ' || b.p[i] == 127)
+      return onnx_bad(m, e, "byte %lld: a name holds the byte 0x%02x", (long long)(b.p + i - m->files[0].p), b.p[i]), NULL;
   char *s = arena_alloc(m->mem, b.n + 1);
   memcpy(s, b.p ? b.p : (const uint8_t *)"", b.n);
   json_t *utf8 = json_string(s); // jansson takes well-formed UTF-8 only
@@ -98,7 +99,7 @@ struct info {
   const char *name;
   int type;
   bool tensor, shape;
-  struct onnx_ints dims;                // -1: not a number
+  struct onnx_ints dims; // -1: not a number
   const char *symbol[MAX_DIMS];
 };
 struct dim {
@@ -242,12 +243,9 @@ static int read_sparse(struct onnx_parse *r, const struct wire_field *f, void *i
 }
 
 static const struct onnx_field graph_fields[] = {
-    {1, WIRE_BYTES, read_node, 0},
-    {2, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_model, name)},
-    {5, WIRE_BYTES, read_initializer, 0},
-    {11, WIRE_BYTES, read_input, 0},
-    {12, WIRE_BYTES, read_output, 0},
-    {13, WIRE_BYTES, read_other_info, 0},
+    {1, WIRE_BYTES, read_node, 0},        {2, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_model, name)},
+    {5, WIRE_BYTES, read_initializer, 0}, {11, WIRE_BYTES, read_input, 0},
+    {12, WIRE_BYTES, read_output, 0},     {13, WIRE_BYTES, read_other_info, 0},
     {15, WIRE_BYTES, read_sparse, 0},
 };
 

@@ -17,10 +17,7 @@ static int *slot_of(const struct onnx_model *m, const struct onnx_names *t, cons
   }
 }
 
-int onnx_find(const struct onnx_model *m, const char *name)
-{
-  return m->names ? *slot_of(m, m->names, name) - 1 : -1;
-}
+int onnx_find(const struct onnx_model *m, const char *name) { return m->names ? *slot_of(m, m->names, name) - 1 : -1; }
 
 static void grow(struct onnx_model *m)
 {

@@ -47,9 +47,13 @@ enum onnx_kind onnx_type_kind(int type);
 bool onnx_type_dtype(int type, enum dtype *t); // Mica's; false: it has none
 
 enum {
-  ONNX_OLDEST = 7, ONNX_NEWEST = 26, // opsets of the default domain
-  ONNX_NODES = 1 << 15, ONNX_VALUES = 1 << 17, ONNX_FILES = 256, ONNX_FUNCTIONS = 4096,
-  ONNX_PROGRAM_TENSORS = 6000,       // of one program
+  ONNX_OLDEST = 7,
+  ONNX_NEWEST = 26, // opsets of the default domain
+  ONNX_NODES = 1 << 15,
+  ONNX_VALUES = 1 << 17,
+  ONNX_FILES = 256,
+  ONNX_FUNCTIONS = 4096,
+  ONNX_PROGRAM_TENSORS = 6000, // of one program
 };
 static const int64_t ONNX_KNOWN_CELLS = (int64_t)1 << 22; // of one value that is computed while a model is read
 static const int64_t ONNX_MOST_KNOWN = (int64_t)1 << 24;  // of all of them together
@@ -79,7 +83,7 @@ struct wire {
   const uint8_t *p, *end;
   const char *bad; // what is wrong at p, or NULL
 };
-bool wire_next(struct wire *w, struct wire_field *f);   // false at the end, and where it is bad
+bool wire_next(struct wire *w, struct wire_field *f); // false at the end, and where it is bad
 bool wire_varint(struct wire *w, uint64_t *x);
 
 // ---- model.c, tensor.c --------------------------------------------------------------------------------------------
@@ -94,11 +98,11 @@ struct onnx_texts {
 struct onnx_tensor {
   const char *name;
   int type;
-  struct shape shape;      // extents may be 0
-  const uint8_t *raw;      // elements as ONNX stores them, little-endian
+  struct shape shape; // extents may be 0
+  const uint8_t *raw; // elements as ONNX stores them, little-endian
   size_t bytes;
-  int file;                // of model->files: where raw lies; -1: in no file, it was decoded
-  int64_t offset;          // in that file
+  int file;       // of model->files: where raw lies; -1: in no file, it was decoded
+  int64_t offset; // in that file
 };
 struct onnx_attr {
   const char *name;
@@ -109,8 +113,8 @@ struct onnx_attr {
   double *floats;
   int nfloats, floats_cap;
   struct onnx_tensor *t;
-  bool graph;              // it holds graphs
-  const char *ref;         // it stands for an attribute of a function around; "": it does not
+  bool graph;      // it holds graphs
+  const char *ref; // it stands for an attribute of a function around; "": it does not
 };
 enum onnx_fate {
   ONNX_FOLDED,      // known when the model is read
@@ -121,7 +125,7 @@ enum onnx_fate {
 struct onnx_row;
 struct onnx_node {
   const char *name, *type, *domain, *overload;
-  int64_t opset;                    // of the default domain, for this node
+  int64_t opset; // of the default domain, for this node
   int nin, nout, in_cap, out_cap;
   const char **in_name, **out_name; // "": absent
   int *in, *out;                    // values; -1: absent
@@ -130,29 +134,29 @@ struct onnx_node {
   struct onnx_attr *attrs;
   int nattrs, attrs_cap;
   // plan.c and fuse.c
-  const struct onnx_row *row;       // NULL: there is none
-  const char *as;                   // fused: the operator that it stands for; else NULL
-  int into;                         // fused: the node that does its work; else -1
+  const struct onnx_row *row; // NULL: there is none
+  const char *as;             // fused: the operator that it stands for; else NULL
+  int into;                   // fused: the node that does its work; else -1
   enum onnx_fate fate;
-  const char *why;                  // it was not taken
-  int group;                        // of TAKEN; -1: it is part of another node, or nothing uses it
-  int tensors, work;                // of TAKEN: tensors it makes in a graph, operators that compute
-  bool used;                        // an output follows from it
-  bool converts;                    // left by convert.c
-  bool made;                        // written out of another node
+  const char *why;   // it was not taken
+  int group;         // of TAKEN; -1: it is part of another node, or nothing uses it
+  int tensors, work; // of TAKEN: tensors it makes in a graph, operators that compute
+  bool used;         // an output follows from it
+  bool converts;     // left by convert.c
+  bool made;         // written out of another node
 };
 struct onnx_value {
   const char *name;
-  int type;                         // 0: unknown
+  int type; // 0: unknown
   struct shape shape;
-  bool shaped;                      // type and shape are known
+  bool shaped; // type and shape are known
   bool input, output;
-  const struct onnx_tensor *init;   // of an initializer
-  const struct onnx_cells *known;   // its elements, or NULL; of an initializer made when asked for
-  int node;                         // that makes it, or -1
-  int uses;                         // by nodes and outputs
+  const struct onnx_tensor *init; // of an initializer
+  const struct onnx_cells *known; // its elements, or NULL; of an initializer made when asked for
+  int node;                       // that makes it, or -1
+  int uses;                       // by nodes and outputs
 };
-struct onnx_dim {                   // a symbolic extent of an input
+struct onnx_dim { // a symbolic extent of an input
   const char *name;
   int64_t is;
 };
@@ -160,20 +164,20 @@ struct onnx_program {
   const char *name;
   struct graph *g;
   int nnodes, nin, nout;
-  int *nodes, *in, *out;            // nodes and values of the model
+  int *nodes, *in, *out; // nodes and values of the model
 };
 struct onnx_step {
-  int program, node;                // the other is -1
+  int program, node; // the other is -1
 };
 struct onnx_names;
 struct onnx_function;
 struct onnx_model {
   struct arena *mem;
   const char *path, *name, *producer;
-  const char *folder;               // that external data must lie in; NULL: there is none
-  int64_t opset;                    // of the default domain
+  const char *folder; // that external data must lie in; NULL: there is none
+  int64_t opset;      // of the default domain
   int nfiles;
-  struct onnx_map files[ONNX_FILES];  // [0]: the model
+  struct onnx_map files[ONNX_FILES]; // [0]: the model
   struct onnx_node *nodes;
   struct onnx_value *values;
   struct onnx_tensor **inits;
@@ -185,10 +189,10 @@ struct onnx_model {
   struct onnx_names *names;
   int nset;
   const struct setting *set;
-  int64_t known_cells;              // computed so far
-  bool narrow_weights;              // programs may hold weights that were widened as they were before
-  int left_again;                   // conversions that a program had to leave; then programs are made anew
-  int written;                      // numbers in names that were made
+  int64_t known_cells; // computed so far
+  bool narrow_weights; // programs may hold weights that were widened as they were before
+  int left_again;      // conversions that a program had to leave; then programs are made anew
+  int written;         // numbers in names that were made
   struct onnx_program *programs;
   struct onnx_step *steps;
   int nprograms, nsteps;
@@ -206,15 +210,15 @@ int64_t onnx_elements(const struct shape *s); // 0 where an extent is 0
 int onnx_inline(struct onnx_model *m, struct err *e); // every call of a function of the model becomes its nodes
 
 // ---- names.c ----
-int onnx_find(const struct onnx_model *m, const char *name);   // the value, or -1
-int onnx_value_of(struct onnx_model *m, const char *name);     // made if need be
+int onnx_find(const struct onnx_model *m, const char *name); // the value, or -1
+int onnx_value_of(struct onnx_model *m, const char *name);   // made if need be
 
 // ---- open.c ----
 // Everything lives in mem but the mappings, which onnx_close ends; it may be called after an error too.
 int onnx_open(struct arena *mem, const char *path, int nset, const struct setting *set, struct onnx_model **out, struct err *e);
 // The same from bytes that outlive the model; folder: where external data may lie, or NULL.
-int onnx_open_bytes(struct arena *mem, const uint8_t *p, size_t n, const char *path, const char *folder, int nset,
-                    const struct setting *set, struct onnx_model **out, struct err *e);
+int onnx_open_bytes(struct arena *mem, const uint8_t *p, size_t n, const char *path, const char *folder, int nset, const struct setting *set,
+                    struct onnx_model **out, struct err *e);
 void onnx_close(struct onnx_model *m);
 bool onnx_looks(const char *path); // is the file a model, by what it begins with?
 
@@ -240,18 +244,18 @@ struct onnx_write;
 enum { MADE = 1 << 20 }; // since: no opset has it
 struct onnx_row {
   const char *domain, *type;
-  int since, least, most; // since: the first opset in which it is, or MADE; inputs
+  int since, least, most;              // since: the first opset in which it is, or MADE; inputs
   void (*lower)(struct onnx_lower *l); // NULL: it is never an operator of Mica's
-  enum op op;             // that lower uses
+  enum op op;                          // that lower uses
   void (*host)(struct onnx_host *h);   // NULL: it has no simple function
-  int fn;                 // that host uses
-  const char *without;    // why there is no lowering
+  int fn;                              // that host uses
+  const char *without;                 // why there is no lowering
   void (*write)(struct onnx_write *w); // writes it out as others; then it has no function of its own
 };
 extern const struct onnx_row onnx_rows[];
 extern const int onnx_row_count;
-const struct onnx_row *onnx_row_find(const char *domain, const char *type); // or NULL
-bool onnx_domain_known(const char *domain);        // is an operator of it in the table?
+const struct onnx_row *onnx_row_find(const char *domain, const char *type);     // or NULL
+bool onnx_domain_known(const char *domain);                                     // is an operator of it in the table?
 const struct onnx_attr *onnx_attr(const struct onnx_node *n, const char *name); // or NULL
 int64_t onnx_attr_int(const struct onnx_node *n, const char *name, int64_t otherwise);
 double onnx_attr_real(const struct onnx_node *n, const char *name, double otherwise);
@@ -262,7 +266,7 @@ struct onnx_host {
   struct arena *mem;
   const struct onnx_node *n;
   const struct onnx_row *row;
-  int64_t most;            // most cells that one result may have
+  int64_t most; // most cells that one result may have
   int nin;
   const struct onnx_cells **in; // NULL: absent; with p == NULL only its type and shape are there
   struct onnx_cells **out;      // made by the function; with p == NULL where elements of an input are not there
@@ -272,8 +276,8 @@ struct onnx_host {
 // Runs n, or infers the shapes of what it makes. false: why says why not.
 bool onnx_host_run(struct onnx_host *h);
 void host_fail(struct onnx_host *h, const char *fmt, ...) PRINTF(2, 3);
-const struct onnx_cells *host_in(struct onnx_host *h, int k);    // fails where it is absent
-bool host_ready(const struct onnx_host *h);                      // all elements are there
+const struct onnx_cells *host_in(struct onnx_host *h, int k);                             // fails where it is absent
+bool host_ready(const struct onnx_host *h);                                               // all elements are there
 struct onnx_cells *host_out(struct onnx_host *h, int k, int type, const struct shape *s); // p where host_ready
 bool host_axis(struct onnx_host *h, int64_t axis, int n, int *out);
 // A list of integers: attribute `name`, or input k where it has elements; false: neither is given (not failed) or it fails.
@@ -285,11 +289,11 @@ struct onnx_lower {
   const struct onnx_node *n;
   const struct onnx_row *row;
   struct graph *g;
-  int *tensor;             // of g, by value; -1: none yet
-  int *in, nin, in_cap;    // values that are inputs of g
-  bool whole;              // the graph is a program; else it is tried for one node
-  enum dtype narrow;       // of a program: what a node of it narrows to; F32: none does
-  int type;                // of what the node makes, where the tensor has a narrower one; else 0
+  int *tensor;          // of g, by value; -1: none yet
+  int *in, nin, in_cap; // values that are inputs of g
+  bool whole;           // the graph is a program; else it is tried for one node
+  enum dtype narrow;    // of a program: what a node of it narrows to; F32: none does
+  int type;             // of what the node makes, where the tensor has a narrower one; else 0
   bool failed;
   char why[240];
 };
@@ -308,13 +312,13 @@ struct onnx_write {
 
 // ---- fuse.c, plan.c, group.c, program.c ----
 void onnx_fuse(struct onnx_model *m);
-int onnx_plan(struct onnx_model *m, struct err *e);      // all of it: fates, programs, steps
-void onnx_group(struct onnx_model *m);                   // sets node->group; groups are numbered from 0 in the order of their first node
+int onnx_plan(struct onnx_model *m, struct err *e); // all of it: fates, programs, steps
+void onnx_group(struct onnx_model *m);              // sets node->group; groups are numbered from 0 in the order of their first node
 int onnx_build(struct onnx_model *m, struct err *e);
 enum dtype onnx_narrowed(const struct onnx_model *m, const struct onnx_program *p); // what a node of p narrows to; F32: none does
-bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n); // a taken node between two of Mica's types
-void onnx_take_again(struct onnx_model *m);                                // nodes that were left here
-void onnx_leave_all(struct onnx_model *m);                                 // every node that converts
+bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n);          // a taken node between two of Mica's types
+void onnx_take_again(struct onnx_model *m);                                         // nodes that were left here
+void onnx_leave_all(struct onnx_model *m);                                          // every node that converts
 // Leaves the widening nodes of a program that a value follows from, because something outside reads it as wide; false: there are none.
 bool onnx_leave_widening(struct onnx_model *m, const struct onnx_program *p, int value);
 void onnx_leave(struct onnx_model *m, int node, const char *why);

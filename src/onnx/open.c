@@ -17,8 +17,10 @@ bool onnx_looks(const char *path)
 static bool opset_ok(struct onnx_model *m, struct err *e)
 {
   if (m->opset >= ONNX_OLDEST && m->opset <= ONNX_NEWEST) return true;
-  if (!m->opset) onnx_bad(m, e, "the model does not say which operator set it uses");
-  else onnx_bad(m, e, "the model uses operator set %lld; %d to %d are read", (long long)m->opset, ONNX_OLDEST, ONNX_NEWEST);
+  if (!m->opset)
+    onnx_bad(m, e, "the model does not say which operator set it uses");
+  else
+    onnx_bad(m, e, "the model uses operator set %lld; %d to %d are read", (long long)m->opset, ONNX_OLDEST, ONNX_NEWEST);
   err_hint(e, "export it with opset_version=%d, or convert it by onnx.version_converter", ONNX_NEWEST);
   return false;
 }
@@ -166,8 +168,8 @@ int onnx_open(struct arena *mem, const char *path, int nset, const struct settin
   return s == OK ? open_rest(m, e) : s;
 }
 
-int onnx_open_bytes(struct arena *mem, const uint8_t *p, size_t n, const char *path, const char *folder, int nset,
-                    const struct setting *set, struct onnx_model **out, struct err *e)
+int onnx_open_bytes(struct arena *mem, const uint8_t *p, size_t n, const char *path, const char *folder, int nset, const struct setting *set,
+                    struct onnx_model **out, struct err *e)
 {
   struct onnx_model *m = *out = model_new(mem, path, nset, set);
   m->folder = folder, m->files[0] = (struct onnx_map){path, p, n}, m->nfiles = 1;

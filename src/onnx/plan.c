@@ -137,10 +137,14 @@ static void decide(struct planner *p, struct onnx_node *n)
   n->fate = ONNX_UNSUPPORTED, n->why = impossible(p, n);
   if (n->why) return;
   struct arena_mark mark = arena_mark(&p->scratch);
-  if (fold(p, n)) n->fate = ONNX_FOLDED;
-  else if (lowered(p, n, &n->why)) n->fate = ONNX_TAKEN;
-  else if (left(p, n, &why)) n->fate = ONNX_LEFT;
-  else if (why) n->why = why;
+  if (fold(p, n))
+    n->fate = ONNX_FOLDED;
+  else if (lowered(p, n, &n->why))
+    n->fate = ONNX_TAKEN;
+  else if (left(p, n, &why))
+    n->fate = ONNX_LEFT;
+  else if (why)
+    n->why = why;
   arena_reset(&p->scratch, mark);
 }
 

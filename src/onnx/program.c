@@ -117,8 +117,8 @@ static void collect(struct onnx_model *m)
 
 struct order {
   struct onnx_model *m;
-  bool *made;   // by value
-  bool *done;   // by node
+  bool *made; // by value
+  bool *done; // by node
 };
 
 static bool ready(const struct order *o, const int *in, int n)

@@ -14,11 +14,16 @@ static struct counts count(const struct onnx_model *m)
   struct counts c = {0};
   for (int i = 0; i < m->nnodes; i++) {
     const struct onnx_node *n = &m->nodes[i];
-    if (n->fate == ONNX_UNSUPPORTED) c.unsupported++;
-    else if (n->fate == ONNX_FOLDED) c.folded++;
-    else if (n->into < 0 ? !n->used : !m->nodes[n->into].used) c.unused++;
-    else if (n->fate == ONNX_TAKEN) c.taken++;
-    else c.left++;
+    if (n->fate == ONNX_UNSUPPORTED)
+      c.unsupported++;
+    else if (n->fate == ONNX_FOLDED)
+      c.folded++;
+    else if (n->into < 0 ? !n->used : !m->nodes[n->into].used)
+      c.unused++;
+    else if (n->fate == ONNX_TAKEN)
+      c.taken++;
+    else
+      c.left++;
   }
   return c;
 }
@@ -48,7 +53,8 @@ void onnx_report_text(const struct onnx_model *m, struct str *out)
   str_add(out, "%s: operator set %lld, %d nodes, %d initializers\n", m->path ? m->path : "model", (long long)m->opset, m->nnodes, m->ninits);
   for (int i = 0; i < m->ninputs; i++) str_add(out, "  input   "), tensor_text(&m->values[m->inputs[i]], out), str_add(out, "\n");
   for (int i = 0; i < m->noutputs; i++) str_add(out, "  output  "), tensor_text(&m->values[m->outputs[i]], out), str_add(out, "\n");
-  str_add(out, "%d nodes taken in %d program%s, %d folded, %d left as they are, %d unsupported", c.taken, m->nprograms, m->nprograms == 1 ? "" : "s", c.folded, c.left, c.unsupported);
+  str_add(out, "%d nodes taken in %d program%s, %d folded, %d left as they are, %d unsupported", c.taken, m->nprograms, m->nprograms == 1 ? "" : "s",
+          c.folded, c.left, c.unsupported);
   str_add(out, c.unused ? ", %d unused\n" : "\n", c.unused);
   for (int p = 0; p < m->nprograms; p++) {
     const struct onnx_program *x = &m->programs[p];
@@ -104,7 +110,8 @@ static json_t *program_json(const struct onnx_model *m, const struct onnx_progra
   for (int i = 0; i < p->nin; i++) json_array_append_new(in, operand_json(m, p->in[i], p->g->tensors[t[i]].name));
   graph_outputs(p->g, t);
   for (int i = 0; i < p->nout; i++) json_array_append_new(out, operand_json(m, p->out[i], p->g->tensors[t[i]].name));
-  return json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", p->name, "file", arena_printf(m->mem, "%s.mica", p->name), "nodes", nodes, "inputs", in, "outputs", out);
+  return json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", p->name, "file", arena_printf(m->mem, "%s.mica", p->name), "nodes", nodes, "inputs", in,
+                   "outputs", out);
 }
 
 static json_t *node_json(const struct onnx_model *m, int i)
@@ -130,7 +137,8 @@ static json_t *initializers_json(const struct onnx_model *m)
     const struct onnx_tensor *t = m->inits[i];
     json_t *o = json_pack("{s:s, s:s, s:o}", "value", t->name, "type", onnx_type_name(t->type), "shape", shape_json(&t->shape));
     if (t->file >= 0 && m->files[t->file].path)
-      json_object_set_new(o, "file", json_string(m->files[t->file].path)), json_object_set_new(o, "offset", json_integer(t->offset)), json_object_set_new(o, "bytes", json_integer((json_int_t)t->bytes));
+      json_object_set_new(o, "file", json_string(m->files[t->file].path)), json_object_set_new(o, "offset", json_integer(t->offset)),
+          json_object_set_new(o, "bytes", json_integer((json_int_t)t->bytes));
     json_array_append_new(list, o);
   }
   return list;
@@ -149,8 +157,11 @@ json_t *onnx_report_json(const struct onnx_model *m, const char *version)
     const struct onnx_step *s = &m->steps[i];
     json_array_append_new(order, s->program >= 0 ? json_pack("{s:s}", "program", m->programs[s->program].name) : json_pack("{s:i}", "node", s->node));
   }
-  json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:o}", "mica", version, "schema", 1, "kind", "onnx", "model", m->path ? m->path : "", "name", m->name, "opset", (json_int_t)m->opset, "set", set);
-  json_object_set_new(root, "counts", json_pack("{s:i, s:i, s:i, s:i, s:i}", "taken", c.taken, "folded", c.folded, "left", c.left, "unsupported", c.unsupported, "unused", c.unused));
+  json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:o}", "mica", version, "schema", 1, "kind", "onnx", "model", m->path ? m->path : "",
+                           "name", m->name, "opset", (json_int_t)m->opset, "set", set);
+  json_object_set_new(
+      root, "counts",
+      json_pack("{s:i, s:i, s:i, s:i, s:i}", "taken", c.taken, "folded", c.folded, "left", c.left, "unsupported", c.unsupported, "unused", c.unused));
   json_object_set_new(root, "inputs", in), json_object_set_new(root, "outputs", out);
   json_object_set_new(root, "programs", programs), json_object_set_new(root, "nodes", nodes);
   json_object_set_new(root, "initializers", initializers_json(m)), json_object_set_new(root, "order", order);

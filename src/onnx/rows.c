@@ -7,9 +7,9 @@
 #define onnx_as_NONE NULL
 #define host_NONE NULL
 const struct onnx_row onnx_rows[] = {
-#define ONNX(type, since, least, most, lower, op, host, fn, without)                                                   \
+#define ONNX(type, since, least, most, lower, op, host, fn, without) \
   {"", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without, NULL},
-#define MICROSOFT(type, since, least, most, lower, op, host, fn, without)                                              \
+#define MICROSOFT(type, since, least, most, lower, op, host, fn, without) \
   {"com.microsoft", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without, NULL},
 #define WRITTEN(domain, type, since, least, most, how) {domain, #type, since, least, most, NULL, OP_ADD, NULL, FN_NONE, "", onnx_write_##how},
 #include "onnx/node.def"

@@ -16,7 +16,7 @@ struct read {
   struct onnx_bytes raw, f32, f64;      // packed lists are bytes
   bool has_raw, segment, strings;
   int64_t location;
-  const char *file, *offset, *length;   // of external data
+  const char *file, *offset, *length; // of external data
 };
 struct pair {
   const char *key, *value;
@@ -55,15 +55,9 @@ static int read_reals(struct onnx_parse *r, const struct wire_field *f, struct r
   return OK;
 }
 
-static int read_f32(struct onnx_parse *r, const struct wire_field *f, void *into)
-{
-  return read_reals(r, f, into, &((struct read *)into)->f32, 4);
-}
+static int read_f32(struct onnx_parse *r, const struct wire_field *f, void *into) { return read_reals(r, f, into, &((struct read *)into)->f32, 4); }
 
-static int read_f64(struct onnx_parse *r, const struct wire_field *f, void *into)
-{
-  return read_reals(r, f, into, &((struct read *)into)->f64, 8);
-}
+static int read_f64(struct onnx_parse *r, const struct wire_field *f, void *into) { return read_reals(r, f, into, &((struct read *)into)->f64, 8); }
 
 static int read_segment(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
@@ -111,7 +105,8 @@ static int inside(struct onnx_model *m, const char *name, const char **path, str
   const char *joined = arena_printf(m->mem, "%s/%s", folder, name);
   if (!realpath(joined, real)) return err_set(e, ERR_FILE, NOWHERE, "cannot open %.500s: %s", joined, strerror(errno));
   size_t n = strlen(folder);
-  if (strcmp(folder, "/") && (strncmp(real, folder, n) || real[n] != '/')) return onnx_bad(m, e, "external data `%.200s` leads out of the model's folder", name);
+  if (strcmp(folder, "/") && (strncmp(real, folder, n) || real[n] != '/'))
+    return onnx_bad(m, e, "external data `%.200s` leads out of the model's folder", name);
   *path = arena_strdup(m->mem, real);
   return OK;
 }
@@ -132,9 +127,13 @@ static int external(struct onnx_model *m, const struct read *r, struct onnx_tens
   if (s == OK) s = file_of(m, path, e, &t->file);
   if (s != OK) return s;
   int64_t all = (int64_t)m->files[t->file].n;
-  if (!number(r->offset, &offset) || !number(r->length, &length)) return onnx_bad(m, e, "tensor `%.200s`: its external offset or length is no number", t->name);
-  if (r->length && length != need) return onnx_bad(m, e, "tensor `%.200s` needs %lld bytes, and its external data has %lld", t->name, (long long)need, (long long)length);
-  if (offset > all || need > all - offset) return onnx_bad(m, e, "tensor `%.200s`: %lld bytes from %lld of %.200s, which has %lld", t->name, (long long)need, (long long)offset, r->file, (long long)all);
+  if (!number(r->offset, &offset) || !number(r->length, &length))
+    return onnx_bad(m, e, "tensor `%.200s`: its external offset or length is no number", t->name);
+  if (r->length && length != need)
+    return onnx_bad(m, e, "tensor `%.200s` needs %lld bytes, and its external data has %lld", t->name, (long long)need, (long long)length);
+  if (offset > all || need > all - offset)
+    return onnx_bad(m, e, "tensor `%.200s`: %lld bytes from %lld of %.200s, which has %lld", t->name, (long long)need, (long long)offset, r->file,
+                    (long long)all);
   t->raw = m->files[t->file].p ? m->files[t->file].p + offset : NULL, t->offset = offset;
   return OK;
 }

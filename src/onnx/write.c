@@ -94,7 +94,8 @@ double wr_lowest(int type)
 
 static bool same_cells(const struct onnx_value *v, const struct onnx_cells *c)
 {
-  return v->known && v->node < 0 && !v->init && v->type == c->type && shape_eq(&v->shape, &c->shape) && !memcmp(v->known->p, c->p, 8 * (size_t)onnx_elements(&c->shape));
+  return v->known && v->node < 0 && !v->init && v->type == c->type && shape_eq(&v->shape, &c->shape) &&
+         !memcmp(v->known->p, c->p, 8 * (size_t)onnx_elements(&c->shape));
 }
 
 // Layers share it, by its name.
@@ -121,7 +122,8 @@ int wr_band(struct onnx_write *w, int type, const struct band *b)
 int wr_op(struct onnx_write *w, const char *type, int n, const int *in, int nout, int *out)
 {
   struct onnx_model *m = w->m;
-  struct onnx_node x = {.name = fresh(w, type), .type = type, .domain = "", .overload = "", .opset = w->n->opset, .into = -1, .group = -1, .nin = n, .nout = nout};
+  struct onnx_node x = {
+      .name = fresh(w, type), .type = type, .domain = "", .overload = "", .opset = w->n->opset, .into = -1, .group = -1, .nin = n, .nout = nout};
   if (m->nvalues + nout > ONNX_VALUES) wr_fail(w, "the graph would have more than %d values", ONNX_VALUES);
   if (w->failed) {
     for (int k = 0; k < nout; k++) out[k] = -1;

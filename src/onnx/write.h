@@ -8,29 +8,29 @@
 #include "onnx/onnx.h"
 
 void wr_fail(struct onnx_write *w, const char *fmt, ...) PRINTF(2, 3);
-bool wr_has(const struct onnx_write *w, int k);                // input k is given
-bool wr_wants(const struct onnx_write *w, int k);              // output k is read
+bool wr_has(const struct onnx_write *w, int k);   // input k is given
+bool wr_wants(const struct onnx_write *w, int k); // output k is read
 int wr_in(struct onnx_write *w, int k);
 void wr_out(struct onnx_write *w, int k, int value);
 int wr_type(const struct onnx_write *w, int value);
-const struct shape *wr_shape(struct onnx_write *w, int value); // of an input; may fail
-void wr_refuse_inputs(struct onnx_write *w, int from);         // fails where an input from there on is given
+const struct shape *wr_shape(struct onnx_write *w, int value);              // of an input; may fail
+void wr_refuse_inputs(struct onnx_write *w, int from);                      // fails where an input from there on is given
 void wr_refuse_attr(struct onnx_write *w, const char *name, int64_t plain); // fails where it is another number
 
-int wr_number(struct onnx_write *w, int type, double c);       // constants
+int wr_number(struct onnx_write *w, int type, double c); // constants
 int wr_list(struct onnx_write *w, int n, const int64_t *v);
 struct band { // 0 where query i may read key j and `otherwise` where not: j <= i + before + right, j >= i + before - left; -1: no limit
   int64_t rows, cols, before, left, right;
   double otherwise;
 };
 int wr_band(struct onnx_write *w, int type, const struct band *b);
-double wr_lowest(int type);                                    // finite number
+double wr_lowest(int type); // finite number
 
 int wr_op(struct onnx_write *w, const char *type, int n, const int *in, int nout, int *out);
 int wr_op1(struct onnx_write *w, const char *type, int x);
 int wr_op2(struct onnx_write *w, const char *type, int x, int y);
 int wr_op3(struct onnx_write *w, const char *type, int x, int y, int z);
-void wr_int(struct onnx_write *w, const char *name, int64_t i);   // attributes of the last node
+void wr_int(struct onnx_write *w, const char *name, int64_t i); // attributes of the last node
 void wr_real(struct onnx_write *w, const char *name, double f);
 void wr_ints(struct onnx_write *w, const char *name, int n, const int64_t *v);
 
@@ -43,24 +43,24 @@ int wr_concat(struct onnx_write *w, int n, const int *in, int64_t dim);
 // ---- write_attention.c ----
 struct heads { // of attention: q [batch, heads, rows, size], k [batch, kv, cols, size], v [batch, kv, cols, vsize]
   int q, k, v, type;
-  int bias[3], nbias;     // added to the scores
+  int bias[3], nbias; // added to the scores
   int64_t batch, heads, kv, rows, cols, size, vsize;
-  double scale, cap;      // of the scores; cap 0: none
-  bool zeros;             // of a row that hides every key, and what hides is -inf; else it is the lowest number
-  int stage, scores;      // which scores are an output (0 products, 1 capped, 2 biased, 3 softmax; -1 none), and they
+  double scale, cap; // of the scores; cap 0: none
+  bool zeros;        // of a row that hides every key, and what hides is -inf; else it is the lowest number
+  int stage, scores; // which scores are an output (0 products, 1 capped, 2 biased, 3 softmax; -1 none), and they
 };
-int wr_attention(struct onnx_write *w, struct heads *h);                                  // [batch, heads, rows, vsize]
+int wr_attention(struct onnx_write *w, struct heads *h); // [batch, heads, rows, vsize]
 // Adds a bias whose shape, of up to 4 dimensions, broadcasts to [batch, heads, rows, cols] and ends with rows and cols or 1.
 void wr_add_bias(struct onnx_write *w, struct heads *h, int bias, const struct shape *s);
 void wr_add_band(struct onnx_write *w, struct heads *h, int64_t before, int64_t left, int64_t right); // wr_band, after so many keys from before
-int wr_split_heads(struct onnx_write *w, int x, int64_t batch, int64_t rows, int64_t heads); // [b, s, h d] -> [b, h, s, d]
+int wr_split_heads(struct onnx_write *w, int x, int64_t batch, int64_t rows, int64_t heads);          // [b, s, h d] -> [b, h, s, d]
 int wr_join_heads(struct onnx_write *w, int x, int64_t batch, int64_t rows, int64_t width);
-int wr_bool_bias(struct onnx_write *w, int mask, int type, double otherwise);             // 0 where the mask is true
+int wr_bool_bias(struct onnx_write *w, int mask, int type, double otherwise); // 0 where the mask is true
 
 // ---- write_rotary.c ----
 struct rotation {
-  int64_t head, turned;   // elements of a head, and how many of them turn
-  bool pairs;             // neighbours turn together; else those of the two halves
+  int64_t head, turned; // elements of a head, and how many of them turn
+  bool pairs;           // neighbours turn together; else those of the two halves
 };
 // Turns the last dimension of x, whose shape is given; cosines and sines broadcast to it but for the last dimension, which is half of what turns.
 int wr_rotate(struct onnx_write *w, int x, const struct shape *s, int cosines, int sines, const struct shape *angles, const struct rotation *r);

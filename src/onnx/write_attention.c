@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#define DIMS(...) (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (int64_t[]) { __VA_ARGS__ }
 
 int wr_split_heads(struct onnx_write *w, int x, int64_t batch, int64_t rows, int64_t heads)
 {
@@ -28,7 +29,8 @@ int wr_bool_bias(struct onnx_write *w, int mask, int type, double otherwise)
 void wr_add_bias(struct onnx_write *w, struct heads *h, int bias, const struct shape *s)
 {
   int64_t heads = s->n > 2 ? s->d[s->n - 3] : 1, group = heads == 1 ? 1 : h->heads / h->kv;
-  if (h->heads != h->kv && s->n > 2) bias = wr_reshape(w, bias, 5, DIMS(s->n > 3 ? s->d[0] : 1, heads == 1 ? 1 : h->kv, group, s->d[s->n - 2], s->d[s->n - 1]));
+  if (h->heads != h->kv && s->n > 2)
+    bias = wr_reshape(w, bias, 5, DIMS(s->n > 3 ? s->d[0] : 1, heads == 1 ? 1 : h->kv, group, s->d[s->n - 2], s->d[s->n - 1]));
   h->bias[h->nbias++] = bias;
 }
 
@@ -96,7 +98,8 @@ static int64_t with_past(struct onnx_write *w, int k, const int64_t dims[4], int
   int past = wr_in(w, k);
   const struct shape *s = wr_shape(w, past);
   if (w->failed) return 0;
-  if (s->n != 4 || s->d[0] != dims[0] || s->d[1] != dims[1] || s->d[3] != dims[3]) return wr_fail(w, "its input %d, from before, does not fit the new ones", k), 0;
+  if (s->n != 4 || s->d[0] != dims[0] || s->d[1] != dims[1] || s->d[3] != dims[3])
+    return wr_fail(w, "its input %d, from before, does not fit the new ones", k), 0;
   if (!s->d[2]) return 0;
   int64_t before = s->d[2];
   *x = wr_concat(w, 2, (int[]){past, *x}, 2);
@@ -112,7 +115,9 @@ static void add_mask(struct onnx_write *w, struct heads *h, int k)
   const int64_t want[] = {h->batch, h->heads, h->rows, h->cols};
   bool fits = s.n <= 4 && s.n > 0;
   for (int i = 1; i <= s.n && fits; i++) fits = s.d[s.n - i] == want[4 - i] || s.d[s.n - i] == 1;
-  if (!fits || s.d[s.n - 1] != h->cols) wr_fail(w, "its mask does not fit [%lld, %lld, %lld, %lld]; one that is shorter is not taken", (long long)want[0], (long long)want[1], (long long)want[2], (long long)want[3]);
+  if (!fits || s.d[s.n - 1] != h->cols)
+    wr_fail(w, "its mask does not fit [%lld, %lld, %lld, %lld]; one that is shorter is not taken", (long long)want[0], (long long)want[1],
+            (long long)want[2], (long long)want[3]);
   bool real = wr_type(w, mask) == h->type;
   if (!real && wr_type(w, mask) != ONNX_BOOL) wr_fail(w, "its mask is %s", onnx_type_name(wr_type(w, mask)));
   if (!real) mask = wr_bool_bias(w, mask, h->type, -INFINITY);
@@ -153,7 +158,8 @@ void onnx_write_attention(struct onnx_write *w)
   if (wr_wants(w, 3)) h.stage = (int)onnx_attr_int(w->n, "qk_matmul_output_mode", 0);
   if (wr_wants(w, 3) && (h.stage < 0 || h.stage > 3)) wr_fail(w, "qk_matmul_output_mode %d is not known", h.stage);
   if (w->failed) return;
-  int64_t left = onnx_attr_int(w->n, "left_window_size", -1), right = onnx_attr_int(w->n, "is_causal", 0) ? 0 : onnx_attr_int(w->n, "right_window_size", -1);
+  int64_t left = onnx_attr_int(w->n, "left_window_size", -1),
+          right = onnx_attr_int(w->n, "is_causal", 0) ? 0 : onnx_attr_int(w->n, "right_window_size", -1);
   h.zeros = wr_has(w, 3) || h.stage == 2 || band_hides_row(&h, before, left, right);
   add_mask(w, &h, 3);
   wr_add_band(w, &h, before, left, right);

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define DIMS(...) (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (int64_t[]) { __VA_ARGS__ }
 
 // ---- norms of sums ----
 
@@ -54,8 +55,11 @@ static void integer_mask(struct onnx_write *w, struct heads *h, int k)
   if (!wr_has(w, k)) return;
   int mask = wr_in(w, k);
   const struct shape *s = wr_shape(w, mask);
-  bool flat = s->n == 2 && s->d[0] == h->batch && s->d[1] == h->cols, full = s->n == 3 && s->d[0] == h->batch && s->d[1] == h->rows && s->d[2] == h->cols;
-  if (!flat && !full) return wr_fail(w, "its mask is neither [%lld, %lld] nor [%lld, %lld, %lld]", (long long)h->batch, (long long)h->cols, (long long)h->batch, (long long)h->rows, (long long)h->cols);
+  bool flat = s->n == 2 && s->d[0] == h->batch && s->d[1] == h->cols,
+       full = s->n == 3 && s->d[0] == h->batch && s->d[1] == h->rows && s->d[2] == h->cols;
+  if (!flat && !full)
+    return wr_fail(w, "its mask is neither [%lld, %lld] nor [%lld, %lld, %lld]", (long long)h->batch, (long long)h->cols, (long long)h->batch,
+                   (long long)h->rows, (long long)h->cols);
   int is = wr_op1(w, "Cast", mask);
   wr_int(w, "to", ONNX_BOOL);
   int bias = wr_bool_bias(w, is, h->type, onnx_attr_real(w->n, "mask_filter_value", -10000));
@@ -69,7 +73,8 @@ static void score_bias(struct onnx_write *w, struct heads *h, int k)
   int bias = wr_in(w, k);
   struct shape s = *wr_shape(w, bias);
   if (s.n != 4 || s.d[2] != h->rows || s.d[3] != h->cols || (s.d[1] != h->heads && s.d[1] != 1) || wr_type(w, bias) != h->type)
-    return wr_fail(w, "its input %d, attention_bias, does not fit [%lld, %lld, %lld, %lld]", k, (long long)h->batch, (long long)h->heads, (long long)h->rows, (long long)h->cols);
+    return wr_fail(w, "its input %d, attention_bias, does not fit [%lld, %lld, %lld, %lld]", k, (long long)h->batch, (long long)h->heads,
+                   (long long)h->rows, (long long)h->cols);
   wr_add_bias(w, h, bias, &s);
 }
 
@@ -96,7 +101,8 @@ static void give_attention(struct onnx_write *w, struct heads *h)
 
 static bool sizes(struct onnx_write *w, struct heads *h, int64_t width, int64_t vwidth)
 {
-  if (!w->failed && (h->heads < 1 || h->kv < 1 || h->heads % h->kv || width < 1 || width % h->heads || vwidth < 1 || vwidth % h->kv)) wr_fail(w, "%lld and %lld elements have no %lld heads", (long long)width, (long long)vwidth, (long long)h->heads);
+  if (!w->failed && (h->heads < 1 || h->kv < 1 || h->heads % h->kv || width < 1 || width % h->heads || vwidth < 1 || vwidth % h->kv))
+    wr_fail(w, "%lld and %lld elements have no %lld heads", (long long)width, (long long)vwidth, (long long)h->heads);
   if (w->failed) return false;
   h->size = width / h->heads, h->vsize = vwidth / h->kv;
   h->scale = onnx_attr_real(w->n, "scale", 0);
@@ -116,9 +122,11 @@ void onnx_write_ms_multi_head(struct onnx_write *w)
   if (!w->failed && (ks.d[0] != qs.d[0] || vs.d[0] != qs.d[0])) wr_fail(w, "its query, key and value are of different batches");
   if (!sizes(w, &h, qs.d[2], ready ? vs.d[1] * vs.d[3] : vs.d[2])) return;
   int64_t fresh = ready ? ks.d[2] : ks.d[1], width = qs.d[2];
-  if ((ready ? ks.d[1] * ks.d[3] : ks.d[2]) != width || (ready ? vs.d[2] : vs.d[1]) != fresh) return wr_fail(w, "its query, key and value do not fit one another");
+  if ((ready ? ks.d[1] * ks.d[3] : ks.d[2]) != width || (ready ? vs.d[2] : vs.d[1]) != fresh)
+    return wr_fail(w, "its query, key and value do not fit one another");
   h.batch = qs.d[0], h.rows = qs.d[1];
-  if (wr_has(w, 6) && (w->n->nout < 2 || w->n->out[1] < 0)) return wr_fail(w, "its past_key is given without present_key, and onnxruntime then does not read it");
+  if (wr_has(w, 6) && (w->n->nout < 2 || w->n->out[1] < 0))
+    return wr_fail(w, "its past_key is given without present_key, and onnxruntime then does not read it");
   int64_t before = past_length(w, 6, &h);
   h.cols = before + fresh;
   h.q = wr_split_heads(w, bias_part(w, q, bias, 0, width), h.batch, h.rows, h.heads);
@@ -143,7 +151,8 @@ void onnx_write_ms_attention(struct onnx_write *w)
   h.kv = h.heads;
   if (!w->failed && (s.n != 3 || ws.n != 2)) wr_fail(w, "its input has %d dimensions, its weights have %d", s.n, ws.n);
   int64_t width = parts && parts->ints.n == 3 ? MAX(MIN(parts->ints.v[0], ws.d[1]), 0) : ws.d[1] / 3, vwidth = ws.d[1] - 2 * width;
-  if (!w->failed && parts && (parts->ints.n != 3 || parts->ints.v[0] != width || parts->ints.v[1] != width || parts->ints.v[2] != vwidth)) wr_fail(w, "qkv_hidden_sizes do not fit its weights");
+  if (!w->failed && parts && (parts->ints.n != 3 || parts->ints.v[0] != width || parts->ints.v[1] != width || parts->ints.v[2] != vwidth))
+    wr_fail(w, "qkv_hidden_sizes do not fit its weights");
   if (!sizes(w, &h, width, vwidth)) return;
   h.batch = s.d[0], h.rows = h.cols = s.d[1];
   int all = wr_op2(w, "MatMul", x, weight);
@@ -163,7 +172,8 @@ void onnx_write_ms_attention(struct onnx_write *w)
 static void length_is(struct onnx_write *w, int k, const char *name, int64_t want)
 {
   const struct onnx_cells *c = w->failed ? NULL : onnx_known(w->m, wr_in(w, k));
-  if (!w->failed && (!c || onnx_type_kind(c->type) != WHOLE)) wr_fail(w, "its %s is computed when the model runs, and which keys there are follows from it", name);
+  if (!w->failed && (!c || onnx_type_kind(c->type) != WHOLE))
+    wr_fail(w, "its %s is computed when the model runs, and which keys there are follows from it", name);
   for (int64_t i = 0; !w->failed && i < onnx_elements(&c->shape); i++)
     if (c->i[i] != want) wr_fail(w, "its %s is %lld; only %lld, for keys that are all there, is taken", name, (long long)c->i[i], (long long)want);
 }
@@ -174,7 +184,8 @@ static int turned(struct onnx_write *w, int x, const struct heads *h, int64_t he
   const struct shape *c = wr_shape(w, tables[0]);
   if (w->failed) return -1;
   struct rotation r = {h->size, 2 * c->d[1], onnx_attr_int(w->n, "rotary_interleaved", 0) != 0};
-  if (c->n != 2 || !shape_eq(c, wr_shape(w, tables[1])) || c->d[0] < before + fresh || r.turned < 2 || r.turned > h->size) return wr_fail(w, "its tables do not fit %lld tokens and %lld elements of a head", (long long)(before + fresh), (long long)h->size), -1;
+  if (c->n != 2 || !shape_eq(c, wr_shape(w, tables[1])) || c->d[0] < before + fresh || r.turned < 2 || r.turned > h->size)
+    return wr_fail(w, "its tables do not fit %lld tokens and %lld elements of a head", (long long)(before + fresh), (long long)h->size), -1;
   struct shape s = {.n = 4, .d = {h->batch, heads, fresh, h->size}}, angles = {.n = 4, .d = {1, 1, fresh, c->d[1]}};
   for (int i = 0; i < 2; i++) tables[i] = wr_slice(w, tables[i], 0, before, before + fresh);
   return wr_rotate(w, x, &s, tables[0], tables[1], &angles, &r);
@@ -183,7 +194,8 @@ static int turned(struct onnx_write *w, int x, const struct heads *h, int64_t he
 static const struct {
   int input;
   const char *name;
-} refused[] = {{9, "position_ids"}, {11, "head_sink"}, {12, "k_scale"}, {13, "v_scale"}, {14, "q_norm_weight"}, {15, "k_norm_weight"}, {16, "query_seqlens"}};
+} refused[] = {{9, "position_ids"},   {11, "head_sink"},     {12, "k_scale"},      {13, "v_scale"},
+               {14, "q_norm_weight"}, {15, "k_norm_weight"}, {16, "query_seqlens"}};
 
 static void refuse_query_forms(struct onnx_write *w)
 {
@@ -202,7 +214,8 @@ void onnx_write_ms_group_query(struct onnx_write *w)
   int64_t window = onnx_attr_int(w->n, "local_window_size", -1); // keys that a query sees, its own among them; -1: all before it
   refuse_query_forms(w);
   if (window < -1 || window == 0 || (window > 0 && !causal)) wr_fail(w, "its attribute local_window_size is %lld", (long long)window);
-  if (!w->failed && (s.n != 3 || h.heads < 1 || h.kv < 1 || h.heads > s.d[2] || h.kv > s.d[2] || (k < 0) != (v < 0))) wr_fail(w, "its query, key and value do not fit one another");
+  if (!w->failed && (s.n != 3 || h.heads < 1 || h.kv < 1 || h.heads > s.d[2] || h.kv > s.d[2] || (k < 0) != (v < 0)))
+    wr_fail(w, "its query, key and value do not fit one another");
   int64_t all = h.heads + 2 * h.kv;
   if (!w->failed && packed && s.d[2] % all) wr_fail(w, "%lld elements are no %lld heads", (long long)s.d[2], (long long)all);
   if (w->failed) return;
@@ -214,8 +227,10 @@ void onnx_write_ms_group_query(struct onnx_write *w)
   int64_t before = past_length(w, 3, &h), at = h.heads * size;
   h.cols = before + fresh;
   length_is(w, 5, "seqlens_k", h.cols - 1), length_is(w, 6, "total_sequence_length", h.cols);
-  if (packed) v = wr_slice(w, q, 2, at + h.kv * size, at + 2 * h.kv * size), k = wr_slice(w, q, 2, at, at + h.kv * size), q = wr_slice(w, q, 2, 0, at);
-  h.q = wr_split_heads(w, q, h.batch, h.rows, h.heads), h.k = wr_split_heads(w, k, h.batch, fresh, h.kv), h.v = wr_split_heads(w, v, h.batch, fresh, h.kv);
+  if (packed)
+    v = wr_slice(w, q, 2, at + h.kv * size, at + 2 * h.kv * size), k = wr_slice(w, q, 2, at, at + h.kv * size), q = wr_slice(w, q, 2, 0, at);
+  h.q = wr_split_heads(w, q, h.batch, h.rows, h.heads), h.k = wr_split_heads(w, k, h.batch, fresh, h.kv),
+  h.v = wr_split_heads(w, v, h.batch, fresh, h.kv);
   if (onnx_attr_int(w->n, "do_rotary", 0)) h.q = turned(w, h.q, &h, h.heads, fresh, before), h.k = turned(w, h.k, &h, h.kv, fresh, before);
   append_past(w, &h, 3, before);
   score_bias(w, &h, 10);

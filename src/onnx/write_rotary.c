@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define DIMS(...) (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (int64_t[]) { __VA_ARGS__ }
 
 static int turned_part(struct onnx_write *w, int x, int dim, int64_t at, int64_t count, int64_t all)
 {
@@ -35,7 +36,7 @@ int wr_rotate(struct onnx_write *w, int x, const struct shape *s, int cosines, i
 struct rotary {
   int x, cosines, sines, places; // places: -1 where the tables are by token already
   int64_t batch, tokens;
-  struct shape s, angles;        // of x with its heads apart; of cosines and sines as they broadcast to it
+  struct shape s, angles; // of x with its heads apart; of cosines and sines as they broadcast to it
   struct rotation r;
 };
 
@@ -44,13 +45,15 @@ static void shapes_of(struct onnx_write *w, struct rotary *y, int64_t heads)
 {
   const struct shape *s = wr_shape(w, y->x), *c = wr_shape(w, y->cosines);
   if (w->failed) return;
-  if ((s->n != 4 && (s->n != 3 || heads < 1 || s->d[2] % heads)) || c->n < 2) return wr_fail(w, "its input has no %lld heads (num_heads), or its tables have no rows", (long long)heads);
+  if ((s->n != 4 && (s->n != 3 || heads < 1 || s->d[2] % heads)) || c->n < 2)
+    return wr_fail(w, "its input has no %lld heads (num_heads), or its tables have no rows", (long long)heads);
   y->s = *s, y->batch = s->d[0], y->tokens = s->n == 4 ? s->d[2] : s->d[1];
   if (s->n == 3) y->s = (struct shape){.n = 4, .d = {s->d[0], s->d[1], heads, s->d[2] / heads}};
   y->r.head = y->s.d[3], y->r.turned = onnx_attr_int(w->n, "rotary_embedding_dim", 0), y->r.pairs = onnx_attr_int(w->n, "interleaved", 0) != 0;
   if (!y->r.turned) y->r.turned = y->r.head;
   if (y->r.turned < 2 || y->r.turned % 2 || y->r.turned > y->r.head || c->d[c->n - 1] != y->r.turned / 2 || !shape_eq(c, wr_shape(w, y->sines)))
-    return wr_fail(w, "its tables have %lld columns for %lld elements that turn, of %lld", (long long)c->d[c->n - 1], (long long)y->r.turned, (long long)y->r.head);
+    return wr_fail(w, "its tables have %lld columns for %lld elements that turn, of %lld", (long long)c->d[c->n - 1], (long long)y->r.turned,
+                   (long long)y->r.head);
   y->angles = (struct shape){.n = 4, .d = {y->batch, s->n == 4 ? 1 : y->tokens, s->n == 4 ? y->tokens : 1, y->r.turned / 2}};
 }
 
@@ -58,7 +61,8 @@ static void check_places(struct onnx_write *w, const struct rotary *y)
 {
   const struct shape *s = y->places >= 0 ? wr_shape(w, y->places) : wr_shape(w, y->cosines);
   bool fits = y->places >= 0 ? s->n == 2 && wr_shape(w, y->cosines)->n == 2 : s->n == 3;
-  if (!w->failed && (!fits || s->d[0] != y->batch || s->d[1] != y->tokens)) wr_fail(w, "its %s have no row a token", y->places >= 0 ? "position_ids" : "tables");
+  if (!w->failed && (!fits || s->d[0] != y->batch || s->d[1] != y->tokens))
+    wr_fail(w, "its %s have no row a token", y->places >= 0 ? "position_ids" : "tables");
 }
 
 static int rows_of_places(struct onnx_write *w, int table, int places)
@@ -103,6 +107,7 @@ void onnx_write_ms_rotary(struct onnx_write *w)
     for (int64_t i = 0; i < y.tokens; i++) each[i] = i;
     y.places = wr_op2(w, "Add", y.places, wr_list(w, (int)y.tokens, each));
     y.angles.d[0] = 1;
-  } else check_places(w, &y);
+  } else
+    check_places(w, &y);
   write(w, &y);
 }

@@ -26,10 +26,7 @@ static void collect(const struct norm *n, struct chains *c)
   }
 }
 
-static void turn(struct chain_product *x)
-{
-  *x = (struct chain_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch, -1};
-}
+static void turn(struct chain_product *x) { *x = (struct chain_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch, -1}; }
 
 // Turns products so that all have the same letters for rows, the first one as it stands or turned.
 static bool orient(struct chains *c, bool first_turned)
@@ -203,8 +200,11 @@ static int continued(const struct norm *n, const struct chains *c, const struct 
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *c)
 {
   const struct graph *b = n->block;
-  *c = (struct chains){.product = NEWS(mem, struct chain_product, b->nnodes + 1), .chain = NEWS(mem, struct chain, b->nnodes + 1),
-                       .of = NEWS(mem, int, b->nnodes + 1), .folded = NEWS(mem, bool, b->nnodes + 1), .side = NEWS(mem, bool, b->nnodes + 1),
+  *c = (struct chains){.product = NEWS(mem, struct chain_product, b->nnodes + 1),
+                       .chain = NEWS(mem, struct chain, b->nnodes + 1),
+                       .of = NEWS(mem, int, b->nnodes + 1),
+                       .folded = NEWS(mem, bool, b->nnodes + 1),
+                       .side = NEWS(mem, bool, b->nnodes + 1),
                        .tile = NEWS(mem, bool, b->ntensors + 1)};
   c->hand = arena_alloc(mem, sizeof *c->hand * (size_t)(b->nnodes + 1));
   memset(c->hand, 0, sizeof *c->hand * (size_t)(b->nnodes + 1));

@@ -15,7 +15,7 @@ struct choose_table {
 struct choose {
   struct arena *mem;
   int nvars, vars_cap;
-  int *values;              // by variable: how many it has
+  int *values; // by variable: how many it has
   int ntables, tables_cap;
   struct choose_table *tables;
 };

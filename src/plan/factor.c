@@ -23,9 +23,8 @@ int site_add(struct site *s, enum op op, int nin, const int *in, const struct at
 
 static bool attrs_equal(const struct attrs *a, const struct attrs *b)
 {
-  return a->dim == b->dim && a->group == b->group && a->times == b->times && a->parts == b->parts &&
-         a->index == b->index && shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) &&
-         !memcmp(a->fmap, b->fmap, sizeof a->fmap);
+  return a->dim == b->dim && a->group == b->group && a->times == b->times && a->parts == b->parts && a->index == b->index &&
+         shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) && !memcmp(a->fmap, b->fmap, sizeof a->fmap);
 }
 
 int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a, int *t)
@@ -52,10 +51,7 @@ int64_t factor_extent(const struct site *s, const struct scaled *x, int dim)
   return k < 0 ? 1 : f->d[k];
 }
 
-bool factor_running(const struct site *s, int F)
-{
-  return producer(s, F)->op == OP_ACCUM_MAX && producer(s, F)->out == F;
-}
+bool factor_running(const struct site *s, int F) { return producer(s, F)->op == OP_ACCUM_MAX && producer(s, F)->out == F; }
 
 // The tensor that F is a reshape of, looking through running maxima, which are counted.
 static int root_of(const struct site *s, int F, int *running)
@@ -179,12 +175,10 @@ int factor_iter(struct site *s, const struct scaled *above, const struct attrs *
   for (int i = 0; i < s->g->nnodes; i++) {
     const struct node *n = &s->g->nodes[i];
     if (n->op != OP_ITER || s->from[k++] != above->F) continue;
-    if (!memcmp(n->a.imap, b.imap, sizeof b.imap) && !memcmp(n->a.fmap, b.fmap, sizeof b.fmap))
-      return x->F = n->out, OK;
+    if (!memcmp(n->a.imap, b.imap, sizeof b.imap) && !memcmp(n->a.fmap, b.fmap, sizeof b.fmap)) return x->F = n->out, OK;
   }
   struct err e = {0};
-  if (graph_iter(s->g, up->g, above->F, &b, s->at, &x->F, &e))
-    return give_up(s, "the maxima cannot be cut as the sums are: %.100s", e.text);
+  if (graph_iter(s->g, up->g, above->F, &b, s->at, &x->F, &e)) return give_up(s, "the maxima cannot be cut as the sums are: %.100s", e.text);
   PUSH(s->a->mem, s->from, s->nfrom, s->from_cap) = above->F;
   return OK;
 }
@@ -194,9 +188,7 @@ int factor_save(struct site *s, struct scaled *x, const int8_t *omap, int *extra
   if (factor_pad(s, x, shape_of(s, x->t)->n)) return NO;
   for (*extra = 0; *extra < s->nextra; ++*extra) {
     const struct saver *o = &s->extra[*extra];
-    if (!memcmp(o->omap, omap, sizeof o->omap) && shape_of(s, o->F)->n == shape_of(s, x->F)->n &&
-        factor_same(s, o->F, x->F))
-      return OK;
+    if (!memcmp(o->omap, omap, sizeof o->omap) && shape_of(s, o->F)->n == shape_of(s, x->F)->n && factor_same(s, o->F, x->F)) return OK;
   }
   struct saver o = {.F = x->F};
   memcpy(o.omap, omap, sizeof o.omap);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct variable {
-  int id, n;              // in the problem; values
+  int id, n; // in the problem; values
   struct placed value[MAX_DIMS * MAX_DIMS];
 };
 struct resolving {
@@ -203,7 +203,8 @@ struct swizzle_plan layout_swizzle(int64_t row_bytes)
 {
   int64_t chunks = (row_bytes + 15) / 16;
   struct swizzle_plan p = {0};
-  if (chunks & (chunks - 1)) p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows meet eight banks
+  if (chunks & (chunks - 1))
+    p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows meet eight banks
   else
     while (p.bits < 3 && chunks >> (p.bits + 1)) p.bits++;
   for (p.from = p.bits ? 3 : 0; p.bits && chunks >> (p.from + 1);) p.from++; // rows of 128 bytes and more: the row's number
@@ -265,12 +266,16 @@ static void layout_text(const struct graph *g, int t, const struct tensor_layout
 {
   char shape[128];
   shape_text(shape, &g->tensors[t].shape);
-  if (g->tensors[t].name) str_add(out, "%-12s", g->tensors[t].name);
-  else str_add(out, "tensor %-5d", t);
+  if (g->tensors[t].name)
+    str_add(out, "%-12s", g->tensors[t].name);
+  else
+    str_add(out, "tensor %-5d", t);
   str_add(out, " %-20s innermost %d, strides", shape, l->inner);
   for (int i = 0; i < g->tensors[t].shape.n; i++) str_add(out, " %lld", (long long)l->stride[i]);
-  if (l->swizzled >= 0 && l->swizzle.bits) str_add(out, ", dimension %d swizzled by xor of %d bits from bit %d", l->swizzled, l->swizzle.bits, l->swizzle.from);
-  else if (l->swizzled >= 0) str_add(out, ", dimension %d swizzled by a shift of %lld bytes", l->swizzled, (long long)l->swizzle.shift);
+  if (l->swizzled >= 0 && l->swizzle.bits)
+    str_add(out, ", dimension %d swizzled by xor of %d bits from bit %d", l->swizzled, l->swizzle.bits, l->swizzle.from);
+  else if (l->swizzled >= 0)
+    str_add(out, ", dimension %d swizzled by a shift of %lld bytes", l->swizzled, (long long)l->swizzle.shift);
   str_add(out, "\n");
 }
 

@@ -7,15 +7,15 @@
 
 #include "ir/ir.h"
 
-struct swizzle_plan {        // of a tile whose rows are walked across (the innermost dimension is a row)
-  int bits, from;            // xor: the number of a 16-byte chunk, shifted right by `from`, its last `bits` bits
-  int64_t shift;             // or bytes added to every row
+struct swizzle_plan { // of a tile whose rows are walked across (the innermost dimension is a row)
+  int bits, from;     // xor: the number of a 16-byte chunk, shifted right by `from`, its last `bits` bits
+  int64_t shift;      // or bytes added to every row
 };
 struct tensor_layout {
-  int inner;                 // dimension with stride 1; -1: every extent is 1
-  int swizzled;              // dimension along which threads walk besides, or -1. Of tiles
-  int64_t stride[MAX_DIMS];  // elements, rows padded to 16 bytes; 0 for extents of 1
-  int64_t elements;          // with padding
+  int inner;                // dimension with stride 1; -1: every extent is 1
+  int swizzled;             // dimension along which threads walk besides, or -1. Of tiles
+  int64_t stride[MAX_DIMS]; // elements, rows padded to 16 bytes; 0 for extents of 1
+  int64_t elements;         // with padding
   struct swizzle_plan swizzle;
 };
 struct layouts {

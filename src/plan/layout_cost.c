@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-static const double BY_ELEMENT = 8;  // where no 16 bytes lie together on both sides
-static const double CONFLICT = 8;    // rows of a tile walked across without a swizzle
-static const double SWIZZLE = 0.01;  // of the integer work that a swizzle adds
-static const double ACROSS = 1.5;    // an operand walked across, swizzled
-static const double SECTOR = 32;     // bytes that device memory moves at least
+static const double BY_ELEMENT = 8; // where no 16 bytes lie together on both sides
+static const double CONFLICT = 8;   // rows of a tile walked across without a swizzle
+static const double SWIZZLE = 0.01; // of the integer work that a swizzle adds
+static const double ACROSS = 1.5;   // an operand walked across, swizzled
+static const double SECTOR = 32;    // bytes that device memory moves at least
 
 static double bytes_of(const struct graph *g, int t) { return 2 * (double)shape_size(&g->tensors[t].shape); }
 

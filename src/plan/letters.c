@@ -20,8 +20,10 @@ void raw_push(struct raw_letters *r, struct raw_list *l, int id)
     raw_push(r, l, r->slow[id]);
     raw_push(r, l, r->fast[id]);
   } else if (r->extent[id] > 1) {
-    if (l->n == RAW_LIST) r->full = true;
-    else l->id[l->n++] = id;
+    if (l->n == RAW_LIST)
+      r->full = true;
+    else
+      l->id[l->n++] = id;
   }
 }
 
@@ -54,10 +56,14 @@ bool raw_unify(struct raw_letters *r, const struct raw_list *a, const struct raw
     if (i > x.n || i > y.n) return x.n == y.n;
     int s = x.id[x.n - i], t = y.id[y.n - i];
     int64_t m = r->extent[s], n = r->extent[t];
-    if (m == n) r->same[t] = s;
-    else if (m % n == 0) split(r, s, n);
-    else if (n % m == 0) split(r, t, m);
-    else return false;
+    if (m == n)
+      r->same[t] = s;
+    else if (m % n == 0)
+      split(r, s, n);
+    else if (n % m == 0)
+      split(r, t, m);
+    else
+      return false;
     if (r->full) return false;
   }
 }

@@ -12,9 +12,9 @@ struct raw_list { // slowest first
 struct raw_letters {
   int n;
   int64_t extent[RAW_LETTERS];
-  int same[RAW_LETTERS];            // another that it is, or -1
+  int same[RAW_LETTERS];                    // another that it is, or -1
   int slow[RAW_LETTERS], fast[RAW_LETTERS]; // what it was cut into, or -1
-  bool full;                        // there was no room: what comes out is refused
+  bool full;                                // there was no room: what comes out is refused
 };
 int raw_fresh(struct raw_letters *r, int64_t extent);
 void raw_push(struct raw_letters *r, struct raw_list *l, int id);

@@ -8,10 +8,7 @@ enum { ALIGN = 64 };
 // ---- lives ----
 
 // Each node has a time in each of three stages: before the loop, in it, after it.
-static int time_of(const struct graph *g, int node, enum phase p)
-{
-  return g->nnodes * (p == FIXED ? 0 : p == AFTER ? 2 : 1) + node;
-}
+static int time_of(const struct graph *g, int node, enum phase p) { return g->nnodes * (p == FIXED ? 0 : p == AFTER ? 2 : 1) + node; }
 
 // The phase in which a node runs: accumulators run in the loop, savers after it.
 static enum phase runs_in(const struct graph *g, const struct node *n)

@@ -12,19 +12,16 @@ struct making {
   struct raw_letters raw;
   struct raw_list (*dim)[MAX_DIMS]; // by tensor, then dimension
   int *ndims;
-  struct raw_stride {               // by iterator: letters of its tile with their strides
+  struct raw_stride { // by iterator: letters of its tile with their strides
     int n, id[RAW_LIST];
     int64_t stride[RAW_LIST];
-  } *from;
-  int8_t compact[RAW_LETTERS];      // the letter's number in the norm, -1: none yet
-  int joined[MAX_LOOPS];            // the letter that a loop axis is in what joins its parts, -1: nothing does
+  } * from;
+  int8_t compact[RAW_LETTERS]; // the letter's number in the norm, -1: none yet
+  int joined[MAX_LOOPS];       // the letter that a loop axis is in what joins its parts, -1: nothing does
   char *why;
 };
 
-static int cannot(struct making *m, const struct node *n, const char *what)
-{
-  return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO;
-}
+static int cannot(struct making *m, const struct node *n, const char *what) { return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO; }
 
 static const struct graph *block_of(const struct making *m) { return m->n->block; }
 
@@ -164,8 +161,7 @@ static int view(struct making *m, const struct node *n)
   same_dims(m, n->out, x);
   if (n->op == OP_REPEAT) raw_push(&m->raw, &m->dim[n->out][n->a.dim], raw_fresh(&m->raw, n->a.times));
   if (n->op != OP_TRANSPOSE) return OK;
-  for (int i = 0; i < rank; i++)
-    m->dim[n->out][i] = m->dim[x][n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i];
+  for (int i = 0; i < rank; i++) m->dim[n->out][i] = m->dim[x][n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i];
   return OK;
 }
 
@@ -211,7 +207,8 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_VIEW: return view(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_COMPOSITE: case RULE_GRAPH: return cannot(m, n, "has no normal form");
+  case RULE_COMPOSITE:
+  case RULE_GRAPH: return cannot(m, n, "has no normal form");
   }
   return cannot(m, n, "has no normal form");
 }
@@ -346,7 +343,7 @@ int64_t norm_extent(const struct norm *n, uint32_t letters)
   return x;
 }
 
-int64_t norm_elements(const struct norm *n, int tensor) 
+int64_t norm_elements(const struct norm *n, int tensor)
 {
   int64_t stride[MAX_DIMS];
   return order_strides(n->order ? &n->order[tensor] : NULL, &n->kernels->tensors[tensor].shape, stride);

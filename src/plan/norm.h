@@ -32,16 +32,16 @@ struct norm_dim { // a dimension as a product of letters, slowest first; no lett
   int8_t letter[MAX_FACTORS];
 };
 struct norm_tensor {
-  int root;           // the tensor of the block graph whose elements these are; itself, where it is no view
+  int root; // the tensor of the block graph whose elements these are; itself, where it is no view
   int ndims;
   struct norm_dim dim[MAX_DIMS];
-  uint32_t has;       // its letters, as bits
+  uint32_t has; // its letters, as bits
 };
 // Where an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
 // offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
 struct access {
-  int tile;                             // tensor of the block graph
-  int tensor;                           // of the kernel graph: the one that has the buffer, views resolved
+  int tile;                                                              // tensor of the block graph
+  int tensor;                                                            // of the kernel graph: the one that has the buffer, views resolved
   int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
 };
 struct norm {
@@ -50,11 +50,11 @@ struct norm {
   int node;
   int nletters;
   int64_t extent[MAX_LETTERS];
-  struct norm_tensor *t;  // by tensor of block
+  struct norm_tensor *t; // by tensor of block
   int niter, nsave;
   struct access *iter, *save; // in the order of the block graph
-  int *iter_of;           // by tensor of block: index into iter of an iterator's tile, else -1
-  int *uses;              // by tensor of block: nodes that read it or a view of it, views not counted
+  int *iter_of;               // by tensor of block: index into iter of an iterator's tile, else -1
+  int *uses;                  // by tensor of block: nodes that read it or a view of it, views not counted
   // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
   // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
   // dimension. Only schemes that say so take either.

@@ -6,7 +6,8 @@ static void letters_text(const struct norm *n, const struct norm_tensor *t, stru
   str_add(out, "[");
   for (int d = 0; d < t->ndims; d++) {
     str_add(out, d ? ", " : "");
-    for (int k = 0; k < t->dim[d].n; k++) str_add(out, "%s%c:%lld", k ? " " : "", 'a' + t->dim[d].letter[k], (long long)n->extent[(int)t->dim[d].letter[k]]);
+    for (int k = 0; k < t->dim[d].n; k++)
+      str_add(out, "%s%c:%lld", k ? " " : "", 'a' + t->dim[d].letter[k], (long long)n->extent[(int)t->dim[d].letter[k]]);
     if (!t->dim[d].n) str_add(out, "1");
   }
   str_add(out, "]");
@@ -15,8 +16,10 @@ static void letters_text(const struct norm *n, const struct norm_tensor *t, stru
 static void access_text(const struct norm *n, const struct access *a, struct str *out)
 {
   const char *name = n->kernels->tensors[a->tensor].name;
-  if (name) str_add(out, " %s + ", name);
-  else str_add(out, " tensor %d + ", a->tensor);
+  if (name)
+    str_add(out, " %s + ", name);
+  else
+    str_add(out, " tensor %d + ", a->tensor);
   str_add(out, "%lld", (long long)a->offset);
   for (int i = 0; i < n->block->ngrid; i++)
     if (a->grid[i]) str_add(out, " + %lld %c", (long long)a->grid[i], "xyz"[i]);

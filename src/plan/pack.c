@@ -120,8 +120,10 @@ static void by(struct fit *f, enum plan_fit how, int *order)
 {
   struct rng r = {1};
   largest_first(f, order);
-  if (how == FIT_EXACT) search(f, 0, 0);
-  else if (how != FIT_RANDOM) place_all(f, order, how);
+  if (how == FIT_EXACT)
+    search(f, 0, 0);
+  else if (how != FIT_RANDOM)
+    place_all(f, order, how);
   for (int i = 0; i < SHUFFLES && how == FIT_RANDOM && (f->best < 0 || f->best > f->bound); i++) {
     shuffle(order, f->n, &r);
     place_all(f, order, FIT_FIRST);

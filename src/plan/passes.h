@@ -18,7 +18,7 @@
 
 // ---- chains.c --------------------------------------------------------------------------------------
 
-enum hand { // how an operand reaches the operator that reads it
+enum hand {       // how an operand reaches the operator that reads it
   HAND_NUMBER,    // a constant
   HAND_DEVICE,    // from device memory into registers
   HAND_TILE,      // from device memory into shared memory, since a product reads it there
@@ -29,23 +29,23 @@ enum hand { // how an operand reaches the operator that reads it
 struct chain_product { // oriented: a and b are turned where the product's rows are columns of others
   int node, out, a, b; // tensors, roots
   uint32_t rows, cols, sum, batch;
-  int into;            // node of the accumulator that it adds to directly, -1: none
+  int into; // node of the accumulator that it adds to directly, -1: none
 };
-struct chain { // a leading operator, and elementwise ones and accumulators on what it leaves in registers
+struct chain {            // a leading operator, and elementwise ones and accumulators on what it leaves in registers
   int lead, last, length; // nodes
 };
 struct chains {
   int nproducts;
   struct chain_product *product;
-  bool oriented;         // all products have the same letters for rows
-  uint32_t rows;         // these: rows and batches of all of them
+  bool oriented; // all products have the same letters for rows
+  uint32_t rows; // these: rows and batches of all of them
   int nchains;
   struct chain *chain;
-  int *of;               // by node: its chain, -1 of iterators, savers, constants and views
-  bool *folded;          // by node: a sum of products that add to an accumulator one after another, and is never made
-  bool *side;            // by node: computed of iterators alone, for a right operand or as a vector that no product has
-  bool *tile;            // by tensor: an iterator's, in shared memory
-  enum hand (*hand)[2];  // by node, by operand; of more operands that of the second
+  int *of;              // by node: its chain, -1 of iterators, savers, constants and views
+  bool *folded;         // by node: a sum of products that add to an accumulator one after another, and is never made
+  bool *side;           // by node: computed of iterators alone, for a right operand or as a vector that no product has
+  bool *tile;           // by tensor: an iterator's, in shared memory
+  enum hand (*hand)[2]; // by node, by operand; of more operands that of the second
 };
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *out);
 // Of an iterator, indices that stay in no operand: parts that are summed while they are loaded.
@@ -64,16 +64,16 @@ struct schedule {
 };
 void plan_schedule(struct arena *mem, const struct norm *n, const struct chains *c, struct schedule *out);
 
-struct step {          // what schedules are made of: an operator of a block graph, or anything else that computes
-  bool load;           // nothing that is ordered: held from its first reader to its last
-  int nin, *in;        // steps that it needs
-  uint32_t waits;      // of these, by bits: for other threads
-  int group;           // steps of a smaller group come first
-  int pin;             // a group through all of which the result is held; -1: none
-  int64_t bytes;       // of the result
-  bool reuses;         // the result may lie where an operand was
+struct step {     // what schedules are made of: an operator of a block graph, or anything else that computes
+  bool load;      // nothing that is ordered: held from its first reader to its last
+  int nin, *in;   // steps that it needs
+  uint32_t waits; // of these, by bits: for other threads
+  int group;      // steps of a smaller group come first
+  int pin;        // a group through all of which the result is held; -1: none
+  int64_t bytes;  // of the result
+  bool reuses;    // the result may lie where an operand was
 };
-enum { SCHEDULE_EXACT = 8 }; // so many steps of one group and depth get the best of all orders
+enum { SCHEDULE_EXACT = 8 };                                   // so many steps of one group and depth get the best of all orders
 void schedule_depths(int n, const struct step *s, int *depth); // steps after what they need
 // By group, by depth, then the least in use at once: the best of all where one group and depth has at most `exact` steps, else the
 // step that leaves least first. order: the steps but loads; returns how many; at[i]: bytes in use at order[i].
@@ -93,7 +93,7 @@ struct copy_meta { // of an iterator or a saver
 };
 enum accumulator_place { ACCUMULATOR_NONE, ACCUMULATOR_PRODUCT, ACCUMULATOR_REGISTERS };
 struct meta {
-  struct copy_meta *iter, *save;      // in the order of the normal form
+  struct copy_meta *iter, *save;       // in the order of the normal form
   enum accumulator_place *accumulator; // by node: none; what products add to; in registers of its own
 };
 void plan_meta(struct arena *mem, const struct norm *n, const struct chains *c, struct meta *out);

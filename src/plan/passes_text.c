@@ -50,8 +50,8 @@ void schedule_text(const struct norm *n, const struct passes *p, struct str *out
   const struct schedule *s = &p->schedule;
   for (int i = 0; i < s->n; i++) {
     int x = s->order[i];
-    str_add(out, "  %-6s depth %d  t%-3d %-18s %lld bytes in use\n", sections[s->section[x]], s->depth[x], n->block->nodes[x].out,
-            name_of(n, x), (long long)s->at[i]);
+    str_add(out, "  %-6s depth %d  t%-3d %-18s %lld bytes in use\n", sections[s->section[x]], s->depth[x], n->block->nodes[x].out, name_of(n, x),
+            (long long)s->at[i]);
   }
   str_add(out, "  at most %d barriers before the loop, %d in it, %d after; at most %lld bytes of registers\n", s->barriers[0], s->barriers[1],
           s->barriers[2], (long long)s->held);
@@ -62,10 +62,14 @@ static void copy_text(const struct norm *n, const struct access *a, const struct
   const char *name = n->kernels->tensors[a->tensor].name;
   int bytes = dtype_bytes(store[a->tensor]), chunk = MIN(m->chunk, 16 / bytes);
   str_add(out, "  %-5s t%-3d %s ", save ? "save" : "iter", a->tile, save ? "to" : "from");
-  if (name) str_add(out, "%s: ", name);
-  else str_add(out, "tensor %d: ", a->tensor);
-  if (chunk > 1) str_add(out, "chunks of %d bytes along %c", chunk * bytes, 'a' + m->along);
-  else str_add(out, "one by one");
+  if (name)
+    str_add(out, "%s: ", name);
+  else
+    str_add(out, "tensor %d: ", a->tensor);
+  if (chunk > 1)
+    str_add(out, "chunks of %d bytes along %c", chunk * bytes, 'a' + m->along);
+  else
+    str_add(out, "one by one");
   if (!save) str_add(out, m->shared ? ", to shared memory" : ", to registers");
   if (m->ring) str_add(out, ", in a ring");
   str_add(out, "\n");
@@ -73,8 +77,8 @@ static void copy_text(const struct norm *n, const struct access *a, const struct
 
 void meta_text(const struct norm *n, const struct passes *p, const enum dtype *store, struct str *out)
 {
-  static const char *const places[] = {[ACCUMULATOR_NONE] = "", [ACCUMULATOR_PRODUCT] = "registers that products add to",
-                                       [ACCUMULATOR_REGISTERS] = "registers of its own"};
+  static const char *const places[] = {
+      [ACCUMULATOR_NONE] = "", [ACCUMULATOR_PRODUCT] = "registers that products add to", [ACCUMULATOR_REGISTERS] = "registers of its own"};
   const struct meta *m = &p->meta;
   for (int i = 0; i < n->niter; i++) copy_text(n, &n->iter[i], &m->iter[i], false, store, out);
   for (int i = 0; i < n->nsave; i++) copy_text(n, &n->save[i], &m->save[i], true, store, out);
@@ -88,6 +92,6 @@ void threads_text(const struct norm *n, const struct passes *p, struct str *out)
   int count = p->chains.nproducts && p->chains.oriented ? plan_threads(n, &p->chains, w) : 0;
   if (!count) str_add(out, "  no products with rows in common\n");
   for (int i = 0; i < count; i++)
-    str_add(out, "  %2d warps: %2d along rows, %d along %s, %lld products a warp, %lld bytes copied\n", w[i].rows * w[i].cols, w[i].rows,
-            w[i].cols, w[i].sums ? "sums   " : "columns", (long long)w[i].calls, (long long)w[i].volume);
+    str_add(out, "  %2d warps: %2d along rows, %d along %s, %lld products a warp, %lld bytes copied\n", w[i].rows * w[i].cols, w[i].rows, w[i].cols,
+            w[i].sums ? "sums   " : "columns", (long long)w[i].calls, (long long)w[i].volume);
 }

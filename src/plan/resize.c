@@ -31,8 +31,7 @@ static bool scale_reshape(const struct shape *was, const struct shape *now, stru
   return true;
 }
 
-static bool scale_attrs(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made,
-                        struct attrs *a)
+static bool scale_attrs(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made, struct attrs *a)
 {
   if (n->op == OP_RESHAPE) {
     a->shape = *made;

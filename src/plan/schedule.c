@@ -134,8 +134,10 @@ int schedule_order(struct arena *mem, int n, const struct step *s, const int *de
       int first = count;
       for (int i = 0; i < n; i++)
         if (!s[i].load && s[i].group == o.group && depth[i] == d) order[count++] = i;
-      if (count - first <= MIN(exact, SCHEDULE_EXACT)) best_order(mem, &o, count - first, order + first);
-      else greedy_order(&o, count - first, order + first);
+      if (count - first <= MIN(exact, SCHEDULE_EXACT))
+        best_order(mem, &o, count - first, order + first);
+      else
+        greedy_order(&o, count - first, order + first);
       for (int i = first; i < count; i++) {
         at[i] = held_during(&o, order[i], held_bytes(&o));
         o.done[order[i]] = true;
@@ -166,10 +168,14 @@ static void place(struct arena *mem, const struct norm *n, const struct chains *
       out->section[i] = loops && phase == FIXED ? SECTION_BEFORE : SECTION_LOOP;
       continue;
     }
-    if (x->op == OP_SAVE || (phase == AFTER && !inside)) out->section[i] = SECTION_AFTER;
-    else if (!loops || inside || phase == VARYING || phase == RUN) out->section[i] = SECTION_LOOP;
-    else if (phase == FIXED && within[x->out]) out->section[i] = SECTION_BEFORE;
-    else out->section[i] = SECTION_AFTER;
+    if (x->op == OP_SAVE || (phase == AFTER && !inside))
+      out->section[i] = SECTION_AFTER;
+    else if (!loops || inside || phase == VARYING || phase == RUN)
+      out->section[i] = SECTION_LOOP;
+    else if (phase == FIXED && within[x->out])
+      out->section[i] = SECTION_BEFORE;
+    else
+      out->section[i] = SECTION_AFTER;
     for (int k = 0; k < x->nin && out->section[i] != SECTION_AFTER; k++) within[n->t[x->in[k]].root] = true;
   }
 }
@@ -260,8 +266,10 @@ void plan_schedule(struct arena *mem, const struct norm *n, const struct chains 
 {
   const struct graph *b = n->block;
   int most = b->nnodes + n->niter + 1, count = 0;
-  *out = (struct schedule){.section = NEWS(mem, enum section, b->nnodes + 1), .depth = NEWS(mem, int, b->nnodes + 1),
-                           .order = NEWS(mem, int, most), .at = NEWS(mem, int64_t, most)};
+  *out = (struct schedule){.section = NEWS(mem, enum section, b->nnodes + 1),
+                           .depth = NEWS(mem, int, b->nnodes + 1),
+                           .order = NEWS(mem, int, most),
+                           .at = NEWS(mem, int64_t, most)};
   struct scheduling w = {mem, n, c, out, NEWS(mem, struct step, most), 0, NEWS(mem, int, b->ntensors + 1), graph_iterations(b) > 1};
   int *node = NEWS(mem, int, most), *depth = NEWS(mem, int, most);
   for (int t = 0; t < b->ntensors; t++) w.of[t] = -1;

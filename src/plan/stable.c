@@ -27,8 +27,7 @@ static bool shifted(const struct graph *g, const struct node *exp)
   if (p->op == OP_ACCUM_MAX) return exp->in[0] != p->out; // how much a running maximum moved
   if (p->op != OP_SUB) return false;
   int t = p->in[1];
-  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM;)
-    p = &g->nodes[g->tensors[p->in[0]].node];
+  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM;) p = &g->nodes[g->tensors[p->in[0]].node];
   return p->op == OP_MAX || p->op == OP_ACCUM_MAX;
 }
 
@@ -47,8 +46,7 @@ static bool next_candidate(const struct graph *g, int skip, int *seen, struct ca
 
 static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
 {
-  struct site s = {
-      .a = a, .old = g, .g = graph_new(a->mem, KERNEL, g->name), .v = NEWS(a->mem, struct scaled, g->ntensors + 1)};
+  struct site s = {.a = a, .old = g, .g = graph_new(a->mem, KERNEL, g->name), .v = NEWS(a->mem, struct scaled, g->ntensors + 1)};
   for (int i = 0; i < g->nnodes; i++)
     if (stable_node(&s, i)) return NO;
   *out = s.g;
@@ -56,8 +54,7 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
 }
 
 // Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
-static bool try_dims(struct arena *mem, const struct graph *g, struct candidate c, unsigned dims, struct graph **out,
-                     struct attempt *best)
+static bool try_dims(struct arena *mem, const struct graph *g, struct candidate c, unsigned dims, struct graph **out, struct attempt *best)
 {
   bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;
   for (int running = 0; running <= varying; running++) {
@@ -76,8 +73,7 @@ static bool try_dims(struct arena *mem, const struct graph *g, struct candidate 
   return false;
 }
 
-static bool try_candidate(struct arena *mem, const struct graph *g, struct candidate c, struct graph **out,
-                          struct attempt *best)
+static bool try_candidate(struct arena *mem, const struct graph *g, struct candidate c, struct graph **out, struct attempt *best)
 {
   int n = c.g->tensors[c.g->nodes[c.node].in[0]].shape.n;
   for (int count = 1; count <= MIN(n, MOST_DIMS); count++)
@@ -99,12 +95,10 @@ static void add_note(char note[256], struct candidate c, const struct attempt *b
     snprintf(who, sizeof who, "`%.40s`", name);
   else
     snprintf(who, sizeof who, "of %s node %d", level_name(c.g->level), c.node);
-  snprintf(note + have, 256 - have, "%sexp %s stays as written: %s", have ? "; " : "", who,
-           *best->why ? best->why : "it is a scalar");
+  snprintf(note + have, 256 - have, "%sexp %s stays as written: %s", have ? "; " : "", who, *best->why ? best->why : "it is a scalar");
 }
 
-int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256],
-                struct err *e)
+int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e)
 {
   struct candidate c;
   *changed = false, note[0] = 0;

@@ -64,7 +64,7 @@ int give_up(struct site *s, const char *fmt, ...) PRINTF(2, 3); // returns NO
 // factor.c: all return OK, or NO with a->why set.
 int site_add(struct site *s, enum op op, int nin, const int *in, const struct attrs *a, int *t);
 int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a,
-              int *t); // finds an equal node first; y < 0: one argument
+              int *t);                                                        // finds an equal node first; y < 0: one argument
 int64_t factor_extent(const struct site *s, const struct scaled *x, int dim); // along dim of x.t
 bool factor_same(const struct site *s, int F, int G);
 bool factor_running(const struct site *s, int F);

@@ -7,10 +7,7 @@
 
 static const struct shape *old_shape(const struct site *s, int t) { return &s->old->tensors[t].shape; }
 
-static int not_linear(struct site *s, const struct node *n)
-{
-  return give_up(s, "%s is not linear in it", op_rows[n->op].name);
-}
+static int not_linear(struct site *s, const struct node *n) { return give_up(s, "%s is not linear in it", op_rows[n->op].name); }
 
 // Tensors of the new graph in place of n's arguments; they keep the shapes.
 static int copy_node(struct site *s, const struct node *n, const struct scaled *x, struct scaled *out)
@@ -123,8 +120,7 @@ static int rule_view(struct site *s, const struct node *n, struct scaled *x, str
 static int rule_concat(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
   for (int i = 0; i < n->nin; i++)
-    if (x[i].degree != x[0].degree || factor_extent(s, &x[i], n->a.dim) != 1 || !factor_same(s, x[i].F, x[0].F))
-      return not_linear(s, n);
+    if (x[i].degree != x[0].degree || factor_extent(s, &x[i], n->a.dim) != 1 || !factor_same(s, x[i].F, x[0].F)) return not_linear(s, n);
   if (copy_node(s, n, x, out)) return NO;
   give_factor(out, 1, x, x->degree);
   return OK;
@@ -169,8 +165,7 @@ static int accum_concat(struct site *s, const struct node *n, struct scaled *x, 
     if (factor_pad(s, &y, old_shape(s, n->in[0])->n) || site_once(s, OP_ACCUM, y.F, -1, &n->a, &y.F)) return NO;
   } else {
     for (int i = 0; i < s->old->nloop; i++)
-      if (n->a.fmap[i] != REPLICA && factor_extent(s, x, n->a.fmap[i]) != 1)
-        return give_up(s, "equal maxima are concatenated");
+      if (n->a.fmap[i] != REPLICA && factor_extent(s, x, n->a.fmap[i]) != 1) return give_up(s, "equal maxima are concatenated");
   }
   give_factor(out, 1, &y, y.degree);
   return OK;
@@ -237,8 +232,7 @@ static int rule_target(struct site *s, const struct node *n, const struct scaled
     if ((s->a->dims >> a.dim & 1) && site_once(s, OP_MAX, m, -1, &a, &m)) return NO;
   if (s->a->clamped && clamp(s, &m)) return NO;
   if (s->a->running && site_once(s, OP_ACCUM_MAX, m, -1, NULL, &m)) return NO;
-  if (site_add(s, OP_SUB, 2, (const int[]){x->t, m}, NULL, &diff) || site_add(s, OP_EXP, 1, &diff, NULL, &out->t))
-    return NO;
+  if (site_add(s, OP_SUB, 2, (const int[]){x->t, m}, NULL, &diff) || site_add(s, OP_EXP, 1, &diff, NULL, &out->t)) return NO;
   out->degree = 1, out->F = m, out->stored = false;
   return OK;
 }
@@ -293,8 +287,7 @@ static int rule_graph(struct site *s, const struct node *n, const struct scaled 
     for (int k = 0; k < n->nout; k++) out[k] = (struct scaled){.t = t + k};
     return OK;
   }
-  struct site sub = {
-      .a = s->a, .old = n->sub, .above = s, .holds = n->in, .v = NEWS(s->a->mem, struct scaled, n->sub->ntensors + 1)};
+  struct site sub = {.a = s->a, .old = n->sub, .above = s, .holds = n->in, .v = NEWS(s->a->mem, struct scaled, n->sub->ntensors + 1)};
   if (rebuild_block(s, n, &sub)) return NO;
   if (graph_nest(s->g, sub.g, sub.nfrom, sub.from, n->at, &t, &e)) return give_up(s, "%.150s", e.text);
   for (int k = 0; k < n->nout; k++) {
@@ -342,7 +335,6 @@ int stable_node(struct site *s, int i)
     status = any ? rule_scaled(s, n, x, out) : copy_node(s, n, x, out);
   struct err ignored = {0};
   for (int k = 0; k < n->nout && !status; k++)
-    if (s->old->tensors[n->out + k].name)
-      (void)graph_name(s->g, out[k].t, s->old->tensors[n->out + k].name, n->at, &ignored);
+    if (s->old->tensors[n->out + k].name) (void)graph_name(s->g, out[k].t, s->old->tensors[n->out + k].name, n->at, &ignored);
   return status;
 }

@@ -68,8 +68,7 @@ static int sweep_block(struct sweep *w, struct moved *up, const struct node *n, 
       int *in = NEWS(&w->tmp, int, x->nin + 1);
       for (int k = 0; k < x->nin; k++) in[k] = m.to[x->in[k]];
       s = graph_nest(m.g, graph_copy(w->mem, x->sub), x->nin, in, x->at, &t, w->e);
-      for (int k = 0; k < x->nout && !s; k++)
-        m.to[x->out + k] = t + k, m.g->tensors[t + k].name = n->sub->tensors[x->out + k].name;
+      for (int k = 0; k < x->nout && !s; k++) m.to[x->out + k] = t + k, m.g->tensors[t + k].name = n->sub->tensors[x->out + k].name;
     } else {
       s = put(w, &m, x);
     }

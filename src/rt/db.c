@@ -71,7 +71,7 @@ void db_close(struct db *db)
 
 // ---- checksums ----
 
-struct piece { // of a row
+struct piece {   // of a row
   const void *p; // NULL: there is none
   size_t n;
 };
@@ -154,7 +154,8 @@ int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *
   sqlite3_bind_int64(s, 2, (sqlite3_int64)unit);
   int got = sqlite3_step(s);
   if (got != SQLITE_ROW) return done(db, DB_UNIT_GET, got == SQLITE_DONE ? NO : db_failed(db, "read", e));
-  if (!fits(db, 4, (struct piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, column(s, 0)}, column(s, 1))) return done(db, DB_UNIT_GET, NO);
+  if (!fits(db, 4, (struct piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, column(s, 0)}, column(s, 1)))
+    return done(db, DB_UNIT_GET, NO);
   const void *blob = sqlite3_column_blob(s, 0);
   *n = (size_t)sqlite3_column_bytes(s, 0);
   *bytes = arena_copy(mem, blob ? blob : "", *n);

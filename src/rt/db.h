@@ -12,9 +12,9 @@ enum db_statement { DB_GET, DB_PUT, DB_UNIT_GET, DB_UNIT_PUT, DB_UNIT_DROP, DB_U
 struct db {
   sqlite3 *sql;
   sqlite3_stmt *s[DB_STATEMENTS];
-  char *path;          // as it was given
+  char *path; // as it was given
   uint8_t key[SHA256];
-  char note[400];      // what was not used, or ""
+  char note[400]; // what was not used, or ""
 };
 
 int db_failed(struct db *db, const char *what, struct err *e);

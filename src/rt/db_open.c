@@ -9,10 +9,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define TRY(x)                                                                                                         \
-  do {                                                                                                                 \
-    int try_status_ = (x);                                                                                             \
-    if (try_status_ != OK) return try_status_;                                                                         \
+#define TRY(x)                                 \
+  do {                                         \
+    int try_status_ = (x);                     \
+    if (try_status_ != OK) return try_status_; \
   } while (0)
 
 enum { PATIENCE_MS = 5000, TRIES = 20, PAUSE_US = 50000 };
@@ -98,9 +98,12 @@ static int is_layout(struct db *db, size_t which, struct err *e)
   if (sqlite3_prepare_v2(db->sql, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL", -1, &s, NULL) != SQLITE_OK) return db_failed(db, "open", e);
   while ((step = sqlite3_step(s)) == SQLITE_ROW) {
     const char *text = (const char *)sqlite3_column_text(s, 0);
-    if (text && same_words(text, layouts[which].best)) best++;
-    else if (text && same_words(text, layouts[which].work)) work++;
-    else others++;
+    if (text && same_words(text, layouts[which].best))
+      best++;
+    else if (text && same_words(text, layouts[which].work))
+      work++;
+    else
+      others++;
   }
   const int status = step == SQLITE_DONE ? OK : db_failed(db, "open", e);
   sqlite3_finalize(s);
@@ -122,8 +125,10 @@ static int judge(struct db *db, struct err *e)
 static void escaped(const char *path, struct str *out)
 {
   for (; *path; path++)
-    if (strchr("?#%", *path)) str_add(out, "%%%02X", (unsigned)*path);
-    else str_raw(out, path, 1);
+    if (strchr("?#%", *path))
+      str_add(out, "%%%02X", (unsigned)*path);
+    else
+      str_raw(out, path, 1);
 }
 
 // Read as a file that never changes: nothing is locked, nothing recovered, no file made beside it. What is looked at is in a file of Mica's from
@@ -153,7 +158,8 @@ static int make_tables(struct db *db, struct err *e)
 
 static int image(struct db *db, unsigned char **bytes, sqlite3_int64 *n, struct err *e)
 {
-  int status = sqlite3_open_v2(":memory:", &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK ? make_tables(db, e) : db_failed(db, "make", e);
+  int status = sqlite3_open_v2(":memory:", &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK ? make_tables(db, e)
+                                                                                                                    : db_failed(db, "make", e);
   *bytes = status == OK ? sqlite3_serialize(db->sql, "main", n, 0) : NULL;
   if (status == OK && !*bytes) status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for the database %s", db->path);
   db_shut(db);
@@ -179,7 +185,8 @@ static const char *network(int folder)
   if (fstatfs(folder, &s)) return NULL;
   switch ((unsigned long)s.f_type & 0xffffffff) {
 #define NETWORK(number, name) \
-  case number: return name;
+  case number:                \
+    return name;
 #include "rt/networks.def"
 #undef NETWORK
   default: return NULL;
@@ -190,8 +197,10 @@ static const char *network(int folder)
 static int set_journal(struct db *db, int folder, struct err *e)
 {
   if (network(folder))
-    return run(db, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL; PRAGMA synchronous = FULL;"
-                   "SELECT count(*) FROM sqlite_master", "open", e);
+    return run(db,
+               "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL; PRAGMA synchronous = FULL;"
+               "SELECT count(*) FROM sqlite_master",
+               "open", e);
   return run(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", "open", e);
 }
 

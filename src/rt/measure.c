@@ -105,8 +105,10 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, str
   }
   for (int i = 0; i < b->nout && status == OK; i++) memset(b->out[i], 0, b->out_bytes[i]);
   mem_free(in), mem_free(res);
-  if (status == OK) *out = b;
-  else buffers_close(b);
+  if (status == OK)
+    *out = b;
+  else
+    buffers_close(b);
   return status;
 }
 
@@ -121,16 +123,13 @@ static int timed_call(struct module *m, struct buffers *b, double *seconds, stru
 }
 
 // What is slow gets fewer rounds: as many as fit LENIENT times the time asked, at least one.
-static int least_rounds(double round, double seconds)
-{
-  return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round));
-}
+static int least_rounds(double round, double seconds) { return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round)); }
 
 struct rounds {
   struct module *const *m;
-  const double *last; // of the only module, the times of n kernels; NULL: n modules are timed
+  const double *last;      // of the only module, the times of n kernels; NULL: n modules are timed
   int n, kept, open, lost; // rounds: undisturbed, of the stretch that is under way, disturbed
-  double *times;      // of each of n: those kept from the front, with the open ones behind; those lost at the end
+  double *times;           // of each of n: those kept from the front, with the open ones behind; those lost at the end
   int nstretch;
   struct stretch *stretch;
 };
@@ -144,8 +143,10 @@ static int play(struct rounds *r, struct buffers *b, stop_flag stop, struct err 
   double one;
   if (r->last) s = timed_call(r->m[0], b, &one, e);
   for (int k = 0; k < r->n && !s; k++) {
-    if (r->last) times_of(r, k)[at] = r->last[k];
-    else s = timed_call(r->m[k], b, &times_of(r, k)[at], e);
+    if (r->last)
+      times_of(r, k)[at] = r->last[k];
+    else
+      s = timed_call(r->m[k], b, &times_of(r, k)[at], e);
   }
   r->open++;
   return !s && stop_set(stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring") : s;
@@ -155,7 +156,8 @@ static void end_stretch(struct rounds *r, struct gauge *g)
 {
   struct stretch *s = &r->stretch[r->nstretch++];
   gauge_record(g, r->open, s);
-  if (!stretch_cause(s, gauge_reference(g))) r->kept += r->open;
+  if (!stretch_cause(s, gauge_reference(g)))
+    r->kept += r->open;
   else {
     r->lost += r->open;
     for (int k = 0; k < r->n; k++) memmove(times_of(r, k) + MOST_ROUNDS - r->lost, times_of(r, k) + r->kept, sizeof(double) * (size_t)r->open);
@@ -188,7 +190,7 @@ static int play_rounds(struct rounds *r, int least, struct buffers *b, double se
 {
   double start = now_seconds();
   int s = OK;
-  r->times = MEM_NEWS(double, r->n * MOST_ROUNDS), r->stretch = MEM_NEWS(struct stretch, MOST_ROUNDS);
+  r->times = MEM_NEWS(double, r->n *MOST_ROUNDS), r->stretch = MEM_NEWS(struct stretch, MOST_ROUNDS);
   gauge_watch(g);
   while (!s) {
     bool more = goes_on(r, least, start, seconds);
@@ -201,8 +203,7 @@ static int play_rounds(struct rounds *r, int least, struct buffers *b, double se
   return s;
 }
 
-int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
-            struct err *e)
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e)
 {
   struct rounds r = {.m = m, .n = n};
   double warm_up = 0;
@@ -217,8 +218,7 @@ int measure(struct module *const *m, int n, struct buffers *b, double seconds, s
   return s;
 }
 
-int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
-                    struct err *e)
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e)
 {
   struct rounds r = {.m = &m, .last = module_seconds(m), .n = n};
   double one;

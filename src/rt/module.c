@@ -25,8 +25,8 @@ struct module {
   int (*call)(void *const *, void *const *, void *);
   const double *seconds; // of its kernels in the last call, or NULL
   void *bytes;
-  size_t size, need; // bytes of the object, of a workspace
-  int fd; // of the object's file in memory
+  size_t size, need;    // bytes of the object, of a workspace
+  int fd;               // of the object's file in memory
   pthread_mutex_t lock; // of rooms
   struct room *rooms;
 };
@@ -54,9 +54,7 @@ static int find_compiler(struct arena *mem, char **argv)
   char path[512];
   if (cc && *cc) {
     int n = 0;
-    for (char *words = arena_strdup(mem, cc), *w, *rest = words;
-         (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;)
-      argv[n++] = w;
+    for (char *words = arena_strdup(mem, cc), *w, *rest = words; (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;) argv[n++] = w;
     if (!n || !find_program(argv[0], path)) return 0;
     argv[0] = arena_strdup(mem, path);
     return n;
@@ -120,8 +118,7 @@ const char *compiler_version(const struct patience *until)
   *text = 0;
   if (n && !workshop_open(&w, &e)) {
     argv[n] = (char *)"--version";
-    if (!run(argv, &w, &p) && !file_read(&mem, w.said, &said, &size, &e))
-      snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
+    if (!run(argv, &w, &p) && !file_read(&mem, w.said, &said, &size, &e)) snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
     scratch_close(&w.in);
   }
   arena_close(&mem);
@@ -144,19 +141,16 @@ static int complain(const struct workshop *w, const char *compiler, int status, 
   return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
 }
 
-static int compile(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem,
-                   struct err *e)
+static int compile(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem, struct err *e)
 {
   char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, flags);
   int n = find_compiler(mem, argv);
   const char *cc = getenv("CC");
   if (!n)
-    return err_set(e, ERR_COMPILER, NOWHERE,
-                   cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s",
+    return err_set(e, ERR_COMPILER, NOWHERE, cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s",
                    cc && *cc ? cc : "");
   for (char *word; (word = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = word;
-  const char *const more[] = {"-w", "-shared", "-fPIC", w->c,
-                              "-o", w->so,     "-lm",   strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
+  const char *const more[] = {"-w", "-shared", "-fPIC", w->c, "-o", w->so, "-lm", strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
   for (size_t i = 0; i < COUNT(more); i++) argv[n++] = (char *)more[i];
   int s = file_write(w->c, source, strlen(source), e);
   if (s) return s;

@@ -12,7 +12,7 @@
 enum { SHRINKS = 8 };
 static const float SMALLER = 0.25f, SMALLER_POSITIVE = 0.5f;
 static const double ROUNDING = 0.5; // of the tolerance: what rounding may take
-static const double LARGE = 1e9; // multiply-adds of a reference from which on one comparison must do
+static const double LARGE = 1e9;    // multiply-adds of a reference from which on one comparison must do
 static const double tolerances[DTYPES] = {[F16] = 5e-3, [BF16] = 4e-2, [F32] = 1e-4};
 
 // ---- inputs as the device has them ----
@@ -49,9 +49,12 @@ double numeric_read(enum dtype t, const void *p, int64_t i)
 
 void numeric_write(enum dtype t, void *p, int64_t i, float x)
 {
-  if (t == F32) ((float *)p)[i] = x;
-  else if (t == F16) ((uint16_t *)p)[i] = m_f32_to_f16(x);
-  else m_store_bf16((uint16_t *)p + i, &x, 1);
+  if (t == F32)
+    ((float *)p)[i] = x;
+  else if (t == F16)
+    ((uint16_t *)p)[i] = m_f32_to_f16(x);
+  else
+    m_store_bf16((uint16_t *)p + i, &x, 1);
 }
 
 struct device_inputs {
@@ -94,8 +97,8 @@ static int compare(const struct tensor *t, enum dtype rounded, const double *ref
   double r = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
   *rel = fmax(*rel, r);
   if (r <= tolerances[rounded]) return OK;
-  return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r,
-                 dtype_name(rounded), tolerances[rounded]);
+  return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded),
+                 tolerances[rounded]);
 }
 
 static double distance(const double *x, const double *ref, int64_t n)
@@ -133,8 +136,7 @@ static int call_and_compare(struct module *m, const struct reference64 *r, struc
   int *outs = MEM_NEWS(int, b->nout + 1), s = OK;
   enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
   graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
-  for (int i = 0; i < b->nout && !s; i++)
-    s = compare(&r->g->tensors[outs[i]], of[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
+  for (int i = 0; i < b->nout && !s; i++) s = compare(&r->g->tensors[outs[i]], of[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
   mem_free(outs), mem_free(of);
   return s;
 }

@@ -23,8 +23,7 @@ struct product {
 };
 
 // to += x[0] * row[0] + x[1] * row[1] + ...
-static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows,
-                     int64_t width)
+static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows, int64_t width)
 {
   int64_t k = 0;
   for (; k + 4 <= rows; k += 4, row += 4 * stride) {
@@ -67,8 +66,7 @@ static int64_t matrix_at(const struct shape *x, const struct shape *out, int64_t
 
 static void multiply(struct reference64 *r, const struct node *n)
 {
-  const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape,
-                     *o = &r->g->tensors[n->out].shape;
+  const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape, *o = &r->g->tensors[n->out].shape;
   struct product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
   int64_t batch = shape_size(o) / p.m / p.n;
   for (int64_t i = 0; i < batch; i++) {
@@ -94,8 +92,7 @@ static int along(const struct reference64 *r, const struct node *n, int t, int d
   return dim >= 0 && k >= 0 && x->d[k] > 1 ? k : -1;
 }
 
-static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct part *part,
-                    struct graph **out, struct err *e)
+static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct part *part, struct graph **out, struct err *e)
 {
   const struct graph *g = r->g;
   struct graph *o = *out = graph_new(mem, KERNEL, "node");
@@ -110,8 +107,7 @@ static int one_node(struct arena *mem, const struct reference64 *r, const struct
     else
       s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &shape, NOWHERE, &in[i], e);
   }
-  if (!s)
-    s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
+  if (!s) s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
   for (int i = 0; i < n->nout && !s; i++) {
     int from = t + i;
     s = graph_add(o, OP_OUTPUT, 1, &from, NULL, NOWHERE, NULL, e);
@@ -269,8 +265,10 @@ static void drop_free(struct reference64 *r)
 {
   int n = 0;
   for (int i = 0; i < r->nroom; i++)
-    if (r->room[i].tensor < 0) free(r->room[i].at);
-    else r->room[n++] = r->room[i];
+    if (r->room[i].tensor < 0)
+      free(r->room[i].at);
+    else
+      r->room[n++] = r->room[i];
   for (int i = n; i < r->nroom; i++) r->room[i].at = NULL;
   r->nroom = n;
 }
@@ -294,8 +292,10 @@ static void give_back(struct reference64 *r, int t)
 {
   int i = 0;
   while (i < r->nroom && r->room[i].tensor != t) i++;
-  if (i < r->nroom) r->room[i].tensor = -1;
-  else mem_free(r->value[t]);
+  if (i < r->nroom)
+    r->room[i].tensor = -1;
+  else
+    mem_free(r->value[t]);
   r->value[t] = NULL;
 }
 
@@ -384,8 +384,7 @@ int reference64_run(struct reference64 *r, const struct graph *g, const struct r
   r->room = mem_handle(sizeof *r->room * (size_t)(g->ntensors + 1), &kind);
   int s = OK;
   for (int i = 0; i < g->nnodes; i++) {
-    for (int k = 0; k < g->nodes[i].nin; k++)
-      r->readers[g->nodes[i].in[k]] += g->nodes[i].op == OP_OUTPUT ? g->nnodes : 1;
+    for (int k = 0; k < g->nodes[i].nin; k++) r->readers[g->nodes[i].in[k]] += g->nodes[i].op == OP_OUTPUT ? g->nnodes : 1;
   }
   for (int i = 0; i < g->nnodes && !s && !r->overflow; i++) {
     const struct node *n = &g->nodes[i];
@@ -401,8 +400,7 @@ double reference64_products(const struct graph *g)
   double sum = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct shape *x = g->nodes[i].nin ? &g->tensors[g->nodes[i].in[0]].shape : NULL;
-    if (g->nodes[i].op == OP_MATMUL)
-      sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
+    if (g->nodes[i].op == OP_MATMUL) sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape) * (double)x->d[x->n - 1];
   }
   return sum;
 }

@@ -10,10 +10,10 @@ int module_build(const char *source, const char *name, struct module **m, struct
 // Other flags than gen_flags(). STOPPED where patience was over before the compiler was done.
 int module_build_with(const char *source, const char *flags, const char *name, const struct patience *p, struct module **m, struct err *e);
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
-const void *module_bytes(const struct module *m, size_t *n); // the shared object
-int module_call(struct module *m, void *const *inputs, void *const *outputs); // status of the generated function; from any thread
+const void *module_bytes(const struct module *m, size_t *n);                                   // the shared object
+int module_call(struct module *m, void *const *inputs, void *const *outputs);                  // status of the generated function; from any thread
 const double *module_seconds(const struct module *m); // of each kernel in the last call, where gen_c_timed made it; else NULL
-void module_rest(struct module *m); // gives workspaces back until the next call
+void module_rest(struct module *m);                   // gives workspaces back until the next call
 void module_close(struct module *m);
 const char *compiler_version(const struct patience *p); // "gcc 12.2.0", part of database keys; "" where there is none, or it does not answer
 
@@ -25,19 +25,19 @@ struct disturbed { // what disturbed a measurement, and how much: a share of the
 };
 struct timing {
   double median, least, most, p25, p75; // seconds a call
-  double quiet; // of a call that nothing disturbed: the third least
+  double quiet;                         // of a call that nothing disturbed: the third least
   int runs;
   struct disturbed disturbed; // it stayed so, however often it was repeated
 };
-struct timing timing_of(double *t, int n);          // of n times in seconds, which it sorts
-bool timing_quiet(const double *t, int n);          // in any order: did enough of the calls go undisturbed for .quiet to be told?
+struct timing timing_of(double *t, int n); // of n times in seconds, which it sorts
+bool timing_quiet(const double *t, int n); // in any order: did enough of the calls go undisturbed for .quiet to be told?
 // Another round? Until there were `least`, and `past`, the time so far, is over `seconds`; and up to four times as long while
 // fewer than `least` are kept, or some module had no quiet calls among these. t: of n modules, each's `kept` times `apart` places
 // behind those of the one before.
 bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int least, double past, double seconds);
 
 // ---- disturbed.c: whether something else on the machine disturbed them, from recorded figures alone ----
-struct stretch {    // some rounds in a row
+struct stretch { // some rounds in a row
   int rounds;
   double wall;      // seconds
   double waited;    // seconds for which one thread of the process could have run, and had no processor
@@ -47,7 +47,7 @@ struct stretch {    // some rounds in a row
 enum disturbance stretch_cause(const struct stretch *s, double reference); // reference: the least seconds of that loop
 // The verdict on n stretches: DISTURBED_NOT if those that nothing disturbed have at least `enough` rounds.
 struct disturbed stretches_verdict(const struct stretch *s, int n, double reference, int enough);
-struct disturbed timing_verdict(const struct timing *t); // by its spread
+struct disturbed timing_verdict(const struct timing *t);       // by its spread
 const char *disturbed_words(char out[96], struct disturbed d); // "" where nothing was disturbed
 
 // ---- gauge.c: records stretches ----
@@ -55,8 +55,8 @@ struct gauge;
 struct gauge *gauge_open(void);
 void gauge_close(struct gauge *g);
 double gauge_reference(const struct gauge *g);
-void gauge_watch(struct gauge *g);     // a first stretch begins, with the threads that there are
-bool gauge_due(const struct gauge *g); // it took long enough for recording it to cost little
+void gauge_watch(struct gauge *g);                                 // a first stretch begins, with the threads that there are
+bool gauge_due(const struct gauge *g);                             // it took long enough for recording it to cost little
 void gauge_record(struct gauge *g, int rounds, struct stretch *s); // and the next one begins
 
 // ---- measure.c ----
@@ -70,12 +70,10 @@ void buffers_close(struct buffers *b);
 
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds. Disturbed rounds are
 // repeated, for up to four times as long; where too few are left, all count, and the timings say so.
-int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
-            struct err *e);
+int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
 // Of a module that gen_c_timed made, its n kernels, in as many calls.
-int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
-                    struct err *e);
+int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
 // ---- positive.c ----
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
@@ -95,7 +93,7 @@ struct reference64 {
   int *readers;
   struct reference64_room *room; // of large values: taken by tensors, or free
   int nroom;
-  bool overflow;  // stopped by in_range: outputs are missing
+  bool overflow; // stopped by in_range: outputs are missing
 };
 // g without composites. To be closed after an error too; a zeroed one may be closed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e);
@@ -130,16 +128,15 @@ void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int
 int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e);
 // outputs: of code that was made of the graph `own`, which computes the same function of the same inputs; the answer is added up.
 // ERR_WRONG where an element is NaN, infinite or a number other than it has to be.
-int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs,
-                    struct special_answer *a, struct err *e);
-int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a,
-                  struct err *e);
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, struct special_answer *a,
+                    struct err *e);
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a, struct err *e);
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
-int db_open(const char *path, struct db **db, struct err *e); // NULL path: the default
+int db_open(const char *path, struct db **db, struct err *e);                          // NULL path: the default
 int db_open_or_none(const char *path, struct db **db, struct err *why, struct err *e); // without the default one work goes on: *db NULL and *why
-bool db_default(char *out, size_t n); // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: there is none
+bool db_default(char *out, size_t n);     // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: there is none
 const char *db_note(const struct db *db); // of rows that were not used, or ""
 void db_close(struct db *db);
 int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO when absent

@@ -29,17 +29,18 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind k
 {
   static const struct {
     double one, others; // 0: as they are
-  } values[KINDS] = {[ONE_NAN] = {NAN, 0},         [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0},
-                     [ALL_LOW] = {-INFINITY, -INFINITY},
-                     [MOST_LOW] = {0, -INFINITY}};
+  } values[KINDS] = {
+      [ONE_NAN] = {NAN, 0}, [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0}, [ALL_LOW] = {-INFINITY, -INFINITY}, [MOST_LOW] = {0, -INFINITY}};
   double one = values[kind].one, others = values[kind].others;
   if (kind == ONE_HUGE) one = huge[t];
   if (kind == ALL_TINY) one = others = tiny[t];
   if (kind == MOST_LOW) at = n - 1; // what runs along the row meets a part that is -inf everywhere first
   for (int64_t j = 0; j < n; j++) {
     double x = j == at ? one : others;
-    if (kind == ALL_ZERO) numeric_write(t, p, from + j, -0.0f);
-    else if (x != 0) numeric_write(t, p, from + j, (float)x);
+    if (kind == ALL_ZERO)
+      numeric_write(t, p, from + j, -0.0f);
+    else if (x != 0)
+      numeric_write(t, p, from + j, (float)x);
   }
 }
 
@@ -73,8 +74,10 @@ void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int
   graph_inputs(g, ins);
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
-    if ((uint64_t)i == chosen) make_special(t, b->in[i], &r);
-    else if (!wants_positive(g, ins[i])) make_small(t, b->in[i], &r);
+    if ((uint64_t)i == chosen)
+      make_special(t, b->in[i], &r);
+    else if (!wants_positive(g, ins[i]))
+      make_small(t, b->in[i], &r);
   }
   mem_free(ins);
 }
@@ -113,10 +116,7 @@ static int evaluate(struct reference64 *r, const struct graph *g, const struct b
   return s;
 }
 
-int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e)
-{
-  return evaluate(r, g, b, false, e);
-}
+int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e) { return evaluate(r, g, b, false, e); }
 
 // Operations of a graph and of all blocks and iterations in it.
 static double operations(const struct graph *g)
@@ -143,8 +143,10 @@ static int interpret(struct arena *mem, const struct graph *g, enum domain d, co
     int64_t n = shape_size(&t->shape);
     in[i] = arena_alloc(mem, domain_bytes(d) * (size_t)(n + 1));
     for (int64_t k = 0; k < n; k++) {
-      if (d == DOM_F32) ((float *)in[i])[k] = (float)element(&r, i, k);
-      else ((double *)in[i])[k] = element(&r, i, k);
+      if (d == DOM_F32)
+        ((float *)in[i])[k] = (float)element(&r, i, k);
+      else
+        ((double *)in[i])[k] = element(&r, i, k);
     }
   }
   return eval_run(mem, g, d, NULL, in, out, NULL, e);
@@ -213,15 +215,17 @@ static void ask(struct comparison *c, enum evaluation which, const struct graph 
   for (int i = 0; i < c->n && s == OK; i++) {
     const struct doubt d = c->doubt[i];
     const struct output *x = &c->out[d.output];
-    double other = which == ROUNDED ? r.value[x->tensor][d.at] : which == OWN_F32 ? (double)((float *)out[d.output])[d.at] : ((double *)out[d.output])[d.at];
+    double other = which == ROUNDED   ? r.value[x->tensor][d.at]
+                   : which == OWN_F32 ? (double)((float *)out[d.output])[d.at]
+                                      : ((double *)out[d.output])[d.at];
     if (same(other, x->want[d.at], x->usual, AGREE * x->off)) c->doubt[left++] = d;
   }
   c->n = left;
   reference64_close(&r), arena_close(&mem);
 }
 
-int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs,
-                    struct special_answer *a, struct err *e)
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, struct special_answer *a,
+                    struct err *e)
 {
   struct comparison c = {.nout = b->nout};
   int *outs = NEWS(&c.mem, int, b->nout + 1), s = OK;
@@ -267,8 +271,7 @@ static int one_round(struct module *m, const struct graph *g, const struct graph
   return s;
 }
 
-int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a,
-                  struct err *e)
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a, struct err *e)
 {
   int s = OK;
   *a = (struct special_answer){0};

@@ -18,8 +18,8 @@ static int ascending(const void *a, const void *b)
 struct timing timing_of(double *t, int n)
 {
   qsort(t, (size_t)n, sizeof *t, ascending);
-  return (struct timing){.median = t[n / 2], .least = t[0], .most = t[n - 1], .p25 = t[n / 4], .p75 = t[(3 * n) / 4],
-                         .quiet = t[MIN(FLATTERED, n - 1)], .runs = n};
+  return (struct timing){
+      .median = t[n / 2], .least = t[0], .most = t[n - 1], .p25 = t[n / 4], .p75 = t[(3 * n) / 4], .quiet = t[MIN(FLATTERED, n - 1)], .runs = n};
 }
 
 bool timing_quiet(const double *t, int n)

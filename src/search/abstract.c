@@ -7,15 +7,9 @@
 enum { SCALARS = 1 << 20, INVERSES = 1 << 19 };
 
 // The same constant gives the same atom in every context: 31 bits of its hash, above all other ids.
-uint32_t atom_scalar(double x)
-{
-  return (uint32_t)hash_bytes(&x, sizeof x, 0) | (uint32_t)SCALARS << 11;
-}
+uint32_t atom_scalar(double x) { return (uint32_t)hash_bytes(&x, sizeof x, 0) | (uint32_t)SCALARS << 11; }
 
-uint32_t atom_inverse(int c)
-{
-  return (uint32_t)(INVERSES + c);
-}
+uint32_t atom_inverse(int c) { return (uint32_t)(INVERSES + c); }
 
 static nf opaque(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y)
 {
@@ -48,8 +42,16 @@ nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y)
   case AE_EWMAX: return expr_ewmax(ex, x, y);
   case AE_EWMIN: return expr_ewmin(ex, x, y);
   case AE_OPAQUE: return opaque(ex, op, a, x, y);
-  case AE_NONE: case AE_MATMUL: case AE_CONCAT_MATMUL: case AE_SUM: case AE_MEAN: case AE_MAX: case AE_CONCAT:
-  case AE_ACCUM: case AE_ACCUM_MAX: case AE_GRAPH: break;
+  case AE_NONE:
+  case AE_MATMUL:
+  case AE_CONCAT_MATMUL:
+  case AE_SUM:
+  case AE_MEAN:
+  case AE_MAX:
+  case AE_CONCAT:
+  case AE_ACCUM:
+  case AE_ACCUM_MAX:
+  case AE_GRAPH: break;
   }
   return EXPR_UNKNOWN;
 }
@@ -58,7 +60,7 @@ uint64_t abstract_factor(const struct space *s, mask over)
 {
   uint64_t k = 1;
   for (int b = 0; b < 3 * s->nclass; b++)
-    if (over >> b & 1) k *= s->class[b / 3].prime[b % 3];
+    if (over >> b & 1) k *= s->classes[b / 3].prime[b % 3];
   return k;
 }
 
@@ -121,10 +123,12 @@ static bool make_node(struct maker *m, const struct node *n, int v)
     return true;
   }
   case RULE_REDUCE: return make_reduce(m, n, v);
-  case RULE_VIEW:
-    r->e[v] = r->e[a], r->f[v] = r->f[a];
-    return true;
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH: break;
+  case RULE_VIEW: r->e[v] = r->e[a], r->f[v] = r->f[a]; return true;
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
   }
   return false;
 }

@@ -53,8 +53,7 @@ static void copy_maps(const struct copying *k, struct attrs *a)
 {
   const struct attrs was = *a;
   int ngrid = 0, nloop = 0;
-  memset(a->imap, REPLICA, sizeof a->imap), memset(a->omap, REPLICA, sizeof a->omap),
-      memset(a->fmap, REPLICA, sizeof a->fmap);
+  memset(a->imap, REPLICA, sizeof a->imap), memset(a->omap, REPLICA, sizeof a->omap), memset(a->fmap, REPLICA, sizeof a->fmap);
   for (int i = 0; i < k->b->ngrid; i++)
     if (k->b->grid[i] > 1) a->imap[ngrid] = was.imap[i], a->omap[ngrid++] = was.omap[i];
   if (k->c->loop >= 0) a->imap[ngrid] = was.fmap[k->c->loop], a->omap[ngrid] = (int8_t)k->c->spread;
@@ -214,8 +213,7 @@ static struct graph *merged(const struct making *m, struct graph *g, int i)
 }
 
 // Loops that `which` names, unrolled; or made axes, where that is wanted or they cannot be unrolled.
-static struct graph *without_loops(const struct making *m, struct graph *g, int i,
-                                   bool (*which)(const struct graph *b, int loop), bool blocks)
+static struct graph *without_loops(const struct making *m, struct graph *g, int i, bool (*which)(const struct graph *b, int loop), bool blocks)
 {
   for (int l = g->nodes[i].sub->nloop - 1; l >= 0; l--) {
     if (!which(g->nodes[i].sub, l)) continue;
@@ -250,8 +248,7 @@ static struct graph *with_axes_changed(const struct making *m, struct graph *g, 
   return g;
 }
 
-int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed,
-                 struct alike out[MOST_ALIKE])
+int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed, struct alike out[MOST_ALIKE])
 {
   const struct making m = {mem, p, seed};
   struct graph *plain = without_idle(&m, g);

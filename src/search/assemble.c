@@ -9,8 +9,8 @@ struct joiner {
   const struct space *s;
   struct graph *g;
   struct err *e;
-  int *program;          // program tensor -> tensor of g, or -1
-  struct placed *at;     // by device tensor
+  int *program;      // program tensor -> tensor of g, or -1
+  struct placed *at; // by device tensor
 };
 
 // The labels with every class in a dimension of its own.
@@ -58,7 +58,7 @@ static int place(struct joiner *j, int d)
   int t, status = materialize(j, v->tensor, &t);
   struct labels l = spread(&v->l);
   struct shape s = {l.n};
-  for (int i = 0; i < l.n; i++) s.d[i] = l.d[i].n ? j->s->class[(int)l.d[i].c[0]].extent : 1;
+  for (int i = 0; i < l.n; i++) s.d[i] = l.d[i].n ? j->s->classes[(int)l.d[i].c[0]].extent : 1;
   if (!status) status = reshape(j, t, &s, &j->at[d].tensor);
   j->at[d].l = l;
   return status;
@@ -97,8 +97,7 @@ static int add_block(struct joiner *j, const struct plan *p, const struct option
     int v = j->pl->m->dev[x->make[k]].visit;
     want[k] = v < 0 || !shown(j, p, x->make[k]) ? (struct labels){-1} : spread(&j->s->visit[v].l);
   }
-  if (!status)
-    status = build_block(j->g, j->s, t, &x->p, &x->z, j->pl->m->dev, j->at, x->root, x->nmake, want, made, j->e);
+  if (!status) status = build_block(j->g, j->s, t, &x->p, &x->z, j->pl->m->dev, j->at, x->root, x->nmake, want, made, j->e);
   for (int k = 0; k < x->nmake && !status; k++) {
     int d = x->make[k], v = j->pl->m->dev[d].visit;
     j->at[d] = made[k];
@@ -214,7 +213,7 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
     }
     const struct schedule *sch = &pl->tables[x->table].sch;
     at = say(text, n, at, "grid");
-    for (int k = 0; k < sch->ngrid; k++) at = say(text, n, at, " %c=%s", "xyz"[k], s->class[sch->grid[k]].name);
-    if (sch->loop >= 0) at = say(text, n, at, " loop i=%s", s->class[sch->loop].name);
+    for (int k = 0; k < sch->ngrid; k++) at = say(text, n, at, " %c=%s", "xyz"[k], s -> classes[sch->grid[k]].name);
+    if (sch->loop >= 0) at = say(text, n, at, " loop i=%s", s->classes[sch->loop].name);
   }
 }

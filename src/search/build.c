@@ -27,10 +27,7 @@ static bool holds(const struct dim *d, int c)
   return false;
 }
 
-static bool same(const struct dim *x, const struct dim *y)
-{
-  return x->n == y->n && !memcmp(x->c, y->c, (size_t)x->n);
-}
+static bool same(const struct dim *x, const struct dim *y) { return x->n == y->n && !memcmp(x->c, y->c, (size_t)x->n); }
 
 static struct dim flatten(const struct labels *l)
 {
@@ -57,10 +54,7 @@ static struct shape shape_of(const struct maker *m, const struct labels *l, mask
   return s;
 }
 
-static int view(struct maker *m, enum op op, const struct attrs *a, struct tile *x)
-{
-  return graph_add(m->b, op, 1, &x->t, a, NOWHERE, &x->t, m->e);
-}
+static int view(struct maker *m, enum op op, const struct attrs *a, struct tile *x) { return graph_add(m->b, op, 1, &x->t, a, NOWHERE, &x->t, m->e); }
 
 static int reshape(struct maker *m, struct tile *x, const struct labels *to, mask stored)
 {
@@ -126,8 +120,10 @@ static int line_up(struct maker *m, struct tile *x, mask sx, struct tile *y, mas
 {
   if (broadcasts(&x->l, &y->l)) return OK;
   struct labels all = {0};
-  if (!(sy & ~sx)) all = x->l;
-  else if (!(sx & ~sy)) all = y->l;
+  if (!(sy & ~sx))
+    all = x->l;
+  else if (!(sx & ~sy))
+    all = y->l;
   for (int c = 0; c < m->s->nclass && !all.n; c++) {
     if (!((sx | sy) & all_of(c))) continue;
     for (; c < m->s->nclass; c++)
@@ -178,9 +174,9 @@ static int make_fold(struct maker *m, const struct deriv *d, struct tile *out)
 
 struct product {
   int c;
-  mask batch, rows, cols;        // stored pieces
-  struct labels lead, lx, ly;    // wanted
-  int views;                     // reshapes and transposes that takes
+  mask batch, rows, cols;     // stored pieces
+  struct labels lead, lx, ly; // wanted
+  int views;                  // reshapes and transposes that takes
 };
 
 static bool inside(const struct dim *d, mask only)
@@ -316,9 +312,8 @@ static int make_value(struct maker *m, const struct deriv *d, struct tile *out)
   return d->op == OP_MATMUL ? make_product(m, d, out) : make_fold(m, d, out);
 }
 
-int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z,
-                const struct device *dev, const struct placed *dev_at, const int *roots, int nroots,
-                const struct labels *want, struct placed *made, struct err *e)
+int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z, const struct device *dev,
+                const struct placed *dev_at, const int *roots, int nroots, const struct labels *want, struct placed *made, struct err *e)
 {
   struct graph *b = graph_new(g->mem, BLOCK, NULL);
   int64_t grid[MAX_GRID];

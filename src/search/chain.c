@@ -41,7 +41,13 @@ static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, in
   case RULE_MAP: return mark_map(p, role, n, rows, rank);
   case RULE_REDUCE: return n->a.dim > 0 && mark(p, role, n->in[0], rows, rank);
   case RULE_CONTRACT: return rank == 2 && mark(p, role, n->in[0], rows, rank) && mark_whole(p, role, n->in[1]);
-  case RULE_CONST: case RULE_VIEW: case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH: break;
+  case RULE_CONST:
+  case RULE_VIEW:
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
   }
   return false;
 }

@@ -134,10 +134,7 @@ static bool may_join(struct build *b, int x, int y)
   return !together(b, x, y);
 }
 
-static bool same_list(const struct dim *x, const struct dim *y)
-{
-  return x->n == y->n && !memcmp(x->c, y->c, (size_t)x->n);
-}
+static bool same_list(const struct dim *x, const struct dim *y) { return x->n == y->n && !memcmp(x->c, y->c, (size_t)x->n); }
 
 // Cuts classes until the two lists, of the same total extent, agree piece by piece in extent.
 static bool refine(struct build *b, const struct dim *x, const struct dim *y)
@@ -178,10 +175,7 @@ static bool join(struct build *b, int v, const struct labels *l)
 
 static int visit(struct build *b, int t, const struct labels *l);
 
-static struct dim one(int c)
-{
-  return (struct dim){1, {(int8_t)c}};
-}
+static struct dim one(int c) { return (struct dim){1, {(int8_t)c}}; }
 
 // Labels of an operand of shape s that broadcasts to labels l.
 static struct labels broadcast(const struct labels *l, const struct shape *s)
@@ -255,7 +249,8 @@ static int visit(struct build *b, int t, const struct labels *l)
   b->v[me].tensor = t, b->v[me].l = *l;
   const struct node *n = &b->p->nodes[b->p->tensors[t].node];
   switch (op_rows[n->op].rule) {
-  case RULE_IO: case RULE_CONST: break;
+  case RULE_IO:
+  case RULE_CONST: break;
   case RULE_MAP:
     for (int i = 0; i < n->nin; i++) {
       struct labels lx = broadcast(l, &b->p->tensors[n->in[i]].shape);
@@ -265,8 +260,11 @@ static int visit(struct build *b, int t, const struct labels *l)
   case RULE_CONTRACT: visit_product(b, n, l, in); break;
   case RULE_REDUCE: in[0] = visit_reduce(b, n, l); break;
   case RULE_VIEW: in[0] = visit_view(b, n, l); break;
-  case RULE_CONCAT: case RULE_SPLIT: case RULE_COMPOSITE: case RULE_ACCUM: case RULE_GRAPH:
-    return fail(b, "an operator that has no index classes");
+  case RULE_CONCAT:
+  case RULE_SPLIT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: return fail(b, "an operator that has no index classes");
   }
   b->v[me].in[0] = in[0], b->v[me].in[1] = in[1];
   return me;
@@ -291,8 +289,8 @@ static int renumber(struct build *b, int *map, int c)
 {
   if (map[c] >= 0) return map[c];
   if (b->s->nclass == MAX_CLASSES) return fail(b, "more index classes than the search can hold"), 0;
-  struct class *k = &b->s->class[b->s->nclass];
-  *k = (struct class){.extent = b->c[c].extent, .kind = b->c[c].kind};
+  struct index_class *k = &b->s->classes[b->s->nclass];
+  *k = (struct index_class){.extent = b->c[c].extent, .kind = b->c[c].kind};
   memcpy(k->name, b->c[c].name, sizeof k->name);
   return map[c] = b->s->nclass++;
 }
@@ -323,7 +321,9 @@ static void finish(struct build *b, const int *out, int nout)
 static bool small_extents(struct space *s)
 {
   static const int grid[] = {2, 3, 2, 2}, tile[] = {2, 2, 3, 2, 3};
-  static const int primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281};
+  static const int primes[] = {2,   3,   5,   7,   11,  13,  17,  19,  23,  29,  31,  37,  41,  43,  47,  53,  59,  61,  67,  71,
+                               73,  79,  83,  89,  97,  101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173,
+                               179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281};
   int tie[MAX_CLASSES];
   for (int i = 0; i < s->nclass; i++) tie[i] = i;
   for (int a = 0; a < s->nvisit; a++)
@@ -338,9 +338,9 @@ static bool small_extents(struct space *s)
       }
     }
   for (int i = 0; i < s->nclass; i++) {
-    struct class *c = &s->class[i];
+    struct index_class *c = &s->classes[i];
     bool loops = false;
-    for (int k = 0; k < s->nclass; k++) loops |= tie[k] == tie[i] && (s->class[k].kind & ~(unsigned)FREE);
+    for (int k = 0; k < s->nclass; k++) loops |= tie[k] == tie[i] && (s->classes[k].kind & ~(unsigned)FREE);
     c->small[GRID] = grid[tie[i] % 4], c->small[LOOP] = loops ? 2 : 1, c->small[TILE] = tile[tie[i] % 5];
     for (int k = 0; k < 3; k++) c->prime[k] = (uint64_t)primes[3 * i + k];
     if (!loops) c->prime[LOOP] = 1;
@@ -350,7 +350,7 @@ static bool small_extents(struct space *s)
 
 void classes_shrink(struct space *s)
 {
-  for (int c = 0; c < s->nclass; c++) s->class[c].small[GRID] = s->class[c].small[LOOP] = 1;
+  for (int c = 0; c < s->nclass; c++) s->classes[c].small[GRID] = s->classes[c].small[LOOP] = 1;
 }
 
 int classes_build(struct space *s, const struct graph *p, char why[160])

@@ -14,10 +14,7 @@ int64_t size_of(const struct sizes *z, mask m)
   return n;
 }
 
-struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z)
-{
-  return cost_rules(m->t)->term(m, w, z);
-}
+struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
 
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
 {
@@ -29,10 +26,7 @@ double cost_kernel(const struct model *m, const struct table *t, const struct wo
   return cost_seconds(m, &sum, z);
 }
 
-double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
-{
-  return cost_rules(m->t)->seconds(m, sum, z);
-}
+double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z) { return cost_rules(m->t)->seconds(m, sum, z); }
 
 double cost_library(const struct model *m, const struct node *n) { return cost_rules(m->t)->library(m, n); }
 

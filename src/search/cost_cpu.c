@@ -23,10 +23,7 @@ static double run_bytes(const struct model *m, const struct device *d, double el
   return run;
 }
 
-static double times_of(const struct work *w, const struct sizes *z)
-{
-  return (double)z->blocks * (w->looped ? (double)z->iterations : 1);
-}
+static double times_of(const struct work *w, const struct sizes *z) { return (double)z->blocks * (w->looped ? (double)z->iterations : 1); }
 
 static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
@@ -35,7 +32,8 @@ static struct term load_term(const struct model *m, const struct work *w, const 
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
   double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), times = times_of(w, z);
   return (struct term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
-                       .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)), .again = fmax(0, tile * times - whole)};
+                       .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)),
+                       .again = fmax(0, tile * times - whole)};
 }
 
 static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
@@ -74,10 +72,7 @@ static struct term term_of(const struct model *m, const struct work *w, const st
 
 // What tiles that do not fit the nearest cache add to the time in which a core reads them there. It grows until next to
 // nothing of them fits, and no further: together they fit the second level (bench/cpu_tiles.csv).
-static double farther(const struct target *t, double near, double tiles)
-{
-  return 4 * near * fmin(tiles / (4 * (double)t->l1), 1);
-}
+static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 
 static double kernel_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
 {
@@ -119,5 +114,5 @@ static double seconds_of(const struct target *t, double elements, double ops)
 
 static bool may_fit(const struct model *m, const struct term *least) { return least->tile <= (double)m->t->scratch; }
 
-const struct cost_rules cost_cpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds,
-                                   .operate = seconds_of, .fits = may_fit, .lattice = 64, .fill = 1};
+const struct cost_rules cost_cpu = {
+    .term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of, .fits = may_fit, .lattice = 64, .fill = 1};

@@ -15,16 +15,16 @@
 
 static const double START = 0.5e-6;
 static const double LATENCY = 0.75e-6, L2_LATENCY = 0.3e-6; // of a load
-static const double UNEVEN = 1.35;     // a multiprocessor alone draws so many times its share of L2
-static const double OVERLAP = 0.15, ALONE = 0.6; // of what is not longest, so much shows; where nothing follows in flight
-static const double BARRIER = 2e-8;    // seconds: for the next stage of a ring
-static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9; // the first result of a product, and each 16 of what it sums
-static const double NEXT = 1e-6, MANY_TURNS = 4; // s that a block shows which comes after another, for so many
+static const double UNEVEN = 1.35;                          // a multiprocessor alone draws so many times its share of L2
+static const double OVERLAP = 0.15, ALONE = 0.6;            // of what is not longest, so much shows; where nothing follows in flight
+static const double BARRIER = 2e-8;                         // seconds: for the next stage of a ring
+static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // the first result of a product, and each 16 of what it sums
+static const double NEXT = 1e-6, MANY_TURNS = 4;            // s that a block shows which comes after another, for so many
 static const double FOLD = 6e-8, PASS = 5e-9;
 static const double PART = 1e-8; // of parts that are summed beside products: fragments of a few are loaded at a time
 
 static const double MMA = 0.9, MMA_BESIDE = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
-static const double SECTOR = 32, LINE = 128; // bytes that memory moves at least, and likes to
+static const double SECTOR = 32, LINE = 128;                                              // bytes that memory moves at least, and likes to
 enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
 static double pad(double n, double to) { return to * ceil(n / to); }
@@ -79,8 +79,10 @@ static struct term load_term(const struct model *m, const struct work *w, const 
   double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored);
   double more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z), turns = turns_of(w, z);
   bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
-  struct term x = {.unique = near ? 0 : whole * more, .again = tile * more * turns * (double)z->blocks,
-                   .steps = w->looped ? BARRIER * turns : 0, .parts = turns * ((double)size_of(z, partial(d->has)) - 1)};
+  struct term x = {.unique = near ? 0 : whole * more,
+                   .again = tile * more * turns * (double)z->blocks,
+                   .steps = w->looped ? BARRIER * turns : 0,
+                   .parts = turns * ((double)size_of(z, partial(d->has)) - 1)};
   *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
   return x;
 }
@@ -108,8 +110,10 @@ static struct term product_term(const struct model *m, const struct work *w, con
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
   double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
   double all = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k);
-  return (struct term){.compute = all, .once = w->looped ? 0 : all,
-                       .registers = 4 * batch * area + PRODUCT_REGISTERS, .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
+  return (struct term){.compute = all,
+                       .once = w->looped ? 0 : all,
+                       .registers = 4 * batch * area + PRODUCT_REGISTERS,
+                       .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
 }
 
 static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
@@ -198,10 +202,15 @@ static double seconds_of(const struct target *t, double elements, double ops)
 }
 
 // Tiles that tensor cores like, or that are a few rows; what a loop takes at a time is 16 at least.
-static bool good_extent(int64_t tile, bool looped)
-{
-  return tile % 16 == 0 || (!looped && tile <= 8 && (tile & (tile - 1)) == 0);
-}
+static bool good_extent(int64_t tile, bool looped) { return tile % 16 == 0 || (!looped && tile <= 8 && (tile & (tile - 1)) == 0); }
 
-const struct cost_rules cost_gpu = {.term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of,
-                                   .fits = may_fit, .extent = good_extent, .lattice = 160, .feeds = true, .spread = 6, .fill = 0.2};
+const struct cost_rules cost_gpu = {.term = term_of,
+                                    .seconds = kernel_seconds,
+                                    .library = library_seconds,
+                                    .operate = seconds_of,
+                                    .fits = may_fit,
+                                    .extent = good_extent,
+                                    .lattice = 160,
+                                    .feeds = true,
+                                    .spread = 6,
+                                    .fill = 0.2};

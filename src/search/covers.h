@@ -35,5 +35,5 @@ bool cover_kernel(struct walk *w, int i);  // from kernel node i on
 bool cover_block(struct inside *x, int k); // from block node k on, and then the kernels after it
 bool cover_turnable(enum op op);           // are derivations kept for one order of the operands only?
 bool cover_same_constants(const struct table *t, const struct deriv *d, const struct node *n); // of d and of n
-int cover_number(const struct graph *g, int k, enum op op); // nodes with this operator before node k
+int cover_number(const struct graph *g, int k, enum op op);                                    // nodes with this operator before node k
 #endif

@@ -203,7 +203,8 @@ static bool walk_save(struct inside *x, int k, int number)
       summed = t->d[of].op == OP_ACCUM && y->op == OP_ACCUM_SUM && y->a == t->d[of].a;
     if (summed && save_value(x, k, tensor, x->w->owner[x->table][d])) return true;
   }
-  return cover_lost(x->w, x->node, k, "saver", "what it saves is nothing that the search leaves for later kernels (whole tensors, or sums over all but the grid's part)");
+  return cover_lost(x->w, x->node, k, "saver",
+                    "what it saves is nothing that the search leaves for later kernels (whole tensors, or sums over all but the grid's part)");
 }
 
 int cover_number(const struct graph *b, int k, enum op op)
@@ -259,4 +260,3 @@ bool cover_block(struct inside *x, int k)
   }
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, "not an operator that the search tries in blocks");
 }
-

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct place {   // a tensor by what it is
+struct place { // a tensor by what it is
   mask has;
   uint64_t hash;
-  bool taken;    // a cut already, or none
-  double least;  // seconds to compute it,
-  double rest;   // and to go on from there
+  bool taken;   // a cut already, or none
+  double least; // seconds to compute it,
+  double rest;  // and to go on from there
 };
 struct places {
   struct arena mem;
-  int n, room;   // room: a power of two
+  int n, room; // room: a power of two
   struct place *at;
 };
 struct offers {
@@ -35,7 +35,8 @@ static struct place *slot(const struct places *p, mask has, uint64_t hash)
 {
   uint64_t i = hash_mix(has, hash);
   struct place *x;
-  while ((x = &p->at[i++ & (uint64_t)(p->room - 1)])->has && (x->has != has || x->hash != hash)) {}
+  while ((x = &p->at[i++ & (uint64_t)(p->room - 1)])->has && (x->has != has || x->hash != hash)) {
+  }
   return x;
 }
 
@@ -119,8 +120,10 @@ static double elements(const struct space *s, mask has)
   double n = 1;
   for (int c = 0; c < s->nclass; c++) {
     mask h = has & all_of(c);
-    if (h == all_of(c)) n *= (double)s->class[c].extent;
-    else if (h == bit(c, GRID)) n *= (double)part_counts[0];
+    if (h == all_of(c))
+      n *= (double)s->classes[c].extent;
+    else if (h == bit(c, GRID))
+      n *= (double)part_counts[0];
   }
   return n;
 }

@@ -106,8 +106,7 @@ static bool raise_limit(const struct asking *a, struct search_opts *o, const str
   struct search_opts full = *o;
   int later;
   search_defaults(&full, a->p, &later);
-  const int is[] = {later, full.max_kernel_ops, full.max_values},
-            need[] = {block_ops_of(all), kernels_of(all), MANY_VALUES};
+  const int is[] = {later, full.max_kernel_ops, full.max_values}, need[] = {block_ops_of(all), kernels_of(all), MANY_VALUES};
   if (need[i] <= is[i]) return false;
   *limit_of(o, i) = MAX(need[i], *limit_of(&full, i));
   return true;
@@ -124,15 +123,13 @@ static bool take_limits(const struct asking *a, struct search_opts *wide, struct
     more = ask(a, &one, open);
     struct group held = taken(a, open, true);
     for (int k = 0; k < held.n; k++)
-      snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "%s is too low: with %d the space holds it", limits[i],
-               *limit_of(&one, i));
+      snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "%s is too low: with %d the space holds it", limits[i], *limit_of(&one, i));
   }
   if (!any || !more) return more;
   more = ask(a, wide, open);
   struct group held = taken(a, open, true);
   for (int k = 0; k < held.n; k++)
-    snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why,
-             "several limits are too low: with higher ones the space holds it");
+    snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "several limits are too low: with higher ones the space holds it");
   return more;
 }
 
@@ -178,8 +175,7 @@ static void name_rules(const struct asking *a, const struct group *all, struct s
   for (int i = 0; i < all->n; i++) {
     struct cover *c = all->x[i]->c;
     c->rules = rules;
-    snprintf(c->why, sizeof c->why, "%s: the space of --off %s holds it (%s)", str_text(&words), str_text(&list),
-             all->x[i]->why);
+    snprintf(c->why, sizeof c->why, "%s: the space of --off %s holds it (%s)", str_text(&words), str_text(&list), all->x[i]->why);
   }
   str_free(&words), str_free(&list);
 }
@@ -224,8 +220,7 @@ static void take_rules(const struct asking *a, const struct search_opts *wide, s
   for (int r = 0; r < PRUNES; r++) all |= (unsigned)(prune_rows[r].switchable && !(wide->off >> r & 1)) << r;
   if (!take_single(a, wide, open, all)) return;
   if (!take_several(a, wide, open, all & ~(1u << PRUNE_EXPR)) || !take_several(a, wide, open, all)) return;
-  for (int i = 0; i < open->n; i++)
-    snprintf(open->x[i]->c->why, sizeof open->x[i]->c->why, "%s; no rule explains it", open->x[i]->why);
+  for (int i = 0; i < open->n; i++) snprintf(open->x[i]->c->why, sizeof open->x[i]->c->why, "%s; no rule explains it", open->x[i]->why);
 }
 
 // ---- all graphs -----------------------------------------------------------------------------------------------------
@@ -267,8 +262,8 @@ static void answer(const struct asking *a, struct group *open)
   if (open->n && take_limits(a, &wide, open)) take_rules(a, &wide, open);
 }
 
-int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
-                  struct graph *const *g, struct cover *out, struct err *e)
+int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n, struct graph *const *g,
+                  struct cover *out, struct err *e)
 {
   const struct asking a = {mem, p, t, o};
   struct group open = {0, NEWS(mem, struct given *, n + 1)};

@@ -18,8 +18,8 @@ struct walk {
   bool stopped, deeper; // deeper: something was cut by the bound
   int n;                // values needed so far
   int need[MAX_PICK], chosen[MAX_PICK];
-  int above[MAX_PICK];  // operators between it and a root, by who needed it first
-  int *at;              // value -> index in need, or -1
+  int above[MAX_PICK]; // operators between it and a root, by who needed it first
+  int *at;             // value -> index in need, or -1
 };
 
 enum { OPEN = -2, LEAF = -1, NEVER = 255 };
@@ -149,7 +149,8 @@ bool extract(const struct table *t, const int *roots, int nroots, int max_ops, i
              bool (*take)(void *, const struct pick *), void *arg)
 {
   struct arena mem = {0};
-  struct walk w = {.t = t, .least = t->least[max_extra > 0], .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
+  struct walk w = {
+      .t = t, .least = t->least[max_extra > 0], .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
   w.at = NEWS(&mem, int, t->n);
   memset(w.at, -1, sizeof *w.at * (size_t)t->n);
   bool complete = true;

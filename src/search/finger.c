@@ -42,10 +42,7 @@ static inline struct fv ff_add(struct field_pair *F, struct fv x, struct fv y)
 {
   return (struct fv){plus(&F->f->p, x.p, y.p), plus(&F->f->q, x.q, y.q)};
 }
-static inline struct fv ff_neg(struct field_pair *F, struct fv x)
-{
-  return (struct fv){x.p ? F->f->p.n - x.p : 0, x.q ? F->f->q.n - x.q : 0};
-}
+static inline struct fv ff_neg(struct field_pair *F, struct fv x) { return (struct fv){x.p ? F->f->p.n - x.p : 0, x.q ? F->f->q.n - x.q : 0}; }
 static inline struct fv ff_sub(struct field_pair *F, struct fv x, struct fv y) { return ff_add(F, x, ff_neg(F, y)); }
 static inline struct fv ff_mul(struct field_pair *F, struct fv x, struct fv y)
 {
@@ -70,10 +67,7 @@ static struct fv ff_opaque(struct field_pair *F, enum op op, struct fv x, struct
   uint64_t h = hash_mix(hash_mix(F->f->key + (uint64_t)op, (uint64_t)x.p << 32 | x.q), (uint64_t)y.p << 32 | y.q);
   return (struct fv){(uint32_t)(h % F->f->p.n), (uint32_t)((h >> 20) % F->f->q.n)};
 }
-static uint64_t order(struct field_pair *F, struct fv x)
-{
-  return hash_mix(F->f->key, (uint64_t)x.p << 32 | x.q);
-}
+static uint64_t order(struct field_pair *F, struct fv x) { return hash_mix(F->f->key, (uint64_t)x.p << 32 | x.q); }
 static struct fv ff_max(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? y : x; }
 static struct fv ff_min(struct field_pair *F, struct fv x, struct fv y) { return order(F, x) < order(F, y) ? x : y; }
 
@@ -105,13 +99,13 @@ static struct fv ff_const(struct field_pair *F, double c)
 
 typedef struct fv map_fn(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y);
 #define K(c) (c)
-#define DEFINE_MAP(id, field)                                                                                          \
-  static struct fv map_##id(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y)               \
-  {                                                                                                                    \
-    const double scalar = a->scalar, lo = a->lo, hi = a->hi;                                                           \
-    const struct fv r = x;                                                                                             \
-    (void)F, (void)y, (void)r, (void)scalar, (void)lo, (void)hi;                                                       \
-    return field;                                                                                                      \
+#define DEFINE_MAP(id, field)                                                                      \
+  static struct fv map_##id(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y) \
+  {                                                                                                \
+    const double scalar = a->scalar, lo = a->lo, hi = a->hi;                                       \
+    const struct fv r = x;                                                                         \
+    (void)F, (void)y, (void)r, (void)scalar, (void)lo, (void)hi;                                   \
+    return field;                                                                                  \
   }
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) DEFINE_MAP(id, field)
 #include "ir/op.def"
@@ -142,7 +136,7 @@ int64_t finger_size(const struct space *s, mask has)
 {
   int64_t n = 1;
   for (int b = 0; b < 3 * s->nclass; b++)
-    if (has >> b & 1) n *= s->class[b / 3].small[b % 3];
+    if (has >> b & 1) n *= s->classes[b / 3].small[b % 3];
   return n;
 }
 
@@ -162,7 +156,7 @@ void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v
     int64_t rest = i;
     for (int b = 3 * s->nclass - 1; b >= 0; b--) {
       if (!(v->full >> b & 1)) continue;
-      digit[b] = (int)(rest % s->class[b / 3].small[b % 3]), rest /= s->class[b / 3].small[b % 3];
+      digit[b] = (int)(rest % s->classes[b / 3].small[b % 3]), rest /= s->classes[b / 3].small[b % 3];
     }
     uint64_t h = hash_mix(f->key, (uint64_t)v->tensor);
     for (int d = 0; d < v->l.n; d++)
@@ -190,7 +184,7 @@ static void walk_open(struct walk *w, const struct space *s, mask all, const mas
   int64_t step[3] = {1, 1, 1};
   w->n = 0;
   for (int b = 3 * s->nclass - 1; b >= 0; b--) {
-    int64_t e = s->class[b / 3].small[b % 3];
+    int64_t e = s->classes[b / 3].small[b % 3];
     if (!(all >> b & 1) || e == 1) continue;
     bool merge = w->n > 0;
     for (int t = 0; t < tensors; t++) {
@@ -199,8 +193,10 @@ static void walk_open(struct walk *w, const struct space *s, mask all, const mas
       w->step[t][w->n] = here;
       if (here) step[t] *= e;
     }
-    if (merge) w->extent[w->n - 1] *= e;
-    else w->extent[w->n++] = e;
+    if (merge)
+      w->extent[w->n - 1] *= e;
+    else
+      w->extent[w->n++] = e;
   }
   if (!w->n) {
     w->extent[w->n++] = 1;
@@ -241,9 +237,8 @@ static void invert_all(const struct fctx *f, struct arena *mem, const struct fin
 }
 
 // fn of all elements; inlined where it is known.
-static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a,
-                                                          const struct walk *w, const struct finger *x,
-                                                          const struct finger *y, struct finger *out)
+static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a, const struct walk *w,
+                                                          const struct finger *x, const struct finger *y, struct finger *out)
 {
   struct field_pair F = {.f = f};
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
@@ -257,8 +252,8 @@ static inline __attribute__((always_inline)) void map_all(const struct fctx *f, 
   } while (walk_next(w, index, at, 3));
 }
 
-bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
-                const struct finger *y, struct finger *out)
+bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x, const struct finger *y,
+                struct finger *out)
 {
   struct finger inverse;
   if (op == OP_EXP && !x->q) return false;
@@ -270,14 +265,16 @@ bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struc
   *out = make(f, mem, all, op != OP_EXP && x->q && (!y || y->q));
   struct walk w;
   walk_open(&w, f->s, all, (mask[]){all, x->has, y ? y->has : 0}, 3);
-  if (op == OP_MUL) map_all(f, map_MUL, a, &w, x, y, out);
-  else if (op == OP_ADD) map_all(f, map_ADD, a, &w, x, y, out);
-  else map_all(f, maps[op], a, &w, x, y, out);
+  if (op == OP_MUL)
+    map_all(f, map_MUL, a, &w, x, y, out);
+  else if (op == OP_ADD)
+    map_all(f, map_ADD, a, &w, x, y, out);
+  else
+    map_all(f, maps[op], a, &w, x, y, out);
   return true;
 }
 
-void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale,
-                 struct finger *out)
+void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale, struct finger *out)
 {
   struct field_pair F = {.f = f};
   const struct attrs none = {0};
@@ -329,8 +326,7 @@ static void add_outer(const struct fctx *f, struct fv *out, int64_t d, const str
 }
 
 // What lacks its q part has 0 there, and so has every product with it.
-void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over,
-                    struct finger *out)
+void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out)
 {
   mask all = x->has | y->has;
   *out = make(f, mem, all & ~over, x->q && y->q);
@@ -338,8 +334,10 @@ void finger_product(const struct fctx *f, struct arena *mem, const struct finger
   walk_open(&w, f->s, all, (mask[]){out->has, x->has, y->has}, 3);
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0}, d = w.step[0][0], dx = w.step[1][0], dy = w.step[2][0];
   do {
-    if (d) add_outer(f, &out->v[at[0]], d, &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
-    else add_inner(f, &out->v[at[0]], &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
+    if (d)
+      add_outer(f, &out->v[at[0]], d, &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
+    else
+      add_inner(f, &out->v[at[0]], &x->v[at[1]], dx, &y->v[at[2]], dy, w.extent[0]);
   } while (walk_next(&w, index, at, 3));
 }
 

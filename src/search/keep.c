@@ -7,12 +7,12 @@
 
 enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
 
-struct group {   // those that need the same
+struct group { // those that need the same
   uint64_t needs;
   bool seen;
   int n, at[SAME_NEEDS]; // options, rising
 };
-struct key {     // of an option, what is compared most
+struct key { // of an option, what is compared most
   uint64_t needs, structure;
   double cost;
   int table;
@@ -79,7 +79,8 @@ static int most_of(const struct kept *kept)
 static int dearest_of_most(const struct kept *kept)
 {
   const struct group *g = kept->group;
-  for (int most = most_of(kept); g->n < most; g++) {}
+  for (int most = most_of(kept); g->n < most; g++) {
+  }
   int worst = g->at[0];
   for (int k = 1; k < g->n; k++)
     if (kept->key[g->at[k]].cost > kept->key[worst].cost) worst = g->at[k];
@@ -115,17 +116,16 @@ void keep_option(struct options *to, const struct option *x)
   struct kept *kept = to->kept;
   int at = place_of(to, x->needs, &l);
   if (at == NO_PLACE || (at >= 0 && kept->key[at].needs == x->needs && kept->key[at].cost <= x->cost)) return;
-  if (at == NEW_PLACE) at = to->n++;
-  else leave(kept, group_of(to, kept->key[at].needs), at);
+  if (at == NEW_PLACE)
+    at = to->n++;
+  else
+    leave(kept, group_of(to, kept->key[at].needs), at);
   enter(kept, group_of(to, x->needs), x->needs, at);
   to->o[at] = *x;
   kept->key[at] = (struct key){x->needs, x->structure, x->cost, x->table};
 }
 
-void keep_open(struct arena *mem, struct options *to)
-{
-  to->o = NEWS(mem, struct option, MOST_OPTIONS), to->kept = NEW(mem, struct kept);
-}
+void keep_open(struct arena *mem, struct options *to) { to->o = NEWS(mem, struct option, MOST_OPTIONS), to->kept = NEW(mem, struct kept); }
 
 void keep_clear(struct options *to)
 {

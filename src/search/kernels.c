@@ -21,9 +21,9 @@ struct search {
   struct planner *pl;
   int nsets, sets_cap, filled; // those after the first `filled` wait for their options
   struct options **sets;
-  int *alone;    // set that makes one device tensor: [device * WAYS + way], or -1
-  int joint;     // sets that make several
-  bool own;      // only chains of kernels that leave tensors of the program
+  int *alone;                            // set that makes one device tensor: [device * WAYS + way], or -1
+  int joint;                             // sets that make several
+  bool own;                              // only chains of kernels that leave tensors of the program
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
   struct arena scratch;
 };
@@ -322,7 +322,7 @@ static int take_best(struct search *se, struct plan *out, int most)
 
 int plan_kernels(struct planner *pl, struct plan *out, int most)
 {
-  struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev * WAYS)};
+  struct search se = {.pl = pl, .alone = NEWS(pl->mem, int, pl->ndev *WAYS)};
   struct unfinished first = {.split = -1};
   memset(se.alone, -1, sizeof(int) * (size_t)(pl->ndev * WAYS));
   for (int i = 0; i < pl->ntables; i++) {

@@ -12,7 +12,7 @@ static const double FAR = 1.2; // sizes of one's own gain less than this
 
 const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
 
-struct sizing {      // sizes that were chosen for the kernels that do some work
+struct sizing { // sizes that were chosen for the kernels that do some work
   uint64_t work;
   uint64_t too_large;
   int n;
@@ -24,11 +24,11 @@ struct gather {
   int table;
   struct arena *mem;
   struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their parts
-  struct sized best[1 + PART_COUNTS]; // of all so far, by parts
-  struct sizing *sizing; // the last ones, by hash
-  int taken;             // structures in a row, for a first look
-  struct works works;    // of the structure at hand,
-  struct option x;       // and its option
+  struct sized best[1 + PART_COUNTS];                  // of all so far, by parts
+  struct sizing *sizing;                               // the last ones, by hash
+  int taken;                                           // structures in a row, for a first look
+  struct works works;                                  // of the structure at hand,
+  struct option x;                                     // and its option
 };
 
 bool partial_class(const struct space *s, mask has, int *c)
@@ -112,7 +112,7 @@ static void size_option(struct gather *g, const struct pick *p, int reads)
   struct option *x = &g->x;
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
     if (reads >= 0) {
-      if (pl->m->s->class[reads].extent % part_counts[i] || pl->m->s->class[reads].extent == part_counts[i]) continue;
+      if (pl->m->s->classes[reads].extent % part_counts[i] || pl->m->s->classes[reads].extent == part_counts[i]) continue;
       x->split = reads, x->parts = part_counts[i];
     }
     x->needs = option_needs(x);
@@ -244,7 +244,9 @@ void options_clear(struct options *x)
 bool options_step(const struct planner *pl, struct options *to)
 {
   struct option x;
-  if (to->step < pl->ntables) block_options(pl, to, to->step);
-  else if (option_library(pl, to, &x)) keep_option(to, &x);
+  if (to->step < pl->ntables)
+    block_options(pl, to, to->step);
+  else if (option_library(pl, to, &x))
+    keep_option(to, &x);
   return to->step++ < pl->ntables;
 }

@@ -77,8 +77,7 @@ void table_pack(const struct table *t, struct str *out)
   put_number(out, t->cut), put_number(out, (uint64_t)t->nd);
   for (int i = 0; i < t->nd; i++) {
     const struct deriv *d = &t->d[i];
-    put_number(out, d->op), put_number(out, (uint64_t)d->a), put_index(out, d->b), put_index(out, d->cls),
-        put_index(out, d->attrs);
+    put_number(out, d->op), put_number(out, (uint64_t)d->a), put_index(out, d->b), put_index(out, d->cls), put_index(out, d->attrs);
     put_number(out, (uint64_t)owner[i]);
     if (owner[i] < known) continue;
     const struct value *v = &t->v[known++];
@@ -96,8 +95,7 @@ static bool known_instance(const struct table *t, const struct deriv *d)
 }
 
 // One more derivation: of a value that is there, or of the next.
-static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner,
-                           const struct value *hashes)
+static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner, const struct value *hashes)
 {
   struct value v = *hashes;
   if (!known_instance(t, d) || !value_derive(s, t, d, &v)) return false;
@@ -143,8 +141,7 @@ static void option_pack(const struct planner *pl, const struct option *x, struct
 // Of a set that is not whole also which needs were ever seen.
 void options_pack(const struct planner *pl, const struct options *x, struct str *out)
 {
-  put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large),
-      put_number(out, x->complete);
+  put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large), put_number(out, x->complete);
   if (x->step <= pl->ntables) keep_pack(x, out);
   put_number(out, (uint64_t)x->n);
   for (int i = 0; i < x->n; i++) option_pack(pl, &x->o[i], out);
@@ -197,7 +194,7 @@ static bool read_sizes(const struct planner *pl, struct option *x, struct bytes 
   struct sizes *z = &x->z;
   z->blocks = z->iterations = 1;
   for (int c = 0; c < pl->m->s->nclass; c++) {
-    uint64_t n = (uint64_t)pl->m->s->class[c].extent, left = n;
+    uint64_t n = (uint64_t)pl->m->s->classes[c].extent, left = n;
     bool axis = false;
     for (int i = 0; i < sch->ngrid; i++) axis |= sch->grid[i] == c;
     for (int k = 0; k < 3; k++) {
@@ -220,7 +217,7 @@ static bool read_parts(const struct planner *pl, struct option *x, int reads, st
   bool known = false;
   for (int i = 0; i < PART_COUNTS; i++) known |= n == part_counts[i];
   x->split = reads, x->parts = n;
-  return known && pl->m->s->class[reads].extent % n == 0;
+  return known && pl->m->s->classes[reads].extent % n == 0;
 }
 
 static bool option_unpack(const struct planner *pl, const struct options *to, struct option *x, struct bytes *in)
@@ -228,8 +225,7 @@ static bool option_unpack(const struct planner *pl, const struct options *to, st
   int table = get_index(in, pl->ntables), reads;
   if (in->bad) return false;
   if (table < 0) return option_library(pl, to, x);
-  *x = (struct option){
-      .table = table, .node = -1, .nmake = to->nmake, .split = to->split, .parts = to->parts, .kernels = 1};
+  *x = (struct option){.table = table, .node = -1, .nmake = to->nmake, .split = to->split, .parts = to->parts, .kernels = 1};
   memcpy(x->make, to->make, sizeof x->make);
   if (!read_roots(pl, x, in) || !read_pick(pl, x, in) || !option_reads(pl, x, &x->p, &reads)) return false;
   if (!read_parts(pl, x, reads, in) || !read_sizes(pl, x, in)) return false;

@@ -19,7 +19,4 @@ int pairs_number(struct pairs *p, nf e)
   return p->number[e] - 1;
 }
 
-uint8_t *pairs_at(const struct pairs *p, int a, int b)
-{
-  return a < 0 || b < 0 ? NULL : &p->row[MAX(a, b)][MIN(a, b)];
-}
+uint8_t *pairs_at(const struct pairs *p, int a, int b) { return a < 0 || b < 0 ? NULL : &p->row[MAX(a, b)][MIN(a, b)]; }

@@ -27,22 +27,22 @@ struct job {
   struct search_opts o;
   struct vocabulary voc;
   struct units units;
-  double start;          // seconds
+  double start; // seconds
   int nworker;
   struct worker *w;
   int ntable;
   struct table *table;
   struct arena *table_mem;
   struct search_stats *table_stats;
-  int *by;               // worker that made each table
+  int *by; // worker that made each table
   int nfixed, ncut, ndev;
   struct device dev[MAX_VISITS + MAX_CUTS + MAX_PARTS];
-  int later_ops;         // of struct planner
-  bool keep;             // keep fingerprints of values that may be cuts,
-  bool parts;            // of partial sums only
-  int nsplit, split[MAX_CLASSES]; // schedules with one axis, over a class that partial sums may be of
-  int ncut_tables;       // schedules with more values than the limit
-  const struct question *asked; // instead of searching plans
+  int later_ops;                                  // of struct planner
+  bool keep;                                      // keep fingerprints of values that may be cuts,
+  bool parts;                                     // of partial sums only
+  int nsplit, split[MAX_CLASSES];                 // schedules with one axis, over a class that partial sums may be of
+  int ncut_tables;                                // schedules with more values than the limit
+  const struct question *asked;                   // instead of searching plans
   bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
 };
 
@@ -115,8 +115,10 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
   stats_unpack(&j->table_stats[i], in);
   table_open(&j->table[i], &j->table_mem[i], w, j->f, &j->voc, j->dev, j->nfixed + j->ncut, &j->o);
   *whole = table_unpack(&j->table[i], &j->table_mem[i], j->s, in) && restore_offers(j, &j->table[i], w);
-  if (*whole) keep_fingers(j, i);
-  else empty_table(j, i);
+  if (*whole)
+    keep_fingers(j, i);
+  else
+    empty_table(j, i);
   j->by[i] = w->id;
   arena_close(&w->scratch);
   return *whole;
@@ -124,20 +126,14 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
 
 // ---- for partial sums of what earlier kernels left --------------------------------------------------------------------
 
-static bool make_split(void *arg, int i, int worker, double until)
-{
-  return make_table(arg, ((struct job *)arg)->split[i], worker, until);
-}
+static bool make_split(void *arg, int i, int worker, double until) { return make_table(arg, ((struct job *)arg)->split[i], worker, until); }
 
 static void pack_split(void *arg, int i, struct str *out) { pack_table(arg, ((struct job *)arg)->split[i], out); }
 
-static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
-{
-  return unpack_table(arg, ((struct job *)arg)->split[i], in, whole);
-}
+static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole) { return unpack_table(arg, ((struct job *)arg)->split[i], in, whole); }
 
 // May partial sums be of this class? Then those of a schedule with this axis alone are all there are.
-static bool may_split(const struct class *c)
+static bool may_split(const struct index_class *c)
 {
   bool divides = false;
   for (int i = 0; i < PART_COUNTS; i++) divides |= c->extent > part_counts[i] && c->extent % part_counts[i] == 0;
@@ -150,7 +146,7 @@ static void saturate_splits(struct job *j)
   for (int i = 0; i < j->ntable; i++) {
     const struct schedule *s = &j->table[i].sch;
     empty_table(j, i);
-    if (s->ngrid == 1 && s->loop < 0 && may_split(&j->s->class[s->grid[0]])) j->split[j->nsplit++] = i;
+    if (s->ngrid == 1 && s->loop < 0 && may_split(&j->s->classes[s->grid[0]])) j->split[j->nsplit++] = i;
   }
   units_run(&j->units, &(struct batch){UNIT_PARTS, 0, j->nsplit, true, j, make_split, pack_split, unpack_split});
 }
@@ -273,8 +269,19 @@ static void look(struct job *j, struct search_result *r, double done)
   units_open(&units, &o, &stats);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed, .ncut = j->ncut, .ndev = j->ndev,
-                       .o = &o, .later_ops = j->later_ops, .stats = &stats, .mem = j->mem, .units = &units, .few = LOOK};
+  struct planner pl = {.m = &model,
+                       .tables = j->table,
+                       .ntables = j->ntable,
+                       .home = find_homes(j),
+                       .nfixed = j->nfixed,
+                       .ncut = j->ncut,
+                       .ndev = j->ndev,
+                       .o = &o,
+                       .later_ops = j->later_ops,
+                       .stats = &stats,
+                       .mem = j->mem,
+                       .units = &units,
+                       .few = LOOK};
   finish(j, &pl, LOOK_MOST, done, r);
   units_close(&units);
   j->ndev = ndev;
@@ -292,12 +299,15 @@ static void first_look(struct job *j, struct search_result *r)
 // What cut the space, and what to raise.
 static void limits_met(const struct job *j, struct str *s)
 {
-  if (stopped(j)) str_add(s, "the search was stopped");
-  else if (j->ncut_tables) str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
+  if (stopped(j))
+    str_add(s, "the search was stopped");
+  else if (j->ncut_tables)
+    str_add(s, "%d of %d schedules have more than %d values (--max-values)", j->ncut_tables, j->ntable, j->o.max_values);
   if (!j->all_cuts) str_add(s, "%smore than %d tensors could be left for later kernels, of which the cheapest were", s->n ? "; " : "", MAX_CUTS);
   if (!j->all_parts) str_add(s, "%smore than %d partial sums of these could be left, of which the cheapest were", s->n ? "; " : "", MAX_PARTS);
   if (!j->all_graphs) str_add(s, "%sthe ways to compute some kernels are too many to walk", s->n ? "; " : "");
-  if (!j->all_sets) str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
+  if (!j->all_sets)
+    str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
 
 static void answer(struct job *j, const struct planner *pl)
@@ -314,8 +324,10 @@ static void explain(const struct job *j, struct search_result *r)
   int worst = 0;
   for (int k = 1; k < PRUNES; k++)
     if (r->stats.pruned[k] > r->stats.pruned[worst]) worst = k;
-  if (r->complete) str_add(&s, "the space was searched to its end");
-  else limits_met(j, &s);
+  if (r->complete)
+    str_add(&s, "the space was searched to its end");
+  else
+    limits_met(j, &s);
   str_add(&s, "; rule `%s` removed most: %llu operators (%s)%s", prune_rows[worst].name, (unsigned long long)r->stats.pruned[worst],
           prune_rows[worst].doc, r->stats.pruned[PRUNE_SIZE] ? "; --max-block-ops and --max-kernel-ops cut deeper graphs" : "");
   snprintf(r->why, sizeof r->why, "%s", str_text(&s));
@@ -350,11 +362,24 @@ static void run(struct job *j, struct search_result *r)
   tell(j, r, 0.6);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model, .tables = j->table, .ntables = j->ntable, .home = find_homes(j), .nfixed = j->nfixed,
-                       .ncut = j->ncut, .ndev = j->ndev, .o = &j->o, .later_ops = j->later_ops, .stats = &r->stats,
-                       .mem = j->mem, .units = &j->units, .complete = true, .all_sets = true};
-  if (!stopped(j) && j->asked) answer(j, &pl);
-  else if (!stopped(j)) finish(j, &pl, j->o.most, 1, r);
+  struct planner pl = {.m = &model,
+                       .tables = j->table,
+                       .ntables = j->ntable,
+                       .home = find_homes(j),
+                       .nfixed = j->nfixed,
+                       .ncut = j->ncut,
+                       .ndev = j->ndev,
+                       .o = &j->o,
+                       .later_ops = j->later_ops,
+                       .stats = &r->stats,
+                       .mem = j->mem,
+                       .units = &j->units,
+                       .complete = true,
+                       .all_sets = true};
+  if (!stopped(j) && j->asked)
+    answer(j, &pl);
+  else if (!stopped(j))
+    finish(j, &pl, j->o.most, 1, r);
   j->all_graphs = pl.complete, j->all_sets = pl.all_sets;
   r->complete = j->all_cuts && j->all_parts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
@@ -367,8 +392,10 @@ static double chain_cost(const struct graph *p, const struct target *t)
     const struct node *n = &p->nodes[i];
     const struct tensor *x = &p->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
     double size = (double)shape_size(&x->shape);
-    if (op_rows[n->op].rule == RULE_IO) bytes += size * dtype_bytes(x->dtype);
-    else flops += op_rows[n->op].cost * size * (double)(n->op == OP_MATMUL ? p->tensors[n->in[1]].shape.d[0] : 1);
+    if (op_rows[n->op].rule == RULE_IO)
+      bytes += size * dtype_bytes(x->dtype);
+    else
+      flops += op_rows[n->op].cost * size * (double)(n->op == OP_MATMUL ? p->tensors[n->in[1]].shape.d[0] : 1);
   }
   return flops / t->flops + bytes / t->bandwidth + t->launch;
 }
@@ -406,8 +433,8 @@ static void close_all(struct job *j)
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
 }
 
-void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-                  const struct question *asked, struct search_result *r)
+void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, const struct question *asked,
+                  struct search_result *r)
 {
   double start = now_seconds();
   *r = (struct search_result){0};
@@ -421,13 +448,17 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
     if (!asked) run_chain(mem, p, t, &j->o, r);
     r->complete = r->n > 0;
-    if (r->n) snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
-    else snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
+    if (r->n)
+      snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
+    else
+      snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {
     finger_open(j->f, j->s, o->seed);
     j->w = NEWS(j->mem, struct worker, j->nworker);
-    if (workers_open(j->w, j->nworker, j->mem, j->f, &j->o) != OK) snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
-    else run(j, r), explain(j, r);
+    if (workers_open(j->w, j->nworker, j->mem, j->f, &j->o) != OK)
+      snprintf(r->why, sizeof r->why, "not searched: a second exponential on a path");
+    else
+      run(j, r), explain(j, r);
     close_all(j);
   }
   units_close(&j->units);
@@ -435,8 +466,7 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   r->stats.seconds = now_seconds() - start;
 }
 
-int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-               struct search_result *r, struct err *e)
+int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r, struct err *e)
 {
   (void)e;
   search_space(mem, p, t, o, NULL, r);

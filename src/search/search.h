@@ -27,8 +27,8 @@ struct search_stats {
   uint64_t graphs;         // structures found (before sizes)
   uint64_t verified;       // kernel graphs that passed the verifier's filter
   double seconds;
-  double first;            // seconds until a verified graph was there that the model likes better than op-by-op; 0: none
-  uint64_t resumed;        // units of work that an earlier run had left
+  double first;     // seconds until a verified graph was there that the model likes better than op-by-op; 0: none
+  uint64_t resumed; // units of work that an earlier run had left
 };
 
 // Where finished units of work are kept, so that a search that was killed goes on from there (work.c). One thread at a
@@ -55,37 +55,36 @@ struct search_opts {
   int max_values;     // values of one schedule; 0 means 1500
   int threads;
   uint64_t seed;
-  unsigned off;       // pruning rules switched off, bits 1 << PRUNE_x
-  int most;           // graphs to keep, best first; 0 means 64
+  unsigned off; // pruning rules switched off, bits 1 << PRUNE_x
+  int most;     // graphs to keep, best first; 0 means 64
   stop_flag stop;
   void (*progress)(void *arg, const struct search_stats *s, double best_us, double done);
   void *progress_arg;
-  const struct search_store *store; // or NULL
-  const struct crew *crew;          // or NULL
+  const struct search_store *store;                                   // or NULL
+  const struct crew *crew;                                            // or NULL
   void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or told what each unit took; one thread at a time
   void *timed_arg;
 };
 
 struct found {
-  struct graph *g;      // a checked kernel graph at full size: BLOCK nodes and library operators
-  double cost;          // seconds by the cost model
-  int kernels;          // kernels in it
-  int block_ops;        // operators of its largest block graph
-  int structure;        // graphs that differ in sizes only share it
-  char schedule[256];   // what the axes of its kernels run over: "grid x=Q.1 y=Q.0 loop i=K.2 | exp"
+  struct graph *g;    // a checked kernel graph at full size: BLOCK nodes and library operators
+  double cost;        // seconds by the cost model
+  int kernels;        // kernels in it
+  int block_ops;      // operators of its largest block graph
+  int structure;      // graphs that differ in sizes only share it
+  char schedule[256]; // what the axes of its kernels run over: "grid x=Q.1 y=Q.0 loop i=K.2 | exp"
 };
 
 struct search_result {
   int n;
-  struct found *found;  // best first by the cost model
+  struct found *found; // best first by the cost model
   struct search_stats stats;
-  bool complete;        // false when stopped or a limit cut the space
-  char why[512];        // which rule or limit removed most, and what to raise
+  bool complete; // false when stopped or a limit cut the space
+  char why[512]; // which rule or limit removed most, and what to raise
 };
 
 // p: an expanded program of one Lax subprogram (lax.h). Results live in mem.
-int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-               struct search_result *r, struct err *e);
+int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r, struct err *e);
 
 // Would a search of p take minutes? Judged by the values and structures of a sample of its schedules; yes where p is not
 // one that is searched.
@@ -107,6 +106,6 @@ struct cover {
   unsigned rules;   // bits of pruning rules: off, they let it in, and fewer do not; 0: none, or not looked for
   char why[320];    // where not: these, or a limit, and the place; or that it is not equal to the program
 };
-int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n,
-                  struct graph *const *g, struct cover *out, struct err *e);
+int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n, struct graph *const *g,
+                  struct cover *out, struct err *e);
 #endif

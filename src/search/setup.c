@@ -6,8 +6,7 @@ enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64,
 static int norms(const struct graph *p)
 {
   int n = 0;
-  for (int i = 0; i < p->nnodes; i++)
-    n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
+  for (int i = 0; i < p->nnodes; i++) n += op_rows[p->nodes[i].op].abstract == AE_SQRT || op_rows[p->nodes[i].op].abstract == AE_RSQRT;
   return n;
 }
 
@@ -41,8 +40,7 @@ void workers_close(struct worker *w, int n)
   }
 }
 
-static void add_schedule(struct arena *mem, const struct space *s, struct table **all, int *n, int *cap, unsigned grid,
-                         int loop)
+static void add_schedule(struct arena *mem, const struct space *s, struct table **all, int *n, int *cap, unsigned grid, int loop)
 {
   struct table t = {.sch = {.loop = loop}};
   for (int c = 0; c < s->nclass; c++)
@@ -57,7 +55,7 @@ int schedules_build(struct arena *mem, const struct space *s, struct table **all
     if (__builtin_popcount(grid) > MAX_GRID) continue;
     add_schedule(mem, s, all, &n, &cap, grid, -1);
     for (int c = 0; c < s->nclass; c++)
-      if (s->class[c].kind & (CONTRACTED | REDUCED)) add_schedule(mem, s, all, &n, &cap, grid, c);
+      if (s->classes[c].kind & (CONTRACTED | REDUCED)) add_schedule(mem, s, all, &n, &cap, grid, c);
   }
   return n;
 }
@@ -78,12 +76,7 @@ struct device visit_device(const struct space *s, const struct worker *w, int nw
 {
   const struct reference *r = &w[0].ref;
   int tensor = s->visit[v].tensor;
-  struct device d = {.has = s->visit[v].full,
-                     .f = r->f[v],
-                     .hash = r->hash[v],
-                     .ehash = expr_hash(w[0].ex, r->e[v]),
-                     .visit = v,
-                     .input = -1};
+  struct device d = {.has = s->visit[v].full, .f = r->f[v], .hash = r->hash[v], .ehash = expr_hash(w[0].ex, r->e[v]), .visit = v, .input = -1};
   if (s->p->nodes[s->p->tensors[tensor].node].op == OP_INPUT) d.input = tensor;
   for (int i = 0; i < nworker; i++) d.e[i] = w[i].ref.e[v];
   return d;

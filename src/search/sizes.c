@@ -9,7 +9,7 @@
 
 enum { MOST = 24, LATTICE = 160 };
 
-struct point {         // sizes
+struct point { // sizes
   struct sizes z;
   int k[MAX_AXES + 1]; // the axes' extents
   struct term *price;  // of each work of the table; tile < 0: not asked for yet
@@ -26,10 +26,10 @@ struct ground {
   const struct table *t;
   int naxis;
   struct axis axis[MAX_AXES + 1];
-  struct sizes whole;               // before the axes have extents
-  struct point *least;              // the smallest tiles
-  void *at;                         // points by their extents: for each axis in turn an array by its extent, made where it is gone into
-  struct point nowhere;             // these extents cannot be
+  struct sizes whole;   // before the axes have extents
+  struct point *least;  // the smallest tiles
+  void *at;             // points by their extents: for each axis in turn an array by its extent, made where it is gone into
+  struct point nowhere; // these extents cannot be
   int nlattice;
   struct point *lattice[LATTICE];
 };
@@ -131,7 +131,7 @@ static void lattice(struct ground *g, int i, int *k)
 static void add_axis(struct ground *g, int c, bool grid)
 {
   g->axis[g->naxis] = (struct axis){.c = c, .grid = grid, .step = 1};
-  divisors(cost_rules(g->m->t), g->m->s->class[c].extent, 2, &g->axis[g->naxis++]);
+  divisors(cost_rules(g->m->t), g->m->s->classes[c].extent, 2, &g->axis[g->naxis++]);
 }
 
 struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent)
@@ -140,12 +140,14 @@ struct ground *sizes_open(struct arena *mem, const struct model *m, const struct
   *g = (struct ground){.mem = mem, .m = m, .t = t, .whole = {.blocks = 1, .iterations = 1}};
   for (int c = 0; c < m->s->nclass; c++) {
     int64_t grid = c == fixed ? extent : 1;
-    g->whole.ext[c][GRID] = grid, g->whole.ext[c][LOOP] = 1, g->whole.ext[c][TILE] = m->s->class[c].extent / grid;
+    g->whole.ext[c][GRID] = grid, g->whole.ext[c][LOOP] = 1, g->whole.ext[c][TILE] = m->s->classes[c].extent / grid;
   }
   struct sizes least = g->whole;
   for (int i = 0; i < t->sch.ngrid; i++) {
-    if (t->sch.grid[i] == fixed) g->whole.blocks *= extent;
-    else add_axis(g, t->sch.grid[i], true), least.ext[t->sch.grid[i]][TILE] = 1;
+    if (t->sch.grid[i] == fixed)
+      g->whole.blocks *= extent;
+    else
+      add_axis(g, t->sch.grid[i], true), least.ext[t->sch.grid[i]][TILE] = 1;
   }
   if (t->sch.loop >= 0) add_axis(g, t->sch.loop, false), least.ext[t->sch.loop][TILE] = 1;
   g->least = new_point(g, &least);
@@ -221,7 +223,4 @@ int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int
   return c.n;
 }
 
-const struct sizes *sizes_of(const struct point *p)
-{
-  return &p->z;
-}
+const struct sizes *sizes_of(const struct point *p) { return &p->z; }

@@ -62,33 +62,33 @@ static inline mask all_of(int c) { return (mask)7 << (3 * c); }
 
 enum kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // how the program uses a class; several may hold
 
-struct class {
-  int64_t extent;   // in the program
+struct index_class {
+  int64_t extent; // in the program
   unsigned kind;
-  int small[3];     // extents of the pieces in fingerprints
+  int small[3];      // extents of the pieces in fingerprints
   uint64_t prime[3]; // the pieces' symbols in sum factors
-  char name[24];    // "Q.1": where it was first seen
+  char name[24];     // "Q.1": where it was first seen
 };
 struct dim {
-  int8_t n, c[7];   // classes, outermost first
+  int8_t n, c[7]; // classes, outermost first
 };
 struct labels {
   int n;
   struct dim d[MAX_DIMS];
 };
 struct visit {
-  int tensor;       // of the program
-  int in[2];        // visits of the operands of its producer, or -1
+  int tensor; // of the program
+  int in[2];  // visits of the operands of its producer, or -1
   struct labels l;
-  mask full;        // all pieces of its classes
+  mask full; // all pieces of its classes
 };
 struct space {
   const struct graph *p;
   int nclass, nvisit;
-  struct class class[MAX_CLASSES];
+  struct index_class classes[MAX_CLASSES];
   struct visit visit[MAX_VISITS];
   int nout;
-  int out[64];      // visits of the program's outputs
+  int out[64]; // visits of the program's outputs
 };
 
 mask labels_mask(const struct labels *l);
@@ -103,7 +103,7 @@ struct fv { // an element: mod p, and mod q where no exponential came before
 };
 struct finger { // a tensor over the pieces in `has`, row-major in the order of bits
   mask has;
-  bool q;       // the q parts are there
+  bool q; // the q parts are there
   int64_t n;
   struct fv *v;
 };
@@ -111,11 +111,11 @@ struct finger_prime {
   uint32_t n, carry; // carry: 2^32 mod n
   uint64_t inverse;  // floor(2^64 / n)
 };
-struct fctx {   // one a search; read-only after finger_open
+struct fctx { // one a search; read-only after finger_open
   const struct space *s;
   struct finger_prime p, q; // drawn by the seed
-  uint64_t key; // of opaque functions
-  uint32_t power[3][2048]; // omega^x by digits of x
+  uint64_t key;             // of opaque functions
+  uint32_t power[3][2048];  // omega^x by digits of x
 };
 void finger_open(struct fctx *f, const struct space *s, uint64_t seed);
 int64_t finger_size(const struct space *s, mask has);
@@ -123,21 +123,19 @@ int64_t finger_size(const struct space *s, mask has);
 void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out);
 void finger_const(const struct fctx *f, struct arena *mem, double x, struct finger *out);
 // Elementwise op on one or two operands (y NULL for one). false: an exponential of an exponential.
-bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x,
-                const struct finger *y, struct finger *out);
+bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x, const struct finger *y,
+                struct finger *out);
 // Sum (or keyed maximum) over the pieces in `over`; scale: times 1 / this unless 1; squares: of the squares.
-void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale,
-                 struct finger *out);
+void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const struct finger *x, mask over, int64_t scale, struct finger *out);
 // Sum over `over` of x * y.
-void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over,
-                    struct finger *out);
+void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out);
 uint64_t finger_hash(const struct finger *x);
 
 // ---- abstract.c: normal forms ----------------------------------------------------------------------------
 
 // Atoms: the program's input tensors by index, and these.
-uint32_t atom_scalar(double x);  // a constant of the program
-uint32_t atom_inverse(int c);    // 1 / extent of class c, the factor of a mean
+uint32_t atom_scalar(double x); // a constant of the program
+uint32_t atom_inverse(int c);   // 1 / extent of class c, the factor of a mean
 // Normal form of an elementwise operator on x (and y).
 nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y);
 uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of folding these pieces
@@ -154,14 +152,14 @@ int reference_build(struct reference *r, struct arena *mem, const struct fctx *f
 // ---- pairs.c: what the oracle refuses ------------------------------------------------------------------------
 
 enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the one numbered later is the denominator
-struct pairs {      // of expressions of one context
+struct pairs {                                                        // of expressions of one context
   struct arena mem;
-  int *number;      // of a normal form, from 1; 0: none
+  int *number; // of a normal form, from 1; 0: none
   uint32_t nnumber;
   int n, cap;
-  uint8_t **row;    // row[a][b], b <= a: what makes a and b into something that is refused
+  uint8_t **row; // row[a][b], b <= a: what makes a and b into something that is refused
 };
-int pairs_number(struct pairs *p, nf e);                    // from 0; -1 where there are too many
+int pairs_number(struct pairs *p, nf e);                // from 0; -1 where there are too many
 uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL where one has no number
 
 // ---- values.c: saturation ----------------------------------------------------------------------------------
@@ -173,56 +171,56 @@ struct schedule {
 
 // A device tensor that kernels may read: program inputs, and what earlier kernels may leave.
 struct device {
-  mask has;          // whole classes, or only the grid piece of one
-  nf e[64];          // in each worker's context
+  mask has; // whole classes, or only the grid piece of one
+  nf e[64]; // in each worker's context
   uint64_t ehash;
   struct finger f;
   uint64_t hash;
-  int visit;         // of the program where it is one of its tensors, else -1
-  int input;         // program tensor where it is an input, else -1
+  int visit; // of the program where it is one of its tensors, else -1
+  int input; // program tensor where it is an input, else -1
 };
 
-struct deriv {       // one way to compute a value
+struct deriv { // one way to compute a value
   enum op op;
-  int a, b;          // values, b = -1 where unary
-  int cls;           // class folded or contracted; for MUL_SCALAR the class whose 1/extent it is; else -1
-  int attrs;         // index into the program's instances, or -1
-  int next;          // next derivation of the same value, or -1
+  int a, b;  // values, b = -1 where unary
+  int cls;   // class folded or contracted; for MUL_SCALAR the class whose 1/extent it is; else -1
+  int attrs; // index into the program's instances, or -1
+  int next;  // next derivation of the same value, or -1
 };
 struct value {
   mask has, stored;
-  enum phase phase;  // FIXED, VARYING or AFTER
+  enum phase phase; // FIXED, VARYING or AFTER
   nf e;
-  int number;        // of e, in the worker's pairs
+  int number; // of e, in the worker's pairs
   uint64_t ehash, hash;
-  struct finger f;   // dropped once the schedule is done
-  int leaf;          // device tensor it is loaded from, or -1
-  int der;           // first derivation, or -1
+  struct finger f; // dropped once the schedule is done
+  int leaf;        // device tensor it is loaded from, or -1
+  int der;         // first derivation, or -1
 };
 
 // Operators worth trying for this program: elementwise ones with their attributes.
 struct instance {
   enum op op;
   struct attrs a;
-  int cls;           // MUL_SCALAR by 1 / extent of this class, or -1
+  int cls; // MUL_SCALAR by 1 / extent of this class, or -1
 };
 struct vocabulary {
   int n;
   struct instance *i;
-  struct instance plain[OPS]; // operators that are tried on all pairs have no attributes
+  struct instance plain[OPS];                            // operators that are tried on all pairs have no attributes
   bool add, sub, mul, div, product, sum, mean, rms, max; // families present
-  bool outer; // elementwise operators may stretch both operands
+  bool outer;                                            // elementwise operators may stretch both operands
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 
-struct table {       // all values of one schedule
+struct table { // all values of one schedule
   struct schedule sch;
   const struct vocabulary *voc;
   int n, cap;
   struct value *v;
   int nd, dcap;
   struct deriv *d;
-  int *bucket;       // hash index over values
+  int *bucket; // hash index over values
   int nbucket;
   bool cut;          // more values than the limit
   int met;           // so many, the first ones, have met all before them
@@ -231,7 +229,7 @@ struct table {       // all values of one schedule
   struct work *work;
   int *load_work, *save_work, *deriv_work; // and which one loads, saves a value, is a derivation
 };
-struct worker {      // what one thread owns
+struct worker { // what one thread owns
   int id;
   struct expr *ex;
   struct reference ref;
@@ -240,16 +238,16 @@ struct worker {      // what one thread owns
   struct search_stats stats;
 };
 // All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.
-void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-              const struct device *dev, int ndev, const struct search_opts *o);
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
+              int ndev, const struct search_opts *o);
 // Goes on with an opened table until `upto` values have met all before them; is there more to do?
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto);
 // May a kernel save value v of t? Then *has is the device tensor's mask.
 bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
 
 // The first steps of saturate: an empty table, then what its kernels can load.
-void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-                const struct device *dev, int ndev, const struct search_opts *o);
+void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
+                int ndev, const struct search_opts *o);
 // Expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. false: they
 // are not those that its hashes say.
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
@@ -258,13 +256,13 @@ bool value_derive(const struct space *s, const struct table *t, const struct der
 
 // ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
 
-struct made {        // values, by number
+struct made { // values, by number
   int n, cap, *v;
 };
 struct prefixes {
-  int leaves;        // values from 0 that are loaded
+  int leaves;         // values from 0 that are loaded
   int max_ops, roots; // operators of a graph, and how many of their results it may end in
-  int most;          // prefixes of one length
+  int most;           // prefixes of one length
   void *arg;
   // Tries all operators on value x, with value y <= x where y >= 0. `left` more may follow; of what they make it keeps
   // what is of use then, appends that to `made` in mem, and returns false where that met a limit.
@@ -288,7 +286,7 @@ struct device visit_device(const struct space *s, const struct worker *w, int nw
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
 
-struct bytes {       // being read; what is read of bad ones is 0
+struct bytes { // being read; what is read of bad ones is 0
   const unsigned char *p, *end;
   bool bad;
 };
@@ -331,8 +329,8 @@ bool table_unpack(struct table *t, struct arena *mem, const struct space *s, str
 // ---- extract.c: graphs -----------------------------------------------------------------------------------
 
 enum { MAX_PICK = 64, MAX_LEAVES = 12 };
-struct pick {          // one block graph: values in the order they are computed, leaves first
-  int n, ops;          // ops: without leaves
+struct pick { // one block graph: values in the order they are computed, leaves first
+  int n, ops; // ops: without leaves
   int value[MAX_PICK];
   int deriv[MAX_PICK]; // derivation taken, or -1 for a leaf
 };
@@ -346,17 +344,17 @@ bool extract(const struct table *t, const int *roots, int nroots, int max_ops, i
 // ---- work.c: what a kernel does, as far as its cost goes ----------------------------------------------------
 
 enum work_kind { WORK_LOAD, WORK_PRODUCT, WORK_PASS, WORK_SAVE }; // PASS: elementwise operators, reductions, accumulators
-struct work {          // of one value; no padding, so that bytes compare
-  double ops;          // PASS: operations an element
-  mask stored;         // the tile that is filled
-  mask over, batch, rows, cols; // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
-  int kind, device;    // device: what LOAD reads
-  int looped;          // once an iteration?
-  int elem;            // bytes of an element of the tile; 0 where none is filled
-  int feeds, folds;    // where the rules ask: LOAD: some product reads the tile; PASS: elements are summed
+struct work {                                                     // of one value; no padding, so that bytes compare
+  double ops;                                                     // PASS: operations an element
+  mask stored;                                                    // the tile that is filled
+  mask over, batch, rows, cols;                                   // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
+  int kind, device;                                               // device: what LOAD reads
+  int looped;                                                     // once an iteration?
+  int elem;                                                       // bytes of an element of the tile; 0 where none is filled
+  int feeds, folds;                                               // where the rules ask: LOAD: some product reads the tile; PASS: elements are summed
 };
 enum { MAX_ROOTS = 6 };
-struct works {         // of a kernel, in the order of its pick
+struct works { // of a kernel, in the order of its pick
   int n, id[MAX_PICK + MAX_ROOTS];
 };
 struct model {
@@ -394,11 +392,11 @@ struct cost_rules { // of a kind of target
   bool (*fits)(const struct model *m, const struct term *least); // may a kernel be that adds at least this?
   double (*library)(const struct model *m, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
-  bool (*extent)(int64_t tile, bool looped); // a good extent of a tile; NULL: all are
-  int lattice;      // sizes that are tried at first
-  bool feeds;       // work tells feeds and folds
-  int spread;       // plans with other sizes that are listed for one
-  double fill;      // blocks of each core that a chain has at least
+  bool (*extent)(int64_t tile, bool looped);                              // a good extent of a tile; NULL: all are
+  int lattice;                                                            // sizes that are tried at first
+  bool feeds;                                                             // work tells feeds and folds
+  int spread;                                                             // plans with other sizes that are listed for one
+  double fill;                                                            // blocks of each core that a chain has at least
 };
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);
@@ -438,8 +436,8 @@ int cuts_choose(struct arena *mem, const struct cut_source *from, int most, stru
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
 
-struct ground;         // all sizes of a schedule
-struct point;          // one of them
+struct ground; // all sizes of a schedule
+struct point;  // one of them
 struct sized {
   struct point *at;
   double cost;
@@ -455,14 +453,13 @@ const struct sizes *sizes_of(const struct point *p);
 
 // A tensor of the kernel graph under construction, one class at most a dimension where blocks read it.
 struct placed {
-  int tensor;       // of the kernel graph; -1 while absent
+  int tensor; // of the kernel graph; -1 while absent
   struct labels l;
 };
 // Adds the BLOCK node of p to kernel graph g. dev_at[i]: where device tensor i is; roots' device tensors are
 // written to made[k], their dimensions in the order want[k] (n < 0: any).
-int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z,
-                const struct device *dev, const struct placed *dev_at, const int *roots, int nroots,
-                const struct labels *want, struct placed *made, struct err *e);
+int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z, const struct device *dev,
+                const struct placed *dev_at, const int *roots, int nroots, const struct labels *want, struct placed *made, struct err *e);
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
@@ -470,50 +467,50 @@ enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
-  int table;            // -1: a library operator, program node `node`
+  int table; // -1: a library operator, program node `node`
   int node;
   struct pick p;
   struct sizes z;
   int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors and the values that are saved for them
-  int nneed, need[MAX_LEAVES]; // device tensors from earlier kernels
-  int split;            // class whose grid piece its partial sums keep, or -1
-  int64_t parts;        // and its extent
+  int nneed, need[MAX_LEAVES];                 // device tensors from earlier kernels
+  int split;                                   // class whose grid piece its partial sums keep, or -1
+  int64_t parts;                               // and its extent
   double cost;
-  int kernels;          // 0 for a view
-  uint64_t structure;   // hash without sizes
-  uint64_t needs;       // hash of needs, split and parts
+  int kernels;        // 0 for a view
+  uint64_t structure; // hash without sizes
+  uint64_t needs;     // hash of needs, split and parts
 };
 struct planner {
   const struct model *m;
   struct table *tables;
-  int ntables, *home;   // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
+  int ntables, *home;     // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
   int nfixed, ncut, ndev; // devices: inputs and constants, then cuts, then outputs
   const struct search_opts *o;
-  int later_ops;        // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
+  int later_ops; // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
   struct search_stats *stats;
   struct arena *mem;
   struct units *units;
-  int few;              // graphs to take of a schedule at a time, for a first look; 0: all
-  bool complete;        // no limit was met on graphs,
-  bool all_sets;        // on sets of tensors that one kernel makes
+  int few;       // graphs to take of a schedule at a time, for a first look; 0: all
+  bool complete; // no limit was met on graphs,
+  bool all_sets; // on sets of tensors that one kernel makes
 };
 struct options {
   int nmake, make[MAX_ROOTS];
-  int split;            // given by who reads the partial sums
+  int split; // given by who reads the partial sums
   int64_t parts;
   int n;
   struct option *o;
-  struct kept *kept;    // of keep.c
-  int step;             // tables that were looked at; one more after library operators
+  struct kept *kept; // of keep.c
+  int step;          // tables that were looked at; one more after library operators
   uint64_t graphs, too_large;
   bool complete;
-  double bound;         // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
-  int chain;            // nor shorter
+  double bound; // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
+  int chain;    // nor shorter
 };
-extern const int64_t part_counts[PART_COUNTS]; // partial sums come in one of these numbers of parts
+extern const int64_t part_counts[PART_COUNTS];               // partial sums come in one of these numbers of parts
 bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
-void options_clear(struct options *x); // as options_open made it
+void options_clear(struct options *x);                           // as options_open made it
 bool options_step(const struct planner *pl, struct options *to); // one table more; false: that was the last. Touches nothing but *to
 // Of the tensors that p reads into x what earlier kernels make, and *reads: the class whose partial sums are among them, or
 // -1. false: of two classes, or of one while x leaves those of another.
@@ -521,9 +518,9 @@ bool option_reads(const struct planner *pl, struct option *x, const struct pick 
 uint64_t option_structure(const struct table *t, const struct pick *p);
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
-int canonical_device(const struct planner *pl, int d); // the one that stands for all with the same program tensor
-void options_pack(const struct planner *pl, const struct options *x, struct str *out); // pack.c
-bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);   // x as options_open made it, or changed
+int canonical_device(const struct planner *pl, int d);                                     // the one that stands for all with the same program tensor
+void options_pack(const struct planner *pl, const struct options *x, struct str *out);     // pack.c
+bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);        // x as options_open made it, or changed
 
 // ---- keep.c: which of them are kept --------------------------------------------------------------------------------
 
@@ -541,32 +538,32 @@ bool keep_unpack(struct options *to, struct bytes *in);
 
 // ---- beam.c: the best unfinished plans ------------------------------------------------------------------------------
 
-struct plan {           // kernels, the last one first
+struct plan { // kernels, the last one first
   int n;
   const struct option *k[MAX_CHAIN];
   double cost;
   uint64_t structure, family; // family: the same kernels up to how they compute
 };
 enum { MAX_NEEDS = 12 };
-struct unfinished {     // a plan that still needs something
+struct unfinished { // a plan that still needs something
   struct plan p;
-  double bound;  // of the whole plan
+  double bound; // of the whole plan
   int kernels, nneed, need[MAX_NEEDS];
   int ndone, done[MAX_CHAIN * 2];
   int split;
   int64_t parts;
   uint64_t heavy; // hash of the needs that cost most of what is left
 };
-struct beam {    // the best states of one length; the worst of them on top of a heap
+struct beam { // the best states of one length; the worst of them on top of a heap
   int n, most;
   struct unfinished **s;
   uint64_t *age; // ties by age
   uint64_t ages;
-  int same;      // how many states may agree in what is heavy; 0: any number
+  int same; // how many states may agree in what is heavy; 0: any number
 };
 struct beam beam_open(struct arena *mem, int most);
 void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // a copy of s, if it is good enough
-void beam_sort(struct beam *b);                                           // best first: no heap any more, to be emptied before it takes more
+void beam_sort(struct beam *b);                                                // best first: no heap any more, to be emptied before it takes more
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
@@ -614,8 +611,8 @@ struct question { // which of these graphs does the space hold?
   struct cover *out;
 };
 // asked: instead of searching plans, or NULL.
-void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o,
-                  const struct question *asked, struct search_result *r);
+void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, const struct question *asked,
+                  struct search_result *r);
 
 // ---- chain.c: programs of any length that work row by row ------------------------------------------------------------
 

@@ -12,7 +12,7 @@ static const double STEP = 1.9; // sizes lie apart where an axis is so many time
 
 static const int64_t splits[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 
-struct way {               // a plan in other sizes
+struct way { // a plan in other sizes
   double cost;
   int64_t parts;
   struct sizes z[MAX_CHAIN]; // by kernel
@@ -151,7 +151,7 @@ static int spread_plan(struct planner *pl, const struct plan *p, struct plan *ou
   int c = split_of(p, &parts), n;
   add_ways(&s, parts);
   for (size_t i = 0; i < COUNT(splits) && c >= 0; i++) {
-    int64_t extent = pl->m->s->class[c].extent;
+    int64_t extent = pl->m->s->classes[c].extent;
     if (splits[i] != parts && splits[i] < extent && extent % splits[i] == 0) add_ways(&s, splits[i]);
   }
   n = take_ways(&s, out, most);

@@ -98,8 +98,7 @@ static void take(struct round *r)
       memcpy(&sum, (char *)p + n - sizeof sum, sizeof sum);
       n -= sizeof sum;
       struct bytes in = {p, (unsigned char *)p + n, false};
-      if (sum == hash_bytes(p, n, unit_of(r->b, i)) && r->b->unpack(r->b->arg, i, &in, &r->whole[i]))
-        r->state[i] = FRESH, r->w->stats->resumed++;
+      if (sum == hash_bytes(p, n, unit_of(r->b, i)) && r->b->unpack(r->b->arg, i, &in, &r->whole[i])) r->state[i] = FRESH, r->w->stats->resumed++;
     }
     arena_close(&mem);
   }

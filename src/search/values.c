@@ -26,10 +26,10 @@ struct run {
   int left;
   struct arena *made_mem;
   struct made *made;
-  struct arena_mark mark; // of scratch, before the fingerprint of what is tried
-  mask grid, loop; // pieces that the block (iteration) index fixes
+  struct arena_mark mark;            // of scratch, before the fingerprint of what is tried
+  mask grid, loop;                   // pieces that the block (iteration) index fixes
   enum prune map_rule, product_rule; // what forbids an elementwise operator, a product of the pair at hand; PRUNES: nothing
-  enum phase phase; // of what the pair makes
+  enum phase phase;                  // of what the pair makes
 };
 
 // ---- vocabulary ---------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static void add_instance(struct vocabulary *v, struct arena *mem, int *cap, enum
 static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const struct space *s, int c)
 {
   struct attrs a = attrs_default(OP_MUL_SCALAR);
-  a.scalar = 1 / (double)s->class[c].extent;
+  a.scalar = 1 / (double)s->classes[c].extent;
   add_instance(v, mem, cap, OP_MUL_SCALAR, &a, c);
 }
 
@@ -75,8 +75,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     if (rule == RULE_MAP && !generic) add_instance(v, mem, &cap, n->op, &n->a, -1);
     if (ae == AE_MEAN)
       for (int c = 0; c < s->nclass; c++)
-        if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE))
-          add_inverse(v, mem, &cap, s, c);
+        if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE)) add_inverse(v, mem, &cap, s, c);
     struct attrs none = attrs_default(OP_SQRT);
     if (ae == AE_RSQRT) add_instance(v, mem, &cap, OP_SQRT, &none, -1);
     if (ae == AE_SILU) add_instance(v, mem, &cap, OP_SIGMOID, &none, -1);
@@ -112,8 +111,7 @@ static int intern(struct run *r, const struct value *v)
   int b = (int)(key(v->has, v->stored, v->phase, v->ehash, v->hash) % (uint64_t)t->nbucket);
   for (; t->bucket[b]; b = (b + 1) % t->nbucket) {
     const struct value *o = &t->v[t->bucket[b] - 1];
-    if (o->has == v->has && o->stored == v->stored && o->phase == v->phase && o->ehash == v->ehash && o->hash == v->hash)
-      return t->bucket[b] - 1;
+    if (o->has == v->has && o->stored == v->stored && o->phase == v->phase && o->ehash == v->ehash && o->hash == v->hash) return t->bucket[b] - 1;
   }
   PUSH(r->mem, t->v, t->n, t->cap) = *v;
   t->v[t->n - 1].number = pairs_number(&r->w->pairs, v->e);
@@ -233,10 +231,7 @@ static void record(struct run *r, struct value *v, const struct deriv *d)
 // ---- operators --------------------------------------------------------------------------------------------------
 
 // The classes of which m has a piece.
-static mask classes_in(mask m)
-{
-  return (m | m >> 1 | m >> 2) & 0x1249249249249249u;
-}
+static mask classes_in(mask m) { return (m | m >> 1 | m >> 2) & 0x1249249249249249u; }
 
 // Do tiles of x and y line up, class by class: equal stored pieces, or one of them broadcast?
 static bool lines_up(const struct value *x, const struct value *y)
@@ -286,10 +281,7 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
 
-static void try_pair(struct run *r, enum op op, int x, int y)
-{
-  try_map(r, &r->voc->plain[op], -1, x, y);
-}
+static void try_pair(struct run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
 // What a fold takes: the pieces of class c that the tile stores; with an accumulator also the loop piece.
 static mask fold_over(const struct run *r, enum op op, const struct value *a, int c)
@@ -373,7 +365,8 @@ static void binary(struct run *r, int x, int y)
   if (x != y && r->off >> PRUNE_CANON & 1) {
     if (voc->add) try_pair(r, OP_ADD, y, x);
     if (voc->mul) try_pair(r, OP_MUL, y, x);
-  } else if (x != y) r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
+  } else if (x != y)
+    r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
   if (voc->div) try_pair(r, OP_DIV, x, y);
   if (voc->sub) try_pair(r, OP_SUB, x, y);
   if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
@@ -408,14 +401,18 @@ static void load(struct run *r, const struct device *d, int i)
   mask fixed = 0;
   for (int c = 0; c < r->s->nclass; c++) {
     mask has = d->has & all_of(c);
-    if (has == all_of(c)) fixed |= has & (r->grid | r->loop);
-    else if (has && ((r->grid | r->loop) & all_of(c))) return; // partial sums of a class that this kernel splits again
+    if (has == all_of(c))
+      fixed |= has & (r->grid | r->loop);
+    else if (has && ((r->grid | r->loop) & all_of(c)))
+      return; // partial sums of a class that this kernel splits again
   }
   load_part(r, d, i, fixed);
   for (mask left = fixed; left;) {
     left = (left - 1) & fixed;
-    if (r->off >> PRUNE_WHOLE & 1) load_part(r, d, i, left);
-    else prune(r, PRUNE_WHOLE);
+    if (r->off >> PRUNE_WHOLE & 1)
+      load_part(r, d, i, left);
+    else
+      prune(r, PRUNE_WHOLE);
   }
 }
 
@@ -428,8 +425,8 @@ static struct run run_of(struct table *t, struct arena *mem, struct worker *w, c
   return r;
 }
 
-void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-                const struct device *dev, int ndev, const struct search_opts *o)
+void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
+                int ndev, const struct search_opts *o)
 {
   struct run r = run_of(t, mem, w, f, voc, o);
   t->voc = voc;
@@ -446,8 +443,10 @@ static bool counted_apply(void *arg, int x, int y, int left, struct arena *mem, 
   struct counted *c = arg;
   struct run *r = &c->r;
   r->left = left, r->made_mem = mem, r->made = made;
-  if (y < 0) unary(r, x);
-  else binary(r, x, y);
+  if (y < 0)
+    unary(r, x);
+  else
+    binary(r, x, y);
   return r->t->n <= c->o->max_values && !stop_set(c->o->stop);
 }
 
@@ -488,8 +487,8 @@ bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const s
   return t->met < t->n && !t->cut;
 }
 
-void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-              const struct device *dev, int ndev, const struct search_opts *o)
+void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
+              int ndev, const struct search_opts *o)
 {
   table_open(t, mem, w, f, voc, dev, ndev, o);
   saturate_more(t, mem, w, f, o, INT_MAX);
@@ -538,8 +537,10 @@ static bool restore(struct run *r, int i)
   v->e = map ? map_expr(r, in, a, b) : b ? product_expr(r, a, b, over) : fold_expr(r, d->op, a, d->cls, over);
   if (expr_hash(r->w->ex, v->e) != v->ehash || !(r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, v->e))) return false;
   if (map && !map_finger(r, in, a, b, &v->f)) return false;
-  if (!map && b) finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v->f);
-  else if (!map) fold_finger(r, d->op, a, over, &v->f);
+  if (!map && b)
+    finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v->f);
+  else if (!map)
+    fold_finger(r, d->op, a, over, &v->f);
   return finger_hash(&v->f) == v->hash;
 }
 

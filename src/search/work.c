@@ -7,15 +7,21 @@
 
 static struct work load_work(const struct model *m, const struct value *v, bool feeds)
 {
-  return (struct work){.feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0,
-                       .stored = v->stored};
+  return (struct work){
+      .feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0, .stored = v->stored};
 }
 
 static struct work product_work(const struct table *t, const struct value *v, const struct deriv *d)
 {
   mask a = t->v[d->a].stored, b = t->v[d->b].stored, over = a & all_of(d->cls), batch = a & b & ~over;
-  return (struct work){.kind = WORK_PRODUCT, .looped = v->phase == VARYING, .elem = 4, .stored = v->stored, .over = over,
-                       .batch = batch, .rows = a & ~over & ~batch, .cols = b & ~over & ~batch};
+  return (struct work){.kind = WORK_PRODUCT,
+                       .looped = v->phase == VARYING,
+                       .elem = 4,
+                       .stored = v->stored,
+                       .over = over,
+                       .batch = batch,
+                       .rows = a & ~over & ~batch,
+                       .cols = b & ~over & ~batch};
 }
 
 static bool is_product(const struct table *t, int v)
@@ -29,8 +35,12 @@ static struct work pass_work(const struct model *m, const struct table *t, const
 {
   const struct op_row *row = &op_rows[d->op];
   bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one a row, and products
-  struct work w = {.kind = WORK_PASS, .looped = row->rule == RULE_ACCUM || v->phase == VARYING, .elem = 4, .stored = v->stored,
-                   .rows = row->rule == RULE_MAP ? v->stored : t->v[d->a].stored, .ops = reciprocal ? 1 : row->cost};
+  struct work w = {.kind = WORK_PASS,
+                   .looped = row->rule == RULE_ACCUM || v->phase == VARYING,
+                   .elem = 4,
+                   .stored = v->stored,
+                   .rows = row->rule == RULE_MAP ? v->stored : t->v[d->a].stored,
+                   .ops = reciprocal ? 1 : row->cost};
   if (!cost_rules(m->t)->feeds) return w;
   w.folds = row->rule == RULE_REDUCE || (row->flags & REDUCES);
   if (row->rule == RULE_ACCUM && !w.folds && is_product(t, d->a)) w.ops = 0; // it accumulates itself

@@ -44,8 +44,7 @@ static void homes(struct access *x)
     if (there) x->home[l] = &s->ctas[rank];
     if (there && x->home[l]->left) continue;
     report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
-           there ? "uses shared memory of block %lld of the cluster, which has ended"
-                 : "uses shared memory of block %lld of a cluster of %d",
+           there ? "uses shared memory of block %lld of the cluster, which has ended" : "uses shared memory of block %lld of a cluster of %d",
            (long long)rank, s->cluster);
     x->mask &= ~(1u << l);
   }
@@ -60,8 +59,8 @@ static void bounds(struct access *x, int64_t size)
   EACH bad |= (uint32_t)(x->at[l] < 0 || x->at[l] + x->bytes > size) << l;
   for (bad &= x->mask; bad; bad &= bad - 1) {
     int l = __builtin_ctz(bad);
-    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld%s", verb(x),
-           (long long)(x->at[l] / x->op->bytes), x->op->buffer->name, (long long)(size / x->op->bytes), size == x->op->bytes ? " element" : " elements");
+    report(x->w, x->a, SIM_BOUNDS, access_lane(x, l), "%s element %lld of %%%s, which has %lld%s", verb(x), (long long)(x->at[l] / x->op->bytes),
+           x->op->buffer->name, (long long)(size / x->op->bytes), size == x->op->bytes ? " element" : " elements");
     x->mask &= ~(1u << l);
   }
 }
@@ -75,9 +74,8 @@ static void aligned(struct access *x, int64_t base)
   EACH
   {
     if (!(x->mask >> l & 1) || !((base + x->at[l]) & by)) continue;
-    report(x->w, x->a, SIM_ALIGN, access_lane(x, l),
-           "%s %d bytes at byte %lld of %%%s, which is not a multiple of %lld", verb(x), x->bytes, (long long)x->at[l],
-           x->op->buffer->name, (long long)by + 1);
+    report(x->w, x->a, SIM_ALIGN, access_lane(x, l), "%s %d bytes at byte %lld of %%%s, which is not a multiple of %lld", verb(x), x->bytes,
+           (long long)x->at[l], x->op->buffer->name, (long long)by + 1);
     x->mask &= ~(1u << l);
   }
 }

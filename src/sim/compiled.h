@@ -23,19 +23,7 @@ struct slot { // an expression
   int latest; // the variable defined last of those it depends on; -1: none
 };
 
-enum step_kind {
-  STEP_LET,
-  STEP_VALUE,
-  STEP_ALLOC,
-  STEP_FOR,
-  STEP_TEST,
-  STEP_NEXT,
-  STEP_IF,
-  STEP_ELSE,
-  STEP_ENDIF,
-  STEP_ATOM,
-  STEP_END
-};
+enum step_kind { STEP_LET, STEP_VALUE, STEP_ALLOC, STEP_FOR, STEP_TEST, STEP_NEXT, STEP_IF, STEP_ELSE, STEP_ENDIF, STEP_ATOM, STEP_END };
 struct step {
   enum step_kind kind;
   const struct tile_stmt *stmt;

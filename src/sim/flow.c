@@ -100,8 +100,7 @@ static int atom_error(struct sim *s, const struct sim_atom *a, const char *what)
 
 static int atom_add(struct sim *s, const struct tile_spec *spec, struct loc at)
 {
-  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) =
-      (struct sim_atom){.spec = spec, .t = spec->atom, .at = at, .arg = -1, .barrier = -1};
+  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) = (struct sim_atom){.spec = spec, .t = spec->atom, .at = at, .arg = -1, .barrier = -1};
   struct sim_atom *a = &s->atoms[s->natoms - 1];
   const struct tile_atom *t = a->t;
   a->number = s->natoms - 1;
@@ -111,8 +110,7 @@ static int atom_add(struct sim *s, const struct tile_spec *spec, struct loc at)
   if (!a->run) return atom_error(s, a, t->row->name);
   for (int i = 0; i < a->n; i++) operand_compile(s, t, i, &a->op[i]);
   int threads = t->row->threads;
-  for (int i = 0; i < a->n && threads > 1; i++)
-    a->tv[i] = tv_table(s, i < t->nout ? &t->row->out[i] : &t->row->in[i - t->nout], threads);
+  for (int i = 0; i < a->n && threads > 1; i++) a->tv[i] = tv_table(s, i < t->nout ? &t->row->out[i] : &t->row->in[i - t->nout], threads);
   a->arg = code_slot(s, t->arg);
   a->barrier = code_slot(s, t->barrier);
   members(s, &s->k->groups[spec->threads], a);
@@ -128,8 +126,7 @@ static int value_add(struct sim *s, const struct tile_stmt *t)
   const struct tile_view *v = &s->k->views[t->view];
   *o = (struct tile_operand){.view = t->view, .buf = v->buf, .offset = v->offset, .map = -1};
   atom->operand[0] = *o, atom->nin = 1;
-  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) =
-      (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1};
+  PUSH(s->mem, s->atoms, s->natoms, s->atom_cap) = (struct sim_atom){.spec = &reads, .t = atom, .at = t->at, .arg = -1, .barrier = -1, .n = 1};
   s->atoms[s->natoms - 1].number = s->natoms - 1;
   struct sim_operand *op = &s->atoms[s->natoms - 1].op[0];
   op->t = &atom->operand[0];
@@ -225,8 +222,7 @@ int flow_compile(struct sim *s)
   s->var_pos = NEWS(s->mem, int, s->nvars + 1);
   if (block(s, s->k->body)) return s->status;
   add_step(s, (struct step){.kind = STEP_END});
-  if (s->natoms * TILE_OPERANDS > UINT16_MAX)
-    return s->status = err_set(s->e, ERR_LIMIT, s->k->at, "more than 16000 specs without a body");
+  if (s->natoms * TILE_OPERANDS > UINT16_MAX) return s->status = err_set(s->e, ERR_LIMIT, s->k->at, "more than 16000 specs without a body");
   s->site_buf = NEWS(s->mem, int, s->natoms *TILE_OPERANDS + 1);
   for (int i = 0; i < s->natoms; i++)
     for (int o = 0; o < s->atoms[i].n; o++) s->site_buf[i * TILE_OPERANDS + o] = s->atoms[i].op[o].buf;

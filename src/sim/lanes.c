@@ -33,8 +33,7 @@ enum go sem_shfl(struct warp *w, const struct sim_atom *a)
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     uint8_t in[ROOM], out[ROOM];
     const uint8_t *x = walk_load(&it, 1, width, in);
-    for (int i = 0; i < width; i++)
-      EACH memcpy(out + ((size_t)i * LANES + (size_t)l) * b, x + ((size_t)i * LANES + (size_t)from[l]) * b, b);
+    for (int i = 0; i < width; i++) EACH memcpy(out + ((size_t)i * LANES + (size_t)l) * b, x + ((size_t)i * LANES + (size_t)from[l]) * b, b);
     walk_store(&it, 0, width, out);
     w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width;
   }

@@ -179,7 +179,7 @@ struct cta {
   struct gather named[NAMED];
   struct quad quad[MOST_WARPS / 4];
   struct mbar *mbars;
-  int left; // warps that have not ended
+  int left;      // warps that have not ended
   int64_t spare; // registers that warps have given back
 };
 
@@ -321,10 +321,7 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
 int shadow_kind(const struct sim *s, int agent); // KIND_..., KINDS for an mbarrier
 void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96]);
 
-static inline struct cta *access_home(const struct access *x, int piece)
-{
-  return x->near ? x->w->cta : x->home[piece];
-}
+static inline struct cta *access_home(const struct access *x, int piece) { return x->near ? x->w->cta : x->home[piece]; }
 static inline uint8_t *access_buffer(const struct access *x, int piece) // what `at` counts from
 {
   const struct sim *s = x->w->s;
@@ -361,7 +358,7 @@ bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w
 struct known sync_known(struct sim *s);
 
 // ---- pool.c: registers that setmaxnreg moves
-int pool_at_start(const struct sim *s); // of a thread
+int pool_at_start(const struct sim *s);        // of a thread
 bool pool_take(struct warp *w, int registers); // false: not enough are left
 
 // ---- the functions of semantics.def, in move.c, point.c, lanes.c, mma.c, wgmma.c, tma.c, mbar.c, sync.c, groups.c

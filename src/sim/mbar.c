@@ -29,8 +29,7 @@ static struct mbar *usable(struct access *x, int lane)
   if (!b->init)
     report(x->w, x->a, SIM_BARRIER, lane, "uses %%%s[%lld], which nothing has initialized", x->op->buffer->name, i);
   else if (!shadow_ordered(x, b->agent, b->epoch, lane))
-    report(x->w, x->a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization",
-           x->op->buffer->name, i);
+    report(x->w, x->a, SIM_RACE, lane, "uses %%%s[%lld], and no barrier orders that after its initialization", x->op->buffer->name, i);
   return b->init ? b : NULL;
 }
 
@@ -45,12 +44,10 @@ static void initialize(struct access *x, int lane, int64_t count)
 {
   struct warp *w = x->w;
   struct mbar *b = at(x, lane);
-  if (b->init)
-    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name,
-           (long long)(x->at[lane] / 8));
+  if (b->init) report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] again", x->op->buffer->name, (long long)(x->at[lane] / 8));
   if (count < 1)
-    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] with a count of %lld", x->op->buffer->name,
-           (long long)(x->at[lane] / 8), (long long)count);
+    report(w, x->a, SIM_BARRIER, lane, "initializes %%%s[%lld] with a count of %lld", x->op->buffer->name, (long long)(x->at[lane] / 8),
+           (long long)count);
   b->init = true, b->fenced = false;
   b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
   b->count = b->pending = MAX(1, count);
@@ -104,8 +101,7 @@ static void arrive(struct warp *w, const struct sim_atom *a, const int64_t *byte
     if (b->pending)
       b->pending--;
     else
-      report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase",
-             (long long)b->count);
+      report(w, a, SIM_BARRIER, lane, "arrives once more than the barrier's count of %lld, in one phase", (long long)b->count);
     uint32_t phase = b->phase;
     settle(w, b);
     if (b->phase != phase) last = NULL;

@@ -23,8 +23,7 @@ static uint8_t *fragment(const struct walk *it, int o, int i, bool write)
   struct place p;
   walk_place(it, o, &p);
   int64_t e = p.at[0] + op->inner[i];
-  bool good =
-      write ? regs_write(it->w, it->a, o, e, 1, it->w->active) : regs_read(it->w, it->a, o, e, 1, it->w->active);
+  bool good = write ? regs_write(it->w, it->a, o, e, 1, it->w->active) : regs_read(it->w, it->a, o, e, 1, it->w->active);
   return good ? regs_at(it->w, op, e) : NULL;
 }
 
@@ -112,12 +111,12 @@ static void scatter_tile(const struct walk *it, int o, const struct team *t, con
 }
 
 // c[m + M n] += a[m + M k] b[n + N k]
-#define PRODUCT(M)                                                                                                     \
-  static void product_##M(int n, int depth, const float *restrict a, const float *restrict b, float *restrict c)       \
-  {                                                                                                                    \
-    for (int j = 0; j < n; j++)                                                                                        \
-      for (int k = 0; k < depth; k++)                                                                                  \
-        for (int i = 0; i < M; i++) c[M * j + i] += a[M * k + i] * b[n * k + j];                                       \
+#define PRODUCT(M)                                                                                               \
+  static void product_##M(int n, int depth, const float *restrict a, const float *restrict b, float *restrict c) \
+  {                                                                                                              \
+    for (int j = 0; j < n; j++)                                                                                  \
+      for (int k = 0; k < depth; k++)                                                                            \
+        for (int i = 0; i < M; i++) c[M * j + i] += a[M * k + i] * b[n * k + j];                                 \
   }
 PRODUCT(16)
 PRODUCT(8)

@@ -8,23 +8,23 @@
 enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
 #define EACH for (int l = 0; l < LANES; l++)
 
-#define UNARY_OP(id, name, value)                                                                                      \
-  static void un_##id(const double *in, double *out)                                                                   \
-  {                                                                                                                    \
-    EACH                                                                                                               \
-    {                                                                                                                  \
-      double x = in[l];                                                                                                \
-      out[l] = value;                                                                                                  \
-    }                                                                                                                  \
+#define UNARY_OP(id, name, value)                    \
+  static void un_##id(const double *in, double *out) \
+  {                                                  \
+    EACH                                             \
+    {                                                \
+      double x = in[l];                              \
+      out[l] = value;                                \
+    }                                                \
   }
-#define BINARY_OP(id, name, value)                                                                                     \
-  static void bi_##id(const double *a, const double *b, double *out)                                                   \
-  {                                                                                                                    \
-    EACH                                                                                                               \
-    {                                                                                                                  \
-      double x = a[l], y = b[l];                                                                                       \
-      out[l] = value;                                                                                                  \
-    }                                                                                                                  \
+#define BINARY_OP(id, name, value)                                   \
+  static void bi_##id(const double *a, const double *b, double *out) \
+  {                                                                  \
+    EACH                                                             \
+    {                                                                \
+      double x = a[l], y = b[l];                                     \
+      out[l] = value;                                                \
+    }                                                                \
   }
 #include "tile/pointwise.def"
 #undef UNARY_OP
@@ -116,8 +116,7 @@ enum go sem_unary(struct warp *w, const struct sim_atom *a)
   uint8_t in[ROOM], out[ROOM];
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     const uint8_t *x = walk_load(&it, 1, width, in);
-    for (int i = 0; i < width; i++)
-      apply_unary(a->t->op, from->type, x + (size_t)i * row_bytes(from), to->type, out + (size_t)i * row_bytes(to));
+    for (int i = 0; i < width; i++) apply_unary(a->t->op, from->type, x + (size_t)i * row_bytes(from), to->type, out + (size_t)i * row_bytes(to));
     walk_store(&it, 0, width, out);
     worked(w, a, width, a->t->op == UN_CAST ? 0 : width);
   }
@@ -131,8 +130,7 @@ enum go sem_binary(struct warp *w, const struct sim_atom *a)
   size_t row = row_bytes(&a->op[0]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     const uint8_t *x = walk_load(&it, 1, width, in[0]), *y = walk_load(&it, 2, width, in[1]);
-    for (int i = 0; i < width; i++)
-      point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
+    for (int i = 0; i < width; i++) point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
     walk_store(&it, 0, width, out);
     worked(w, a, width, width);
   }
@@ -156,12 +154,10 @@ enum go sem_fma(struct warp *w, const struct sim_atom *a)
   uint8_t in[3][ROOM];
   size_t row = row_bytes(&a->op[0]), narrow = row_bytes(&a->op[1]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
-    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]),
-                  *z = walk_load(&it, 0, width, in[0]);
+    const uint8_t *x = walk_load(&it, 1, width, in[1]), *y = walk_load(&it, 2, width, in[2]), *z = walk_load(&it, 0, width, in[0]);
     uint8_t sum[ROOM];
     memcpy(sum, z, row * (size_t)width);
-    for (int i = 0; i < width; i++)
-      multiply_add(a, x + (size_t)i * narrow, y + (size_t)i * narrow, sum + (size_t)i * row);
+    for (int i = 0; i < width; i++) multiply_add(a, x + (size_t)i * narrow, y + (size_t)i * narrow, sum + (size_t)i * row);
     walk_store(&it, 0, width, sum);
     worked(w, a, width, 2 * width);
   }

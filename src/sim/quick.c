@@ -58,8 +58,7 @@ static bool row_read(const struct access *x, const struct shadow *h, uint32_t *m
   int64_t c = row_cell(x, b);
   if (c < 0) return false;
   struct writes r = row_writes(h, c);
-  if (!r.same || r.least <= s->start || r.most > x->w->known.all[h->agent[c]] || s->site_buf[h->site[c]] != x->op->buf)
-    return false;
+  if (!r.same || r.least <= s->start || r.most > x->w->known.all[h->agent[c]] || s->site_buf[h->site[c]] != x->op->buf) return false;
   row_stamp(mine + c, x->clock);
   return true;
 }
@@ -109,8 +108,7 @@ uint32_t quick_reads(const struct access *x, const struct shadow *h, uint32_t *m
     struct span c = span_of(x, &b, l);
     uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
     bool good = true;
-    for (int64_t i = c.first; i <= c.last; i++)
-      good &= (write[i] > start) & over(known, own, write[i], agent[i], stamp) & (site_buf[site[i]] == buf);
+    for (int64_t i = c.first; i <= c.last; i++) good &= (write[i] > start) & over(known, own, write[i], agent[i], stamp) & (site_buf[site[i]] == buf);
     if (!good) return m;
     for (int64_t i = c.first; i <= c.last; i++) mine[i] = stamp;
   }
@@ -190,13 +188,17 @@ uint32_t quick_global(const struct access *x, const struct gbuf *b, uint32_t m)
     for (int64_t i = first; i <= last; i++) {
       const struct gcell *c = &cells[i];
       good &= cell_over(x, c->write, c->wagent, own, stamp) & (unwritten | (c->write != 0));
-      if (write) good &= !(c->many && c->read) & cell_over(x, c->read, c->ragent, own, stamp);
-      else good &= (c->read == 0) | (c->read > x->w->s->start);
+      if (write)
+        good &= !(c->many && c->read) & cell_over(x, c->read, c->ragent, own, stamp);
+      else
+        good &= (c->read == 0) | (c->read > x->w->s->start);
     }
     if (!good) return m;
     for (int64_t i = first; i <= last; i++) {
-      if (write) cell_write(&cells[i], stamp, agent, site);
-      else cells[i].read = stamp, cells[i].ragent = agent;
+      if (write)
+        cell_write(&cells[i], stamp, agent, site);
+      else
+        cells[i].read = stamp, cells[i].ragent = agent;
     }
   }
   return 0;

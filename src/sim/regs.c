@@ -13,9 +13,8 @@ static bool inside(struct warp *w, const struct sim_atom *a, int o, int64_t elem
   const struct sim_operand *op = &a->op[o];
   const struct rbuf *r = &w->s->rf[op->buf];
   if (element >= 0 && element + n <= r->elements) return true;
-  report(w, a, SIM_BOUNDS, __builtin_ctz(mask), "uses register %lld of %%%s, which has %d%s",
-         (long long)(element < 0 ? element : element + n - 1), op->buffer->name, r->elements,
-         r->elements == 1 ? " register" : " registers");
+  report(w, a, SIM_BOUNDS, __builtin_ctz(mask), "uses register %lld of %%%s, which has %d%s", (long long)(element < 0 ? element : element + n - 1),
+         op->buffer->name, r->elements, r->elements == 1 ? " register" : " registers");
   return false;
 }
 
@@ -24,9 +23,8 @@ static bool pending(struct warp *w, const struct sim_atom *a, int o, int64_t ele
   const struct pending *p = &w->pending[a->op[o].buf];
   for (int i = 0; i < p->n; i++) {
     if (p->range[i].hi <= element || element + n <= p->range[i].lo || (!write && !p->range[i].write)) continue;
-    report(w, a, SIM_WAIT, __builtin_ctz(mask),
-           "%s register %lld of %%%s, which a wgmma %s; no Sync<wgmma.wait> is between", write ? "writes" : "reads",
-           (long long)element, a->op[o].buffer->name, p->range[i].write ? "sums into" : "reads");
+    report(w, a, SIM_WAIT, __builtin_ctz(mask), "%s register %lld of %%%s, which a wgmma %s; no Sync<wgmma.wait> is between",
+           write ? "writes" : "reads", (long long)element, a->op[o].buffer->name, p->range[i].write ? "sums into" : "reads");
     return true;
   }
   return false;
@@ -43,8 +41,7 @@ bool regs_read(struct warp *w, const struct sim_atom *a, int o, int64_t element,
   if (all != mask) {
     int lane = __builtin_ctz(mask & ~all);
     while (marks[0] >> lane & 1) marks++, element++;
-    report(w, a, SIM_UNINIT, lane, "reads register %lld of %%%s, which was never written", (long long)element,
-           op->buffer->name);
+    report(w, a, SIM_UNINIT, lane, "reads register %lld of %%%s, which was never written", (long long)element, op->buffer->name);
   }
   if (w->pending[op->buf].n) pending(w, a, o, element, n, mask, false);
   return true;

@@ -8,10 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-static int fail(struct sim *s, const char *fmt, const char *what)
-{
-  return s->status = err_set(s->e, ERR_TILE, s->k->at, fmt, what);
-}
+static int fail(struct sim *s, const char *fmt, const char *what) { return s->status = err_set(s->e, ERR_TILE, s->k->at, fmt, what); }
 
 // ---- geometry ----
 
@@ -24,8 +21,7 @@ static int64_t with_params(struct sim *s, ex x)
   return ex_eval(s->p->ex, x, vars);
 }
 
-int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf,
-                 int64_t *out, struct err *e)
+int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out, struct err *e)
 {
   struct arena mem = {0};
   const struct sim_input in = {.params = params};
@@ -41,10 +37,8 @@ static int geometry(struct sim *s)
   for (int i = 0; i < k->nparams; i++) {
     if (ex_is_const(k->params[i])) continue;
     const struct ex_node *n = ex_node(s->p->ex, k->params[i]);
-    if (s->in->params[i] < n->range.lo || s->in->params[i] > n->range.hi ||
-        (n->multiple > 1 && s->in->params[i] % n->multiple))
-      return fail(s, "%s is outside the range that the kernel declares, or not a multiple of what it declares",
-                  n->name);
+    if (s->in->params[i] < n->range.lo || s->in->params[i] > n->range.hi || (n->multiple > 1 && s->in->params[i] % n->multiple))
+      return fail(s, "%s is outside the range that the kernel declares, or not a multiple of what it declares", n->name);
   }
   s->nblocks = with_params(s, k->groups[k->grid].size);
   s->nthreads = (int)with_params(s, k->groups[k->threads].size);
@@ -52,8 +46,7 @@ static int geometry(struct sim *s)
   s->nwarps = (s->nthreads + LANES - 1) / LANES;
   if (!k->lowered) return fail(s, "kernel %s was not lowered", k->name);
   if (s->nthreads < 1 || s->nwarps > MOST_WARPS) return fail(s, "%s: a block has 1 to 1024 threads", k->name);
-  if (s->nblocks < 1 || s->nblocks % s->cluster || s->cluster > 16)
-    return fail(s, "%s: the grid is no whole number of clusters", k->name);
+  if (s->nblocks < 1 || s->nblocks % s->cluster || s->cluster > 16) return fail(s, "%s: the grid is no whole number of clusters", k->name);
   return OK;
 }
 
@@ -70,9 +63,7 @@ static int narrowest(const struct sim *s, int buf)
       bool vector = s->atoms[i].t->row && s->atoms[i].t->width > 0 && op->mem == s->k->buffers[buf].mem;
       int bytes = op->bytes;
       const struct instr *row = s->atoms[i].t->row;
-      const struct instr_operand *want = !row                   ? NULL
-                                         : o < s->atoms[i].nout ? &row->out[o]
-                                                                : &row->in[o - s->atoms[i].nout];
+      const struct instr_operand *want = !row ? NULL : o < s->atoms[i].nout ? &row->out[o] : &row->in[o - s->atoms[i].nout];
       if (vector && want && want->kind == OPND_VECTOR) bytes = s->atoms[i].t->width * op->bytes;
       if (want && (want->kind == OPND_ROW || want->kind == OPND_MATRIX)) bytes = 16;
       if (want && want->kind == OPND_BOX && op->mem == MEM_SH) bytes = 16;
@@ -102,8 +93,7 @@ static int global_memory(struct sim *s)
     if (n == s->in->nbuffers) return fail(s, "%s: too few buffers are given", s->k->name);
     const struct sim_buffer *given = &s->in->buffers[n++];
     struct gbuf *g = &s->gl[b];
-    *g = (struct gbuf){
-        .data = given->data, .bytes = (int64_t)given->bytes, .init = given->written, .shift = narrowest(s, b)};
+    *g = (struct gbuf){.data = given->data, .bytes = (int64_t)given->bytes, .init = given->written, .shift = narrowest(s, b)};
     if (buf->written || !g->init) g->cells = cells_new(s, (g->bytes >> g->shift) + 1);
   }
   return OK;
@@ -138,10 +128,7 @@ static void shared_memory(struct sim *s)
   s->shared_bytes = (k->shared_bytes + 15) / 16 * 16;
   for (int b = 0; b < k->nbuffers; b++)
     if (k->buffers[b].mem == MEM_SH)
-      s->sh[b] = (struct sbuf){.offset = k->buffers[b].offset,
-                               .bytes = k->buffers[b].bytes,
-                               .base = k->buffers[b].offset,
-                               .shift = narrowest(s, b)};
+      s->sh[b] = (struct sbuf){.offset = k->buffers[b].offset, .bytes = k->buffers[b].bytes, .base = k->buffers[b].offset, .shift = narrowest(s, b)};
   merge(s);
   // A component begins at its base; bytes there have the same cell in all of its buffers. One cell a byte and shift is
   // a safe distance: components do not share bytes.
@@ -150,8 +137,7 @@ static void shared_memory(struct sim *s)
   s->ncells = s->shared_bytes + 16;
   s->mbar_of = NEWS(s->mem, int, s->shared_bytes / 8 + 1);
   for (int b = 0; b < k->nbuffers; b++)
-    for (int64_t i = 0; k->buffers[b].mem == MEM_SH && k->buffers[b].type == TT_MBAR && i < k->buffers[b].bytes / 8;
-         i++)
+    for (int64_t i = 0; k->buffers[b].mem == MEM_SH && k->buffers[b].type == TT_MBAR && i < k->buffers[b].bytes / 8; i++)
       s->mbar_of[k->buffers[b].offset / 8 + i] = s->nmbars++;
 }
 
@@ -179,10 +165,7 @@ static void maps(struct sim *s)
 
 // ---- blocks ----
 
-static void gather_new(struct sim *s, struct gather *g)
-{
-  *g = (struct gather){.acc = sync_known(s), .done = sync_known(s)};
-}
+static void gather_new(struct sim *s, struct gather *g) { *g = (struct gather){.acc = sync_known(s), .done = sync_known(s)}; }
 
 static void warp_new(struct sim *s, struct cta *c, int number)
 {
@@ -279,8 +262,8 @@ static double cpu_seconds(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
-            struct sim_report *out, struct err *e)
+int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in, struct sim_report *out,
+            struct err *e)
 {
   double began = cpu_seconds();
   *out = (struct sim_report){0};
@@ -302,8 +285,7 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
   }
   // What the report points to moves to the caller's memory.
   if (out->nerrors) out->errors = arena_copy(mem, out->errors, sizeof *out->errors * (size_t)out->nerrors);
-  if (out->counts.nrows)
-    out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
+  if (out->counts.nrows) out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
   int status = s->status;
   arena_close(&own);
   out->seconds = cpu_seconds() - began;

@@ -80,8 +80,7 @@ static void deadlock(struct sim *s)
       describe(s, w, &text);
     }
   if (barriers)
-    report(first, &s->atoms[first->wait.atom], SIM_DIVERGENT, 0,
-           "waits at a barrier that not all threads of its group come to: %s", str_text(&text));
+    report(first, &s->atoms[first->wait.atom], SIM_DIVERGENT, 0, "waits at a barrier that not all threads of its group come to: %s", str_text(&text));
   else
     report(first, &s->atoms[first->wait.atom], SIM_DEADLOCK, 0, "waits, and nothing can go on: %s", str_text(&text));
   str_free(&text);

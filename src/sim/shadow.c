@@ -8,10 +8,7 @@
 // tensor-core instructions order no memory (PTX, memory consistency model).
 #include "sim/machine.h"
 
-int shadow_kind(const struct sim *s, int agent)
-{
-  return agent < s->cluster * s->nwarps * KINDS ? agent % KINDS : KINDS;
-}
+int shadow_kind(const struct sim *s, int agent) { return agent < s->cluster * s->nwarps * KINDS ? agent % KINDS : KINDS; }
 
 void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
 {
@@ -34,9 +31,7 @@ static bool in_parts(const struct parts *p, int agent, uint32_t epoch)
 {
   uint32_t l = epoch & WHOLE;
   for (int i = 0; i < p->n; i++)
-    if (p->part[i].agent == agent && epoch <= p->part[i].epoch &&
-        (l == WHOLE || (l < LANES && p->part[i].lanes >> l & 1)))
-      return true;
+    if (p->part[i].agent == agent && epoch <= p->part[i].epoch && (l == WHOLE || (l < LANES && p->part[i].lanes >> l & 1))) return true;
   return false;
 }
 
@@ -47,28 +42,20 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   lane = access_lane(x, lane);
   if (epoch <= w->known.all[agent]) return true;
   if (w->known.parts->n && in_parts(w->known.parts, agent, epoch)) return true;
-  if (!x->whole && w->some_lanes >> lane & 1 && (epoch <= w->some.all[agent] || in_parts(w->some.parts, agent, epoch)))
-    return true;
+  if (!x->whole && w->some_lanes >> lane & 1 && (epoch <= w->some.all[agent] || in_parts(w->some.parts, agent, epoch))) return true;
   if (agent == w->agent) {
     if (l == WHOLE || (!x->whole && l == lane)) return true;
     for (int i = 0; i < w->npartial && !x->whole; i++)
-      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1))
-        return true;
+      if (EPOCH(w->partial[i].clock, WHOLE) >= epoch && (w->partial[i].lanes >> l & w->partial[i].lanes >> lane & 1)) return true;
     return false;
   }
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
 }
 
 // What all lanes have read together none of them can disturb; what they have stored together none has stored itself.
-int shadow_stamp(const struct access *x, int piece)
-{
-  return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE;
-}
+int shadow_stamp(const struct access *x, int piece) { return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE; }
 
-uint16_t shadow_site(const struct access *x)
-{
-  return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op));
-}
+uint16_t shadow_site(const struct access *x) { return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op)); }
 
 static void conflict(struct access *x, int lane, int agent, uint32_t epoch, const char *did, int site)
 {
@@ -77,9 +64,9 @@ static void conflict(struct access *x, int lane, int agent, uint32_t epoch, cons
   shadow_who(s, agent, epoch, who);
   if (site >= 0) snprintf(line, sizeof line, " (line %d)", s->atoms[site / TILE_OPERANDS].at.line);
   bool mine = shadow_kind(s, x->agent) != KIND_WARP, async = shadow_kind(s, agent) != KIND_WARP;
-  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s",
-         mine ? "asynchronously " : "", x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes),
-         x->op->buffer->name, who, did, line, async ? "nothing has waited for that" : "no barrier is between");
+  report(x->w, x->a, async ? SIM_WAIT : SIM_RACE, access_lane(x, lane), "%s%s element %lld of %%%s, which %s %s%s; %s", mine ? "asynchronously " : "",
+         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who, did, line,
+         async ? "nothing has waited for that" : "no barrier is between");
 }
 
 static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
@@ -87,8 +74,8 @@ static void unfenced(struct access *x, int lane, int agent, uint32_t epoch)
   char who[96];
   shadow_who(x->w->s, agent, epoch, who);
   report(x->w, x->a, SIM_FENCE, access_lane(x, lane),
-         "lets the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between",
-         x->write ? "write" : "read", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
+         "lets the async proxy %s element %lld of %%%s, which %s wrote; Sync<fence.async> must stand between", x->write ? "write" : "read",
+         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, who);
 }
 
 static bool fenced(const struct access *x, int agent, uint32_t epoch)
@@ -123,8 +110,7 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
   uint32_t epoch = h->write[c];
   if (epoch <= s->start) {
     if (needs)
-      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
-             "reads element %lld of %%%s, which nothing in this block has written",
+      report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, which nothing in this block has written",
              (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name);
     return !needs;
   }
@@ -140,8 +126,7 @@ static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, b
   }
   int buf = s->site_buf[h->site[c]];
   if (!needs || buf == x->op->buf) return true;
-  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane),
-         "reads element %lld of %%%s, where the bytes are what was written to %%%s",
+  report(x->w, x->a, SIM_UNINIT, access_lane(x, lane), "reads element %lld of %%%s, where the bytes are what was written to %%%s",
          (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->k->buffers[buf].name);
   return false;
 }
@@ -228,9 +213,8 @@ static int cluster_of(const struct sim *s, uint32_t epoch)
 static void other_block(struct access *x, int lane, int cluster, const char *did)
 {
   const struct sim *s = x->w->s;
-  report(x->w, x->a, SIM_RACE, access_lane(x, lane),
-         "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks", x->write ? "writes" : "reads",
-         (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->cluster > 1 ? "cluster" : "block", cluster,
+  report(x->w, x->a, SIM_RACE, access_lane(x, lane), "%s element %lld of %%%s, which %s %d %s; nothing orders the two blocks",
+         x->write ? "writes" : "reads", (long long)(x->at[lane] / x->op->bytes), x->op->buffer->name, s->cluster > 1 ? "cluster" : "block", cluster,
          did);
 }
 
@@ -278,15 +262,13 @@ static void global_cell(struct access *x, const struct gbuf *b, struct gcell *c,
 {
   uint32_t start = x->w->s->start, by = epoch & WHOLE;
   bool reads = !x->write || x->atomic;
-  if (*good && !(c->write ? plain(x, c->write, c->wagent, by) : !reads || b->init))
-    *good = global_write(x, c, lane, reads, b->init);
+  if (*good && !(c->write ? plain(x, c->write, c->wagent, by) : !reads || b->init)) *good = global_write(x, c, lane, reads, b->init);
   if (!x->write) {
     c->many |= c->read && c->read <= start;
     c->read = epoch, c->ragent = (uint16_t)x->agent;
     return;
   }
-  if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by)))
-    *good = global_reads(x, c, lane);
+  if (*good && c->read && !(x->atomic && c->atomic) && (c->many || !plain(x, c->read, c->ragent, by))) *good = global_reads(x, c, lane);
   c->write = epoch, c->wagent = (uint16_t)x->agent, c->atomic = x->atomic, c->site = shadow_site(x);
   c->read = 0, c->many = false;
 }

@@ -36,7 +36,7 @@ enum sim_class {
 extern const char *const sim_class_name[SIM_CLASSES], *const sim_class_what[SIM_CLASSES];
 
 struct sim_error {
-  enum sim_class class;
+  enum sim_class kind;
   struct loc at; // of the spec
   int64_t block;
   int thread;
@@ -81,18 +81,17 @@ struct sim_input {
   const int64_t *params;            // one for each of the kernel's
   const struct sim_buffer *buffers; // one for each global buffer of the kernel
   int nbuffers;
-  int keep; // errors kept with their text for one spec and class; 0: 3
-  bool slow;       // without the shortcuts of quick.c: nothing but the time may differ
+  int keep;  // errors kept with their text for one spec and class; 0: 3
+  bool slow; // without the shortcuts of quick.c: nothing but the time may differ
   stop_flag stop;
 };
 
 // Runs the kernel. The kernel's own mistakes are in the report and the status is OK; an error says that it can not be
 // run.
-int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in,
-            struct sim_report *out, struct err *e);
+int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct sim_input *in, struct sim_report *out,
+            struct err *e);
 // Elements of a global buffer for these sizes, for those who allocate.
-int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf,
-                 int64_t *out, struct err *e);
+int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out, struct err *e);
 void sim_print_errors(const struct sim_report *r, struct str *out);
 void sim_print_counts(const struct sim_report *r, struct str *out);
 

@@ -164,8 +164,8 @@ enum go sem_barrier(struct warp *w, const struct sim_atom *a)
   s->r->counts.barriers++;
   struct gather *g = &w->cta->named[number];
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
-           "arrives at this barrier while others of the block stand at the one of line %d", s->atoms[g->atom].at.line);
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "arrives at this barrier while others of the block stand at the one of line %d",
+           s->atoms[g->atom].at.line);
   sync_warp(w, w->active);
   arrive(w, a, g, needed, true);
   return GO_WAIT;
@@ -201,8 +201,7 @@ enum go sem_cluster_wait(struct warp *w, const struct sim_atom *a)
     report(w, a, SIM_BARRIER, __builtin_ctz(w->active), "waits for the cluster without having arrived");
     return GO_ON;
   }
-  w->wait =
-      (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
+  w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = w->cluster_phase - 1, .atom = a->number, .joins = true};
   w->cluster_phase = 0;
   return GO_WAIT;
 }
@@ -217,8 +216,7 @@ bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
   }
   if (w->active != FULL) walk_collective(w, a);
   if (g->threads && g->atom != a->number)
-    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active),
-           "comes to this instruction of a warpgroup while another warp of it is at line %d",
+    report(w, a, SIM_DIVERGENT, __builtin_ctz(w->active), "comes to this instruction of a warpgroup while another warp of it is at line %d",
            w->s->atoms[g->atom].at.line);
   if (!g->threads) g->atom = a->number;
   w->wait = (struct wait){.kind = WAIT_GATHER, .gather = g, .phase = g->phase, .atom = a->number};

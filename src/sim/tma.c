@@ -8,7 +8,7 @@ struct box {
   struct warp *w;
   const struct sim_atom *a;
   const struct tile_map *map;
-  struct cta *there;       // of a load: NULL, or the block whose shared memory it goes to
+  struct cta *there;        // of a load: NULL, or the block whose shared memory it goes to
   int lane, global, shared; // operands
   int64_t coord[TILE_DIMS], size[TILE_DIMS], stride[TILE_DIMS], at, n;
 };
@@ -40,16 +40,13 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
     }
   }
   if ((uintptr_t)w->s->gl[a->op[b->global].buf].data % PIECE) {
-    report(w, a, SIM_ALIGN, lane, "copies %%%s, which does not begin at a multiple of 16 bytes as TMA needs it",
-           a->op[b->global].buffer->name);
+    report(w, a, SIM_ALIGN, lane, "copies %%%s, which does not begin at a multiple of 16 bytes as TMA needs it", a->op[b->global].buffer->name);
     return false;
   }
   walk_place(it, b->shared, &p);
   b->at = p.at[lane];
   int64_t byte = w->s->sh[a->op[b->shared].buf].offset + b->at * a->op[b->shared].bytes;
-  if (byte % ALIGNED)
-    report(w, a, SIM_ALIGN, lane, "copies a box at byte %lld of shared memory, which is not a multiple of 128",
-           (long long)byte);
+  if (byte % ALIGNED) report(w, a, SIM_ALIGN, lane, "copies a box at byte %lld of shared memory, which is not a multiple of 128", (long long)byte);
   return byte % ALIGNED == 0;
 }
 
@@ -67,8 +64,7 @@ static int64_t global_element(const struct box *b, int64_t i)
 }
 
 // Elements i .. i + n of the box, up to a warp's worth, in memory `o`.
-static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock,
-                   struct access *x)
+static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock, struct access *x)
 {
   struct place p = {.mask = 0};
   bool global = o == b->global;
@@ -120,8 +116,7 @@ static void load_one(const struct walk *it, int lane, struct cta *there)
   if (!bar || !box_begin(it, lane, true, &b)) return;
   b.there = there;
   if (!bar->fenced)
-    report(w, a, SIM_FENCE, lane, "uses %%%s, and no Sync<fence.mbar> shows its initialization to the async proxy",
-           a->op[2].buffer->name);
+    report(w, a, SIM_FENCE, lane, "uses %%%s, and no Sync<fence.mbar> shows its initialization to the async proxy", a->op[2].buffer->name);
   load_box(&b, bar->copies, bar->clock);
   int64_t bytes = b.n * a->op[0].bytes;
   w->s->r->counts.bulk_bytes[0] += bytes, w->s->r->counts.elements += b.n;
@@ -183,8 +178,7 @@ static void store_box(const struct box *b)
       pieces(b, b->global, j, (int)MIN(LANES, i + n * per - j), 1, true, w->bulk.agent, w->bulk.clock, &to);
       for (int64_t e = j; e < MIN(j + LANES, i + n * per); e++) {
         int piece = (int)(e - i) / per, l = (int)(e - j);
-        if (from.mask >> piece & 1 && to.mask >> l & 1)
-          store_element(b, &to, l, access_data(&from, piece) + (size_t)((e - i) % per) * bytes);
+        if (from.mask >> piece & 1 && to.mask >> l & 1) store_element(b, &to, l, access_data(&from, piece) + (size_t)((e - i) % per) * bytes);
       }
     }
   }

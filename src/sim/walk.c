@@ -67,8 +67,7 @@ static const void *load_regs(const struct walk *it, int o, int width, const stru
 {
   const struct sim_operand *op = &it->a->op[o];
   if (p->uniform) {
-    if (!regs_read(it->w, it->a, o, p->at[0], width, p->mask))
-      return memset(tmp, 0, (size_t)(width * op->bytes * LANES));
+    if (!regs_read(it->w, it->a, o, p->at[0], width, p->mask)) return memset(tmp, 0, (size_t)(width * op->bytes * LANES));
     return regs_at(it->w, op, p->at[0]);
   }
   size_t b = (size_t)op->bytes;
@@ -77,8 +76,7 @@ static const void *load_regs(const struct walk *it, int o, int width, const stru
   {
     if (!(p->mask >> l & 1) || !regs_read(it->w, it->a, o, p->at[l], width, 1u << l)) continue;
     const uint8_t *from = regs_at(it->w, op, p->at[l]);
-    for (int i = 0; i < width; i++)
-      memcpy(tmp + ((size_t)i * LANES + (size_t)l) * b, from + ((size_t)i * LANES + (size_t)l) * b, b);
+    for (int i = 0; i < width; i++) memcpy(tmp + ((size_t)i * LANES + (size_t)l) * b, from + ((size_t)i * LANES + (size_t)l) * b, b);
   }
   return tmp;
 }
@@ -90,42 +88,40 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
   if (p->uniform) {
     if (!regs_write(it->w, it->a, o, p->at[0], width, p->mask)) return;
     uint8_t *to = regs_at(it->w, op, p->at[0]);
-    for (int i = 0; i < width; i++)
-      regs_blend(to + (size_t)i * LANES * b, values + (size_t)i * LANES * b, op->bytes, p->mask);
+    for (int i = 0; i < width; i++) regs_blend(to + (size_t)i * LANES * b, values + (size_t)i * LANES * b, op->bytes, p->mask);
     return;
   }
   EACH
   {
     if (!(p->mask >> l & 1) || !regs_write(it->w, it->a, o, p->at[l], width, 1u << l)) continue;
     uint8_t *to = regs_at(it->w, op, p->at[l]);
-    for (int i = 0; i < width; i++)
-      memcpy(to + ((size_t)i * LANES + (size_t)l) * b, values + ((size_t)i * LANES + (size_t)l) * b, b);
+    for (int i = 0; i < width; i++) memcpy(to + ((size_t)i * LANES + (size_t)l) * b, values + ((size_t)i * LANES + (size_t)l) * b, b);
   }
 }
 
 // ---- memory ----
 
 // Elements between a lane's own and [element][lane]; those of lanes side by side, one each, lie the same way in both.
-#define SPREAD(name, type)                                                                                             \
-  static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)                \
-  {                                                                                                                    \
-    if (mask == FULL && width == 1) {                                                                                  \
-      EACH memcpy(&to[l], from + at[l], sizeof(type));                                                                 \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    for (; mask; mask &= mask - 1) {                                                                                   \
-      int l = __builtin_ctz(mask);                                                                                     \
-      const uint8_t *p = from + at[l];                                                                                 \
-      for (int i = 0; i < width; i++) memcpy(&to[i * LANES + l], p + (size_t)i * sizeof(type), sizeof(type));          \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void scatter_##name(uint8_t *to, const int64_t *at, const type *from, int width, uint32_t mask)               \
-  {                                                                                                                    \
-    for (; mask; mask &= mask - 1) {                                                                                   \
-      int l = __builtin_ctz(mask);                                                                                     \
-      uint8_t *p = to + at[l];                                                                                         \
-      for (int i = 0; i < width; i++) memcpy(p + (size_t)i * sizeof(type), &from[i * LANES + l], sizeof(type));        \
-    }                                                                                                                  \
+#define SPREAD(name, type)                                                                                      \
+  static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)         \
+  {                                                                                                             \
+    if (mask == FULL && width == 1) {                                                                           \
+      EACH memcpy(&to[l], from + at[l], sizeof(type));                                                          \
+      return;                                                                                                   \
+    }                                                                                                           \
+    for (; mask; mask &= mask - 1) {                                                                            \
+      int l = __builtin_ctz(mask);                                                                              \
+      const uint8_t *p = from + at[l];                                                                          \
+      for (int i = 0; i < width; i++) memcpy(&to[i * LANES + l], p + (size_t)i * sizeof(type), sizeof(type));   \
+    }                                                                                                           \
+  }                                                                                                             \
+  static void scatter_##name(uint8_t *to, const int64_t *at, const type *from, int width, uint32_t mask)        \
+  {                                                                                                             \
+    for (; mask; mask &= mask - 1) {                                                                            \
+      int l = __builtin_ctz(mask);                                                                              \
+      uint8_t *p = to + at[l];                                                                                  \
+      for (int i = 0; i < width; i++) memcpy(p + (size_t)i * sizeof(type), &from[i * LANES + l], sizeof(type)); \
+    }                                                                                                           \
   }
 SPREAD(16, uint16_t)
 SPREAD(32, uint32_t)
@@ -158,10 +154,7 @@ static void scatter(const struct access *x, const void *from, int width, int fir
 }
 
 // Of the lanes, those whose bytes are in the same buffer as the first one's.
-static uint32_t together(const struct access *x, uint32_t mask)
-{
-  return x->op->mem == MEM_GL || x->near ? mask : mask & -mask;
-}
+static uint32_t together(const struct access *x, uint32_t mask) { return x->op->mem == MEM_GL || x->near ? mask : mask & -mask; }
 
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)
 {
@@ -222,8 +215,7 @@ bool walk_collective(struct warp *w, const struct sim_atom *a)
     if (!(w->active >> l & 1)) continue;
     uint32_t missing = walk_group(w, a, l) & w->lanes & ~w->active;
     if (!missing) continue;
-    report(w, a, SIM_DIVERGENT, l,
-           "reaches it without thread %d of the same group, and with %d of the threads of its warp",
+    report(w, a, SIM_DIVERGENT, l, "reaches it without thread %d of the same group, and with %d of the threads of its warp",
            w->number * LANES + __builtin_ctz(missing), __builtin_popcount(w->active));
     return false;
   }

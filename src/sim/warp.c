@@ -5,8 +5,7 @@
 static void push(struct warp *w, uint32_t other)
 {
   if (w->depth == w->cap) {
-    w->frames =
-        arena_grow(w->s->mem, w->frames, sizeof *w->frames * (size_t)w->cap, sizeof *w->frames * (size_t)(w->cap + 32));
+    w->frames = arena_grow(w->s->mem, w->frames, sizeof *w->frames * (size_t)w->cap, sizeof *w->frames * (size_t)(w->cap + 32));
     w->cap += 32;
   }
   w->frames[w->depth++] = (struct frame){w->active, other};
@@ -92,8 +91,7 @@ static void step_end(struct warp *w)
     enum sem sem = a->t->row ? a->t->row->sem : SEM_MOVE;
     bool store = sem == SEM_TMA_STORE || sem == SEM_TMA_RED, product = sem == SEM_WGMMA;
     if (!(store && (w->bulk.n || w->bulk.used)) && !(product && w->wgmma.n)) continue;
-    report(w, a, SIM_WAIT, 0, "ends while a %s of warp %d may still be under way",
-           store ? "bulk store" : "wgmma", w->number);
+    report(w, a, SIM_WAIT, 0, "ends while a %s of warp %d may still be under way", store ? "bulk store" : "wgmma", w->number);
     break;
   }
   w->cta->left--;

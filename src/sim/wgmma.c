@@ -71,14 +71,12 @@ static bool span_of(const struct walk *it, int o, bool needs, struct span *s)
   for (int i = 0; i < op->ninner; i++) {
     int64_t e = p.at[0] + op->inner[i];
     if (e < 0 || e >= r->elements) {
-      report(w, it->a, SIM_BOUNDS, 0, "uses register %lld of %%%s, which has %d registers", (long long)e,
-             op->buffer->name, r->elements);
+      report(w, it->a, SIM_BOUNDS, 0, "uses register %lld of %%%s, which has %d registers", (long long)e, op->buffer->name, r->elements);
       return false;
     }
     uint32_t *mark = &w->marks[r->mark + e], missing = w->active & ~*mark;
     if (needs && missing)
-      report(w, it->a, SIM_UNINIT, __builtin_ctz(missing), "reads register %lld of %%%s, which was never written",
-             (long long)e, op->buffer->name);
+      report(w, it->a, SIM_UNINIT, __builtin_ctz(missing), "reads register %lld of %%%s, which was never written", (long long)e, op->buffer->name);
     if (op->written) *mark = FULL;
     s->regs[i] = regs_at(w, op, e);
     s->lo = MIN(s->lo, e), s->hi = MAX(s->hi, e + 1);
@@ -92,8 +90,7 @@ static void use(const struct walk *it, int o, const struct span *s, bool write)
   struct pending *p = &w->pending[it->a->op[o].buf];
   uint32_t clock = w->cta->quad[w->number / 4].clock;
   if (p->dirty || !w->regfence)
-    report(w, it->a, SIM_FENCE, 0, "uses %%%s, which was changed since the last Sync<wgmma.fence>",
-           it->a->op[o].buffer->name);
+    report(w, it->a, SIM_FENCE, 0, "uses %%%s, which was changed since the last Sync<wgmma.fence>", it->a->op[o].buffer->name);
   p->dirty = false;
   for (int i = 0; i < p->n; i++)
     if (p->range[i].lo == s->lo && p->range[i].hi == s->hi && p->range[i].write == write) {

@@ -7,11 +7,26 @@
 enum { REGISTERS = 65536 };
 
 static const struct target rows[] = {
-#define GPU(name_, device_, arch_, processors, block, processor, l2_, memory_, copy, l2_rate, tensor, vector, exponential, launch_, doc)     \
-  {.kind = TARGET_GPU, .name = name_, .device = device_, .arch = arch_, .runs_on = arch_, .cores = processors, .lanes = (arch_) == 80 ? 64 : 128, .l1 = processor * 1024,          \
-   .l2 = (int64_t)l2_ << 20, .scratch = block * 1024, .shared_processor = processor * 1024, .registers = REGISTERS,                          \
-   .memory = (int64_t)memory_ << 30, .bandwidth = copy * 1e9, .cache_bandwidth = l2_rate * 1e9, .flops = tensor * 1e12,                      \
-   .vector_rate = vector * 1e12, .exp_rate = exponential * 1e12, .launch = launch_ * 1e-6},
+#define GPU(name_, device_, arch_, processors, block, processor, l2_, memory_, copy, l2_rate, tensor, vector, exponential, launch_, doc) \
+  {.kind = TARGET_GPU,                                                                                                                   \
+   .name = name_,                                                                                                                        \
+   .device = device_,                                                                                                                    \
+   .arch = arch_,                                                                                                                        \
+   .runs_on = arch_,                                                                                                                     \
+   .cores = processors,                                                                                                                  \
+   .lanes = (arch_) == 80 ? 64 : 128,                                                                                                    \
+   .l1 = processor * 1024,                                                                                                               \
+   .l2 = (int64_t)l2_ << 20,                                                                                                             \
+   .scratch = block * 1024,                                                                                                              \
+   .shared_processor = processor * 1024,                                                                                                 \
+   .registers = REGISTERS,                                                                                                               \
+   .memory = (int64_t)memory_ << 30,                                                                                                     \
+   .bandwidth = copy * 1e9,                                                                                                              \
+   .cache_bandwidth = l2_rate * 1e9,                                                                                                     \
+   .flops = tensor * 1e12,                                                                                                               \
+   .vector_rate = vector * 1e12,                                                                                                         \
+   .exp_rate = exponential * 1e12,                                                                                                       \
+   .launch = launch_ * 1e-6},
 #include "target/gpu.def"
 #undef GPU
 };

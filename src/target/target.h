@@ -14,19 +14,19 @@ enum target_kind { TARGET_CPU, TARGET_GPU, TARGET_KINDS };
 
 struct target {
   enum target_kind kind;
-  char name[32];   // "cpu", "sm_90a"
-  char device[96]; // model name, part of database keys
-  int cores;       // of a GPU: multiprocessors
-  int lanes;          // fp32 lanes of a vector; of a multiprocessor
-  int64_t l1, l2, l3; // bytes of data cache a core (l3: shared); of a GPU l2 is what all share, l3 is 0
-  int64_t scratch;    // bytes of block tensors a block may keep ("shared memory"): l2 less what code and streams need
-  int64_t memory;     // bytes of device memory usable
-  double bandwidth;   // bytes/s of a copy, read and written bytes counted, all cores
+  char name[32];          // "cpu", "sm_90a"
+  char device[96];        // model name, part of database keys
+  int cores;              // of a GPU: multiprocessors
+  int lanes;              // fp32 lanes of a vector; of a multiprocessor
+  int64_t l1, l2, l3;     // bytes of data cache a core (l3: shared); of a GPU l2 is what all share, l3 is 0
+  int64_t scratch;        // bytes of block tensors a block may keep ("shared memory"): l2 less what code and streams need
+  int64_t memory;         // bytes of device memory usable
+  double bandwidth;       // bytes/s of a copy, read and written bytes counted, all cores
   double cache_bandwidth; // bytes/s from l2, all cores
   double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
-  bool fetches;           // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
+  bool fetches; // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
   // of GPUs
   int arch;                 // compute capability times 10, whose instructions kernels use
   int runs_on;              // for which they are compiled where they are measured: of the device, at least arch

@@ -24,8 +24,7 @@ static bool reduced(const struct build *x, int dim)
 {
   const struct graph *g = x->b->g;
   for (int i = 0; i < g->nnodes; i++)
-    if (x->b->group[i] == x->group && op_rows[g->nodes[i].op].rule == RULE_REDUCE && g->nodes[i].a.dim == dim)
-      return true;
+    if (x->b->group[i] == x->group && op_rows[g->nodes[i].op].rule == RULE_REDUCE && g->nodes[i].a.dim == dim) return true;
   return false;
 }
 
@@ -89,14 +88,12 @@ static int put_save(struct build *x, int t)
 static const struct shape *space_of_group(const struct block *b, int group)
 {
   for (int i = 0;; i++)
-    if (b->group[i] == group && op_rows[b->g->nodes[i].op].rule == RULE_MAP)
-      return &b->g->tensors[b->g->nodes[i].out].shape;
+    if (b->group[i] == group && op_rows[b->g->nodes[i].op].rule == RULE_MAP) return &b->g->tensors[b->g->nodes[i].out].shape;
 }
 
 int build_thread(struct block *b, int group)
 {
-  struct build x = {
-      .b = b, .group = group, .g = graph_new(b->to->mem, THREAD, NULL), .space = space_of_group(b, group)};
+  struct build x = {.b = b, .group = group, .g = graph_new(b->to->mem, THREAD, NULL), .space = space_of_group(b, group)};
   struct loc at = {0};
   int outs[64], nout = 0, t;
   x.moved = NEWS(b->mem, int, b->g->ntensors + 1), x.from = NEWS(b->mem, int, b->g->ntensors + 1);

@@ -18,10 +18,7 @@ static const struct fuse_row rows[FUSES] = {
 #undef FUSE
 };
 
-static bool depends(const struct block *b, int node, int on)
-{
-  return b->needs[(size_t)node * (size_t)b->words + (size_t)on / 64] >> (on % 64) & 1;
-}
+static bool depends(const struct block *b, int node, int on) { return b->needs[(size_t)node * (size_t)b->words + (size_t)on / 64] >> (on % 64) & 1; }
 
 static void find_needs(struct block *b)
 {
@@ -60,10 +57,7 @@ static bool feeds(const struct node *n)
 }
 
 // What a group works on element by element: the shape of its elementwise results.
-static const struct shape *space_of(const struct graph *g, const struct node *n)
-{
-  return &g->tensors[feeds(n) ? n->out : n->in[0]].shape;
-}
+static const struct shape *space_of(const struct graph *g, const struct node *n) { return &g->tensors[feeds(n) ? n->out : n->in[0]].shape; }
 
 // Would the union of two groups have a path that leaves it and comes back?
 static bool path_through_others(const struct block *b, int one, int two)

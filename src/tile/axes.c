@@ -57,8 +57,7 @@ static bool track_of(struct match *m, int operand, struct lay mode, struct track
   t->n = lay_leaves(mode, shape, t->stride, LEAVES), t->at = 0;
   if (t->n < 0) return refuse(m, "a dimension of %s has more than %d parts", match_text(m, operand), LEAVES);
   for (int i = 0; i < t->n; i++) {
-    if (!ex_is_const(shape[i]))
-      return refuse(m, "the extents of %s are not constant: tile it first", match_text(m, operand));
+    if (!ex_is_const(shape[i])) return refuse(m, "the extents of %s are not constant: tile it first", match_text(m, operand));
     t->extent[i] = ex_value(shape[i]);
   }
   return true;
@@ -92,8 +91,7 @@ static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, s
     }
     if (least == INT64_MAX) return true;
     for (int i = 0; i < n; i++) {
-      if (t[i].at == t[i].n || t[i].extent[t[i].at] % least)
-        return refuse(m, "the operands' dimensions are divided differently");
+      if (t[i].at == t[i].n || t[i].extent[t[i].at] % least) return refuse(m, "the operands' dimensions are divided differently");
       *t[i].out = t[i].stride[t[i].at];
       t[i].stride[t[i].at] = ex_mul(m->ex, t[i].stride[t[i].at], EX_C(least));
       t[i].extent[t[i].at] /= least;
@@ -148,10 +146,7 @@ static bool same(const struct dims *a, const struct dims *b)
   return true;
 }
 
-static bool disagree(struct match *m, int a, int b)
-{
-  return refuse(m, "the shapes of %s and %s do not agree", match_text(m, a), match_text(m, b));
-}
+static bool disagree(struct match *m, int a, int b) { return refuse(m, "the shapes of %s and %s do not agree", match_text(m, a), match_text(m, b)); }
 
 // Dimensions of equal extent belong together; 1 of an input goes with any (broadcast), 1 of the output is reduced over.
 static bool positional(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct axes *out)
@@ -161,8 +156,7 @@ static bool positional(struct match *m, const struct dims *dims, bool broadcast,
     int64_t most = 1;
     for (int o = 0; o < m->nsides; o++) d[o] = &dims[o].dim[i], most = MAX(most, d[o]->extent);
     for (int o = 0; o < m->nsides; o++)
-      if (d[o]->extent != most && (d[o]->extent != 1 || !(o < m->nout ? reduce : broadcast)))
-        return disagree(m, 0, MAX(o, 1));
+      if (d[o]->extent != most && (d[o]->extent != 1 || !(o < m->nout ? reduce : broadcast))) return disagree(m, 0, MAX(o, 1));
     if (!together(m, d, reduce && d[0]->extent != most, out)) return false;
   }
   return true;
@@ -213,18 +207,14 @@ bool axes_product(struct match *m, struct axes *out)
   if (dims[0].n != dims[1].n || dims[0].n != dims[2].n) return disagree(m, 0, dims[0].n != dims[1].n ? 1 : 2);
   for (int o = 0; o < 3; o++)
     for (int l = 0; l < m->side[o].outer; l++)
-      if (lay_rank(m->side[o].v->level[l]) != 2)
-        return refuse(m, "%s: the levels of a product's operands have two dimensions", match_text(m, o));
+      if (lay_rank(m->side[o].v->level[l]) != 2) return refuse(m, "%s: the levels of a product's operands have two dimensions", match_text(m, o));
   for (int i = dims[0].n - 2; i >= 0; i -= 2) {
     const struct dim *c = &dims[0].dim[i], *a = &dims[1].dim[i], *b = &dims[2].dim[i];
     if (c[0].extent != a[0].extent || c[1].extent != b[1].extent || a[1].extent != b[0].extent)
-      return refuse(m, "[m,k] x [k,n] -> [m,n] does not hold: %s x %s -> %s", match_text(m, 1), match_text(m, 2),
-                    match_text(m, 0));
-    const struct dim *const rows[TILE_OPERANDS] = {&c[0], &a[0], NULL},
-                            *const columns[TILE_OPERANDS] = {&c[1], NULL, &b[1]},
+      return refuse(m, "[m,k] x [k,n] -> [m,n] does not hold: %s x %s -> %s", match_text(m, 1), match_text(m, 2), match_text(m, 0));
+    const struct dim *const rows[TILE_OPERANDS] = {&c[0], &a[0], NULL}, *const columns[TILE_OPERANDS] = {&c[1], NULL, &b[1]},
                             *const sum[TILE_OPERANDS] = {NULL, &a[1], &b[0]};
-    if (!together(m, rows, false, out) || !together(m, columns, false, out) || !together(m, sum, false, out))
-      return false;
+    if (!together(m, rows, false, out) || !together(m, columns, false, out) || !together(m, sum, false, out)) return false;
   }
   return true;
 }

@@ -123,8 +123,8 @@ static int place(struct builder *b, enum tile_type t, enum tile_mem m, struct sw
   return OK;
 }
 
-int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m,
-                 struct swizzle s, int *view)
+int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m, struct swizzle s,
+                 int *view)
 {
   if (levels_check(b, nlevels, levels)) return (int)b->e->status;
   struct tile_view v = {.name = name, .buf = b->k->nbuffers, .op = VIEW_ROOT, .source = -1, .offset = EX_C(0), .peer = EX_C(-1)};
@@ -152,8 +152,7 @@ static void whole_dimensions(struct builder *b, const struct tile_view *v, bool 
   for (int d = 0; d < 64; d++) whole[d] = false;
   if (buf->mem != MEM_GL || !v->nlevels || root->nlevels != 1) return;
   struct lay inner = v->level[v->nlevels - 1];
-  for (int d = 0; d < lay_rank(inner) && lay_rank(inner) == v->ncoord; d++)
-    whole[d] = lay_size(&b->p->lay, lay_mode(inner, d)) == v->coord[d].limit;
+  for (int d = 0; d < lay_rank(inner) && lay_rank(inner) == v->ncoord; d++) whole[d] = lay_size(&b->p->lay, lay_mode(inner, d)) == v->coord[d].limit;
 }
 
 int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out)
@@ -209,8 +208,7 @@ int build_peer(struct builder *b, const char *name, int view, ex rank, int *out)
   struct tile_view v = derived(b, name, view, VIEW_PEER);
   if (b->k->buffers[v.buf].mem != MEM_SH) return build_error(b, "only shared memory is seen by other blocks of a cluster");
   struct ex_range r = ex_range(b->p->ex, rank);
-  if (r.lo < 0 || r.hi >= b->k->cluster)
-    return build_error(b, "the rank of a peer lies in 0 .. %d (`cluster %d`)", b->k->cluster - 1, b->k->cluster);
+  if (r.lo < 0 || r.hi >= b->k->cluster) return build_error(b, "the rank of a peer lies in 0 .. %d (`cluster %d`)", b->k->cluster - 1, b->k->cluster);
   v.peer = rank;
   return view_add(b, &v, STMT_VIEW, out);
 }

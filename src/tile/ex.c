@@ -29,8 +29,7 @@ ex ex_number(struct ex_pool *p, __int128 v)
 static bool same(const struct ex_full *a, const struct ex_full *b)
 {
   const struct ex_node *x = &a->node, *y = &b->node;
-  return a->hash == b->hash && x->kind == y->kind && x->n == y->n && x->c == y->c &&
-         !memcmp(x->arg, y->arg, (size_t)x->n * sizeof(ex)) &&
+  return a->hash == b->hash && x->kind == y->kind && x->n == y->n && x->c == y->c && !memcmp(x->arg, y->arg, (size_t)x->n * sizeof(ex)) &&
          (x->kind != EX_SUM || !memcmp(x->coef, y->coef, (size_t)x->n * sizeof(int64_t)));
 }
 
@@ -89,8 +88,7 @@ ex ex_make(struct ex_pool *p, enum ex_kind kind, int n, const ex *arg, const int
   if (known) return (ex)(known - 1) * 2 + 1;
   if (f.weight > EX_WEIGHT || f.depth > EX_DEPTH) return p->overflow = true, EX_C(0);
   ex_bound(p, &f.node);
-  if (f.node.range.lo == f.node.range.hi && f.node.range.lo < EX_BIG && f.node.range.lo >= -EX_BIG)
-    return EX_C(f.node.range.lo);
+  if (f.node.range.lo == f.node.range.hi && f.node.range.lo < EX_BIG && f.node.range.lo >= -EX_BIG) return EX_C(f.node.range.lo);
   f.node.arg = arena_copy(p->mem, arg, (size_t)n * sizeof *arg);
   if (coef) f.node.coef = arena_copy(p->mem, coef, (size_t)n * sizeof *coef);
   return append(p, &f);
@@ -161,8 +159,7 @@ static ex product(struct ex_pool *p, ex a, ex b)
   for (int i = 0; i < x.n; i++) terms_add(p, &s, x.t[i], ex_value(ex_number(p, (__int128)x.k[i] * y.c)));
   for (int j = 0; j < y.n; j++) terms_add(p, &s, y.t[j], ex_value(ex_number(p, (__int128)y.k[j] * x.c)));
   for (int i = 0; i < x.n; i++)
-    for (int j = 0; j < y.n; j++)
-      terms_add(p, &s, mono_product(p, x.t[i], y.t[j]), ex_value(ex_number(p, (__int128)x.k[i] * y.k[j])));
+    for (int j = 0; j < y.n; j++) terms_add(p, &s, mono_product(p, x.t[i], y.t[j]), ex_value(ex_number(p, (__int128)x.k[i] * y.k[j])));
   return terms_done(p, &s);
 }
 

@@ -13,19 +13,26 @@
 
 // A constant c is 2c, node i of the pool is 2i + 1: equal numbers of one pool mean equal expressions.
 typedef int64_t ex;
-#define EX_C(c) ((ex)(c) * 2)
+#define EX_C(c) ((ex)(c)*2)
 static inline bool ex_is_const(ex x) { return !(x & 1); }
 static inline int64_t ex_value(ex x) { return x >> 1; } // of a constant
 
 enum ex_kind {
-  EX_VAR,                   // a name with a range and a divisor
-  EX_SUM,                   // c + sum of coef[i] * arg[i]; arg[i] atoms or EX_PROD, sorted, each once, coef[i] never 0
-  EX_PROD,                  // product of atoms, sorted, with repetition
-  EX_DIV, EX_MOD,           // floor division and its remainder; the divisor is positive
-  EX_MIN, EX_MAX, EX_XOR, EX_AND, EX_SHR, // two arguments
-  EX_LT, EX_EQ,             // 0 or 1; a <= b is a < b + 1, a != b is 1 - (a = b)
-  EX_BOTH, EX_EITHER,       // of truth values
-  EX_SELECT,                // arg[0] ? arg[1] : arg[2]
+  EX_VAR,  // a name with a range and a divisor
+  EX_SUM,  // c + sum of coef[i] * arg[i]; arg[i] atoms or EX_PROD, sorted, each once, coef[i] never 0
+  EX_PROD, // product of atoms, sorted, with repetition
+  EX_DIV,
+  EX_MOD, // floor division and its remainder; the divisor is positive
+  EX_MIN,
+  EX_MAX,
+  EX_XOR,
+  EX_AND,
+  EX_SHR, // two arguments
+  EX_LT,
+  EX_EQ, // 0 or 1; a <= b is a < b + 1, a != b is 1 - (a = b)
+  EX_BOTH,
+  EX_EITHER, // of truth values
+  EX_SELECT, // arg[0] ? arg[1] : arg[2]
 };
 
 struct ex_range { // inclusive
@@ -34,11 +41,11 @@ struct ex_range { // inclusive
 
 struct ex_node {
   enum ex_kind kind;
-  int n;            // arguments
-  const ex *arg;    //
+  int n;               // arguments
+  const ex *arg;       //
   const int64_t *coef; // EX_SUM
-  int64_t c;        // EX_SUM: the constant. EX_VAR: its number in the pool, from 0
-  const char *name; // EX_VAR
+  int64_t c;           // EX_SUM: the constant. EX_VAR: its number in the pool, from 0
+  const char *name;    // EX_VAR
   struct ex_range range;
   int64_t multiple; // divides the value always; 0 for the value 0
 };
@@ -57,13 +64,13 @@ ex ex_var(struct ex_pool *p, const char *name, int64_t lo, int64_t hi, int64_t m
 ex ex_add(struct ex_pool *p, ex a, ex b);
 ex ex_sub(struct ex_pool *p, ex a, ex b);
 ex ex_mul(struct ex_pool *p, ex a, ex b);
-ex ex_div(struct ex_pool *p, ex a, ex b);      // floor; b > 0 for every value of the variables (the caller has checked)
-ex ex_mod(struct ex_pool *p, ex a, ex b);      // in [0, b)
+ex ex_div(struct ex_pool *p, ex a, ex b); // floor; b > 0 for every value of the variables (the caller has checked)
+ex ex_mod(struct ex_pool *p, ex a, ex b); // in [0, b)
 ex ex_ceil_div(struct ex_pool *p, ex a, ex b);
 ex ex_min(struct ex_pool *p, ex a, ex b);
 ex ex_max(struct ex_pool *p, ex a, ex b);
 ex ex_xor(struct ex_pool *p, ex a, ex b);
-ex ex_bits(struct ex_pool *p, ex a, ex b);     // a & b, both not negative
+ex ex_bits(struct ex_pool *p, ex a, ex b); // a & b, both not negative
 ex ex_shr(struct ex_pool *p, ex a, ex b);
 ex ex_lt(struct ex_pool *p, ex a, ex b);
 ex ex_le(struct ex_pool *p, ex a, ex b);
@@ -76,12 +83,12 @@ ex ex_select(struct ex_pool *p, ex c, ex a, ex b);
 struct ex_range ex_range(const struct ex_pool *p, ex x);
 int64_t ex_multiple(const struct ex_pool *p, ex x);
 // What the ranges and divisors prove. A false `..._proved` means unknown, not untrue.
-bool ex_true(struct ex_pool *p, ex cond);              // cond is never 0
-bool ex_divides(struct ex_pool *p, ex d, ex x);        // x % d is always 0
+bool ex_true(struct ex_pool *p, ex cond);       // cond is never 0
+bool ex_divides(struct ex_pool *p, ex d, ex x); // x % d is always 0
 
 int64_t ex_eval(const struct ex_pool *p, ex x, const int64_t *vars); // vars[number of the variable]
 ex ex_subst(struct ex_pool *p, ex x, ex var, ex by);
 bool ex_mentions(const struct ex_pool *p, ex x, ex var);
-void ex_text(const struct ex_pool *p, ex x, struct str *out);        // reads back; fewest parentheses
+void ex_text(const struct ex_pool *p, ex x, struct str *out); // reads back; fewest parentheses
 
 #endif

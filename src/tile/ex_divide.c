@@ -60,8 +60,7 @@ static ex by_multiple(struct ex_pool *p, ex t, int64_t k, int64_t d)
 }
 
 // a = d * quotient + rest, for a number d.
-static void split_number(struct ex_pool *p, const struct terms *a, int64_t d, struct terms *quotient,
-                         struct terms *rest)
+static void split_number(struct ex_pool *p, const struct terms *a, int64_t d, struct terms *quotient, struct terms *rest)
 {
   int64_t whole = ex_floor(a->c, d);
   terms_const(p, quotient, whole);
@@ -77,8 +76,7 @@ static void split_number(struct ex_pool *p, const struct terms *a, int64_t d, st
   }
 }
 
-static void split_term(struct ex_pool *p, const struct terms *a, const struct mono *d, struct terms *quotient,
-                       struct terms *rest)
+static void split_term(struct ex_pool *p, const struct terms *a, const struct mono *d, struct terms *quotient, struct terms *rest)
 {
   struct mono m, q;
   terms_const(p, rest, a->c);

@@ -65,9 +65,8 @@ bool ex_mentions(const struct ex_pool *p, ex x, ex var)
 
 typedef ex binary_fn(struct ex_pool *p, ex a, ex b);
 static binary_fn *const make[] = {
-    [EX_DIV] = ex_div, [EX_MOD] = ex_mod,   [EX_MIN] = ex_min,       [EX_MAX] = ex_max,
-    [EX_XOR] = ex_xor, [EX_AND] = ex_bits,  [EX_SHR] = ex_shr,       [EX_LT] = ex_lt,
-    [EX_EQ] = ex_eq,   [EX_BOTH] = ex_both, [EX_EITHER] = ex_either,
+    [EX_DIV] = ex_div, [EX_MOD] = ex_mod, [EX_MIN] = ex_min, [EX_MAX] = ex_max,   [EX_XOR] = ex_xor,       [EX_AND] = ex_bits,
+    [EX_SHR] = ex_shr, [EX_LT] = ex_lt,   [EX_EQ] = ex_eq,   [EX_BOTH] = ex_both, [EX_EITHER] = ex_either,
 };
 
 static ex replace(struct ex_pool *p, ex x, ex var, ex by);

@@ -11,8 +11,7 @@ static int looser(struct ex_pool *p, ex t, int64_t k, ex bound[2])
 {
   const struct ex_node *n = ex_node(p, t);
   if (k < 0 && n->kind == EX_MOD && !ex_is_const(n->arg[1])) return bound[0] = ex_sub(p, n->arg[1], EX_C(1)), 1;
-  if ((k < 0 && n->kind == EX_MIN) || (k > 0 && n->kind == EX_MAX))
-    return bound[0] = n->arg[0], bound[1] = n->arg[1], 2;
+  if ((k < 0 && n->kind == EX_MIN) || (k > 0 && n->kind == EX_MAX)) return bound[0] = n->arg[0], bound[1] = n->arg[1], 2;
   return 0;
 }
 
@@ -87,8 +86,7 @@ ex ex_bits(struct ex_pool *p, ex a, ex b)
   if (a == b) return a;
   if (!a || !b) return EX_C(0);
   if (ex_is_const(a)) return ex_bits(p, b, a);
-  if (ex_is_const(b) && run_of_ones(ex_value(b), &low, &ones))
-    return ex_mul(p, ex_mod(p, ex_div(p, a, EX_C(low)), EX_C(ones)), EX_C(low));
+  if (ex_is_const(b) && run_of_ones(ex_value(b), &low, &ones)) return ex_mul(p, ex_mod(p, ex_div(p, a, EX_C(low)), EX_C(ones)), EX_C(low));
   return pair(p, EX_AND, a, b);
 }
 

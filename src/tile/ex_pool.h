@@ -14,8 +14,8 @@
 #include "tile/ex.h"
 
 enum { EX_TERMS = 64, EX_FACTORS = 16, EX_WEIGHT = 1 << 20, EX_DEPTH = 200 };
-#define EX_INF INT64_MAX           // a bound of a range that is none; -EX_INF below
-#define EX_BIG ((int64_t)1 << 62)  // finite bounds and constants are smaller in size
+#define EX_INF INT64_MAX          // a bound of a range that is none; -EX_INF below
+#define EX_BIG ((int64_t)1 << 62) // finite bounds and constants are smaller in size
 
 struct ex_full {
   struct ex_node node;
@@ -37,10 +37,7 @@ struct ex_pool {
 };
 
 static inline struct ex_full *ex_full(const struct ex_pool *p, ex x) { return p->node[(uint64_t)x >> 1]; }
-static inline bool ex_is(const struct ex_pool *p, ex x, enum ex_kind kind)
-{
-  return !ex_is_const(x) && ex_full(p, x)->node.kind == kind;
-}
+static inline bool ex_is(const struct ex_pool *p, ex x, enum ex_kind kind) { return !ex_is_const(x) && ex_full(p, x)->node.kind == kind; }
 ex ex_number(struct ex_pool *p, __int128 v); // a constant, or the nearest and overflow
 ex ex_make(struct ex_pool *p, enum ex_kind kind, int n, const ex *arg, const int64_t *coef, int64_t c);
 static inline ex ex_make2(struct ex_pool *p, enum ex_kind kind, ex a, ex b) { return ex_make(p, kind, 2, (ex[]){a, b}, NULL, 0); }
@@ -68,9 +65,9 @@ void terms_of(struct ex_pool *p, ex x, struct terms *s);
 void terms_add(struct ex_pool *p, struct terms *s, ex x, int64_t k); // s += k * x
 void terms_const(struct ex_pool *p, struct terms *s, __int128 c);    // s += c
 ex terms_done(struct ex_pool *p, struct terms *s);
-void mono_of(const struct ex_pool *p, ex t, int64_t k, struct mono *m); // of a term
-bool mono_of_ex(const struct ex_pool *p, ex x, struct mono *m);         // false of a sum
-ex mono_product(struct ex_pool *p, ex a, ex b);                         // of two terms; neither a constant
+void mono_of(const struct ex_pool *p, ex t, int64_t k, struct mono *m);       // of a term
+bool mono_of_ex(const struct ex_pool *p, ex x, struct mono *m);               // false of a sum
+ex mono_product(struct ex_pool *p, ex a, ex b);                               // of two terms; neither a constant
 bool mono_divide(const struct mono *a, const struct mono *b, struct mono *q); // exactly
 void mono_gcd(const struct mono *a, const struct mono *b, struct mono *g);
 ex mono_done(struct ex_pool *p, const struct mono *m);

@@ -70,8 +70,7 @@ static struct ex_range bits(enum ex_kind kind, struct ex_range a, struct ex_rang
 static struct ex_range sum(const struct ex_pool *p, const struct ex_node *n)
 {
   struct ex_range r = {n->c, n->c};
-  for (int i = 0; i < n->n; i++)
-    r = ex_range_add(r, ex_range_mul(ex_range(p, n->arg[i]), (struct ex_range){n->coef[i], n->coef[i]}));
+  for (int i = 0; i < n->n; i++) r = ex_range_add(r, ex_range_mul(ex_range(p, n->arg[i]), (struct ex_range){n->coef[i], n->coef[i]}));
   return r;
 }
 

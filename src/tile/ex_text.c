@@ -9,9 +9,8 @@ static const struct {
   const char *op;
   int level;
 } ops[] = {
-    [EX_DIV] = {"/", TERM},    [EX_MOD] = {"%", TERM},   [EX_XOR] = {"^", BIT_XOR},
-    [EX_AND] = {"&", BIT_AND}, [EX_SHR] = {">>", SHIFT}, [EX_LT] = {"<", LESS},
-    [EX_EQ] = {"==", EQUAL},   [EX_BOTH] = {"&&", AND},  [EX_EITHER] = {"||", OR},
+    [EX_DIV] = {"/", TERM}, [EX_MOD] = {"%", TERM},  [EX_XOR] = {"^", BIT_XOR}, [EX_AND] = {"&", BIT_AND}, [EX_SHR] = {">>", SHIFT},
+    [EX_LT] = {"<", LESS},  [EX_EQ] = {"==", EQUAL}, [EX_BOTH] = {"&&", AND},   [EX_EITHER] = {"||", OR},
 };
 
 static void print(const struct ex_pool *p, ex x, int level, struct str *out);

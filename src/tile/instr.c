@@ -21,7 +21,7 @@ struct raw {
 #define ARCH_SM90A 90, 90
 #define ARCH_SM100 100, 999
 #define ROW(...) {__VA_ARGS__},
-#define INSTR(name, spec, sem, threads, arch, operands, attrs, text, cost)                                             \
+#define INSTR(name, spec, sem, threads, arch, operands, attrs, text, cost) \
   ROW(name, SPEC_##spec, SEM_##sem, threads, ARCH_##arch, operands, attrs, text, cost)
 static const struct raw raw_rows[] = {
 #include "tile/instr.def"

@@ -78,8 +78,7 @@ ex lay_cosize(struct lay_ctx *c, struct lay l)
 {
   ex last = EX_C(1);
   for (int i = 0; i < l.n; i++)
-    if (l.node[i].arity == LAY_LEAF)
-      last = ex_add(c->ex, last, ex_mul(c->ex, ex_sub(c->ex, l.node[i].shape, EX_C(1)), l.node[i].stride));
+    if (l.node[i].arity == LAY_LEAF) last = ex_add(c->ex, last, ex_mul(c->ex, ex_sub(c->ex, l.node[i].shape, EX_C(1)), l.node[i].stride));
   return last;
 }
 
@@ -239,7 +238,4 @@ bool lay_refuse(struct lay_ctx *c, const char *fmt, ...)
   return false;
 }
 
-bool lay_kept(struct lay_ctx *c)
-{
-  return ex_overflowed(c->ex) ? lay_refuse(c, "a number of the result does not fit into 62 bits") : true;
-}
+bool lay_kept(struct lay_ctx *c) { return ex_overflowed(c->ex) ? lay_refuse(c, "a number of the result does not fit into 62 bits") : true; }

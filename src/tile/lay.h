@@ -34,32 +34,32 @@ struct lay_ctx { // where results live and what explains a refusal
   const char *why; // of the last refusal
 };
 
-struct lay lay_int(struct lay_ctx *c, ex shape, ex stride);                   // s:d
-struct lay lay_tuple(struct lay_ctx *c, int n, const struct lay *modes);      // (m0, m1, ...)
-struct lay lay_compact(struct lay_ctx *c, struct lay shape, bool row);        // the shape of `shape` with omitted strides
-int lay_rank(struct lay l);                                                   // modes of the root; a leaf has 1
-struct lay lay_mode(struct lay l, int i);                                     // shares memory with l
-int lay_leaves(struct lay l, ex *shape, ex *stride, int max);                 // in order; -1 when more than max
+struct lay lay_int(struct lay_ctx *c, ex shape, ex stride);              // s:d
+struct lay lay_tuple(struct lay_ctx *c, int n, const struct lay *modes); // (m0, m1, ...)
+struct lay lay_compact(struct lay_ctx *c, struct lay shape, bool row);   // the shape of `shape` with omitted strides
+int lay_rank(struct lay l);                                              // modes of the root; a leaf has 1
+struct lay lay_mode(struct lay l, int i);                                // shares memory with l
+int lay_leaves(struct lay l, ex *shape, ex *stride, int max);            // in order; -1 when more than max
 ex lay_size(struct lay_ctx *c, struct lay l);
-ex lay_cosize(struct lay_ctx *c, struct lay l);                               // 1 + sum (s - 1) * d
-ex lay_at(struct lay_ctx *c, struct lay l, ex index);                         // L(index)
+ex lay_cosize(struct lay_ctx *c, struct lay l);       // 1 + sum (s - 1) * d
+ex lay_at(struct lay_ctx *c, struct lay l, ex index); // L(index)
 // L at one coordinate a mode; a coordinate may itself be an index into a nested mode.
 ex lay_at_coords(struct lay_ctx *c, struct lay l, int n, const ex *coord);
-int64_t lay_call(const struct lay *l, int64_t index);                         // constants only: fast, for tests and tables
-bool lay_equal(struct lay a, struct lay b);                                   // same tree, same numbers
-bool lay_congruent(struct lay a, struct lay b);                               // same tree
-bool lay_injective(struct lay_ctx *c, struct lay l, bool *out);               // constants only, size <= 65536
+int64_t lay_call(const struct lay *l, int64_t index);           // constants only: fast, for tests and tables
+bool lay_equal(struct lay a, struct lay b);                     // same tree, same numbers
+bool lay_congruent(struct lay a, struct lay b);                 // same tree
+bool lay_injective(struct lay_ctx *c, struct lay l, bool *out); // constants only, size <= 65536
 uint64_t swizzle_apply(struct swizzle s, uint64_t x);
 
 // true and *out, or false and c->why. Post-conditions, for every index i of the result's domain:
-bool lay_coalesce(struct lay_ctx *c, struct lay l, struct lay *out);                       // R(i) = L(i), fewest modes
-bool lay_compose(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);          // R(i) = A(B(i)), B's tree with finer leaves
-bool lay_complement(struct lay_ctx *c, struct lay l, ex size, struct lay *out);            // see lay_algebra.c
-bool lay_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);           // A o (B, complement(B, |A|))
-bool lay_zipped_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);    // ((tile), (rest)), b's modes by a's
+bool lay_coalesce(struct lay_ctx *c, struct lay l, struct lay *out);                    // R(i) = L(i), fewest modes
+bool lay_compose(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);       // R(i) = A(B(i)), B's tree with finer leaves
+bool lay_complement(struct lay_ctx *c, struct lay l, ex size, struct lay *out);         // see lay_algebra.c
+bool lay_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);        // A o (B, complement(B, |A|))
+bool lay_zipped_divide(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out); // ((tile), (rest)), b's modes by a's
 bool lay_product(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out);
-bool lay_right_inverse(struct lay_ctx *c, struct lay l, struct lay *out);                  // L(R(i)) = i
-bool lay_left_inverse(struct lay_ctx *c, struct lay l, struct lay *out);                   // R(L(i)) = i
+bool lay_right_inverse(struct lay_ctx *c, struct lay l, struct lay *out); // L(R(i)) = i
+bool lay_left_inverse(struct lay_ctx *c, struct lay l, struct lay *out);  // R(L(i)) = i
 
 // Graphene's tile: a dimension N:D by t:s gives the tile (N:D) o (t:s) and the rest (N:D) o complement(t:s, N). `tiler`
 // has one mode a dimension of l; a mode of shape 0 stands for the whole dimension (`_`). Extents that do not divide

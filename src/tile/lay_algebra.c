@@ -17,8 +17,7 @@ bool flat_of(struct lay_ctx *c, struct lay l, struct flat *f)
   f->n = lay_leaves(l, f->s, f->d, LAY_LEAVES);
   if (f->n < 0) return lay_refuse(c, "a layout has more than %d extents", LAY_LEAVES);
   for (int i = 0; i < f->n; i++) {
-    if (ex_range(c->ex, f->s[i]).lo < 1)
-      return lay_refuse(c, "extent %s is not known to be positive", lay_say(c, f->s[i]));
+    if (ex_range(c->ex, f->s[i]).lo < 1) return lay_refuse(c, "extent %s is not known to be positive", lay_say(c, f->s[i]));
     if (ex_range(c->ex, f->d[i]).lo < 0) return lay_refuse(c, "stride %s may be negative", lay_say(c, f->d[i]));
   }
   return true;
@@ -94,8 +93,8 @@ bool lay_complement_unit(struct lay_ctx *c, struct lay l, ex size, struct lay *o
   *unit = EX_C(1);
   for (int i = 0; i < f.n; i++) {
     if (!ex_divides(c->ex, *unit, f.d[i]))
-      return lay_refuse(c, "%s has no complement: stride %s is not a multiple of %s, where the mode below ends",
-                        lay_show(c, l), lay_say(c, f.d[i]), lay_say(c, *unit));
+      return lay_refuse(c, "%s has no complement: stride %s is not a multiple of %s, where the mode below ends", lay_show(c, l), lay_say(c, f.d[i]),
+                        lay_say(c, *unit));
     if (!flat_add(c, &r, ex_div(c->ex, f.d[i], *unit), *unit)) return false;
     *unit = ex_mul(c->ex, f.s[i], f.d[i]);
   }
@@ -183,8 +182,6 @@ bool lay_left_inverse(struct lay_ctx *c, struct lay l, struct lay *out)
   whole = lay_tuple(c, 2, part);
   if (!lay_right_inverse(c, whole, out)) return false;
   ex wanted = lay_size(c, whole), got = lay_size(c, *out);
-  if (wanted != got)
-    return lay_refuse(c, "%s has no left inverse: it reaches %s of %s offsets", lay_show(c, l), lay_say(c, got),
-                      lay_say(c, wanted));
+  if (wanted != got) return lay_refuse(c, "%s has no left inverse: it reaches %s of %s offsets", lay_show(c, l), lay_say(c, got), lay_say(c, wanted));
   return true;
 }

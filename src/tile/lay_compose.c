@@ -21,23 +21,19 @@ static bool leaf_by_rules(struct lay_ctx *c, const struct flat *a, ex s, ex d, s
       continue;
     }
     if (ex_range(c->ex, d).lo < 1 || !ex_divides(c->ex, d, n))
-      return lay_refuse(c, "neither divides stride %s the extent %s nor the extent the stride", lay_say(c, d),
-                        lay_say(c, n));
+      return lay_refuse(c, "neither divides stride %s the extent %s nor the extent the stride", lay_say(c, d), lay_say(c, n));
     ex room = ex_div(c->ex, n, d), stride = ex_mul(c->ex, d, a->d[i]);
     if (ex_true(c->ex, ex_le(c->ex, s, room))) return flat_add(c, r, s, stride);
     if (!ex_divides(c->ex, room, s))
-      return lay_refuse(c, "extent %s neither fits into %s (%s by stride %s) nor is a multiple of it", lay_say(c, s),
-                        lay_say(c, room), lay_say(c, n), lay_say(c, d));
+      return lay_refuse(c, "extent %s neither fits into %s (%s by stride %s) nor is a multiple of it", lay_say(c, s), lay_say(c, room), lay_say(c, n),
+                        lay_say(c, d));
     if (!flat_add(c, r, room, stride)) return false;
     s = ex_div(c->ex, s, room), d = EX_C(1);
   }
   return s == EX_C(1) || flat_add(c, r, s, ex_mul(c->ex, d, a->d[a->n - 1]));
 }
 
-static bool ends_before(struct lay_ctx *c, ex s, ex d, ex stride)
-{
-  return ex_true(c->ex, ex_le(c->ex, ex_mul(c->ex, s, d), stride));
-}
+static bool ends_before(struct lay_ctx *c, ex s, ex d, ex stride) { return ex_true(c->ex, ex_le(c->ex, ex_mul(c->ex, s, d), stride)); }
 
 static bool no_carries(struct lay_ctx *c, const struct flat *b)
 {
@@ -45,18 +41,15 @@ static bool no_carries(struct lay_ctx *c, const struct flat *b)
     for (int j = 0; j < i; j++) {
       bool still = b->s[i] == EX_C(1) || b->s[j] == EX_C(1) || b->d[i] == EX_C(0) || b->d[j] == EX_C(0);
       if (still || ends_before(c, b->s[i], b->d[i], b->d[j]) || ends_before(c, b->s[j], b->d[j], b->d[i])) continue;
-      return lay_refuse(c, "%s:%s and %s:%s of the right layout may overlap", lay_say(c, b->s[j]), lay_say(c, b->d[j]),
-                        lay_say(c, b->s[i]), lay_say(c, b->d[i]));
+      return lay_refuse(c, "%s:%s and %s:%s of the right layout may overlap", lay_say(c, b->s[j]), lay_say(c, b->d[j]), lay_say(c, b->s[i]),
+                        lay_say(c, b->d[i]));
     }
   return true;
 }
 
 // ---- by values ----
 
-static int64_t at(const struct lay *a, int64_t i, int64_t d)
-{
-  return lay_call(a, (int64_t)((uint64_t)i * (uint64_t)d));
-}
+static int64_t at(const struct lay *a, int64_t i, int64_t d) { return lay_call(a, (int64_t)((uint64_t)i * (uint64_t)d)); }
 
 // The layout of f(i) = A(i * d), i < s, if it is one: the longest first mode that divides s, and so on.
 static bool leaf_by_values(struct lay_ctx *c, const struct lay *a, int64_t s, int64_t d, struct flat *r)
@@ -72,8 +65,7 @@ static bool leaf_by_values(struct lay_ctx *c, const struct lay *a, int64_t s, in
   return true;
 }
 
-static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *flat, ex s, ex d, bool values,
-                    struct flat *r)
+static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *flat, ex s, ex d, bool values, struct flat *r)
 {
   r->n = 0;
   if (s == EX_C(1)) return flat_add(c, r, s, lay_at(c, *a, d));
@@ -81,8 +73,7 @@ static bool leaf_of(struct lay_ctx *c, const struct lay *a, const struct flat *f
 }
 
 // B with each leaf replaced.
-static bool each_leaf(struct lay_ctx *c, const struct lay *a, const struct flat *flat, struct lay b, bool values,
-                      struct lay *out)
+static bool each_leaf(struct lay_ctx *c, const struct lay *a, const struct flat *flat, struct lay b, bool values, struct lay *out)
 {
   struct lay_node *node = NULL;
   int n = 0, cap = 0;

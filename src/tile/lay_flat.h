@@ -8,9 +8,9 @@ struct flat {
   int n;
   ex s[LAY_LEAVES], d[LAY_LEAVES];
 };
-bool flat_of(struct lay_ctx *c, struct lay l, struct flat *f);                // refuses more than LAY_LEAVES
-bool flat_add(struct lay_ctx *c, struct flat *f, ex s, ex d);                 // the same
-struct lay flat_lay(struct lay_ctx *c, const struct flat *f);                 // 1:0, a leaf, or a tuple of leaves
+bool flat_of(struct lay_ctx *c, struct lay l, struct flat *f); // refuses more than LAY_LEAVES
+bool flat_add(struct lay_ctx *c, struct flat *f, ex s, ex d);  // the same
+struct lay flat_lay(struct lay_ctx *c, const struct flat *f);  // 1:0, a leaf, or a tuple of leaves
 void flat_coalesce(struct lay_ctx *c, struct flat *f);
 bool lay_constant(struct lay l);
 bool lay_refuse(struct lay_ctx *c, const char *fmt, ...) PRINTF(2, 3); // false

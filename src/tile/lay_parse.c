@@ -90,11 +90,7 @@ static bool apply(struct reader *r, char op, ex a, ex b, struct lay *out)
 {
   struct ex_pool *p = r->c->ex;
   if ((op == '/' || op == '%') && ex_range(p, b).lo < 1) return wrong(r, "the divisor is not known to be positive");
-  ex x = op == '+'   ? ex_add(p, a, b)
-         : op == '-' ? ex_sub(p, a, b)
-         : op == '*' ? ex_mul(p, a, b)
-         : op == '/' ? ex_div(p, a, b)
-                     : ex_mod(p, a, b);
+  ex x = op == '+' ? ex_add(p, a, b) : op == '-' ? ex_sub(p, a, b) : op == '*' ? ex_mul(p, a, b) : op == '/' ? ex_div(p, a, b) : ex_mod(p, a, b);
   if (x == EX_C(0) && !r->strides) return wrong(r, "an extent is positive");
   return *out = lay_int(r->c, x, 0), true;
 }
@@ -106,8 +102,7 @@ static bool chain(struct reader *r, int depth, const char *ops, rule *part, stru
     struct lay right;
     ex a, b;
     r->at++;
-    if (!part(r, depth, &right) || !integer(r, *out, &a) || !integer(r, right, &b) || !apply(r, op, a, b, out))
-      return false;
+    if (!part(r, depth, &right) || !integer(r, *out, &a) || !integer(r, right, &b) || !apply(r, op, a, b, out)) return false;
   }
   return true;
 }
@@ -164,8 +159,7 @@ static bool layout(struct reader *r, struct lay *out)
   return peek(r) ? wrong(r, "the layout ends here") : sound(r, *out);
 }
 
-bool lay_parse(struct lay_ctx *c, const char *text, bool row, ex (*named)(void *arg, const char *name), void *arg,
-               struct lay *out)
+bool lay_parse(struct lay_ctx *c, const char *text, bool row, ex (*named)(void *arg, const char *name), void *arg, struct lay *out)
 {
   struct reader r = {c, text, text, named, arg, row, false};
   return layout(&r, out);

@@ -6,10 +6,7 @@
 
 enum { LARGEST_TABLE = 65536 };
 
-static int64_t cell(struct lay l, struct swizzle s, int64_t i)
-{
-  return (int64_t)swizzle_apply(s, (uint64_t)lay_call(&l, i));
-}
+static int64_t cell(struct lay l, struct swizzle s, int64_t i) { return (int64_t)swizzle_apply(s, (uint64_t)lay_call(&l, i)); }
 
 bool lay_table(struct lay_ctx *c, struct lay l, struct swizzle s, struct str *out)
 {
@@ -26,8 +23,7 @@ bool lay_table(struct lay_ctx *c, struct lay l, struct swizzle s, struct str *ou
     if (tables > 1) str_add(out, "%s[_, _, %lld]\n", t ? "\n" : "", (long long)t);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++)
-        str_add(out, "%*lld%s", width, (long long)cell(l, s, (t * columns + j) * rows + i),
-                j + 1 < columns ? " " : "\n");
+        str_add(out, "%*lld%s", width, (long long)cell(l, s, (t * columns + j) * rows + i), j + 1 < columns ? " " : "\n");
   }
   return true;
 }

@@ -47,15 +47,12 @@ int levels_tile(struct builder *b, struct levels *l, struct lay tiler, const boo
   struct lay *inner = &l->level[l->n - 1], outer, tile;
   struct lay t = wrapped(b, *inner, tiler);
   int rank = lay_rank(*inner);
-  if (lay_rank(t) != rank)
-    return build_error(b, "%d dimensions in the tile, %d in %s", lay_rank(t), rank, levels_text(b, l));
+  if (lay_rank(t) != rank) return build_error(b, "%d dimensions in the tile, %d in %s", lay_rank(t), rank, levels_text(b, l));
   CHECK(rank <= 64);
   bool cut[64] = {0};
-  if (!lay_tile(&b->p->lay, *inner, t, &outer, &tile, cut))
-    return build_error(b, "cannot tile %s: %s", levels_text(b, l), b->p->lay.why);
+  if (!lay_tile(&b->p->lay, *inner, t, &outer, &tile, cut)) return build_error(b, "cannot tile %s: %s", levels_text(b, l), b->p->lay.why);
   for (int d = 0; d < rank; d++) {
-    if (cut[d] && !(whole && whole[d]))
-      return build_error(b, "the tile does not divide dimension %d of %s", d, levels_text(b, l));
+    if (cut[d] && !(whole && whole[d])) return build_error(b, "the tile does not divide dimension %d of %s", d, levels_text(b, l));
     if (partial) partial[d] = cut[d];
   }
   l->level[l->n - 1] = outer;
@@ -70,8 +67,7 @@ int levels_reshape(struct builder *b, struct levels *l, int depth, struct lay sh
   if (!ex_true(c->ex, ex_eq(c->ex, lay_size(c, shape), lay_size(c, l->level[depth]))))
     return build_error(b, "the new shape of level %d of %s must have as many elements", depth, levels_text(b, l));
   struct lay r;
-  if (!lay_compose(c, l->level[depth], shape, &r))
-    return build_error(b, "cannot reshape level %d of %s: %s", depth, levels_text(b, l), c->why);
+  if (!lay_compose(c, l->level[depth], shape, &r)) return build_error(b, "cannot reshape level %d of %s: %s", depth, levels_text(b, l), c->why);
   l->level[depth] = r;
   return OK;
 }

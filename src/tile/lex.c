@@ -23,8 +23,10 @@ static void skip(struct tile_lexer *l)
     if (l->p + 1 < l->end && l->p[0] == '/' && l->p[1] == '/')
       while (l->p < l->end && *l->p != '\n') l->p++;
     if (l->p == l->end) return;
-    if (*l->p == '\n') l->line++, l->line_start = l->p + 1;
-    else if (*l->p != ' ' && *l->p != '\t' && *l->p != '\r') return;
+    if (*l->p == '\n')
+      l->line++, l->line_start = l->p + 1;
+    else if (*l->p != ' ' && *l->p != '\t' && *l->p != '\r')
+      return;
   }
 }
 
@@ -32,8 +34,7 @@ static struct tile_token start(struct tile_lexer *l)
 {
   const char *before = l->p;
   skip(l);
-  return (struct tile_token){
-      .kind = TILE_END, .at = {l->file, l->line, (int)(l->p - l->line_start) + 1}, .p = l->p, .glued = before == l->p};
+  return (struct tile_token){.kind = TILE_END, .at = {l->file, l->line, (int)(l->p - l->line_start) + 1}, .p = l->p, .glued = before == l->p};
 }
 
 static struct tile_token bad(struct tile_token t, const char *why)
@@ -58,7 +59,7 @@ static const struct {
   const char *text;
   int kind;
 } marks[] = {
-    {"<<<", TILE_OPEN}, {">>>", TILE_CLOSE}, {"<-", TILE_ARROW}, {"<=", TILE_LE},     {">=", TILE_GE},  {"==", TILE_EQ},
+    {"<<<", TILE_OPEN}, {">>>", TILE_CLOSE}, {"<-", TILE_ARROW},  {"<=", TILE_LE},      {">=", TILE_GE},  {"==", TILE_EQ},
     {"!=", TILE_NE},    {"&&", TILE_BOTH},   {"||", TILE_EITHER}, {"+=", TILE_PLUS_EQ}, {">>", TILE_SHR},
 };
 
@@ -122,8 +123,11 @@ bool tile_is(const struct tile_token *t, const char *w)
 
 const char *tile_token_text(char out[64], const struct tile_token *t)
 {
-  if (t->kind == TILE_END) snprintf(out, 64, "the end of the file");
-  else if (t->n == 1 && (*t->p < ' ' || *t->p > '~')) snprintf(out, 64, "byte 0x%02x", (unsigned char)*t->p);
-  else snprintf(out, 64, "`%.*s%s`", MIN(t->n, 40), t->p, t->n > 40 ? "..." : "");
+  if (t->kind == TILE_END)
+    snprintf(out, 64, "the end of the file");
+  else if (t->n == 1 && (*t->p < ' ' || *t->p > '~'))
+    snprintf(out, 64, "byte 0x%02x", (unsigned char)*t->p);
+  else
+    snprintf(out, 64, "`%.*s%s`", MIN(t->n, 40), t->p, t->n > 40 ? "..." : "");
   return out;
 }

@@ -19,8 +19,7 @@ static void define(struct lowering *l, const struct tile_stmt *s)
 {
   if (s->view >= 0) return; // value(): read from memory
   for (int i = 0; i < s->nvars; i++)
-    if (!ex_is_const(s->vars[i]))
-      PUSH(l->p->mem, l->defs, l->ndefs, l->cap_defs) = (struct def){s->vars[i], s->values[i]};
+    if (!ex_is_const(s->vars[i])) PUSH(l->p->mem, l->defs, l->ndefs, l->cap_defs) = (struct def){s->vars[i], s->values[i]};
 }
 
 static bool names_buffer(const struct tile_kernel *k, const int *views, int n, int buf)
@@ -43,8 +42,8 @@ static int declared(struct lowering *l, const struct tile_atom *a, struct loc at
     b->written |= writes;
     bool out = names_buffer(k, root->out, root->nout, buf), in = names_buffer(k, root->in, root->nin, buf);
     if (!out && (writes || !in))
-      return err_set(l->e, ERR_TILE, at, "%%%s is %s here, but is no %s of the kernel's spec", b->name,
-                     writes ? "written" : "read", writes ? "output" : "input or output");
+      return err_set(l->e, ERR_TILE, at, "%%%s is %s here, but is no %s of the kernel's spec", b->name, writes ? "written" : "read",
+                     writes ? "output" : "input or output");
   }
   return OK;
 }
@@ -80,8 +79,7 @@ static int read_only(struct lowering *l)
     const struct tile_atom *a = k->specs[k->stmts[i].spec].atom;
     for (int j = 0; j < a->nout + a->nin; j++)
       if (a->row->constant && k->buffers[a->operand[j].buf].mem == MEM_GL && k->buffers[a->operand[j].buf].written)
-        return err_set(l->e, ERR_TILE, k->stmts[i].at,
-                       "%s reads memory that nobody writes, and %%%s is written in this kernel", a->row->name,
+        return err_set(l->e, ERR_TILE, k->stmts[i].at, "%s reads memory that nobody writes, and %%%s is written in this kernel", a->row->name,
                        k->buffers[a->operand[j].buf].name);
   }
   return OK;
@@ -94,16 +92,14 @@ int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct e
   if (!t) return err_set(e, ERR_TILE, k->at, "unknown target %d", arch);
   if (arch < k->arch) {
     const struct target_row *need = target_row(k->arch);
-    return err_set(e, ERR_TILE, k->at, "kernel %s is for %s, not for %s", k->name, need ? need->name : "a later target",
-                   t->name);
+    return err_set(e, ERR_TILE, k->at, "kernel %s is for %s, not for %s", k->name, need ? need->name : "a later target", t->name);
   }
   k->lowered = false, k->nmaps = 0, k->maps = NULL;
   if (k->body < 0 || k->stmts[k->body].spec < 0) return err_set(e, ERR_TILE, k->at, "kernel %s has no spec", k->name);
   if (lower_block(&l, k->body) || read_only(&l)) return (int)e->status;
   k->nmaps = l.nmaps;
   if (shared_place(&l)) return (int)e->status;
-  if (ex_overflowed(p->ex))
-    return err_set(e, ERR_TILE, k->at, "kernel %s: a size or an offset does not fit into 62 bits", k->name);
+  if (ex_overflowed(p->ex)) return err_set(e, ERR_TILE, k->at, "kernel %s: a size or an offset does not fit into 62 bits", k->name);
   k->lowered = true;
   return OK;
 }

@@ -7,10 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-const struct instr_operand *match_pattern(const struct instr *row, int i)
-{
-  return !i && row->nout ? row->out : &row->in[i - row->nout];
-}
+const struct instr_operand *match_pattern(const struct instr *row, int i) { return !i && row->nout ? row->out : &row->in[i - row->nout]; }
 
 int64_t match_bytes(const struct side *s) { return tile_types[s->b->type].bytes; }
 
@@ -37,8 +34,7 @@ static bool candidate(const struct instr *row, const struct tile_spec *s)
 {
   if (row->spec != s->kind) return false;
   if (s->kind == SPEC_INIT) return true;
-  bool by_operator =
-      s->kind == SPEC_UNARY || s->kind == SPEC_BINARY || s->kind == SPEC_REDUCTION || s->kind == SPEC_SHFL;
+  bool by_operator = s->kind == SPEC_UNARY || s->kind == SPEC_BINARY || s->kind == SPEC_REDUCTION || s->kind == SPEC_SHFL;
   if (by_operator && row->op && !row->chosen && !strcmp(row->op, s->op)) return true;
   if (!*s->op) return !row->chosen && !by_operator;
   return names(row, s->op);
@@ -49,15 +45,11 @@ static bool operand_type(struct match *m, int i)
   const struct instr_operand *want = match_pattern(m->row, i);
   const struct side *s = &m->side[i];
   int64_t size = match_bytes(s);
-  if (!want->any_type)
-    return s->b->type == want->type || refuse(m, "%s: it works on %s", match_text(m, i), tile_types[want->type].name);
+  if (!want->any_type) return s->b->type == want->type || refuse(m, "%s: it works on %s", match_text(m, i), tile_types[want->type].name);
   if (s->b->type != m->side[0].b->type && want->kind != OPND_BARRIER)
-    return refuse(m, "%s and %s have different types (UnaryPointwise<cast> converts)", match_text(m, 0),
-                  match_text(m, i));
-  if (want->kind == OPND_VECTOR && (size > want->bytes || want->bytes % size))
-    return refuse(m, "it moves %d bytes", want->bytes);
-  if ((want->kind == OPND_ROW || want->kind == OPND_MATS) && size != 2)
-    return refuse(m, "%s: it works on types of two bytes", match_text(m, i));
+    return refuse(m, "%s and %s have different types (UnaryPointwise<cast> converts)", match_text(m, 0), match_text(m, i));
+  if (want->kind == OPND_VECTOR && (size > want->bytes || want->bytes % size)) return refuse(m, "it moves %d bytes", want->bytes);
+  if ((want->kind == OPND_ROW || want->kind == OPND_MATS) && size != 2) return refuse(m, "%s: it works on types of two bytes", match_text(m, i));
   return true;
 }
 
@@ -66,13 +58,10 @@ static bool operand_memory(struct match *m, int i)
   const struct instr_operand *want = match_pattern(m->row, i);
   const struct side *s = &m->side[i];
   bool peer = s->v->peer != EX_C(-1);
-  if (peer != want->peer)
-    return refuse(m, "%s: it works on %s", match_text(m, i),
-                  want->peer ? "memory of a peer" : "memory of the block itself");
+  if (peer != want->peer) return refuse(m, "%s: it works on %s", match_text(m, i), want->peer ? "memory of a peer" : "memory of the block itself");
   if (s->b->type == TT_MBAR && (want->kind != OPND_BARRIER || s->v->nlevels))
     return refuse(m, "%s: %s", match_text(m, i), s->v->nlevels ? "it takes one mbarrier" : "an mbarrier is not data");
-  return want->any_mem || want->mem == s->b->mem ||
-         refuse(m, "%s: it takes an operand in %s", match_text(m, i), tile_mem_name[want->mem]);
+  return want->any_mem || want->mem == s->b->mem || refuse(m, "%s: it takes an operand in %s", match_text(m, i), tile_mem_name[want->mem]);
 }
 
 static bool operands_fit(struct match *m)
@@ -132,8 +121,7 @@ static bool steps_fit(struct match *m, const struct axes *a)
   for (int i = 0; i < m->nsides; i++) {
     enum operand_kind kind = match_pattern(m->row, i)->kind;
     if (kind == OPND_ROW && (!match_aligned(m, i, a, 8) || !match_together(m, i, 8))) return false;
-    if ((kind == OPND_FRAGMENT || kind == OPND_MATS) && match_bytes(&m->side[i]) == 2 && !match_aligned(m, i, a, 2))
-      return false;
+    if ((kind == OPND_FRAGMENT || kind == OPND_MATS) && match_bytes(&m->side[i]) == 2 && !match_aligned(m, i, a, 2)) return false;
   }
   return match_descriptors(m, a);
 }
@@ -194,10 +182,8 @@ static bool axes_named(struct match *m)
     named[ex_value(axis)] = true;
   }
   for (int d = 0; d < MIN(rank, (int)COUNT(named)); d++) {
-    ex is = kept ? lay_size(m->lay, lay_mode(out->level[0], d)) : EX_C(1),
-       all = lay_size(m->lay, lay_mode(in->level[0], d));
-    if (is != (named[d] ? EX_C(1) : all))
-      return refuse(m, "%s is not %s reduced over the axes that are named", match_text(m, 0), match_text(m, 1));
+    ex is = kept ? lay_size(m->lay, lay_mode(out->level[0], d)) : EX_C(1), all = lay_size(m->lay, lay_mode(in->level[0], d));
+    if (is != (named[d] ? EX_C(1) : all)) return refuse(m, "%s is not %s reduced over the axes that are named", match_text(m, 0), match_text(m, 1));
   }
   return true;
 }
@@ -227,8 +213,7 @@ static bool arch_fits(struct match *m)
   int arch = m->l->arch;
   if (arch >= m->row->arch_least && arch <= m->row->arch_most) return true;
   const struct target_row *need = target_row(m->row->arch_least);
-  return refuse(m, "it needs %s%s", need ? need->name : "another target",
-                m->row->arch_most < 999 ? " and no other" : " or later");
+  return refuse(m, "it needs %s%s", need ? need->name : "another target", m->row->arch_most < 999 ? " and no other" : " or later");
 }
 
 static bool fits(struct match *m)
@@ -248,13 +233,8 @@ static bool fits(struct match *m)
 static void start(struct match *m, const struct instr *row)
 {
   m->row = row, m->why[0] = m->hint[0] = 0;
-  m->atom = (struct tile_atom){.row = row,
-                               .op = operator_number(row),
-                               .width = row->width,
-                               .nout = m->nout,
-                               .nin = m->nsides - m->nout,
-                               .arg = EX_C(0),
-                               .barrier = EX_C(0)};
+  m->atom = (struct tile_atom){
+      .row = row, .op = operator_number(row), .width = row->width, .nout = m->nout, .nin = m->nsides - m->nout, .arg = EX_C(0), .barrier = EX_C(0)};
   for (int i = 0; i < m->nsides; i++) {
     struct side *s = &m->side[i];
     s->from = 0, s->outer = s->v->nlevels;
@@ -273,11 +253,10 @@ static int none_fits(struct match *m, const struct match *best)
 {
   struct str s = {0};
   str_add(&s, "%s%s%s%s", m->s->name, *m->s->op ? "<" : "", m->s->op, *m->s->op ? ">" : "");
-  for (int i = 0; i < m->nsides; i++)
-    str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
+  for (int i = 0; i < m->nsides; i++) str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
   const struct target_row *t = target_row(m->l->arch);
-  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name,
-                       str_text(&s), best->row->name, best->why);
+  int status =
+      err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name, str_text(&s), best->row->name, best->why);
   if (best->hint[0]) err_hint(m->l->e, "%s", best->hint);
   str_free(&s);
   return status;
@@ -302,8 +281,7 @@ static int map_number(struct lowering *l, const struct tile_map *map) // of an e
   for (int i = 0; i < l->nmaps; i++) {
     const struct tile_map *x = &k->maps[i];
     bool same = x->buf == map->buf && x->rank == map->rank && x->swizzle_bytes == map->swizzle_bytes;
-    for (int d = 0; same && d < x->rank; d++)
-      same = x->size[d] == map->size[d] && x->stride[d] == map->stride[d] && x->box[d] == map->box[d];
+    for (int d = 0; same && d < x->rank; d++) same = x->size[d] == map->size[d] && x->stride[d] == map->stride[d] && x->box[d] == map->box[d];
     if (same) return i;
   }
   PUSH(l->p->mem, k->maps, l->nmaps, l->cap_maps) = *map;
@@ -321,8 +299,7 @@ int match_spec(struct lowering *l, const struct tile_spec *s, struct loc at, str
     start(&m, &rows[i]);
     if (fits(&m)) {
       for (int j = 0; j < m.nsides; j++)
-        if (match_pattern(m.row, j)->kind == OPND_BOX && m.side[j].b->mem == MEM_GL)
-          m.atom.operand[j].map = map_number(l, &m.map);
+        if (match_pattern(m.row, j)->kind == OPND_BOX && m.side[j].b->mem == MEM_GL) m.atom.operand[j].map = map_number(l, &m.map);
       *out = m.atom;
       return OK;
     }

@@ -58,11 +58,9 @@ static bool begins_pattern(struct match *m, int i, const struct axes *a, int64_t
     ex round = ex_var(m->ex, "round", 0, a->axis[j].extent - 1, 1);
     at0 = ex_add(m->ex, at0, ex_mul(m->ex, a->axis[j].stride[i], round));
   }
-  if (!ex_divides(m->ex, EX_C(CORE), at0))
-    return refuse(m, "%s is not known to be aligned to 16 bytes", match_text(m, i));
+  if (!ex_divides(m->ex, EX_C(CORE), at0)) return refuse(m, "%s is not known to be aligned to 16 bytes", match_text(m, i));
   if (!swizzled || ex_range(m->ex, ex_mod(m->ex, at0, EX_C(CORE * span))).hi < span) return true;
-  return refuse(m, "%s is not known to begin in the first row of its swizzle's pattern of %d bytes", match_text(m, i),
-                (int)(2 * CORE * span));
+  return refuse(m, "%s is not known to begin in the first row of its swizzle's pattern of %d bytes", match_text(m, i), (int)(2 * CORE * span));
 }
 
 static bool swizzle_bits(struct match *m, int i, int *bits)
@@ -72,8 +70,8 @@ static bool swizzle_bits(struct match *m, int i, int *bits)
   for (; size > 1; size /= 2) base--; // units of 16 bytes
   *bits = b->swizzle.bits;
   if (!*bits || (*bits <= 3 && b->swizzle.base == base && b->swizzle.shift == 3)) return true;
-  return refuse(m, "%s is swizzled by (%d, %d, %d); this instruction reads (1, %d, 3), (2, %d, 3), (3, %d, 3) or none",
-                match_text(m, i), *bits, b->swizzle.base, b->swizzle.shift, base, base, base);
+  return refuse(m, "%s is swizzled by (%d, %d, %d); this instruction reads (1, %d, 3), (2, %d, 3), (3, %d, 3) or none", match_text(m, i), *bits,
+                b->swizzle.base, b->swizzle.shift, base, base, base);
 }
 
 // `i` is 1 for [m,k] and 2 for [k,n].
@@ -86,8 +84,7 @@ bool match_matrix(struct match *m, int i, const struct instr_operand *want)
   struct lay level = s->v->nlevels ? s->v->level[s->outer] : (struct lay){0};
   for (int d = 0; d < 2; d++)
     if (!s->v->nlevels || lay_rank(level) != 2 || lay_size(m->lay, lay_mode(level, d)) != EX_C(want->extent[0][d]))
-      return refuse(m, "%s does not end in a tile [%d,%d]", match_text(m, i), (int)want->extent[0][0],
-                    (int)want->extent[0][1]);
+      return refuse(m, "%s does not end in a tile [%d,%d]", match_text(m, i), (int)want->extent[0][0], (int)want->extent[0][1]);
   struct lay left = lay_mode(level, 0), right = lay_mode(level, 1);
   struct tile t = {i == 1 ? &left : &right, i == 1 ? &right : &left, want->extent[0][i == 1 ? 0 : 1]};
   int64_t span = CORE << bits;
@@ -127,8 +124,8 @@ static bool box_along(struct match *m, int g, const struct axes *a, int c, int64
     if (step != EX_C(0) && (!ex_is_const(step) || ex_value(step) >= *box))
       return refuse(m, "%s is no box: its elements are not consecutive along dimension %d", match_text(m, g), c);
   }
-  return *box <= 256 || refuse(m, "%s: a box has at most 256 elements along a dimension; here %lld along dimension %d",
-                               match_text(m, g), (long long)*box, c);
+  return *box <= 256 ||
+         refuse(m, "%s: a box has at most 256 elements along a dimension; here %lld along dimension %d", match_text(m, g), (long long)*box, c);
 }
 
 // The step in shared memory of one element along dimension c.
@@ -187,25 +184,22 @@ static bool map_of(struct match *m, int g, int s, const struct dimension *d, int
   struct tile_map *map = &m->map;
   *map = (struct tile_map){.buf = m->side[g].v->buf, .rank = n};
   int64_t dense = 1, bytes = match_bytes(&m->side[g]);
-  if (d[0].stride != EX_C(1))
-    return refuse(m, "the fastest dimension of %s is not contiguous in %%%s", match_text(m, s), m->side[g].b->name);
+  if (d[0].stride != EX_C(1)) return refuse(m, "the fastest dimension of %s is not contiguous in %%%s", match_text(m, s), m->side[g].b->name);
   for (int i = 0; i < n; i++) {
     if (d[i].step && d[i].step != dense) return refuse(m, "%s is not laid out densely as a box", match_text(m, s));
     dense *= d[i].box;
     map->size[i] = d[i].size, map->stride[i] = d[i].stride, map->box[i] = d[i].box;
     if (i && !ex_divides(m->ex, EX_C(16 / bytes), d[i].stride))
-      return refuse(m, "stride %d of %%%s is not known to be a multiple of 16 bytes (param ... multiple %d)", d[i].c,
-                    m->side[g].b->name, (int)(16 / bytes));
+      return refuse(m, "stride %d of %%%s is not known to be a multiple of 16 bytes (param ... multiple %d)", d[i].c, m->side[g].b->name,
+                    (int)(16 / bytes));
   }
   int bits;
   if (!swizzle_bits(m, s, &bits)) return false;
   map->swizzle_bytes = bits ? 16 << bits : 0;
-  if (d[0].box * bytes % 16)
-    return refuse(m, "the innermost extent of the box, %lld bytes, is no multiple of 16",
-                  (long long)(d[0].box * bytes));
+  if (d[0].box * bytes % 16) return refuse(m, "the innermost extent of the box, %lld bytes, is no multiple of 16", (long long)(d[0].box * bytes));
   if (bits && d[0].box * bytes > map->swizzle_bytes)
-    return refuse(m, "the innermost extent of the box, %lld bytes, exceeds the swizzle's %d: move it in parts",
-                  (long long)(d[0].box * bytes), map->swizzle_bytes);
+    return refuse(m, "the innermost extent of the box, %lld bytes, exceeds the swizzle's %d: move it in parts", (long long)(d[0].box * bytes),
+                  map->swizzle_bytes);
   return true;
 }
 
@@ -242,8 +236,7 @@ bool match_boxes(struct match *m, struct axes *a)
   int g = m->side[0].b->mem == MEM_GL ? 0 : 1, s = 1 - g, sides = m->nsides, n;
   struct dimension d[TILE_DIMS];
   m->nsides = 2; // a load's mbarrier is no tile
-  bool ok =
-      one_box(m, g, s, d, &n) && axes_elementwise(m, false, false, a) && match_modes(m, a) && box_coords(m, g, d, n, a);
+  bool ok = one_box(m, g, s, d, &n) && axes_elementwise(m, false, false, a) && match_modes(m, a) && box_coords(m, g, d, n, a);
   int64_t align = m->map.swizzle_bytes ? 8 * m->map.swizzle_bytes : 128;
   ok = ok && match_aligned(m, s, a, align / match_bytes(&m->side[s]));
   m->nsides = sides;

@@ -27,9 +27,8 @@ static bool packed(struct match *m, int i, const struct lay *inner, int count)
   for (int j = 0; j + 1 < count; j += 2) {
     int64_t first = lay_call(inner, j), second = lay_call(inner, j + 1);
     if (second != first + 1 || first % 2)
-      return refuse(
-          m, "elements %d and %d of the fragment %s do not share a 32-bit register: their offsets are %lld and %lld", j,
-          j + 1, match_text(m, i), (long long)first, (long long)second);
+      return refuse(m, "elements %d and %d of the fragment %s do not share a 32-bit register: their offsets are %lld and %lld", j, j + 1,
+                    match_text(m, i), (long long)first, (long long)second);
   }
   return true;
 }
@@ -62,8 +61,7 @@ static bool has_shape(struct match *m, const struct side *s, const struct instr_
 bool match_fragment(struct match *m, int i, const struct instr_operand *want)
 {
   struct side *s = &m->side[i];
-  if (!has_shape(m, s, want))
-    return refuse(m, "%s does not end in a fragment %s", match_text(m, i), pattern_text(m, want));
+  if (!has_shape(m, s, want)) return refuse(m, "%s does not end in a fragment %s", match_text(m, i), pattern_text(m, want));
   s->outer = s->v->nlevels - want->nlevels;
   struct lay plain, by_number, inner;
   if (!inner_of(m, i, &plain)) return false;
@@ -79,8 +77,7 @@ bool match_mats(struct match *m, int i, const struct instr_operand *want)
   int n = s->v->nlevels;
   int64_t mats = want->extent[0][0], have = 1;
   if (!n || lay_size(m->lay, s->v->level[n - 1]) != EX_C(2))
-    return refuse(m, "the innermost level of %s is not the pair of elements that a lane has of a matrix",
-                  match_text(m, i));
+    return refuse(m, "the innermost level of %s is not the pair of elements that a lane has of a matrix", match_text(m, i));
   for (s->outer = n - 1; have < mats && s->outer > 0; s->outer--) {
     ex size = lay_size(m->lay, s->v->level[s->outer - 1]);
     if (!ex_is_const(size)) break;

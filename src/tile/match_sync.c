@@ -23,8 +23,7 @@ static bool members_of(struct match *m, const struct tile_group *g, struct membe
       if (ex_value(shape[i]) == 1) continue;
       if (out->n == MODES) return refuse(m, "the group of threads has too many dimensions");
       int at = out->n++;
-      for (; at > 0 && out->stride[at - 1] > ex_value(stride[i]); at--)
-        out->stride[at] = out->stride[at - 1], out->extent[at] = out->extent[at - 1];
+      for (; at > 0 && out->stride[at - 1] > ex_value(stride[i]); at--) out->stride[at] = out->stride[at - 1], out->extent[at] = out->extent[at - 1];
       out->stride[at] = ex_value(stride[i]), out->extent[at] = ex_value(shape[i]);
       out->size *= ex_value(shape[i]);
     }
@@ -49,8 +48,7 @@ static bool quad_pair(struct match *m, const struct tile_group *g, const struct 
   int64_t next = 1;
   bool low = true; // 4:1 however it is written, then 2:16
   for (int i = 0; i + 1 < t->n; i++) low = low && t->stride[i] == next, next *= t->extent[i];
-  bool fits = t->n >= 2 && low && next == 4 && t->extent[t->n - 1] == 2 && t->stride[t->n - 1] == 16 &&
-              ex_divides(m->ex, EX_C(4), g->offset);
+  bool fits = t->n >= 2 && low && next == 4 && t->extent[t->n - 1] == 2 && t->stride[t->n - 1] == 16 && ex_divides(m->ex, EX_C(4), g->offset);
   return fits || refuse(m, "#%s is no quad pair, [(4,2):(1,16)].thread", group_name(g));
 }
 
@@ -63,13 +61,12 @@ bool match_threads(struct match *m)
   m->atom.lanes = (int)t.size;
   if (!want) return true;
   if (t.size != want)
-    return refuse(m, "it is done by %d thread%s, and #%s has %lld%s", want, want == 1 ? "" : "s together",
-                  group_name(g), (long long)t.size, want == 1 ? " (take .scalar())" : "");
+    return refuse(m, "it is done by %d thread%s, and #%s has %lld%s", want, want == 1 ? "" : "s together", group_name(g), (long long)t.size,
+                  want == 1 ? " (take .scalar())" : "");
   if (want == 1) return true;
   if (want == 8) return quad_pair(m, g, &t);
   if (!consecutive(&t)) return refuse(m, "the %d threads of #%s are not consecutive", want, group_name(g));
-  return ex_divides(m->ex, EX_C(want), g->offset) ||
-         refuse(m, "#%s is not known to begin at a multiple of %d threads", group_name(g), want);
+  return ex_divides(m->ex, EX_C(want), g->offset) || refuse(m, "#%s is not known to begin at a multiple of %d threads", group_name(g), want);
 }
 
 // Groups of one size at multiples of it share a family of numbers, so that the number may depend on the thread.
@@ -77,11 +74,9 @@ static bool part_number(struct match *m, const struct tile_group *g, int64_t siz
 {
   struct lowering *l = m->l;
   int64_t block = ex_value(l->k->groups[l->k->threads].size);
-  if (ex_range(m->ex, g->offset).hi > block - size)
-    return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
+  if (ex_range(m->ex, g->offset).hi > block - size) return refuse(m, "#%s may reach past the block of %lld threads", group_name(g), (long long)block);
   bool regular = ex_divides(m->ex, EX_C(size), g->offset);
-  if (!regular && !ex_is_const(g->offset))
-    return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
+  if (!regular && !ex_is_const(g->offset)) return refuse(m, "#%s begins at different threads that are no multiples of its size", group_name(g));
   ex offset = regular ? EX_C(-1) : g->offset;
   int i = 0, count = regular ? (int)(block / size) : 1;
   while (i < l->nparts && (l->parts[i].threads != size || l->parts[i].offset != offset)) i++;
@@ -101,8 +96,7 @@ bool match_barrier(struct match *m)
   if (!members_of(m, g, &t)) return false;
   int64_t block = ex_value(k->groups[k->threads].size);
   m->atom.barrier = EX_C(0), m->atom.barrier_threads = (int)block;
-  if (!strstr(m->row->text, "$B"))
-    return t.size == block || refuse(m, "#%s is not the whole block of %lld threads", group_name(g), (long long)block);
+  if (!strstr(m->row->text, "$B")) return t.size == block || refuse(m, "#%s is not the whole block of %lld threads", group_name(g), (long long)block);
   m->score++; // the more general of the two
   if (t.size % WARP || !consecutive(&t) || !ex_divides(m->ex, EX_C(WARP), g->offset))
     return refuse(m, "#%s is neither the block nor a warp nor a number of whole, consecutive warps", group_name(g));
@@ -129,11 +123,9 @@ bool match_lanes(struct match *m)
   struct members t;
   m->atom.nsteps = 0;
   if (!members_of(m, g, &t)) return false;
-  if (t.size < 2 || t.size > WARP)
-    return refuse(m, "it is done by 2 to 32 threads of a warp, and #%s has %lld", group_name(g), (long long)t.size);
+  if (t.size < 2 || t.size > WARP) return refuse(m, "it is done by 2 to 32 threads of a warp, and #%s has %lld", group_name(g), (long long)t.size);
   if (!butterfly(m, g, &t)) return false;
-  return m->row->sem == SEM_REDUCE_WARP || consecutive(&t) ||
-         refuse(m, "the threads of #%s are not consecutive", group_name(g));
+  return m->row->sem == SEM_REDUCE_WARP || consecutive(&t) || refuse(m, "the threads of #%s are not consecutive", group_name(g));
 }
 
 static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
@@ -141,8 +133,8 @@ static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
   ex n = m->atom.arg;
   if (!ex_is_const(n)) return refuse(m, "its number is a constant");
   int64_t v = ex_value(n);
-  return (v >= lo && v <= hi && v % step == 0) || refuse(m, "its number lies in %lld .. %lld%s", (long long)lo,
-                                                         (long long)hi, step > 1 ? ", in steps of 8" : "");
+  return (v >= lo && v <= hi && v % step == 0) ||
+         refuse(m, "its number lies in %lld .. %lld%s", (long long)lo, (long long)hi, step > 1 ? ", in steps of 8" : "");
 }
 
 // A bit for each block of the cluster.

@@ -20,8 +20,7 @@ static void suggest(struct match *m, ex x, int64_t multiple)
   const struct tile_kernel *k = m->l->k;
   for (int i = 0; i < k->nparams; i++)
     if (ex_mentions(m->ex, x, k->params[i]) && !multiple_of(m, k->params[i], multiple))
-      snprintf(m->hint, sizeof m->hint, "if it always is one, say so: `param %s multiple %d`",
-               ex_node(m->ex, k->params[i])->name, (int)multiple);
+      snprintf(m->hint, sizeof m->hint, "if it always is one, say so: `param %s multiple %d`", ex_node(m->ex, k->params[i])->name, (int)multiple);
 }
 
 bool match_aligned(struct match *m, int i, const struct axes *a, int64_t elements)
@@ -30,13 +29,11 @@ bool match_aligned(struct match *m, int i, const struct axes *a, int64_t element
   long long bytes = (long long)(elements * match_bytes(s));
   if (!multiple_of(m, s->v->offset, elements))
     return suggest(m, s->v->offset, elements),
-           refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes,
-                  ex_shown(m, s->v->offset));
+           refuse(m, "%s is not known to be aligned to %lld bytes: its offset is %s elements", match_text(m, i), bytes, ex_shown(m, s->v->offset));
   for (int j = 0; a && j < a->n; j++)
     if (a->axis[j].extent > 1 && !multiple_of(m, a->axis[j].stride[i], elements))
-      return suggest(m, a->axis[j].stride[i], elements),
-             refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements", match_text(m, i),
-                    bytes, ex_shown(m, a->axis[j].stride[i]));
+      return suggest(m, a->axis[j].stride[i], elements), refuse(m, "%s is not aligned to %lld bytes at every step: a stride is %s elements",
+                                                                match_text(m, i), bytes, ex_shown(m, a->axis[j].stride[i]));
   return true;
 }
 
@@ -59,8 +56,7 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
 }
 
 // The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
-static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step,
-                    int64_t width)
+static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step, int64_t width)
 {
   bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
@@ -105,8 +101,7 @@ static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
   for (int i = 0; i < m->nsides; i++) {
     bool any = false;
     for (int j = 0; j < a->n; j++) any = any || a->axis[j].stride[i] == EX_C(1);
-    if (!any)
-      return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
+    if (!any) return refuse(m, "%s has no contiguous dimension (stride 1) of %d elements", match_text(m, i), (int)width);
   }
   return refuse(m, "no dimension is contiguous in all operands");
 }
@@ -148,8 +143,7 @@ bool match_vector(struct match *m, struct axes *a)
   if (width == 1) return match_modes(m, a) && match_guards(m, a, NULL, 1);
   int j = contiguous(m, a);
   if (j < 0) return not_contiguous(m, a, width);
-  if (a->axis[j].extent % width)
-    return refuse(m, "%lld contiguous elements are no multiple of %d", (long long)a->axis[j].extent, (int)width);
+  if (a->axis[j].extent % width) return refuse(m, "%lld contiguous elements are no multiple of %d", (long long)a->axis[j].extent, (int)width);
   struct axis lane;
   split(m, a, j, width, &lane);
   if (!match_modes(m, a)) return false;

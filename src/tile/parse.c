@@ -29,10 +29,7 @@ int read_unexpected(struct reader *r, const char *wanted)
   return s;
 }
 
-int read_expect(struct reader *r, int kind, const char *what)
-{
-  return read_take(r, kind) ? OK : read_unexpected(r, what);
-}
+int read_expect(struct reader *r, int kind, const char *what) { return read_take(r, kind) ? OK : read_unexpected(r, what); }
 
 int read_close(struct reader *r, int kind, int opening, struct loc opened)
 {
@@ -49,8 +46,7 @@ int read_number(struct reader *r, int64_t lo, int64_t hi, const char *what, int6
 {
   if (r->t.kind != TILE_NUMBER) return read_unexpected(r, what);
   if (r->t.value < lo || r->t.value > hi)
-    return err_set(r->e, ERR_TILE, r->t.at, "%s lies in %lld .. %lld, not %lld", what, (long long)lo, (long long)hi,
-                   (long long)r->t.value);
+    return err_set(r->e, ERR_TILE, r->t.at, "%s lies in %lld .. %lld, not %lld", what, (long long)lo, (long long)hi, (long long)r->t.value);
   *out = r->t.value;
   return read_next(r), OK;
 }
@@ -85,17 +81,14 @@ int read_name(struct reader *r, char sigil, struct tile_token *name)
   return name->at = mark.at, OK;
 }
 
-int read_scalar_name(struct reader *r, struct tile_token *name)
-{
-  return r->t.kind == '@' ? read_name(r, '@', name) : name_itself(r, '@', name);
-}
+int read_scalar_name(struct reader *r, struct tile_token *name) { return r->t.kind == '@' ? read_name(r, '@', name) : name_itself(r, '@', name); }
 
 int read_define(struct reader *r, char sigil, const struct tile_token *name, int index, ex var)
 {
   const struct tile_name *old = tile_scope_find(&r->scope, sigil, name->p, name->n);
   if (old && old - r->scope.names >= r->scope.start) {
-    int s = err_set(r->e, ERR_DUPLICATE, name->at, "`%s%.*s` is already defined in this block", sigil == '@' ? "" : (char[]){sigil, 0},
-                    name->n, name->p);
+    int s =
+        err_set(r->e, ERR_DUPLICATE, name->at, "`%s%.*s` is already defined in this block", sigil == '@' ? "" : (char[]){sigil, 0}, name->n, name->p);
     err_hint(r->e, "the first definition is at line %d; give this one another name", old->at.line);
     return s;
   }
@@ -114,8 +107,10 @@ int read_use(struct reader *r, char sigil, const struct tile_token *name, const 
   for (const char *other = "%#@"; *other && !near; other++)
     if (*other != sigil && tile_scope_find(&r->scope, *other, name->p, name->n))
       return err_hint(r->e, "there is %s `%c%s`; here %s is needed", what_is(*other), *other, word, what_is(sigil)), s;
-  if (near) err_hint(r->e, "did you mean `%s%s`?", mark, near);
-  else err_hint(r->e, "names are seen from their definition to the end of its block");
+  if (near)
+    err_hint(r->e, "did you mean `%s%s`?", mark, near);
+  else
+    err_hint(r->e, "names are seen from their definition to the end of its block");
   return s;
 }
 
@@ -189,8 +184,10 @@ static int target(struct reader *r)
     str_add(&all, i ? ", %s" : "%s", targets[i].name);
   }
   int s = read_unexpected(r, "a target");
-  if (near.best) err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
-  else err_hint(r->e, "there are %s", str_text(&all));
+  if (near.best)
+    err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
+  else
+    err_hint(r->e, "there are %s", str_text(&all));
   return str_free(&all), s;
 }
 
@@ -306,8 +303,8 @@ static int unknown_setting(struct reader *r)
   return OK;
 }
 
-int tile_parse_set(struct arena *mem, const char *path, const char *text, int nset, struct tile_setting *set,
-                   struct tile_program **out, struct err *e)
+int tile_parse_set(struct arena *mem, const char *path, const char *text, int nset, struct tile_setting *set, struct tile_program **out,
+                   struct err *e)
 {
   size_t n = strlen(text);
   struct loc start = {path, 1, 1};

@@ -11,26 +11,39 @@
 #include "tile/tile.h"
 
 enum {
-  TILE_BYTES = 1 << 20,         // of a file
-  TILE_DEEP = 100,              // parentheses within parentheses, tuples within tuples
-  TILE_CHAIN = 32,              // suffixes of one view: %v.tile(..)[..]
-  TILE_NAME = 64,               // characters of a name
-  TILE_SOME = 64,               // parameters; kernels of a file; items of a tuple, a pattern or an index
+  TILE_BYTES = 1 << 20, // of a file
+  TILE_DEEP = 100,      // parentheses within parentheses, tuples within tuples
+  TILE_CHAIN = 32,      // suffixes of one view: %v.tile(..)[..]
+  TILE_NAME = 64,       // characters of a name
+  TILE_SOME = 64,       // parameters; kernels of a file; items of a tuple, a pattern or an index
 };
 #define TILE_INT ((int64_t)1 << 40) // integers that are written
 
 // ---- lex.c ----
 enum tile_token_kind { // other tokens are their character
-  TILE_END = 256, TILE_WORD, TILE_NUMBER, TILE_ARROW, TILE_OPEN, TILE_CLOSE, // <- <<< >>>
-  TILE_LE, TILE_GE, TILE_EQ, TILE_NE, TILE_BOTH, TILE_EITHER, TILE_PLUS_EQ, TILE_SHR, TILE_BAD
+  TILE_END = 256,
+  TILE_WORD,
+  TILE_NUMBER,
+  TILE_ARROW,
+  TILE_OPEN,
+  TILE_CLOSE, // <- <<< >>>
+  TILE_LE,
+  TILE_GE,
+  TILE_EQ,
+  TILE_NE,
+  TILE_BOTH,
+  TILE_EITHER,
+  TILE_PLUS_EQ,
+  TILE_SHR,
+  TILE_BAD
 };
 struct tile_token {
   int kind;
   struct loc at;
   const char *p; // its text, n bytes
   int n;
-  bool glued;    // no space before it
-  int64_t value; // of TILE_NUMBER
+  bool glued;      // no space before it
+  int64_t value;   // of TILE_NUMBER
   const char *why; // of TILE_BAD: what is wrong with it
 };
 struct tile_lexer {
@@ -40,8 +53,8 @@ struct tile_lexer {
 void tile_lex_open(struct tile_lexer *l, const char *text, size_t n, const char *file);
 struct tile_token tile_lex(struct tile_lexer *l);
 void tile_lex_back(struct tile_lexer *l, const struct tile_token *t, int n); // reads on n bytes after t's beginning
-struct tile_token tile_lex_op(struct tile_lexer *l);     // an operator's name, of letters, digits, '.', '_', or one of + - * / <
-struct tile_token tile_lex_decimal(struct tile_lexer *l, double *value); // of Init
+struct tile_token tile_lex_op(struct tile_lexer *l);                         // an operator's name, of letters, digits, '.', '_', or one of + - * / <
+struct tile_token tile_lex_decimal(struct tile_lexer *l, double *value);     // of Init
 bool tile_is(const struct tile_token *t, const char *word);
 const char *tile_token_text(char out[64], const struct tile_token *t); // for messages
 
@@ -83,16 +96,16 @@ struct reader {
   struct tile_program *p;
   struct builder b;
   struct tile_scope scope;
-  bool row; // order of omitted strides
+  bool row;          // order of omitted strides
   int depth;         // of nested expressions and tuples
   bool in_arguments; // of <...>
   int nset;
   struct tile_setting *set;
 };
-#define READ(x)                                                                                                        \
-  do {                                                                                                                 \
-    int read_status_ = (x);                                                                                            \
-    if (read_status_ != OK) return read_status_;                                                                       \
+#define READ(x)                                  \
+  do {                                           \
+    int read_status_ = (x);                      \
+    if (read_status_ != OK) return read_status_; \
   } while (0)
 #define TILE_AT(r, place, call) ((r)->b.at = (place), (call)) // a call of the builder
 void read_next(struct reader *r);
@@ -111,8 +124,8 @@ int read_use(struct reader *r, char sigil, const struct tile_token *name, const 
 
 // ---- parse_ex.c ----
 int read_ex(struct reader *r, ex *out);
-int read_argument(struct reader *r, ex *out);         // in <...>: a `>` outside of parentheses closes it
-int read_too_large(struct reader *r, struct loc at);  // an error if a number became too large since
+int read_argument(struct reader *r, ex *out);        // in <...>: a `>` outside of parentheses closes it
+int read_too_large(struct reader *r, struct loc at); // an error if a number became too large since
 
 // ---- parse_type.c ----
 struct tile_levels {
@@ -128,18 +141,18 @@ struct tile_written { // a type as it was written
   struct swizzle swizzle;
   enum group_kind kind;
 };
-int read_type(struct reader *r, struct tile_written *w);       // of a tensor
+int read_type(struct reader *r, struct tile_written *w); // of a tensor
 int read_group_type(struct reader *r, struct tile_written *w);
-int read_level(struct reader *r, struct tile_levels *l);       // appends
-int read_tiler(struct reader *r, int rank, struct lay *out);   // of a level of that many dimensions
+int read_level(struct reader *r, struct tile_levels *l);               // appends
+int read_tiler(struct reader *r, int rank, struct lay *out);           // of a level of that many dimensions
 void tile_compact(struct lay_ctx *c, bool row, struct tile_levels *l); // strides for levels without
 int read_check_view(struct reader *r, const struct tile_written *w, int view);
 int read_check_group(struct reader *r, const struct tile_written *w, int group);
 
 // ---- parse_view.c ----
-int read_view(struct reader *r, int *out);                                        // an operand
-int read_view_suffixes(struct reader *r, const char *name, int *view);            // of a view; `name` is that of the last
-int read_tensor_statement(struct reader *r, const struct tile_token *name);       // after %name, at ':' or '='
+int read_view(struct reader *r, int *out);                                  // an operand
+int read_view_suffixes(struct reader *r, const char *name, int *view);      // of a view; `name` is that of the last
+int read_tensor_statement(struct reader *r, const struct tile_token *name); // after %name, at ':' or '='
 int read_group_statement(struct reader *r);
 int read_let(struct reader *r);
 bool read_at_pattern(const struct reader *r);
@@ -158,8 +171,8 @@ struct tile_printer {
 void tile_put_ex(struct tile_printer *o, ex x);
 void tile_put_levels(struct tile_printer *o, int n, const struct lay *level, bool strides);
 void tile_put_levels_as(struct tile_printer *o, int n, const struct lay *level, const bool *strides); // a level
-bool tile_put_visible(const struct tile_printer *o, int n, const struct lay *level); // all its names mean here what they meant
-void tile_put_view(struct tile_printer *o, int view, bool define);   // a name or, of what has none and in a definition, how it is made
+bool tile_put_visible(const struct tile_printer *o, int n, const struct lay *level);                  // all its names mean here what they meant
+void tile_put_view(struct tile_printer *o, int view, bool define); // a name or, of what has none and in a definition, how it is made
 void tile_put_group(struct tile_printer *o, int group, bool define);
 void tile_put_spec(struct tile_printer *o, int spec);
 

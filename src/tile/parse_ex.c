@@ -41,20 +41,20 @@ static int bits(struct reader *r, struct loc at, ex a, ex b, ex *out)
   return *out = ex_bits(r->p->ex, a, b), OK;
 }
 
-static int xor(struct reader *r, struct loc at, ex a, ex b, ex *out)
-{
-  READ(natural(r, at, a, b));
-  return *out = ex_xor(r->p->ex, a, b), OK;
-}
+static int xor
+    (struct reader * r, struct loc at, ex a, ex b, ex *out) {
+      READ(natural(r, at, a, b));
+      return *out = ex_xor(r->p->ex, a, b), OK;
+    }
 
-static int shr(struct reader *r, struct loc at, ex a, ex b, ex *out)
+    static int shr(struct reader *r, struct loc at, ex a, ex b, ex *out)
 {
   READ(natural(r, at, a, b));
   if (ex_range(r->p->ex, b).hi > 61) return err_set(r->e, ERR_TILE, at, "a shift by more than 61");
   return *out = ex_shr(r->p->ex, a, b), OK;
 }
 
-#define PLAIN(name, value)                                                                                             \
+#define PLAIN(name, value) \
   static int name(struct reader *r, struct loc at, ex a, ex b, ex *out) { return (void)at, *out = (value), OK; }
 PLAIN(add, ex_add(r->p->ex, a, b))
 PLAIN(sub, ex_sub(r->p->ex, a, b))
@@ -82,9 +82,22 @@ static const struct {
   int token, level;
   binary *make;
 } operators[] = {
-    {TILE_EITHER, 1, either}, {TILE_BOTH, 2, both}, {'^', 3, xor}, {'&', 4, bits},    {TILE_EQ, 5, eq}, {TILE_NE, 5, ne},
-    {'<', LESS, lt},          {TILE_LE, LESS, le},  {'>', LESS, gt}, {TILE_GE, LESS, ge}, {TILE_SHR, 7, shr}, {'+', 8, add},
-    {'-', 8, sub},            {'*', 9, mul},        {'/', 9, div}, {'%', 9, mod},
+    {TILE_EITHER, 1, either},
+    {TILE_BOTH, 2, both},
+    {'^', 3, xor},
+    {'&', 4, bits},
+    {TILE_EQ, 5, eq},
+    {TILE_NE, 5, ne},
+    {'<', LESS, lt},
+    {TILE_LE, LESS, le},
+    {'>', LESS, gt},
+    {TILE_GE, LESS, ge},
+    {TILE_SHR, 7, shr},
+    {'+', 8, add},
+    {'-', 8, sub},
+    {'*', 9, mul},
+    {'/', 9, div},
+    {'%', 9, mod},
 };
 static const struct {
   const char *name;
@@ -157,8 +170,10 @@ static int named(struct reader *r, ex *out)
     }
     char text[64];
     int s = err_set(r->e, ERR_TILE, r->t.at, "%s is no function of integers", tile_token_text(text, &r->t));
-    if (near.best) err_hint(r->e, "did you mean `%s`? There are min, max, ceil and xor", near.best);
-    else err_hint(r->e, "there are min, max, ceil and xor; value(%%v) stands alone: @x = value(%%v)");
+    if (near.best)
+      err_hint(r->e, "did you mean `%s`? There are min, max, ceil and xor", near.best);
+    else
+      err_hint(r->e, "there are min, max, ceil and xor; value(%%v) stands alone: @x = value(%%v)");
     return s;
   }
   struct tile_token name;

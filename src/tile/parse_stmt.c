@@ -37,8 +37,10 @@ static int unknown_spec(struct reader *r, struct loc at, const char *name)
   struct tile_nearest near = tile_nearest(name);
   for (int i = 0; i < SPEC_COUNT; i++) tile_nearest_try(&near, tile_specs[i].name);
   int s = err_set(r->e, ERR_TILE, at, "`%s` is no spec that is built in, and it has no body", name);
-  if (near.best) err_hint(r->e, "did you mean `%s`?", near.best);
-  else err_hint(r->e, "Move, MatMul, UnaryPointwise, BinaryPointwise, Reduction, Shfl, Init, Sync are built in");
+  if (near.best)
+    err_hint(r->e, "did you mean `%s`?", near.best);
+  else
+    err_hint(r->e, "Move, MatMul, UnaryPointwise, BinaryPointwise, Reduction, Shfl, Init, Sync are built in");
   return s;
 }
 
@@ -55,8 +57,10 @@ static int near_op(struct reader *r, const struct tile_token *op, const char *co
   struct str all = {0};
   for (int i = 0; i < n; i++) str_add(&all, i ? ", %s" : "%s", names[i]);
   int s = err_set(r->e, ERR_TILE, op->at, "%s is no operator of this spec", tile_token_text(text, op));
-  if (near.best) err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
-  else err_hint(r->e, "there are %s", str_text(&all));
+  if (near.best)
+    err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
+  else
+    err_hint(r->e, "there are %s", str_text(&all));
   return str_free(&all), s;
 }
 
@@ -113,8 +117,10 @@ static int launch_group(struct reader *r, int *out)
 {
   struct tile_token name = r->t;
   const struct tile_name *found;
-  if (r->t.kind == TILE_NUMBER) read_next(r);
-  else READ(read_name(r, '#', &name));
+  if (r->t.kind == TILE_NUMBER)
+    read_next(r);
+  else
+    READ(read_name(r, '#', &name));
   READ(read_use(r, '#', &name, &found));
   return *out = found->index, OK;
 }
@@ -213,7 +219,8 @@ static int condition(struct reader *r, struct loc at)
   if (!read_word(r, "else")) return build_end(&r->b);
   READ(TILE_AT(r, r->t.at, build_else(&r->b)));
   opened = at = r->t.at;
-  if (read_word(r, "if")) READ(condition(r, at));
+  if (read_word(r, "if"))
+    READ(condition(r, at));
   else {
     READ(read_expect(r, '{', "`{` or `if`"));
     READ(block(r, opened));

@@ -163,8 +163,10 @@ static int one_of(struct reader *r, const char *what, int n, const char *const *
     str_add(&all, i ? ", %s" : "%s", names[i]);
   }
   int s = err_set(r->e, ERR_TILE, r->t.at, "%s is no %s", tile_token_text(text, &r->t), what);
-  if (near.best) err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
-  else err_hint(r->e, "there are %s", str_text(&all));
+  if (near.best)
+    err_hint(r->e, "did you mean `%s`? There are %s", near.best, str_text(&all));
+  else
+    err_hint(r->e, "there are %s", str_text(&all));
   str_free(&all);
   return s;
 }
@@ -321,8 +323,10 @@ int read_tiler(struct reader *r, int rank, struct lay *out)
   struct loc opened = r->t.at;
   int n = 0;
   READ(read_expect(r, '(', "`(` and the tile"));
-  if (brackets_ahead(r)) READ(brackets(r, modes, &n));
-  else READ(pieces(r, rank, modes, &n));
+  if (brackets_ahead(r))
+    READ(brackets(r, modes, &n));
+  else
+    READ(pieces(r, rank, modes, &n));
   READ(read_close(r, ')', '(', opened));
   *out = lay_tuple(&r->p->lay, n, modes);
   return OK;

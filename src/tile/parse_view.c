@@ -10,8 +10,10 @@ static int coordinates(struct reader *r, struct loc opened, int *n, ex *index)
   *n = 0;
   do {
     if (*n == TILE_SOME) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d coordinates", TILE_SOME);
-    if (read_word(r, "_")) index[(*n)++] = EX_ALL;
-    else READ(read_ex(r, &index[(*n)++]));
+    if (read_word(r, "_"))
+      index[(*n)++] = EX_ALL;
+    else
+      READ(read_ex(r, &index[(*n)++]));
   } while (read_take(r, ','));
   return read_close(r, ']', '[', opened);
 }
@@ -233,8 +235,10 @@ static int pattern_name(struct reader *r, struct pattern *p, int level)
   if (p->n == TILE_SOME) return err_set(r->e, ERR_LIMIT, r->t.at, "more than %d names", TILE_SOME);
   p->level[p->n] = level;
   p->skip[p->n] = tile_is(&r->t, "_");
-  if (p->skip[p->n]) p->name[p->n] = r->t, read_next(r);
-  else READ(read_name(r, '@', &p->name[p->n]));
+  if (p->skip[p->n])
+    p->name[p->n] = r->t, read_next(r);
+  else
+    READ(read_name(r, '@', &p->name[p->n]));
   p->n++;
   return OK;
 }
@@ -249,7 +253,8 @@ static int pattern(struct reader *r, struct pattern *p)
       do READ(pattern_name(r, p, p->levels));
       while (read_take(r, ','));
       READ(read_close(r, ')', '(', opened));
-    } else READ(pattern_name(r, p, p->levels));
+    } else
+      READ(pattern_name(r, p, p->levels));
     p->levels++;
   } while (read_take(r, ','));
   return OK;

@@ -61,8 +61,10 @@ static void let(struct tile_printer *o, const struct tile_stmt *s)
     str_add(o->out, ".indices()\n");
   } else {
     str_add(o->out, "@%s = %s", ex_node(o->p->ex, s->vars[0])->name, s->view >= 0 ? "value(" : "");
-    if (s->view >= 0) tile_put_view(o, s->view, false);
-    else tile_put_ex(o, s->values[0]);
+    if (s->view >= 0)
+      tile_put_view(o, s->view, false);
+    else
+      tile_put_ex(o, s->values[0]);
     str_add(o->out, s->view >= 0 ? ")\n" : "\n");
   }
   for (int i = 0; i < s->nvars; i++) scalar(o, s->vars[i], true);

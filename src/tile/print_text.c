@@ -99,7 +99,8 @@ static void put_tiler(struct tile_printer *o, struct lay tiler, int rank)
     struct lay m = lay_mode(tiler, i);
     bool leaf = m.node[0].arity == LAY_LEAF;
     if (i) str_add(o->out, ", ");
-    if (leaf && m.node[0].shape == EX_C(0)) str_add(o->out, "_");
+    if (leaf && m.node[0].shape == EX_C(0))
+      str_add(o->out, "_");
     else {
       put_node(o, m, 0, false);
       if (!leaf || m.node[0].stride != EX_C(1) || n != rank) str_add(o->out, ":"), put_node(o, m, 0, true);
@@ -113,8 +114,10 @@ static void put_index(struct tile_printer *o, int n, const ex *index)
   str_add(o->out, "[");
   for (int i = 0; i < n; i++) {
     if (i) str_add(o->out, ", ");
-    if (index[i] == EX_ALL) str_add(o->out, "_");
-    else tile_put_ex(o, index[i]);
+    if (index[i] == EX_ALL)
+      str_add(o->out, "_");
+    else
+      tile_put_ex(o, index[i]);
   }
   str_add(o->out, "]");
 }

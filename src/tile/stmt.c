@@ -29,10 +29,7 @@ const char *const binary_name[BI_COUNT] = {
 #undef BINARY_OP
 };
 
-bool in_body(const struct builder *b)
-{
-  return b->nopen > 0;
-}
+bool in_body(const struct builder *b) { return b->nopen > 0; }
 
 int stmt_add(struct builder *b, enum stmt_kind kind)
 {
@@ -40,10 +37,14 @@ int stmt_add(struct builder *b, enum stmt_kind kind)
   PUSH(b->p->mem, k->stmts, k->nstmts, k->cap[LIST_STMTS]) =
       (struct tile_stmt){.kind = kind, .at = b->at, .next = -1, .body = -1, .other = -1, .group = -1, .view = -1, .spec = -1};
   int i = k->nstmts - 1, parent = b->open[b->nopen].stmt, last = b->open[b->nopen].last;
-  if (last >= 0) k->stmts[last].next = i;
-  else if (parent < 0) k->body = i;
-  else if (b->open[b->nopen].other) k->stmts[parent].other = i;
-  else k->stmts[parent].body = i;
+  if (last >= 0)
+    k->stmts[last].next = i;
+  else if (parent < 0)
+    k->body = i;
+  else if (b->open[b->nopen].other)
+    k->stmts[parent].other = i;
+  else
+    k->stmts[parent].body = i;
   b->open[b->nopen].last = i;
   return i;
 }

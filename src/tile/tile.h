@@ -69,12 +69,12 @@ enum binary_op {
 extern const char *const unary_name[UN_COUNT], *const binary_name[BI_COUNT];
 
 enum {
-  TILE_LEVELS = 4,  // levels of a tensor
-  TILE_DIMS = 5,    // dimensions of a buffer in global memory (TMA's limit)
-  TILE_OPERANDS = 4,// of an atom
-  TILE_MODES = 8,   // loops around an instruction
-  TILE_ARGS = 4,    // <op, args...>
-  TILE_NESTING = 64,// blocks within blocks
+  TILE_LEVELS = 4,   // levels of a tensor
+  TILE_DIMS = 5,     // dimensions of a buffer in global memory (TMA's limit)
+  TILE_OPERANDS = 4, // of an atom
+  TILE_MODES = 8,    // loops around an instruction
+  TILE_ARGS = 4,     // <op, args...>
+  TILE_NESTING = 64, // blocks within blocks
   TILE_THREADS = 1024,
   TILE_SIZE_MOST = INT32_MAX - 65535, // of a parameter: an int that steps past it by a tile does not overflow
 };
@@ -86,10 +86,10 @@ struct tile_buffer {
   struct loc at;
   enum tile_type type;
   enum tile_mem mem;
-  int view;                // its root view
-  struct swizzle swizzle;  // of element offsets; bits 0: none. Shared memory only
-  ex elements;             // cosize
-  bool written;            // global: some spec writes it (a kernel argument that is not const)
+  int view;               // its root view
+  struct swizzle swizzle; // of element offsets; bits 0: none. Shared memory only
+  ex elements;            // cosize
+  bool written;           // global: some spec writes it (a kernel argument that is not const)
   // after lowering
   int64_t offset; // shared memory: bytes from the start
   int64_t bytes;  // shared memory and registers (a thread)
@@ -143,15 +143,17 @@ enum stmt_kind {
   STMT_VIEW,  // %v = ...
   STMT_GROUP, // #g = ...
   STMT_ALLOC, // %v:[..].fp16.SH
-  STMT_FOR, STMT_IF, STMT_SPEC
+  STMT_FOR,
+  STMT_IF,
+  STMT_SPEC
 };
 // Of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
 enum tile_unroll { UNROLL_ANY, UNROLL_ALL, UNROLL_NONE };
 struct tile_stmt {
   enum stmt_kind kind;
   struct loc at;
-  int next;             // the next statement of the block, -1 at its end
-  int body, other;      // first statement of for, if, decomposed spec; of else. -1: none
+  int next;        // the next statement of the block, -1 at its end
+  int body, other; // first statement of for, if, decomposed spec; of else. -1: none
   // STMT_LET
   int nvars;
   const ex *vars, *values; // each variable and its definition; value(%v): values[0] unused, `view` is read
@@ -165,11 +167,11 @@ struct tile_stmt {
 
 struct tile_spec {
   enum spec_kind kind;
-  const char *name;         // of a generic spec: "Spec" or what the text says
-  const char *op;           // first argument: "exp", "+", "cp.async"; "" when none
-  int nargs;                // the others
+  const char *name; // of a generic spec: "Spec" or what the text says
+  const char *op;   // first argument: "exp", "+", "cp.async"; "" when none
+  int nargs;        // the others
   ex arg[TILE_ARGS];
-  double value;             // of Init, where is_number
+  double value; // of Init, where is_number
   bool is_number, decomposed;
   int nout, nin, out[16], in[64]; // views
   int blocks, threads;            // groups
@@ -179,10 +181,10 @@ struct tile_spec {
 struct tile_kernel {
   const char *name;
   struct loc at;
-  int arch;                 // least compute capability, 80, 90 (sm_90a); of the directive `target`
+  int arch; // least compute capability, 80, 90 (sm_90a); of the directive `target`
   int nparams;
-  ex *params;               // variables: sizes given at launch
-  int cluster;              // blocks of a cluster, 1: none
+  ex *params;  // variables: sizes given at launch
+  int cluster; // blocks of a cluster, 1: none
   int nbuffers, nviews, ngroups, nstmts, nspecs;
   struct tile_buffer *buffers;
   struct tile_view *views;
@@ -190,13 +192,13 @@ struct tile_kernel {
   struct tile_stmt *stmts;
   struct tile_spec *specs;
   int cap[5];
-  int body;                 // first statement
-  int grid, threads;        // root groups of blocks and threads
-  ex tid, bid;              // variables: threadIdx.x, blockIdx.x
+  int body;          // first statement
+  int grid, threads; // root groups of blocks and threads
+  ex tid, bid;       // variables: threadIdx.x, blockIdx.x
   // after lowering
   bool lowered;
   int64_t shared_bytes;
-  int nmaps;                // tensor maps, in the order of the kernel's arguments
+  int nmaps; // tensor maps, in the order of the kernel's arguments
   struct tile_map *maps;
 };
 
@@ -205,7 +207,7 @@ struct tile_program {
   struct ex_pool *ex;
   struct lay_ctx lay;
   const char *file;
-  bool row;          // order of omitted strides
+  bool row; // order of omitted strides
   int nkernels;
   struct tile_kernel **kernels;
 };
@@ -218,10 +220,10 @@ struct builder {
   struct tile_kernel *k;
   struct err *e;
   struct loc at; // of what is built next
-  int nopen;      // blocks open: of specs, loops, conditions
+  int nopen;     // blocks open: of specs, loops, conditions
   struct {
-    int stmt, last; // whose block it is; the last statement in it, -1: none
-    bool other;     // in the else
+    int stmt, last;         // whose block it is; the last statement in it, -1: none
+    bool other;             // in the else
   } open[TILE_NESTING + 1]; // open[0] is the kernel
 };
 
@@ -237,8 +239,8 @@ int build_group_scalar(struct builder *b, const char *name, int group, int *out)
 // New variables for the coordinates of the executing thread or block: one for each mode of each level, outermost first.
 int build_indices(struct builder *b, int group, int nvars, const char *const *names, ex *vars);
 // A parameter of the kernel (MEM_GL) or, in a body, an allocation.
-int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m,
-                 struct swizzle s, int *view);
+int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m, struct swizzle s,
+                 int *view);
 int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out); // tiles the innermost level
 // Takes one of the outermost level, or all along the dimensions where index is EX_ALL; the others then have extent 1.
 #define EX_ALL EX_C(INT64_MIN / 2)
@@ -263,35 +265,61 @@ struct tile_setting { // of `const NAME = ...` in the text; `used`: a constant o
 };
 int tile_parse(struct arena *mem, const char *file, const char *text, struct tile_program **out, struct err *e);
 // With other values for constants. A setting that nothing has the name of is an error.
-int tile_parse_set(struct arena *mem, const char *file, const char *text, int nset, struct tile_setting *set,
-                   struct tile_program **out, struct err *e);
+int tile_parse_set(struct arena *mem, const char *file, const char *text, int nset, struct tile_setting *set, struct tile_program **out,
+                   struct err *e);
 void tile_text(const struct tile_program *p, struct str *out);
 void tile_view_text(const struct tile_program *p, const struct tile_kernel *k, int view, struct str *out); // "[2,2].[8,8].fp16.SH"
 void tile_group_text(const struct tile_program *p, const struct tile_kernel *k, int group, struct str *out);
-void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, int spec, struct str *out);  // one line, no body
+void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, int spec, struct str *out); // one line, no body
 
 // ---- instr.c: instructions ----------------------------------------------------------------------------------------
 
 // What an instruction does; the interpreter has one function for each, with the layouts and numbers of the row.
 enum sem {
-  SEM_MOVE,      // `width` contiguous elements a thread
-  SEM_CP_ASYNC,  // the same, global to shared, asynchronously; predicated off: zeros
-  SEM_LDMATRIX, SEM_STMATRIX, // n = matrices (1, 2, 4); trans
-  SEM_FMA,       // out += a * b elementwise over `width`
-  SEM_MMA,       // collective, thread-value layouts of the row
-  SEM_WGMMA,     // asynchronous; A from registers or shared, B from shared
-  SEM_UNARY, SEM_BINARY, SEM_INIT, // over `width`
-  SEM_SHFL, SEM_REDUCE_WARP,       // n unused; op of the spec. Every thread of the group gets the result
-  SEM_REDUCE,    // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce
-  SEM_RED, SEM_ATOM,               // atomic: add, min, max on memory; ATOM returns the old value
-  SEM_TMA_LOAD, SEM_TMA_STORE, SEM_TMA_RED,
+  SEM_MOVE,     // `width` contiguous elements a thread
+  SEM_CP_ASYNC, // the same, global to shared, asynchronously; predicated off: zeros
+  SEM_LDMATRIX,
+  SEM_STMATRIX, // n = matrices (1, 2, 4); trans
+  SEM_FMA,      // out += a * b elementwise over `width`
+  SEM_MMA,      // collective, thread-value layouts of the row
+  SEM_WGMMA,    // asynchronous; A from registers or shared, B from shared
+  SEM_UNARY,
+  SEM_BINARY,
+  SEM_INIT, // over `width`
+  SEM_SHFL,
+  SEM_REDUCE_WARP, // n unused; op of the spec. Every thread of the group gets the result
+  SEM_REDUCE,      // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce
+  SEM_RED,
+  SEM_ATOM, // atomic: add, min, max on memory; ATOM returns the old value
+  SEM_TMA_LOAD,
+  SEM_TMA_STORE,
+  SEM_TMA_RED,
   SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
-  SEM_MBAR_INIT, SEM_MBAR_ARRIVE, SEM_MBAR_EXPECT, SEM_MBAR_WAIT, SEM_CP_MBAR_ARRIVE,
-  SEM_BARRIER, SEM_SYNCWARP, SEM_CLUSTER_ARRIVE, SEM_CLUSTER_ARRIVE_RELAXED, SEM_CLUSTER_WAIT, // of the threads of the group
-  SEM_CP_COMMIT, SEM_CP_WAIT, SEM_BULK_COMMIT, SEM_BULK_WAIT, SEM_WGMMA_FENCE, SEM_WGMMA_COMMIT, SEM_WGMMA_WAIT,
-  SEM_FENCE_ASYNC, SEM_FENCE_BLOCK, SEM_FENCE_GPU, SEM_FENCE_MBAR_INIT,
-  SEM_PREFETCH,  // the line of the first element on its way to the L2 cache; nothing is read
-  SEM_SETMAXNREG, SEM_GRID_WAIT, SEM_GRID_TRIGGER, // programmatic dependent launch
+  SEM_MBAR_INIT,
+  SEM_MBAR_ARRIVE,
+  SEM_MBAR_EXPECT,
+  SEM_MBAR_WAIT,
+  SEM_CP_MBAR_ARRIVE,
+  SEM_BARRIER,
+  SEM_SYNCWARP,
+  SEM_CLUSTER_ARRIVE,
+  SEM_CLUSTER_ARRIVE_RELAXED,
+  SEM_CLUSTER_WAIT, // of the threads of the group
+  SEM_CP_COMMIT,
+  SEM_CP_WAIT,
+  SEM_BULK_COMMIT,
+  SEM_BULK_WAIT,
+  SEM_WGMMA_FENCE,
+  SEM_WGMMA_COMMIT,
+  SEM_WGMMA_WAIT,
+  SEM_FENCE_ASYNC,
+  SEM_FENCE_BLOCK,
+  SEM_FENCE_GPU,
+  SEM_FENCE_MBAR_INIT,
+  SEM_PREFETCH, // the line of the first element on its way to the L2 cache; nothing is read
+  SEM_SETMAXNREG,
+  SEM_GRID_WAIT,
+  SEM_GRID_TRIGGER, // programmatic dependent launch
 };
 
 enum operand_kind { // what an instruction wants of an operand, a thread
@@ -306,20 +334,20 @@ enum operand_kind { // what an instruction wants of an operand, a thread
 struct instr_operand {
   enum operand_kind kind;
   enum tile_type type;
-  bool any_type;             // of `bytes` bytes in all, or any at all where bytes is 0; of two bytes where OPND_ROW, OPND_MATS
-  bool any_mem;              // global, shared or registers
-  bool peer;                 // shared memory of another block of the cluster (MEM_SH)
+  bool any_type; // of `bytes` bytes in all, or any at all where bytes is 0; of two bytes where OPND_ROW, OPND_MATS
+  bool any_mem;  // global, shared or registers
+  bool peer;     // shared memory of another block of the cluster (MEM_SH)
   enum tile_mem mem;
-  int bytes;                 // OPND_VECTOR of any type: of the vector
-  int count;                 // OPND_VECTOR: elements, 0 where any_type; OPND_FRAGMENT, OPND_MATS: elements a thread
-  int nlevels, rank;         // OPND_FRAGMENT: e.g. [2,2].[1,2], outermost level first; OPND_MATRIX: rows and columns in extent[0][0..1]
+  int bytes;         // OPND_VECTOR of any type: of the vector
+  int count;         // OPND_VECTOR: elements, 0 where any_type; OPND_FRAGMENT, OPND_MATS: elements a thread
+  int nlevels, rank; // OPND_FRAGMENT: e.g. [2,2].[1,2], outermost level first; OPND_MATRIX: rows and columns in extent[0][0..1]
   int64_t extent[3][2];
-  struct lay order;          // from coordinates, innermost level first, to the register's element number
-  struct lay tv;             // collective: ((thread), (value)) -> index in the tile, first letter fastest
+  struct lay order; // from coordinates, innermost level first, to the register's element number
+  struct lay tv;    // collective: ((thread), (value)) -> index in the tile, first letter fastest
 };
 struct instr {
-  const char *name;          // "mma.m16n8k16.fp32.fp16", unique; <...> may name it, or a part that ends before a '.'
-  const char *op;            // operator that it computes, "exp", "+", "bfly"; NULL: none
+  const char *name; // "mma.m16n8k16.fp32.fp16", unique; <...> may name it, or a part that ends before a '.'
+  const char *op;   // operator that it computes, "exp", "+", "bfly"; NULL: none
   enum spec_kind spec;
   enum sem sem;
   int threads;               // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
@@ -331,8 +359,8 @@ struct instr {
   bool constant;             // promises that nobody writes what it reads
   int nout, nin;
   struct instr_operand out[1], in[3];
-  const char *text;          // PTX or a CUDA expression with $0, $1 ... (see instr.def)
-  double cost;               // cycles of issue a warp
+  const char *text; // PTX or a CUDA expression with $0, $1 ... (see instr.def)
+  double cost;      // cycles of issue a warp
 };
 const struct instr *instr_rows(int *n); // parsed once
 const struct instr *instr_find(const char *name);
@@ -343,44 +371,44 @@ struct tile_guard { // the piece, all lanes of a vector alike, is inside when va
   ex value, limit;
   ex stride[TILE_MODES];
 };
-struct tile_desc {     // a tile in shared memory as wgmma wants it described
-  int64_t lead, step;  // bytes: the leading and the stride byte offset
-  int swizzle_bytes;   // 0, 32, 64, 128
-  bool trans;          // m or n is contiguous, not k
+struct tile_desc {    // a tile in shared memory as wgmma wants it described
+  int64_t lead, step; // bytes: the leading and the stride byte offset
+  int swizzle_bytes;  // 0, 32, 64, 128
+  bool trans;         // m or n is contiguous, not k
 };
 struct tile_operand {
   int view, buf;
-  ex offset;                 // of the first piece, in elements, before the swizzle
-  ex stride[TILE_MODES];     // a mode
+  ex offset;             // of the first piece, in elements, before the swizzle
+  ex stride[TILE_MODES]; // a mode
   int nguards;
   struct tile_guard guard[TILE_DIMS];
-  struct lay inner;          // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT, OPND_MATS: offset of register element i
-  int map;                   // OPND_BOX in global memory: which tensor map, else -1
-  ex coord[TILE_DIMS];       // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
+  struct lay inner;                       // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT, OPND_MATS: offset of register element i
+  int map;                                // OPND_BOX in global memory: which tensor map, else -1
+  ex coord[TILE_DIMS];                    // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
   ex coord_stride[TILE_DIMS][TILE_MODES]; // and its step a mode
-  struct tile_desc desc;     // OPND_MATRIX
+  struct tile_desc desc;                  // OPND_MATRIX
 };
 struct tile_atom {
   const struct instr *row;
-  int op;                    // unary_op, binary_op (of UNARY; BINARY, REDUCTION, atomics); -1
-  int width;                 // vectors: elements a piece and thread
-  int nmodes;                // loops around the row, first fastest
+  int op;     // unary_op, binary_op (of UNARY; BINARY, REDUCTION, atomics); -1
+  int width;  // vectors: elements a piece and thread
+  int nmodes; // loops around the row, first fastest
   int64_t extent[TILE_MODES];
-  int nreduce;               // SEM_REDUCE: the first modes, over which the output stands still
-  int nsteps, step[5];       // SEM_REDUCE_WARP: lane distances (xor)
-  int lanes;                 // threads of the group
+  int nreduce;         // SEM_REDUCE: the first modes, over which the output stands still
+  int nsteps, step[5]; // SEM_REDUCE_WARP: lane distances (xor)
+  int lanes;           // threads of the group
   int nout, nin;
   struct tile_operand operand[TILE_OPERANDS]; // outputs first
-  ex arg;                    // the number in <..., n>
-  double value;              // of Init; of SEM_REDUCE what the output starts from
-  ex barrier;                // SEM_BARRIER of a part of the block: its number, from 1; 0 for the whole block
+  ex arg;                                     // the number in <..., n>
+  double value;                               // of Init; of SEM_REDUCE what the output starts from
+  ex barrier;                                 // SEM_BARRIER of a part of the block: its number, from 1; 0 for the whole block
   int barrier_threads;
 };
 struct tile_map { // a CUtensorMap: made by the host from the kernel's argument
   int buf, rank;
-  ex size[TILE_DIMS], stride[TILE_DIMS];  // elements; fastest first; stride[0] = 1
+  ex size[TILE_DIMS], stride[TILE_DIMS]; // elements; fastest first; stride[0] = 1
   int64_t box[TILE_DIMS];
-  int swizzle_bytes;                      // 0, 32, 64, 128
+  int swizzle_bytes; // 0, 32, 64, 128
 };
 
 // Chooses a row for every spec without a decomposition, offsets in shared memory, tensor maps. `arch`: 80, 86, 89, 90, 100.

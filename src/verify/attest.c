@@ -33,13 +33,15 @@ void certificate_extents(struct certificate *c, const struct graph *g)
 
 static void tests_text(const struct certificate *c, struct str *out)
 {
-  str_add(out, "  %d random test%s over fields, seed %llu; the first: values mod %llu, exponents mod %llu\n", c->tests,
-          c->tests == 1 ? "" : "s", (unsigned long long)c->seed, (unsigned long long)c->p, (unsigned long long)c->q);
+  str_add(out, "  %d random test%s over fields, seed %llu; the first: values mod %llu, exponents mod %llu\n", c->tests, c->tests == 1 ? "" : "s",
+          (unsigned long long)c->seed, (unsigned long long)c->p, (unsigned long long)c->q);
   if (c->scope == EVIDENCE_FULL) str_add(out, "  values in float64 agree to rounding\n");
   if (c->scope == EVIDENCE_REDUCED) str_add(out, "  at %s\n", c->extents);
-  if (c->delta < 1) str_add(out, "  unequal graphs%s pass with probability at most %.1e; degree %d, %d exponentials\n",
-                            c->scope == EVIDENCE_REDUCED ? " of these extents" : "", c->delta, c->degree, c->k);
-  else str_add(out, "  no theorem bounds the probability that unequal graphs pass\n");
+  if (c->delta < 1)
+    str_add(out, "  unequal graphs%s pass with probability at most %.1e; degree %d, %d exponentials\n",
+            c->scope == EVIDENCE_REDUCED ? " of these extents" : "", c->delta, c->degree, c->k);
+  else
+    str_add(out, "  no theorem bounds the probability that unequal graphs pass\n");
 }
 
 void certificate_text(const struct certificate *c, struct str *out)

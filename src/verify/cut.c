@@ -8,7 +8,7 @@
 
 struct side {
   const struct graph *g;
-  int *class;   // of a tensor: the same number in both graphs for the same computation
+  int *group;   // of a tensor: the same number in both graphs for the same computation
   bool *needed; // of a tensor: some output of the cut graph needs it
 };
 struct known { // one computation: a node, by the classes of its inputs
@@ -46,25 +46,22 @@ static void classify(struct cutting *c, int side)
   for (int i = 0; i < s->g->nnodes; i++) {
     const struct node *n = &s->g->nodes[i];
     if (n->op == OP_INPUT) {
-      s->class[n->out] = inputs++;
+      s->group[n->out] = inputs++;
       continue;
     }
     int *in = NEWS(c->mem, int, n->nin + 1);
-    for (int j = 0; j < n->nin; j++) in[j] = s->class[n->in[j]];
+    for (int j = 0; j < n->nin; j++) in[j] = s->group[n->in[j]];
     struct known *k = n->nout ? find(c, n, in) : NULL;
     if (!k && n->nout) {
       PUSH(c->mem, c->known, c->nknown, c->known_cap) = (struct known){.n = n, .in = in, .first = c->classes};
       k = &c->known[c->nknown - 1], c->classes += n->nout;
     }
-    for (int j = 0; j < n->nout; j++) s->class[n->out + j] = k->first + j;
+    for (int j = 0; j < n->nout; j++) s->group[n->out + j] = k->first + j;
     if (k) k->side[side] = true;
   }
 }
 
-static bool costly(const struct node *n)
-{
-  return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH;
-}
+static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
 
 // Follows the outputs back to the cut.
 static void mark(struct cutting *c, const struct side *s)
@@ -74,8 +71,8 @@ static void mark(struct cutting *c, const struct side *s)
     bool inside = n->op == OP_OUTPUT;
     for (int j = 0; j < n->nout; j++) {
       int t = n->out + j;
-      if (s->needed[t] && c->common[s->class[t]])
-        c->wanted[s->class[t]] = true;
+      if (s->needed[t] && c->common[s->group[t]])
+        c->wanted[s->group[t]] = true;
       else
         inside |= s->needed[t];
     }
@@ -103,8 +100,7 @@ static int add_node(struct making *m, const struct node *n)
   struct err e = {0};
   int *in = NEWS(m->c->mem, int, n->nin + 1), out;
   for (int j = 0; j < n->nin; j++) in[j] = m->at[n->in[j]];
-  int status = n->sub ? graph_nest(m->to, n->sub, n->nin, in, n->at, &out, &e)
-                      : graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, &e);
+  int status = n->sub ? graph_nest(m->to, n->sub, n->nin, in, n->at, &out, &e) : graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, &e);
   for (int j = 0; j < n->nout && !status; j++) m->at[n->out + j] = out + j;
   return status;
 }
@@ -118,10 +114,10 @@ static int make_inputs(struct making *m)
   // By class, so that both graphs have them in one order. The shape is that of any node of the class.
   for (int k = 0; k < m->c->nknown && !status; k++)
     for (int j = 0; j < m->c->known[k].n->nout && !status; j++) {
-      int class = m->c->known[k].first + j;
-      for (int t = 0; m->c->wanted[class] && t < g->ntensors; t++)
-        if (m->s->class[t] == class) {
-          status = add_input(m->to, &g->tensors[t], &m->input[class]);
+      int group = m->c->known[k].first + j;
+      for (int t = 0; m->c->wanted[group] && t < g->ntensors; t++)
+        if (m->s->group[t] == group) {
+          status = add_input(m->to, &g->tensors[t], &m->input[group]);
           break;
         }
     }
@@ -131,8 +127,7 @@ static int make_inputs(struct making *m)
 static struct graph *make(const struct cutting *c, int side, struct arena *mem)
 {
   const struct graph *g = c->s[side].g;
-  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1),
-                     NEWS(c->mem, int, c->classes + 1)};
+  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1), NEWS(c->mem, int, c->classes + 1)};
   struct err e = {0};
   int status = make_inputs(&m);
   for (int i = 0; i < g->nnodes && !status; i++) {
@@ -140,14 +135,14 @@ static struct graph *make(const struct cutting *c, int side, struct arena *mem)
     bool inside = n->op == OP_OUTPUT;
     for (int j = 0; j < n->nout && n->op != OP_INPUT; j++) {
       int t = n->out + j;
-      if (c->wanted[m.s->class[t]])
-        m.at[t] = m.input[m.s->class[t]];
+      if (c->wanted[m.s->group[t]])
+        m.at[t] = m.input[m.s->group[t]];
       else
         inside |= m.s->needed[t];
     }
     if (inside) status = add_node(&m, n);
     for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept for another one
-      if (c->wanted[m.s->class[n->out + j]]) m.at[n->out + j] = m.input[m.s->class[n->out + j]];
+      if (c->wanted[m.s->group[n->out + j]]) m.at[n->out + j] = m.input[m.s->group[n->out + j]];
   }
   return status == OK && graph_check(m.to, &e) == OK ? m.to : NULL;
 }
@@ -157,7 +152,7 @@ bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b,
   struct arena scratch = {0};
   struct cutting c = {.mem = &scratch, .s = {{.g = a}, {.g = b}}, .classes = graph_inputs(a, NULL)};
   for (int i = 0; i < 2; i++) {
-    c.s[i].class = NEWS(&scratch, int, c.s[i].g->ntensors + 1);
+    c.s[i].group = NEWS(&scratch, int, c.s[i].g->ntensors + 1);
     c.s[i].needed = NEWS(&scratch, bool, c.s[i].g->ntensors + 1);
     classify(&c, i);
   }

@@ -28,8 +28,7 @@ struct job {
 
 const char *finding_name(enum finding f)
 {
-  static const char *const names[] = {
-      [FOUND_UNDECIDED] = "undecided", [FOUND_EQUAL] = "equal", [FOUND_UNEQUAL] = "not equal"};
+  static const char *const names[] = {[FOUND_UNDECIDED] = "undecided", [FOUND_EQUAL] = "equal", [FOUND_UNEQUAL] = "not equal"};
   return names[f];
 }
 
@@ -74,8 +73,7 @@ static void weigh(struct job *j, const struct testing *t, enum verdict fields, e
   if (fields == DIFFERENT && t->faithful) return differs(j, FOUND_UNEQUAL, t->a, &t->where, "at full size");
   if (numbers == NUMBERS_DIFFER) return undecided(j, "tests over fields agree, but values in float64 differ");
   if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs");
-  if (fields == SAME)
-    return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
+  if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
   undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in "
                "float64 agree");
 }
@@ -94,8 +92,7 @@ static bool full(struct job *j, const struct graph *a, const struct graph *b, bo
   enum numbers numbers = real_compare(a, b, j->seed, j->o->threads, j->o->stop, &at, j->e);
   if ((j->broken = numbers == NUMBERS_BROKEN)) return false;
   if (numbers == NUMBERS_DIFFER && !whole) return false;
-  if (numbers == NUMBERS_DIFFER && !t.faithful)
-    return differs(j, FOUND_UNEQUAL, a, &at, "at full size, in float64"), true;
+  if (numbers == NUMBERS_DIFFER && !t.faithful) return differs(j, FOUND_UNEQUAL, a, &at, "at full size, in float64"), true;
   enum verdict fields = testing_fields(&t, j->limit, j->e);
   if ((j->broken = fields == BROKEN)) return false;
   weigh(j, &t, fields, numbers, whole);
@@ -147,15 +144,13 @@ static void small(struct job *j, double ops)
 static void decide(struct job *j)
 {
   struct graph *a, *b;
-  bool cut =
-      cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
+  bool cut = cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
   if (cut && full(j, a, b, false) && j->c->equal) return;
   if (j->broken || full(j, j->a, j->b, true) || j->broken) return;
   small(j, (double)(work_ops(j->a) + work_ops(j->b)));
 }
 
-static int verify(struct arena *mem, const struct graph *a, const struct graph *b, const struct verify_opts *o,
-                  struct certificate *c, struct err *e)
+static int verify(struct arena *mem, const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e)
 {
   struct graph *pa, *pb;
   int s = signature_match(a, b, e);
@@ -175,8 +170,7 @@ static int verify(struct arena *mem, const struct graph *a, const struct graph *
   return j.broken ? (conclude(&j, FOUND_UNDECIDED, EVIDENCE_NONE), (int)e->status) : OK;
 }
 
-int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,
-                 struct err *e)
+int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e)
 {
   static const struct verify_opts none;
   struct arena mem = {0};

@@ -36,8 +36,7 @@ static bool filter(struct arena *mem, const struct graph *a, const struct graph 
   struct graph *sa, *sb;
   if (!shrink_pair(mem, a, b, VARIED, &sa, &sb)) return !affordable(a, b) || passes(a, b, seed);
   if (passes(sa, sb, seed)) return true;
-  if (shrink_pair(mem, a, b, TINY, &sa, &sb) && rescale_constants(sa, a) + rescale_constants(sb, b) && passes(sa, sb, seed))
-    return true;
+  if (shrink_pair(mem, a, b, TINY, &sa, &sb) && rescale_constants(sa, a) + rescale_constants(sb, b) && passes(sa, sb, seed)) return true;
   return affordable(a, b) && passes(a, b, seed);
 }
 
@@ -47,8 +46,8 @@ bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed)
   struct graph *pa, *pb;
   struct err e = {0};
   char why[160];
-  bool same = signature_match(a, b, &e) == OK && graph_expand(&mem, a, false, &pa, &e) == OK &&
-              graph_expand(&mem, b, false, &pb, &e) == OK && (filter(&mem, pa, pb, seed) || verify_prove(pa, pb, why));
+  bool same = signature_match(a, b, &e) == OK && graph_expand(&mem, a, false, &pa, &e) == OK && graph_expand(&mem, b, false, &pb, &e) == OK &&
+              (filter(&mem, pa, pb, seed) || verify_prove(pa, pb, why));
   arena_close(&mem);
   return same;
 }

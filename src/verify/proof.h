@@ -39,19 +39,19 @@ struct total { // out = the sum of in
 };
 struct frame { // the variables of one graph; sub[i] those of node i's graph
   const struct graph *g;
-  int *dims;  // first variable of tensor t
-  int axes;   // grid axes, then loop axes at axes + MAX_GRID
-  int *attr;  // of node i: its group, extent, times
+  int *dims; // first variable of tensor t
+  int axes;  // grid axes, then loop axes at axes + MAX_GRID
+  int *attr; // of node i: its group, extent, times
   struct frame **sub;
 };
 struct system {
   struct arena *mem;
   int *parent, nvars, parent_cap;
-  int64_t *full;  // value at full size
+  int64_t *full; // value at full size
   int full_n, full_cap;
-  bool *fixed;    // keeps that value
+  bool *fixed; // keeps that value
   int fixed_n, fixed_cap;
-  bool *axis;     // extent of a grid or loop axis
+  bool *axis; // extent of a grid or loop axis
   int axis_n, axis_cap;
   struct product *products;
   int nproducts, products_cap;
@@ -59,7 +59,7 @@ struct system {
   int ntotals, totals_cap;
   int64_t *small; // the solution, by root
   bool failed;
-  int64_t largest;           // extent that a proposal may have
+  int64_t largest; // extent that a proposal may have
 };
 // Which small values: TINY gives 2 to every class, VARIED 2 and 3 alternately, OTHER 3 and 4: none that TINY has. APART gives
 // different values to free classes of different full extents.
@@ -71,12 +71,11 @@ void shrink_same(struct system *s, int u, int v);
 int shrink_var(struct system *s, int64_t full);
 int shrink_constant(struct system *s, int64_t value);
 void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r);
-struct frame *shrink_collect(struct system *s, const struct graph *g);  // reduce_rules.c
-bool shrink_solve(struct system *s, enum shrink_style style);           // reduce_solve.c
+struct frame *shrink_collect(struct system *s, const struct graph *g);                  // reduce_rules.c
+bool shrink_solve(struct system *s, enum shrink_style style);                           // reduce_solve.c
 struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // reduce_build.c, NULL: impossible
 // The pair at small extents; false where that is impossible.
-bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa,
-                 struct graph **sb);
+bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa, struct graph **sb);
 
 // ---- rescale.c ---------------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ struct trial {
   bool opaque_max; // maxima are opaque functions
   int threads;     // of one evaluation
   stop_flag stop;
-  int nresidues;   // numbers that the primes shall have as residues: trial_residues
+  int nresidues; // numbers that the primes shall have as residues: trial_residues
   uint64_t residues[MOST_RESIDUES];
 };
 struct place { // of the first element that differs
@@ -136,8 +135,7 @@ struct primes trial_primes(const struct trial *t, uint64_t seed); // that trial_
 enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where, struct err *e);
 // `n` tests with seeds from `seed` on `threads` threads, each drawn again up to 16 times where it meets a zero
 // divisor. *passed counts tests before the first that did not pass; the verdict is that one's.
-enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where,
-                        struct err *e);
+enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where, struct err *e);
 void place_text(char out[160], const struct graph *g, const struct place *w);
 
 // ---- tests.c -------------------------------------------------------------------------------------------------
@@ -147,13 +145,13 @@ struct testing { // of one pair of graphs, at one size
   uint64_t seed;
   const struct graph *a, *b;
   struct bound bound;
-  double error;   // of one test
-  int wanted;     // tests for delta; 1000000000 where no number is enough
-  int64_t ops;    // of one test
-  bool faithful;  // a difference over fields is one over the reals
+  double error;  // of one test
+  int wanted;    // tests for delta; 1000000000 where no number is enough
+  int64_t ops;   // of one test
+  bool faithful; // a difference over fields is one over the reals
   bool opaque_max;
-  int passed;         // what came of it,
-  struct place where; // the first difference,
+  int passed;          // what came of it,
+  struct place where;  // the first difference,
   struct primes first; // and the primes of the first test
 };
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);

@@ -94,8 +94,7 @@ bool verify_prove(const struct graph *a, const struct graph *b, char why[160])
   struct prover p = {.mem = &mem, .need = -1};
   struct graph *x, *y;
   struct err e = {0};
-  bool ready =
-      !signature_match(a, b, &e) && !graph_expand(&mem, a, false, &x, &e) && !graph_expand(&mem, b, false, &y, &e);
+  bool ready = !signature_match(a, b, &e) && !graph_expand(&mem, a, false, &x, &e) && !graph_expand(&mem, b, false, &y, &e);
   bool proved = ready && outputs(&p, x, y);
   snprintf(why, 160, "%s", proved ? "" : p.why ? p.why : ready ? "the normal forms differ" : e.text);
   arena_close(&mem);

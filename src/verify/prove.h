@@ -67,11 +67,11 @@ struct prover {
   int64_t steps;
   int depth;
   struct unfolder *unfolder;
-  int round;                                // of facts; forms of an earlier one are made again
-  struct monomial *facts;                   // each a branch; the first `known` may be used in this round
+  int round;              // of facts; forms of an earlier one are made again
+  struct monomial *facts; // each a branch; the first `known` may be used in this round
   int nfacts, facts_cap, known;
-  bool numbered, gathers;                   // an index is a number; parts of sums are put together
-  int running;                              // inside a running maximum, where no fact is noted
+  bool numbered, gathers; // an index is a number; parts of sums are put together
+  int running;            // inside a running maximum, where no fact is noted
 };
 
 // Every function below that returns a pointer returns NULL once `why` or `need` is set.
@@ -116,8 +116,22 @@ bool ratio_meant(double c, struct ratio *r);
 // ---- prove_unfold.c, prove_loop.c, prove_term.c: terms --------------------------------------------------------------------
 
 enum term_kind {
-  TERM_NUMBER, TERM_CONSTANT, TERM_ELEMENT, TERM_ADD, TERM_MUL, TERM_INVERSE, TERM_EXP, TERM_SQRT, TERM_LOG, TERM_POWER,
-  TERM_LARGER, TERM_LOGISTIC, TERM_OPAQUE, TERM_SUM, TERM_MAX, TERM_RUNNING,
+  TERM_NUMBER,
+  TERM_CONSTANT,
+  TERM_ELEMENT,
+  TERM_ADD,
+  TERM_MUL,
+  TERM_INVERSE,
+  TERM_EXP,
+  TERM_SQRT,
+  TERM_LOG,
+  TERM_POWER,
+  TERM_LARGER,
+  TERM_LOGISTIC,
+  TERM_OPAQUE,
+  TERM_SUM,
+  TERM_MAX,
+  TERM_RUNNING,
 };
 struct term {
   enum term_kind kind;
@@ -179,25 +193,34 @@ struct term *term_fold(const struct fold *f, enum op op);
 // ---- forms ---------------------------------------------------------------------------------------------------
 
 enum atom_kind {
-  ATOM_ELEMENT, ATOM_CONSTANT, ATOM_EXP, ATOM_BASE, ATOM_LOG, ATOM_ABS, ATOM_OPAQUE, ATOM_MAX, ATOM_BRANCH, ATOM_RUNNING,
+  ATOM_ELEMENT,
+  ATOM_CONSTANT,
+  ATOM_EXP,
+  ATOM_BASE,
+  ATOM_LOG,
+  ATOM_ABS,
+  ATOM_OPAQUE,
+  ATOM_MAX,
+  ATOM_BRANCH,
+  ATOM_RUNNING,
 };
 enum sign { ANY_SIGN, NONNEGATIVE, POSITIVE }; // ascending
 struct atom {
   enum atom_kind kind;
-  uint64_t hash;   // the same for all names of bound digits
-  int tag;         // array, operator, or whether it is a change
-  double value;    // of a constant
+  uint64_t hash; // the same for all names of bound digits
+  int tag;       // array, operator, or whether it is a change
+  double value;  // of a constant
   int nat;
   const struct subscript *at;
   const struct form *f[2]; // arguments; of a maximum the sum of its branches
   int nbound;              // of running maxima
   const int *bound;
   int nfree;
-  const int *free;         // digits that are not bound inside, ascending
+  const int *free; // digits that are not bound inside, ascending
   enum sign sign;
   bool primitive;
-  bool numbered;           // has a number as a part of an index
-  int weight;              // how many atoms it has inside, with itself
+  bool numbered; // has a number as a part of an index
+  int weight;    // how many atoms it has inside, with itself
 };
 struct factor {
   const struct atom *a;
@@ -225,10 +248,10 @@ void digits_add(struct prover *p, struct digits *s, int digit);
 const struct atom *atom_make(struct prover *p, struct atom a); // completed with its hash and free digits
 bool atom_has(const struct atom *a, int digit);                // free
 uint64_t form_hash(const struct form *f);
-uint64_t monomial_hash(const struct prover *p, const struct monomial *m); // of all but c
-bool monomial_binds(const struct monomial *m, const struct atom *a);      // a digit of a
-void monomial_rename(struct prover *p, struct monomial *m, int i);        // gives bound digit number i another name
-struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w); // w for 0 below its extent
+uint64_t monomial_hash(const struct prover *p, const struct monomial *m);              // of all but c
+bool monomial_binds(const struct monomial *m, const struct atom *a);                   // a digit of a
+void monomial_rename(struct prover *p, struct monomial *m, int i);                     // gives bound digit number i another name
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w);      // w for 0 below its extent
 struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit); // after digit got a value
 // Divides bound digits of which parts occur, then merges those that are always neighbours.
 void monomial_merge(struct prover *p, struct monomial *m);
@@ -290,7 +313,7 @@ const struct form *form_max(struct prover *p, const struct branches *b);
 const struct form *form_larger(struct prover *p, const struct form *x, const struct form *y);
 const struct form *factor_abs_root(struct prover *p, const struct factor *f, struct ratio e); // |a^f|^e
 const struct form *factor_abs(struct prover *p, const struct factor *f);
-const struct form *atom_ramp(const struct atom *a); // x, where a is max(x, 0)
+const struct form *atom_ramp(const struct atom *a);                     // x, where a is max(x, 0)
 struct monomial branch_close(struct prover *p, const struct branch *b); // as a monomial of a maximum's argument
 void branch_add(struct prover *p, struct branches *s, struct branch b);
 bool branch_has(const struct branch *b, const struct monomial *m); // does m depend on what b binds?
@@ -302,7 +325,7 @@ bool branches_settle(struct prover *p, struct branches *s, const struct form **s
 enum sign atom_sign(struct prover *p, const struct atom *a);
 enum sign factor_sign(struct prover *p, const struct factor *f);
 enum sign form_sign(struct prover *p, const struct form *f);
-void form_assert(struct prover *p, const struct form *f); // notes that f is not negative where both graphs are defined
+void form_assert(struct prover *p, const struct form *f);              // notes that f is not negative where both graphs are defined
 const struct form *form_alone(struct prover *p, const struct atom *a); // the form of an atom, of a base its own
 
 // ---- prove_match.c ----

@@ -114,10 +114,7 @@ const struct atom *atom_make(struct prover *p, struct atom a)
   return arena_copy(p->mem, &a, sizeof a);
 }
 
-bool atom_has(const struct atom *a, int d)
-{
-  return a->nfree && bsearch(&d, a->free, (size_t)a->nfree, sizeof d, ascending) != NULL;
-}
+bool atom_has(const struct atom *a, int d) { return a->nfree && bsearch(&d, a->free, (size_t)a->nfree, sizeof d, ascending) != NULL; }
 
 // ---- renaming: digit u (followed by v, where v >= 0) becomes digit w; u = NUMBER: so does the number 0 below w's extent ----
 
@@ -169,10 +166,7 @@ void monomial_rename(struct prover *p, struct monomial *m, int i)
   *m = x;
 }
 
-struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w)
-{
-  return rename_monomial(p, m, &(struct renaming){NUMBER, -1, w});
-}
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w) { return rename_monomial(p, m, &(struct renaming){NUMBER, -1, w}); }
 
 struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit)
 {

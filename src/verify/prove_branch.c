@@ -118,8 +118,7 @@ static const struct factor *maximum_in(struct prover *p, const struct monomial *
   return max;
 }
 
-static struct branch joined(struct prover *p, const struct branch *b, const struct form *f,
-                            const struct monomial *digits)
+static struct branch joined(struct prover *p, const struct branch *b, const struct form *f, const struct monomial *digits)
 {
   struct digits d = {0};
   for (int i = 0; i < b->n; i++) digits_add(p, &d, b->digits[i]);
@@ -128,8 +127,7 @@ static struct branch joined(struct prover *p, const struct branch *b, const stru
 }
 
 // Branch i, of which `rest` is left, becomes one for every branch of the maximum.
-static bool open_maximum(struct prover *p, struct branches *s, int i, const struct form *rest, const struct form *u,
-                         const struct atom *max)
+static bool open_maximum(struct prover *p, struct branches *s, int i, const struct form *rest, const struct form *u, const struct atom *max)
 {
   struct branch b = s->b[i];
   const struct form *inner = max->f[0];

@@ -132,10 +132,7 @@ struct form *form_add(struct prover *p, const struct form *x, const struct form 
   return p->why ? NULL : r;
 }
 
-struct form *form_scale(struct prover *p, const struct form *x, struct ratio c)
-{
-  return form_mul(p, x, form_constant(p, c));
-}
+struct form *form_scale(struct prover *p, const struct form *x, struct ratio c) { return form_mul(p, x, form_constant(p, c)); }
 
 static bool mentions(const struct monomial *m, int d)
 {

@@ -33,8 +33,7 @@ static void firsts(struct extents *s, const struct atom *a)
 static int find(struct prover *p, const struct form *f, const struct monomial *m)
 {
   for (int i = 0; i < f->n; i++)
-    if (f->m[i].hash == m->hash && f->m[i].c.n == m->c.n && f->m[i].c.d == m->c.d && monomial_same(p, &f->m[i], m))
-      return i;
+    if (f->m[i].hash == m->hash && f->m[i].c.n == m->c.n && f->m[i].c.d == m->c.d && monomial_same(p, &f->m[i], m)) return i;
   return -1;
 }
 

@@ -48,8 +48,7 @@ static bool same_pieces(struct subscript s, struct subscript t)
 {
   bool same = s.n == t.n;
   for (int i = 0; i < s.n && same; i++)
-    same = s.p[i].digit == t.p[i].digit && s.p[i].at == t.p[i].at && s.p[i].div == t.p[i].div &&
-           s.p[i].extent == t.p[i].extent;
+    same = s.p[i].digit == t.p[i].digit && s.p[i].at == t.p[i].at && s.p[i].div == t.p[i].div && s.p[i].extent == t.p[i].extent;
   return same;
 }
 
@@ -61,8 +60,7 @@ static bool put_composite(struct builder *b, struct piece x)
   struct subscript now = subscript_expand(b->p, d.parts), rest, part;
   if (x.extent == d.extent) return put_all(b, now), true;
   if (same_pieces(now, d.parts)) return false;
-  if (subscript_cut(b->p, now, x.div, &now, &rest) && subscript_cut(b->p, now, x.extent, &rest, &part))
-    put_all(b, part);
+  if (subscript_cut(b->p, now, x.div, &now, &rest) && subscript_cut(b->p, now, x.extent, &rest, &part)) put_all(b, part);
   return true;
 }
 
@@ -116,10 +114,7 @@ struct subscript subscript_join(struct prover *p, struct subscript high, struct 
   return built(&b);
 }
 
-struct subscript subscript_expand(struct prover *p, struct subscript s)
-{
-  return subscript_join(p, s, (struct subscript){0});
-}
+struct subscript subscript_expand(struct prover *p, struct subscript s) { return subscript_join(p, s, (struct subscript){0}); }
 
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w)
 {

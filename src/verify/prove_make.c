@@ -31,11 +31,9 @@ static struct form *of_constant(struct prover *p, struct term *t)
   struct ratio r;
   double c = t->constant;
   if (ratio_meant(c, &r)) return form_constant(p, r);
-  if (root_meant(fabs(c), &r))
-    return form_scale(p, form_root(p, form_constant(p, r), half), (struct ratio){c < 0 ? -1 : 1, 1});
+  if (root_meant(fabs(c), &r)) return form_scale(p, form_root(p, form_constant(p, r), half), (struct ratio){c < 0 ? -1 : 1, 1});
   if (!(c - c == 0)) return prove_give_up(p, "a constant is no number");
-  return form_atom(p, (struct atom){.kind = ATOM_CONSTANT, .value = c < 0 ? -c : c, .sign = POSITIVE},
-                   (struct ratio){c < 0 ? -1 : 1, 1});
+  return form_atom(p, (struct atom){.kind = ATOM_CONSTANT, .value = c < 0 ? -c : c, .sign = POSITIVE}, (struct ratio){c < 0 ? -1 : 1, 1});
 }
 
 static struct form *element(struct prover *p, int array, int n, const struct subscript *from)
@@ -45,8 +43,7 @@ static struct form *element(struct prover *p, int array, int n, const struct sub
     at[i] = subscript_expand(p, from[i]);
     if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
   }
-  struct form *f =
-      form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
+  struct form *f = form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
   if (f) p->numbered |= f->m[0].f[0].a->numbered;
   return f;
 }
@@ -101,17 +98,13 @@ static struct form *of_running(struct prover *p, struct term *t)
   if (!now) return NULL;
   const struct atom *axes = order->m[0].f[0].a, *here = now->m[0].f[0].a;
   for (int i = 0; i < axes->nfree; i++) digits_add(p, &d, axes->free[i]);
-  struct atom a = {
-      .kind = ATOM_RUNNING, .tag = t->change, .nat = n, .at = here->at, .f = {x, order}, .nbound = d.n, .bound = d.d};
+  struct atom a = {.kind = ATOM_RUNNING, .tag = t->change, .nat = n, .at = here->at, .f = {x, order}, .nbound = d.n, .bound = d.d};
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
 // ---- products and powers ----
 
-static bool is_square(struct prover *p, const struct form *x, const struct form *y)
-{
-  return x == y || (x && y && form_same(p, x, y));
-}
+static bool is_square(struct prover *p, const struct form *x, const struct form *y) { return x == y || (x && y && form_same(p, x, y)); }
 
 static struct form *of_product(struct prover *p, struct term *t)
 {

@@ -88,15 +88,14 @@ static bool arguments(struct matching *m, const struct atom *a, const struct ato
   if (!a->f[0] || !a->f[1]) return !a->f[0] || forms(m, a->f[0], b->f[0]);
   if (forms(m, a->f[0], b->f[0]) && forms(m, a->f[1], b->f[1])) return true;
   undo(m, mark);
-  return a->kind == ATOM_OPAQUE && op_rows[a->tag].flags & COMMUTES && forms(m, a->f[0], b->f[1]) &&
-         forms(m, a->f[1], b->f[0]);
+  return a->kind == ATOM_OPAQUE && op_rows[a->tag].flags & COMMUTES && forms(m, a->f[0], b->f[1]) && forms(m, a->f[1], b->f[0]);
 }
 
 static bool atoms(struct matching *m, const struct atom *a, const struct atom *b)
 {
   if (a == b && !m->n[0] && !m->n[1]) return true;
-  if (a->hash != b->hash || a->kind != b->kind || a->tag != b->tag || a->value != b->value || a->nat != b->nat ||
-      a->nbound != b->nbound || !a->f[0] != !b->f[0] || !a->f[1] != !b->f[1] || !prove_step(m->p))
+  if (a->hash != b->hash || a->kind != b->kind || a->tag != b->tag || a->value != b->value || a->nat != b->nat || a->nbound != b->nbound ||
+      !a->f[0] != !b->f[0] || !a->f[1] != !b->f[1] || !prove_step(m->p))
     return false;
   for (int i = 0; i < a->nat; i++)
     if (!subscripts(m, a->at[i], b->at[i])) return false;

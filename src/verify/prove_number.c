@@ -38,8 +38,8 @@ struct ratio ratio_mul(struct prover *p, struct ratio x, struct ratio y)
 struct ratio ratio_add(struct prover *p, struct ratio x, struct ratio y)
 {
   whole a, b, n, d;
-  if (__builtin_mul_overflow(x.n, y.d, &a) || __builtin_mul_overflow(y.n, x.d, &b) ||
-      __builtin_add_overflow(a, b, &n) || __builtin_mul_overflow(x.d, y.d, &d))
+  if (__builtin_mul_overflow(x.n, y.d, &a) || __builtin_mul_overflow(y.n, x.d, &b) || __builtin_add_overflow(a, b, &n) ||
+      __builtin_mul_overflow(x.d, y.d, &d))
     return overflow(p);
   return ratio_of(p, n, d);
 }

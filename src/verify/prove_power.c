@@ -65,10 +65,7 @@ static const struct form *extract(struct prover *p, const struct form *f, enum c
   return f;
 }
 
-bool form_is_one(const struct form *f)
-{
-  return f->n == 1 && !f->m[0].nfactors && !f->m[0].nbound && ratio_is(f->m[0].c, 1);
-}
+bool form_is_one(const struct form *f) { return f->n == 1 && !f->m[0].nfactors && !f->m[0].nbound && ratio_is(f->m[0].c, 1); }
 
 struct ratio form_lead(struct prover *p, const struct form *f)
 {

@@ -40,8 +40,7 @@ static void number_root(struct prover *p, struct monomial *m, struct ratio c, st
     whole floor = ratio_floor(power);
     struct form *f = form_constant(p, x);
     if (f) monomial_base(p, m, f, false, ratio_add(p, power, (struct ratio){-floor, 1}));
-    for (whole k = 0; k < (floor < 0 ? -floor : floor) && !p->why; k++)
-      m->c = ratio_mul(p, m->c, floor < 0 ? ratio_inverse(x) : x);
+    for (whole k = 0; k < (floor < 0 ? -floor : floor) && !p->why; k++) m->c = ratio_mul(p, m->c, floor < 0 ? ratio_inverse(x) : x);
   }
 }
 

@@ -7,10 +7,7 @@ enum { MOST_FACTS = 64, MOST_LOOKED_AT = 40 };
 
 static const struct ratio ONE = {1, 1}, MINUS_ONE = {-1, 1};
 
-const struct form *form_alone(struct prover *p, const struct atom *a)
-{
-  return a->kind == ATOM_BASE ? a->f[0] : form_factor(p, a, ONE);
-}
+const struct form *form_alone(struct prover *p, const struct atom *a) { return a->kind == ATOM_BASE ? a->f[0] : form_factor(p, a, ONE); }
 
 // ---- facts ----
 
@@ -87,8 +84,7 @@ static struct form *without_bars(struct prover *p, const struct monomial *m, boo
 static struct ratio share(struct prover *p, const struct form *f, const struct form *x)
 {
   for (int i = 0; i < f->n; i++)
-    if (f->m[i].hash == x->m[0].hash && monomial_same(p, &f->m[i], &x->m[0]))
-      return ratio_mul(p, f->m[i].c, ratio_inverse(x->m[0].c));
+    if (f->m[i].hash == x->m[0].hash && monomial_same(p, &f->m[i], &x->m[0])) return ratio_mul(p, f->m[i].c, ratio_inverse(x->m[0].c));
   return (struct ratio){0, 1};
 }
 

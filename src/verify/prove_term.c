@@ -83,10 +83,7 @@ static struct term *power(struct prover *p, struct term *x, struct term *y) { re
 static struct term *logistic(struct prover *p, struct term *x) { return term_new(p, TERM_LOGISTIC, x, NULL); }
 static struct term *larger(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_LARGER, x, y); }
 
-static struct term *smaller(struct prover *p, struct term *x, struct term *y)
-{
-  return negative(p, larger(p, negative(p, x), negative(p, y)));
-}
+static struct term *smaller(struct prover *p, struct term *x, struct term *y) { return negative(p, larger(p, negative(p, x), negative(p, y))); }
 
 // With a bound that may be infinite, that is, none.
 static struct term *at_least(struct prover *p, struct term *x, double lo) { return isinf(lo) && lo < 0 ? x : larger(p, x, term_constant(p, lo)); }
@@ -105,8 +102,8 @@ static struct term *meaning(struct prover *p, const struct node *n, struct term 
 {
   const struct attrs *a = &n->a;
   switch ((int)n->op) {
-#define LAW(id, flags, term)                                                                                           \
-  case OP_##id:                                                                                                        \
+#define LAW(id, flags, term) \
+  case OP_##id:              \
     return term;
 #define FOLD(id, term)
 #include "verify/law.def"
@@ -120,8 +117,8 @@ static bool rises(enum op op)
 {
   enum { RISES = 1 };
   switch ((int)op) {
-#define LAW(id, flags, term)                                                                                           \
-  case OP_##id:                                                                                                        \
+#define LAW(id, flags, term) \
+  case OP_##id:              \
     return (flags) == RISES;
 #define FOLD(id, term)
 #include "verify/law.def"
@@ -147,8 +144,8 @@ struct term *term_fold(const struct fold *f, enum op op)
   struct prover *p = f->p;
   switch ((int)op) {
 #define LAW(id, flags, term)
-#define FOLD(id, term)                                                                                                 \
-  case OP_##id:                                                                                                        \
+#define FOLD(id, term) \
+  case OP_##id:        \
     return term;
 #include "verify/law.def"
 #undef LAW

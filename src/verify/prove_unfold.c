@@ -151,8 +151,7 @@ static struct term *view(const struct step *w)
   struct subscript at[MAX_DIMS], rest;
   if (w->n->op == OP_RESHAPE) return reshaped(w);
   memcpy(at, w->at, sizeof *at * (size_t)r);
-  for (int d = 0; d < r && w->n->op == OP_TRANSPOSE; d++)
-    at[a->perm.n ? (int)a->perm.d[d] : d < r - 2 ? d : 2 * r - 3 - d] = w->at[d];
+  for (int d = 0; d < r && w->n->op == OP_TRANSPOSE; d++) at[a->perm.n ? (int)a->perm.d[d] : d < r - 2 ? d : 2 * r - 3 - d] = w->at[d];
   if (w->n->op == OP_REPEAT && !subscript_cut(w->p, w->at[a->dim], a->times, &at[a->dim], &rest)) return NULL;
   return unfold(w->p, w->s, w->n->in[0], at);
 }
@@ -165,8 +164,7 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
   *value = 0;
   for (int i = 0; i < s.n; i++) {
     if (s.p[i].digit >= 0) {
-      if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n)
-        return prove_give_up(p, "a concatenation has too many parts to tell apart");
+      if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n) return prove_give_up(p, "a concatenation has too many parts to tell apart");
       p->need = digit_isolate(p, s.p[i]);
       return false;
     }

@@ -64,11 +64,8 @@ static int evaluate(struct arena *mem, const struct compared *c, int side, int d
 {
   const struct graph *g = c->g[side];
   r->wide = NEWS(mem, double *, c->nout + 1), r->narrow = NEWS(mem, float *, c->nout + 1);
-  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide,
-                      c->stop, e);
-  if (!s)
-    s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow,
-                    c->stop, e);
+  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide, c->stop, e);
+  if (!s) s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow, c->stop, e);
   return s;
 }
 
@@ -125,8 +122,8 @@ static enum numbers compare(struct arena *mem, struct compared *c, struct err *e
   return enough(c, 1) ? NUMBERS_AGREE : NUMBERS_UNKNOWN;
 }
 
-enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop,
-                          struct place *where, struct err *e)
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
+                          struct err *e)
 {
   struct arena mem = {0};
   struct compared c = {{a, b}, seed, threads, stop, .nout = graph_outputs(a, NULL), .where = where};

@@ -17,8 +17,7 @@ static bool join(struct system *s, const struct frame *a, const struct frame *b,
   return true;
 }
 
-static bool join_ends(struct system *s, const struct frame *a, const struct frame *b,
-                      int (*ends)(const struct graph *, int *))
+static bool join_ends(struct system *s, const struct frame *a, const struct frame *b, int (*ends)(const struct graph *, int *))
 {
   int n = ends(a->g, NULL);
   if (ends(b->g, NULL) != n) return false;
@@ -27,8 +26,7 @@ static bool join_ends(struct system *s, const struct frame *a, const struct fram
   return join(s, a, b, n, ta, tb);
 }
 
-bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa,
-                 struct graph **sb)
+bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa, struct graph **sb)
 {
   struct arena scratch = {0};
   struct system s = {.mem = &scratch, .largest = LARGEST};

@@ -53,8 +53,10 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
     do {
       bool left = i < rank(f, x) && (p <= q || j >= rank(f, t));
       if (!left && j >= rank(f, t)) break;
-      if (left) p *= extent(f, x, i), side[0][n[0]++] = f->dims[x] + i++;
-      else q *= extent(f, t, j), side[1][n[1]++] = f->dims[t] + j++;
+      if (left)
+        p *= extent(f, x, i), side[0][n[0]++] = f->dims[x] + i++;
+      else
+        q *= extent(f, t, j), side[1][n[1]++] = f->dims[t] + j++;
     } while (p != q);
     shrink_product(s, n[0], side[0], n[1], side[1]);
   }

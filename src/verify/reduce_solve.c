@@ -222,12 +222,18 @@ static void first_values(struct system *s, enum shrink_style style)
   int turn = 0;
   for (int v = 0; v < s->nvars; v++) {
     if (shrink_find(s, v) != v) continue;
-    if (s->fixed[v]) s->small[v] = s->full[v];
-    else if (defined[v]) s->small[v] = 1;
-    else if (style == APART) continue;
-    else if (style == TINY || s->full[v] == 2) s->small[v] = 2;
-    else if (s->axis[v]) s->small[v] = style == OTHER ? 3 : 2;
-    else s->small[v] = style == OTHER ? 3 + turn++ % 2 : 3 - turn++ % 2;
+    if (s->fixed[v])
+      s->small[v] = s->full[v];
+    else if (defined[v])
+      s->small[v] = 1;
+    else if (style == APART)
+      continue;
+    else if (style == TINY || s->full[v] == 2)
+      s->small[v] = 2;
+    else if (s->axis[v])
+      s->small[v] = style == OTHER ? 3 : 2;
+    else
+      s->small[v] = style == OTHER ? 3 + turn++ % 2 : 3 - turn++ % 2;
   }
   if (style == APART) set_apart(s, defined);
 }

@@ -32,8 +32,7 @@ static bool compare(struct arena *mem, const struct graph *g, void *const *x, vo
   return true;
 }
 
-static enum verdict run(struct arena *mem, const struct trial *t, struct field *F, uint64_t seed, struct place *where,
-                        struct err *e)
+static enum verdict run(struct arena *mem, const struct trial *t, struct field *F, uint64_t seed, struct place *where, struct err *e)
 {
   int nin = graph_inputs(t->a, NULL), nout = graph_outputs(t->a, NULL);
   void **in = NEWS(mem, void *, nin + 1), **x = NEWS(mem, void *, nout + 1), **y = NEWS(mem, void *, nout + 1);
@@ -102,7 +101,7 @@ struct series {
     enum verdict v;
     struct place where;
     struct err e;
-  } *out;
+  } * out;
 };
 
 static void one(void *arg, int i, int worker)
@@ -116,8 +115,7 @@ static void one(void *arg, int i, int worker)
 }
 
 // In batches, so that a difference found early ends the series; the first one counts whoever found it.
-enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where,
-                        struct err *e)
+enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where, struct err *e)
 {
   struct arena mem = {0};
   enum { BATCH = 64 };
@@ -131,8 +129,10 @@ enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads
     at += m;
     for (int i = 0; i < m && v == SAME; i++) {
       v = s.out[i].v;
-      if (v == SAME) ++*passed;
-      else *where = s.out[i].where, *e = v == BROKEN ? s.out[i].e : *e;
+      if (v == SAME)
+        ++*passed;
+      else
+        *where = s.out[i].where, *e = v == BROKEN ? s.out[i].e : *e;
     }
   }
   arena_close(&mem);
@@ -151,6 +151,8 @@ void place_text(char out[160], const struct graph *g, const struct place *w)
   for (int d = at.n - 1; d >= 0; d--) at.d[d] = rest % t->shape.d[d], rest /= t->shape.d[d];
   char index[128];
   shape_text(index, &at);
-  if (t->name) snprintf(out, 160, "output %d (%.30s) differs at %.60s", w->output + 1, t->name, index);
-  else snprintf(out, 160, "output %d differs at %.90s", w->output + 1, index);
+  if (t->name)
+    snprintf(out, 160, "output %d (%.30s) differs at %.60s", w->output + 1, t->name, index);
+  else
+    snprintf(out, 160, "output %d differs at %.90s", w->output + 1, index);
 }

@@ -10,8 +10,8 @@ static const char *named(char out[256], const struct graph *g, int t)
   return out;
 }
 
-static int match(struct arena *mem, const char *what, const struct graph *a, const struct graph *b,
-                 int (*ends)(const struct graph *, int *), struct err *e)
+static int match(struct arena *mem, const char *what, const struct graph *a, const struct graph *b, int (*ends)(const struct graph *, int *),
+                 struct err *e)
 {
   int n = ends(a, NULL), m = ends(b, NULL);
   if (n != m) return err_set(e, ERR_MISMATCH, NOWHERE, "one has %d %ss, the other %d", n, what, m);
@@ -20,8 +20,7 @@ static int match(struct arena *mem, const char *what, const struct graph *a, con
   for (int i = 0; i < n; i++) {
     char x[256], y[256];
     if (shape_eq(&a->tensors[ta[i]].shape, &b->tensors[tb[i]].shape)) continue;
-    return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d is %s in one and %s in the other", what, i + 1, named(x, a, ta[i]),
-                   named(y, b, tb[i]));
+    return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d is %s in one and %s in the other", what, i + 1, named(x, a, ta[i]), named(y, b, tb[i]));
   }
   return OK;
 }

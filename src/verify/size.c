@@ -8,10 +8,7 @@
 
 #include <math.h>
 
-struct size size_add(struct size x, struct size y)
-{
-  return (struct size){x.h > 0 || y.h > 0 ? x.k + y.k : 1, MAX(x.d, y.d), MAX(x.h, y.h)};
-}
+struct size size_add(struct size x, struct size y) { return (struct size){x.h > 0 || y.h > 0 ? x.k + y.k : 1, MAX(x.d, y.d), MAX(x.h, y.h)}; }
 struct size size_mul(struct size x, struct size y) { return (struct size){x.k * y.k, x.d + y.d, x.h + y.h}; }
 struct size size_power(struct size x, double n) { return (struct size){pow(x.k, n), x.d * n, x.h * n}; }
 
@@ -32,9 +29,12 @@ static struct den *find(struct value *v, int id, unsigned mask)
 static void divide(struct bounder *b, struct value *v, struct den d)
 {
   struct den *old = find(v, d.id, d.mask);
-  if (old) old->power += d.power;
-  else if (v->ndens < DENS) v->den[v->ndens++] = d;
-  else gap(b, "too many different denominators");
+  if (old)
+    old->power += d.power;
+  else if (v->ndens < DENS)
+    v->den[v->ndens++] = d;
+  else
+    gap(b, "too many different denominators");
 }
 
 static void add_root(struct bounder *b, struct value *v, struct root r)
@@ -44,8 +44,10 @@ static void add_root(struct bounder *b, struct value *v, struct root r)
       v->root[i].count = MAX(v->root[i].count, r.count);
       return;
     }
-  if (v->nroots < ROOTS) v->root[v->nroots++] = r;
-  else gap(b, "too many different square roots");
+  if (v->nroots < ROOTS)
+    v->root[v->nroots++] = r;
+  else
+    gap(b, "too many different square roots");
 }
 
 static void add_roots(struct bounder *b, struct value *v, const struct value *from)

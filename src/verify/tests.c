@@ -69,6 +69,5 @@ void testing_credit(const struct testing *t, struct certificate *c)
   if (t->bound.gap) certificate_note(c, "not covered: %s", t->bound.gap);
   if (order) certificate_note(c, "maxima were tested under random orders, which no theorem covers");
   if (!order && t->bound.maxima) certificate_note(c, "holds whatever values the maxima have");
-  if (!t->bound.gap && !order && c->delta > delta_of(t))
-    certificate_note(c, "%d tests would give the wanted delta", t->wanted);
+  if (!t->bound.gap && !order && c->delta > delta_of(t)) certificate_note(c, "%d tests would give the wanted delta", t->wanted);
 }

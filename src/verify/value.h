@@ -11,7 +11,7 @@ enum { DENS = 12, ROOTS = 12, LOOP_BIT = MAX_DIMS, CONTRACTED_BIT = 24 }; // bit
 
 struct den {
   int id;
-  unsigned mask;   // dimensions; LOOP_BIT + MAX_LOOPS * (level - BLOCK) + axis; CONTRACTED_BIT
+  unsigned mask; // dimensions; LOOP_BIT + MAX_LOOPS * (level - BLOCK) + axis; CONTRACTED_BIT
   double power;
   struct size one; // of its first power
 };

@@ -16,21 +16,21 @@ enum evidence {
   EVIDENCE_FULL,    // every random test passed at full size
   EVIDENCE_REDUCED, // tests passed at the tested, smaller extents; nothing is known of the full size
 };
-const char *finding_name(enum finding f); // "undecided", "equal", "not equal"
-const char *evidence_name(enum evidence s);     // "none", "proved", "full", "reduced"
+const char *finding_name(enum finding f);   // "undecided", "equal", "not equal"
+const char *evidence_name(enum evidence s); // "none", "proved", "full", "reduced"
 
 struct certificate {
-  bool equal;            // finding == FOUND_EQUAL; look at `scope` for what that rests on
+  bool equal; // finding == FOUND_EQUAL; look at `scope` for what that rests on
   enum finding finding;
   enum evidence scope;
-  char proof[160];       // why there is no proof by normal forms
-  double delta;          // bound on the probability that unequal graphs pass the tests; 1 where no theorem covers the case
-  int tests;             // tests over fields that passed (or up to the one that failed); 0 with a proof
-  int k, degree;         // exponentials in the cross-multiplied difference; polynomial degree
-  uint64_t p, q;         // primes of the first test; 0 with a proof
+  char proof[160]; // why there is no proof by normal forms
+  double delta;    // bound on the probability that unequal graphs pass the tests; 1 where no theorem covers the case
+  int tests;       // tests over fields that passed (or up to the one that failed); 0 with a proof
+  int k, degree;   // exponentials in the cross-multiplied difference; polynomial degree
+  uint64_t p, q;   // primes of the first test; 0 with a proof
   uint64_t seed;
-  char extents[256];     // of a reduced scope: "Q [4, 8, 2], K [...]"
-  char note[256];        // what is not covered, or which element differed
+  char extents[256]; // of a reduced scope: "Q [4, 8, 2], K [...]"
+  char note[256];    // what is not covered, or which element differed
 };
 
 struct verify_opts {
@@ -39,13 +39,12 @@ struct verify_opts {
   int64_t full_size_ops; // test at full size only up to this many field operations; 0 means 2e9
   int threads;
   stop_flag stop;
-  bool no_proof;         // tests only: for tests of the tests
+  bool no_proof; // tests only: for tests of the tests
 };
 
 // Full verification of two checked kernel graphs (composites allowed). OK with c->finding set whichever it is; errors
 // only where the graphs cannot be compared (other inputs or outputs) or were stopped.
-int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c,
-                 struct err *e);
+int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e);
 
 // The formal check: are both graphs equal by the laws of real arithmetic, exp and square roots, for all inputs on which
 // both are defined, at these extents and whatever the opaque functions are? True is a proof (docs/theory.md). False

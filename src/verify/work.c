@@ -28,15 +28,13 @@ int64_t work_ops(const struct graph *g)
         const struct shape *x = &g->tensors[n->in[k]].shape;
         total += shape_size(&g->tensors[n->out].shape) * x->d[x->n - 1];
       }
-    else total += size * weight(n->op);
+    else
+      total += size * weight(n->op);
   }
   return total;
 }
 
-int64_t work_bytes(const struct graph *g)
-{
-  return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD));
-}
+int64_t work_bytes(const struct graph *g) { return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD)); }
 
 // ---- is a difference over fields one over the reals? ----
 

@@ -13,16 +13,15 @@ static void is(double c, bool negative, uint64_t n, uint64_t d, int tens, bool r
 {
   struct rational r = rational_of(c);
   if (r.negative != negative || r.n != n || r.d != d || r.tens != tens || r.rounded != rounded)
-    fail_msg("%.17g is %s%llu/%llu 10^%d 2^%d%s", c, r.negative ? "-" : "", (unsigned long long)r.n,
-             (unsigned long long)r.d, r.tens, r.twos, r.rounded ? ", rounded" : "");
+    fail_msg("%.17g is %s%llu/%llu 10^%d 2^%d%s", c, r.negative ? "-" : "", (unsigned long long)r.n, (unsigned long long)r.d, r.tens, r.twos,
+             r.rounded ? ", rounded" : "");
 }
 
 static void meanings(void **state)
 {
   (void)state;
   is(0, false, 0, 1, 0, false), is(-0.0, false, 0, 1, 0, false);
-  is(7, false, 7, 1, 0, false), is(-100, true, 100, 1, 0, false),
-      is(0x1p52 + 1, false, ((uint64_t)1 << 52) + 1, 1, 0, false);
+  is(7, false, 7, 1, 0, false), is(-100, true, 100, 1, 0, false), is(0x1p52 + 1, false, ((uint64_t)1 << 52) + 1, 1, 0, false);
   is(0.13, false, 13, 1, -2, false), is(-1e-5, true, 1, 1, -5, false), is(1e300, false, 1, 1, 300, false);
   is(0.123456789, false, 123456789, 1, -9, false);
   is(1.0 / 48, false, 1, 48, 0, false), is(-2.0 / 3, true, 2, 3, 0, false), is(1.0 / 4097, false, 1, 4097, 0, false);
@@ -38,8 +37,7 @@ static void fractions(void **state)
   (void)state;
   struct rng r = {1};
   for (int i = 0; i < 20000; i++) {
-    uint64_t n = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22))),
-             d = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22)));
+    uint64_t n = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22))), d = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22)));
     double c = (double)n / (double)d;
     struct rational x = rational_of(c);
     __int128 a, b, k, l;
@@ -53,9 +51,8 @@ static void fractions(void **state)
 static void literals(void **state)
 {
   (void)state;
-  static const char *const good[] = {
-      "0.1",     "0.10",   "00.1e0", "1e-1", "1E+2", "100", "0", "0.0", "3.141592653589793", "0.3333333333333333",
-      "1.5e300", "5e-324", "2.5"};
+  static const char *const good[] = {"0.1",     "0.10",   "00.1e0", "1e-1", "1E+2", "100", "0", "0.0", "3.141592653589793", "0.3333333333333333",
+                                     "1.5e300", "5e-324", "2.5"};
   static const char *const bad[] = {"0.100000000000000008",
                                     "0.10000000000000001",
                                     "1.000000000000000004",
@@ -96,7 +93,7 @@ static void arithmetic(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(meanings), cmocka_unit_test(fractions),
-                                     cmocka_unit_test(literals), cmocka_unit_test(arithmetic)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(meanings), cmocka_unit_test(fractions), cmocka_unit_test(literals),
+                                     cmocka_unit_test(arithmetic)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,14 +30,14 @@ static struct {
   clock_of *clock;
   int races, programs, wrong, open; // open: batches and sessions that were not given back
   int sessions;
-  double least, last;               // of all that were right; of the first program of the last race
-  int spoil;                        // of so many one is wrong
-  int stop_at, told;                // the race in which a stop comes, from 1; programs that are measured in it until then
-  bool quick;                       // that is a quick one, or the first that is none
-  bool waits;                       // for a stop that is another's
-  volatile int stop;                // the user's flag
-  int fast[3], late;                // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
-  const struct graph *reference;    // of the session that was opened last
+  double least, last;            // of all that were right; of the first program of the last race
+  int spoil;                     // of so many one is wrong
+  int stop_at, told;             // the race in which a stop comes, from 1; programs that are measured in it until then
+  bool quick;                    // that is a quick one, or the first that is none
+  bool waits;                    // for a stop that is another's
+  volatile int stop;             // the user's flag
+  int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
+  const struct graph *reference; // of the session that was opened last
 } seen;
 
 int gpu_identity(int device, char out[160], struct err *e)
@@ -65,8 +65,8 @@ void gpu_session_close(struct gpu_session *s)
   free(s);
 }
 
-int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs,
-                    struct gpu_batch **out, struct err *e)
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs, struct gpu_batch **out,
+                    struct err *e)
 {
   (void)e;
   assert_non_null(s);
@@ -145,10 +145,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   return OK;
 }
 
-static double made_up(const struct device_program *d)
-{
-  return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64);
-}
+static double made_up(const struct device_program *d) { return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64); }
 
 enum { ENDLESS = 1000000 }; // no clock ends the climb
 

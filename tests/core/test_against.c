@@ -13,18 +13,16 @@
 
 // y = relu(x W + b) for one layer, W column by column; the kernel's text only declares buffers and copies, because what
 // is tested is the comparison with numbers given here.
-static const char kernel[] =
-    "order row\nkernel net { param M\n %X:[M, 4].fp16.GL\n %W:[2, 4, 4 : 16, 1, 4].fp16.GL\n %bias:[2, 4].fp16.GL\n "
-    "%unused:[3].fp16.GL\n"
-    " %Y:[M, 4].fp16.GL\n #g:[M].block\n #t:[32].thread\n"
-    " %Y <- Spec<<<#g, #t>>>(%X, %W, %bias, %unused) {\n  @b = #g.indices()\n  @i = #t.indices()\n  #me = #t.scalar()\n"
-    "  %r:[].fp16.RF\n  %r <- Move<<<#g, #me>>>(%X[0, 0])\n  %r <- Move<<<#g, #me>>>(%W[0, 0, 0])\n  %r <- Move<<<#g, "
-    "#me>>>(%bias[0, 0])\n"
-    "  if (0 > 1) {\n   %r <- Move<<<#g, #me>>>(%unused[0])\n  }\n"
-    "  if (@i < 4) {\n   %Y[@b, @i] <- Move<<<#g, #me>>>(%r)\n  }\n }\n}\n";
-static const char two_layers[] =
-    "program net(m = 3) { X: f16[m, 4]\n W1: f16[4, 4]; b1: f16[4]\n W2: f16[4, 4]; b2: f16[4]\n"
-    "h = relu(matmul(X, W1) + b1)\n return relu(matmul(h, W2) + b2) }";
+static const char kernel[] = "order row\nkernel net { param M\n %X:[M, 4].fp16.GL\n %W:[2, 4, 4 : 16, 1, 4].fp16.GL\n %bias:[2, 4].fp16.GL\n "
+                             "%unused:[3].fp16.GL\n"
+                             " %Y:[M, 4].fp16.GL\n #g:[M].block\n #t:[32].thread\n"
+                             " %Y <- Spec<<<#g, #t>>>(%X, %W, %bias, %unused) {\n  @b = #g.indices()\n  @i = #t.indices()\n  #me = #t.scalar()\n"
+                             "  %r:[].fp16.RF\n  %r <- Move<<<#g, #me>>>(%X[0, 0])\n  %r <- Move<<<#g, #me>>>(%W[0, 0, 0])\n  %r <- Move<<<#g, "
+                             "#me>>>(%bias[0, 0])\n"
+                             "  if (0 > 1) {\n   %r <- Move<<<#g, #me>>>(%unused[0])\n  }\n"
+                             "  if (@i < 4) {\n   %Y[@b, @i] <- Move<<<#g, #me>>>(%r)\n  }\n }\n}\n";
+static const char two_layers[] = "program net(m = 3) { X: f16[m, 4]\n W1: f16[4, 4]; b1: f16[4]\n W2: f16[4, 4]; b2: f16[4]\n"
+                                 "h = relu(matmul(X, W1) + b1)\n return relu(matmul(h, W2) + b2) }";
 enum { M = 3, D = 4, X = 0, W = 1, BIAS = 2, Y = 4 };
 
 struct fixture {
@@ -58,10 +56,7 @@ static void end(struct fixture *f)
   arena_close(&f->mem);
 }
 
-static double get(const struct fixture *f, int buffer, int at)
-{
-  return num_one(TT_F16, (const char *)f->h.data[buffer] + 2 * at);
-}
+static double get(const struct fixture *f, int buffer, int at) { return num_one(TT_F16, (const char *)f->h.data[buffer] + 2 * at); }
 
 // The same in a few loops, rounded to fp16.
 static void layers(struct fixture *f)
@@ -118,16 +113,14 @@ static void one_of_many(void **state)
   struct graph *g;
   struct against a;
   struct against_answer r;
-  const char text[] =
-      "order row\nkernel k { param N\n %x:[N].fp16.GL\n %y:[N].fp16.GL\n #g:[N].block\n #t:[32].thread\n"
-      "%y <- Spec<<<#g, #t>>>(%x) {\n @b = #g.indices()\n #me = #t.scalar()\n %r:[].fp16.RF\n"
-      "%r <- Move<<<#g, #me>>>(%x[@b])\n %y[@b] <- Move<<<#g, #me>>>(%r)\n }\n}\n";
+  const char text[] = "order row\nkernel k { param N\n %x:[N].fp16.GL\n %y:[N].fp16.GL\n #g:[N].block\n #t:[32].thread\n"
+                      "%y <- Spec<<<#g, #t>>>(%x) {\n @b = #g.indices()\n #me = #t.scalar()\n %r:[].fp16.RF\n"
+                      "%r <- Move<<<#g, #me>>>(%x[@b])\n %y[@b] <- Move<<<#g, #me>>>(%r)\n }\n}\n";
   struct tile_setting set[] = {{"N", 1000000, false}};
   if (tile_parse_set(&mem, "k", text, 1, set, &p, &e)) fail_msg("%d: %s", e.at.line, e.text);
   assert_int_equal(tile_host_open(&h, &mem, p, p->kernels[0], 1, set, &e), OK);
   assert_int_equal(tile_host_fill(&h, 1, 0, NULL, &e), OK);
-  assert_int_equal(load_text(&mem, "program k() { x: f16[1000000]\n return relu(x) + x * 2 }", "k", 0, NULL, &g, &e),
-                   OK);
+  assert_int_equal(load_text(&mem, "program k() { x: f16[1000000]\n return relu(x) + x * 2 }", "k", 0, NULL, &g, &e), OK);
   assert_int_equal(against_open(&a, &mem, g, p, p->kernels[0], h.params, h.data, &e), OK);
   uint16_t *y = h.data[1];
   for (int i = 0; i < 1000000; i++) {
@@ -150,14 +143,10 @@ static void refused(void **state)
     const char *program, *says;
   } rows[] = {
       {"program p() { X: f16[3, 4]\n return X }", "net reads 3 buffers (%X, %W, %bias), and p has 1 inputs"},
-      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[4]\n return X }",
-       "%bias of net has 8 elements ([2, 4]), and input bias of p has 4"},
-      {"program p() { X: f16[4, 4]\n W: f16[4, 8]; bias: f16[8]\n return X }",
-       "%X of net has 12 elements ([3, 4]), and input X of p has 16"},
-      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[8]\n return sum(X, dim=1) }",
-       "%Y of net has 12 elements ([3, 4]), and output"},
-      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[8]\n return X, X }",
-       "net writes 1 buffers (%Y), and p has 2 outputs"},
+      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[4]\n return X }", "%bias of net has 8 elements ([2, 4]), and input bias of p has 4"},
+      {"program p() { X: f16[4, 4]\n W: f16[4, 8]; bias: f16[8]\n return X }", "%X of net has 12 elements ([3, 4]), and input X of p has 16"},
+      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[8]\n return sum(X, dim=1) }", "%Y of net has 12 elements ([3, 4]), and output"},
+      {"program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[8]\n return X, X }", "net writes 1 buffers (%Y), and p has 2 outputs"},
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct fixture f;

@@ -73,9 +73,12 @@ static int node(const struct graph *g, const struct node *n, struct mica_graph *
   if (n->op == OP_INPUT) {
     const struct tensor *x = &g->tensors[n->out];
     s = mica_graph_input(to, x->name, (enum mica_dtype)x->dtype, x->shape.n, x->shape.d, &t);
-  } else if (n->op == OP_OUTPUT) return mica_graph_output(to, n->in[0]);
-  else if (n->op == OP_SAVE) return maps(n->a.omap, omap, MAX_GRID), mica_block_output(to, n->in[0], omap);
-  else if (n->sub) s = nested(n, to, &t, &count);
+  } else if (n->op == OP_OUTPUT)
+    return mica_graph_output(to, n->in[0]);
+  else if (n->op == OP_SAVE)
+    return maps(n->a.omap, omap, MAX_GRID), mica_block_output(to, n->in[0], omap);
+  else if (n->sub)
+    s = nested(n, to, &t, &count);
   else {
     for (int i = 0; i < ATTRS; i++)
       if (op_rows[n->op].attrs >> i & 1) attribute(&text, n, i);
@@ -158,7 +161,8 @@ static void thread_graphs(void **state)
       "      m = iter(m, fmap={i:1})\n      save(accum(exp(s - m), fmap={i:1}))\n    }\n    f = exp(moved)\n    n = accum_rescale(matmul(e, v), f)\n"
       "    d = accum_sum_rescale(e, f, dim=2)\n    save(n / d, omap={x:0, y:1})\n  }\n  return O\n}\n",
       "graph two {\n  X: f32[8, 64]\n  A, B = block(x=8) {\n    x = iter(X, imap={x:0})\n    a, b = thread(x=32; i=2) {\n"
-      "      t = iter(x, imap={x:1}, fmap={i:1})\n      save(accum(exp(t), fmap={i:1}), omap={x:1})\n      save(accum(sqrt(t), fmap={i:1}), omap={x:1})\n    }\n"
+      "      t = iter(x, imap={x:1}, fmap={i:1})\n      save(accum(exp(t), fmap={i:1}), omap={x:1})\n      save(accum(sqrt(t), fmap={i:1}), "
+      "omap={x:1})\n    }\n"
       "    save(a, omap={x:0})\n    save(b, omap={x:0})\n  }\n  return A, B\n}\n",
   };
   (void)state;
@@ -260,7 +264,8 @@ static void is_refused(void **state)
   assert_int_equal(mica_graph_input(g, NULL, MICA_F16, 2, shape, &x), MICA_OK);
   for (size_t i = 0; i < COUNT(wrong); i++) {
     const int nodes = g->g->nnodes, tensors = g->g->ntensors;
-    if (mica_graph_op(g, wrong[i].op, wrong[i].n, wrong[i].args, wrong[i].attributes, &t, NULL) != MICA_USER) fail_msg("%s(%s) is taken", wrong[i].op, wrong[i].attributes);
+    if (mica_graph_op(g, wrong[i].op, wrong[i].n, wrong[i].args, wrong[i].attributes, &t, NULL) != MICA_USER)
+      fail_msg("%s(%s) is taken", wrong[i].op, wrong[i].attributes);
     if (!strstr(mica_error(m), wrong[i].says)) fail_msg("%s(%s): no '%s' in\n%s", wrong[i].op, wrong[i].attributes, wrong[i].says, mica_error(m));
     assert_true(g->g->nnodes == nodes && g->g->ntensors == tensors && t == -5);
   }
@@ -272,8 +277,10 @@ static void is_refused(void **state)
 // Calls made of pieces at random: taken or refused, and a graph that is then well formed.
 static void any_calls(void **state)
 {
-  static const char *const pieces[] = {"dim", "=", "1", "-1", ",", "[", "]", "{", "}", "x:0", "i:_", "group=", "2", "3.5", "1e9", "(", ")", "exp(2)", "const(1)",
-                                       "_", "X", " ", "\n", "shape=", "[4, 6]", "perm=[1, 0]", "parts=2", "*", "/ 0", "inf", "%", "#", "\"", "\xff", "99999999999"};
+  static const char *const pieces[] = {"dim",      "=",   "1",      "-1", ",",   "[",      "]",      "{",           "}",
+                                       "x:0",      "i:_", "group=", "2",  "3.5", "1e9",    "(",      ")",           "exp(2)",
+                                       "const(1)", "_",   "X",      " ",  "\n",  "shape=", "[4, 6]", "perm=[1, 0]", "parts=2",
+                                       "*",        "/ 0", "inf",    "%",  "#",   "\"",     "\xff",   "99999999999"};
   (void)state;
   struct mica_context *m = mica_open();
   struct mica_graph *g;
@@ -289,8 +296,10 @@ static void any_calls(void **state)
     for (uint64_t k = rng_below(&r, 5); k--;) str_add(&s, "%s", pieces[rng_below(&r, COUNT(pieces))]);
     for (size_t k = 0; k < COUNT(args); k++) args[k] = (int)rng_below(&r, (uint64_t)MIN(g->g->ntensors, 40));
     int status = mica_graph_op(g, op_rows[rng_below(&r, OPS)].name, (int)rng_below(&r, 3), args, str_text(&s), &t, &count);
-    if (status == MICA_OK) taken++, assert_true(t >= 0 && count > 0 && t + count == g->g->ntensors);
-    else refused++, assert_true(status == MICA_USER && t == -5 && g->g->nnodes == nodes && *mica_error(m));
+    if (status == MICA_OK)
+      taken++, assert_true(t >= 0 && count > 0 && t + count == g->g->ntensors);
+    else
+      refused++, assert_true(status == MICA_USER && t == -5 && g->g->nnodes == nodes && *mica_error(m));
     str_free(&s);
   }
   assert_true(taken > 100 && refused > 1000);
@@ -320,7 +329,7 @@ static void inputs_are_refused(void **state)
   assert_int_equal(mica_graph_open(m, NULL, &g), MICA_OK);
   refuse(m, mica_graph_input(g, "", MICA_F32, 2, shape, &x), "cannot be a name");
   refuse(m, mica_graph_input(g, "x", (enum mica_dtype)3, 2, shape, &x), "no dtype 3");
-  refuse(m, mica_graph_input(g, "x", (enum mica_dtype)-1, 2, shape, &x), "no dtype");
+  refuse(m, mica_graph_input(g, "x", (enum mica_dtype) - 1, 2, shape, &x), "no dtype");
   refuse(m, mica_graph_input(g, "x", MICA_F32, 9, shape, &x), "9 dimensions");
   refuse(m, mica_graph_input(g, "x", MICA_F32, -1, shape, &x), "-1 dimensions");
   refuse(m, mica_graph_input(g, "x", MICA_F32, 2, none, &x), "extents are at least 1");
@@ -394,7 +403,8 @@ static void blocks_are_refused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),       cmocka_unit_test(thread_graphs), cmocka_unit_test(calls), cmocka_unit_test(is_refused),
-                                     cmocka_unit_test(inputs_are_refused), cmocka_unit_test(any_calls), cmocka_unit_test(blocks_are_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),      cmocka_unit_test(thread_graphs),      cmocka_unit_test(calls),
+                                     cmocka_unit_test(is_refused),        cmocka_unit_test(inputs_are_refused), cmocka_unit_test(any_calls),
+                                     cmocka_unit_test(blocks_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

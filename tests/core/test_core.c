@@ -20,11 +20,7 @@ static const char soft[] = "program soft(n = 64) {\n"
 static void json_forms(void **state)
 {
   static const char *const same[] = {
-      "{}\n",
-      "[]\n",
-      "0.1\n",
-      "[1, 2.5, \"a\\\"b\", null, true]\n",
-      "{\"a\": {\"b\": [1e-05, 3]}}\n",
+      "{}\n", "[]\n", "0.1\n", "[1, 2.5, \"a\\\"b\", null, true]\n", "{\"a\": {\"b\": [1e-05, 3]}}\n",
   };
   (void)state;
   for (size_t i = 0; i < COUNT(same); i++) {
@@ -273,10 +269,10 @@ static void no_compiler(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(json_forms),          cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
-      cmocka_unit_test(messages),            cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
-      cmocka_unit_test(no_compiler),          cmocka_unit_test(numbers_of_options),
-              cmocka_unit_test(units_kept),            cmocka_unit_test(processes_agree),
+      cmocka_unit_test(json_forms),      cmocka_unit_test(json_breaks_long_lines), cmocka_unit_test(prune_names),
+      cmocka_unit_test(messages),        cmocka_unit_test(optimize_and_recall),    cmocka_unit_test(stopped_at_once),
+      cmocka_unit_test(no_compiler),     cmocka_unit_test(numbers_of_options),     cmocka_unit_test(units_kept),
+      cmocka_unit_test(processes_agree),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -95,7 +95,8 @@ static const char *look(const char *path, int *v)
     bool same = f.n == 3 && sscanf(f.file[0].bytes, "version %d", v) == 1 && !strcmp(f.file[2].name, arena_printf(&mem, "only_%d", *v));
     for (int i = 0; i < 3 && same; i++) same = !strcmp(f.file[i].bytes, f.file[0].bytes);
     if (!same) wrong = "files of several versions";
-  } else if (e.id != ERR_FILE) snprintf(text, sizeof text, "%s", e.text), wrong = text;
+  } else if (e.id != ERR_FILE)
+    snprintf(text, sizeof text, "%s", e.text), wrong = text;
   return arena_close(&mem), wrong;
 }
 
@@ -195,7 +196,8 @@ static int each_step(struct arena *mem, const char *path, int how)
     int status = ENV, all;
     saves(at, 1);
     steps = 0, wrong_at = i, wrong_errno = how;
-    if (how) counting = true, status = save(at, 2, &e), counting = false, all = steps;
+    if (how)
+      counting = true, status = save(at, 2, &e), counting = false, all = steps;
     else {
       const pid_t pid = fork();
       if (!pid) counting = true, _exit(save(at, 2, &e) == OK ? 0 : 1);
@@ -204,7 +206,8 @@ static int each_step(struct arena *mem, const char *path, int how)
       status = WIFEXITED(ended) ? WEXITSTATUS(ended) : ENV, all = status == OK ? 0 : i;
     }
     const int v = version(at);
-    if (status == OK ? v != 2 : v != 1 && v != 2) fail_msg("step %d, %s: version %d, status %d, %s", i, how ? strerror(how) : "killed", v, status, e.text);
+    if (status == OK ? v != 2 : v != 1 && v != 2)
+      fail_msg("step %d, %s: version %d, status %d, %s", i, how ? strerror(how) : "killed", v, status, e.text);
     saves(at, 3);
     assert_int_equal(entries(around), 1);
     if (all < i) return i - 1;
@@ -344,8 +347,7 @@ static void at_the_same_time(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(replaces), cmocka_unit_test(not_everywhere), cmocka_unit_test(at_every_step),
-                                     cmocka_unit_test(left_beside), cmocka_unit_test(put_in_place_meanwhile),
-                                     cmocka_unit_test(at_the_same_time)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(replaces),    cmocka_unit_test(not_everywhere),         cmocka_unit_test(at_every_step),
+                                     cmocka_unit_test(left_beside), cmocka_unit_test(put_in_place_meanwhile), cmocka_unit_test(at_the_same_time)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -20,10 +20,7 @@ struct markup {
   char id[IDS][48], link[IDS][48];
 };
 
-static void fail_at(const struct markup *m, const char *what)
-{
-  fail_msg("%s at byte %ld: %.80s", what, (long)(m->p - m->start), m->p);
-}
+static void fail_at(const struct markup *m, const char *what) { fail_msg("%s at byte %ld: %.80s", what, (long)(m->p - m->start), m->p); }
 
 static bool is_void(const char *tag)
 {
@@ -62,7 +59,8 @@ static void attribute(struct markup *m)
   if (!strcmp(name, "href") && *value == '#') {
     assert_true(m->nlinks < IDS && n < 48);
     snprintf(m->link[m->nlinks++], 48, "%.*s", (int)n - 1, value + 1);
-  } else if (!strcmp(name, "href") && strncmp(value, "data:,\"", 7)) fail_at(m, "a link to elsewhere");
+  } else if (!strcmp(name, "href") && strncmp(value, "data:,\"", 7))
+    fail_at(m, "a link to elsewhere");
   m->p = end + 1;
 }
 
@@ -128,11 +126,16 @@ static struct markup *read_markup(const char *page)
   assert_memory_equal(page, doctype, sizeof doctype - 1);
   m->start = page, m->p = page + sizeof doctype - 1;
   while (*m->p) {
-    if (*m->p == '<' && m->p[1] == '/') close_tag(m);
-    else if (*m->p == '<') open_tag(m);
-    else if (*m->p == '&') reference(m);
-    else if (*m->p == '>') fail_at(m, "a bare >");
-    else m->p++;
+    if (*m->p == '<' && m->p[1] == '/')
+      close_tag(m);
+    else if (*m->p == '<')
+      open_tag(m);
+    else if (*m->p == '&')
+      reference(m);
+    else if (*m->p == '>')
+      fail_at(m, "a bare >");
+    else
+      m->p++;
   }
   if (m->depth) fail_msg("<%s> does not end", m->open[m->depth - 1]);
   check_links(m);
@@ -160,13 +163,15 @@ static int check_page(const json_t *report)
 static const char soft[] = "program soft(n = 64) {\n  X: f32[32, n]\n  E = exp(X)\n  return E / sum(E, dim=1)\n}\n";
 static const char attention[] = "program att() {\n  Q: f16[2, 64, 64]\n  K: f16[2, 64, 256]\n  V: f16[2, 256, 64]\n"
                                 "  return matmul(softmax(matmul(Q, K), dim=2), V)\n}\n";
-static const char two[] = "program two() {\n  X: f32[32, 32]\n  W: f32[32, 32]\n  A = relu(matmul(X, W))\n  B = gelu(matmul(A, W))\n  return B, A\n}\n";
+static const char two[] =
+    "program two() {\n  X: f32[32, 32]\n  W: f32[32, 32]\n  A = relu(matmul(X, W))\n  B = gelu(matmul(A, W))\n  return B, A\n}\n";
 
-static const char found[] = "graph found {\n  Q: f32[2, 64, 64]\n  K: f32[2, 64, 256]\n  V: f32[2, 256, 64]\n  t0 = block(x=2, y=2; i=4) {\n"
-                            "    v = iter(V, imap={x:0}, fmap={i:1})\n    k = iter(K, imap={x:0}, fmap={i:2})\n    q = iter(Q, imap={x:0, y:1})\n"
-                            "    t0 = matmul(q, k)\n    t2, t3 = accum_max(max(t0, dim=2))\n    t4 = thread(x=1; i=32) {\n      t0 = iter(t0, fmap={i:1})\n"
-                            "      t2 = iter(t2, fmap={i:1})\n      save(accum(exp(t0 - t2), fmap={i:1}))\n    }\n    t6 = exp(t3)\n"
-                            "    t7 = accum_rescale(matmul(t4, v), t6)\n    t8 = accum_sum_rescale(t4, t6, dim=2)\n    save(t7 / t8, omap={x:0, y:1})\n  }\n  return t0\n}\n";
+static const char found[] =
+    "graph found {\n  Q: f32[2, 64, 64]\n  K: f32[2, 64, 256]\n  V: f32[2, 256, 64]\n  t0 = block(x=2, y=2; i=4) {\n"
+    "    v = iter(V, imap={x:0}, fmap={i:1})\n    k = iter(K, imap={x:0}, fmap={i:2})\n    q = iter(Q, imap={x:0, y:1})\n"
+    "    t0 = matmul(q, k)\n    t2, t3 = accum_max(max(t0, dim=2))\n    t4 = thread(x=1; i=32) {\n      t0 = iter(t0, fmap={i:1})\n"
+    "      t2 = iter(t2, fmap={i:1})\n      save(accum(exp(t0 - t2), fmap={i:1}))\n    }\n    t6 = exp(t3)\n"
+    "    t7 = accum_rescale(matmul(t4, v), t6)\n    t8 = accum_sum_rescale(t4, t6, dim=2)\n    save(t7 / t8, omap={x:0, y:1})\n  }\n  return t0\n}\n";
 
 static struct reports {
   json_t *cpu, *parts, *gpu;
@@ -251,7 +256,8 @@ static void all_sections(void **state)
     assert_int_equal(count(page, text), 1);
   }
   assert_int_equal(count(page, "http:") + count(page, "https:"), 0);
-  assert_int_equal(count(page, "aria-label=\"tile program\""), (int)json_array_size(json_object_get(json_object_get(reports.gpu, "gpu"), "launches")));
+  assert_int_equal(count(page, "aria-label=\"tile program\""),
+                   (int)json_array_size(json_object_get(json_object_get(reports.gpu, "gpu"), "launches")));
   assert_int_equal(count(page, "No texts of kernels"), 0);
   free(page);
 }
@@ -336,8 +342,19 @@ static void labels_of_loops(void **state)
   }
 }
 
-static const char *const hostile[] = {"<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' onmouseover='alert(1)", "]]>--><!--", "</style></title></svg><b>", "&lt;&amp;&#x3c;",
-                                      "\xd1\x82\xd0\xb5\xd0\xbd\xd0\xb7\xd0\xbe\xd1\x80 \xe5\xbc\xa0\xe9\x87\x8f \xf0\x9f\xa6\x86", "\xe2\x80\xae evil \xe2\x80\xa6", "a\x01\x1b[31mb\nc\td", "%s%n%d", "javascript:alert(1)", "\\u003c/script\\u003e", "{{x}}${y}`"};
+static const char *const hostile[] = {"<script>alert(1)</script>",
+                                      "\"><img src=x onerror=alert(1)>",
+                                      "' onmouseover='alert(1)",
+                                      "]]>--><!--",
+                                      "</style></title></svg><b>",
+                                      "&lt;&amp;&#x3c;",
+                                      "\xd1\x82\xd0\xb5\xd0\xbd\xd0\xb7\xd0\xbe\xd1\x80 \xe5\xbc\xa0\xe9\x87\x8f \xf0\x9f\xa6\x86",
+                                      "\xe2\x80\xae evil \xe2\x80\xa6",
+                                      "a\x01\x1b[31mb\nc\td",
+                                      "%s%n%d",
+                                      "javascript:alert(1)",
+                                      "\\u003c/script\\u003e",
+                                      "{{x}}${y}`"};
 
 static void poison(json_t *v, const char *with, bool names)
 {
@@ -348,13 +365,17 @@ static void poison(json_t *v, const char *with, bool names)
   json_object_foreach_safe(v, next, key, child)
   {
     bool graph = !strcmp(key, "source") || !strcmp(key, "graph");
-    if (json_is_string(child) && !names) json_object_set_new(v, key, json_string(with));
-    else if (!graph || !names) poison(child, with, names);
+    if (json_is_string(child) && !names)
+      json_object_set_new(v, key, json_string(with));
+    else if (!graph || !names)
+      poison(child, with, names);
   }
   json_array_foreach(v, i, child)
   {
-    if (json_is_string(child)) json_array_set_new(v, i, json_string(with));
-    else poison(child, with, names);
+    if (json_is_string(child))
+      json_array_set_new(v, i, json_string(with));
+    else
+      poison(child, with, names);
   }
 }
 
@@ -380,7 +401,8 @@ static json_t *with_names(const json_t *report, const char *with)
     size_t i;
     json_object_set_new(graph, "name", json_string(with));
     struct str text = {0}, quoted = {0}, out = {0};
-    json_array_foreach(nodes, i, n) {
+    json_array_foreach(nodes, i, n)
+    {
       const char *own = json_string_value(json_array_get(json_object_get(n, "out"), 0));
       if (strcmp(json_string_value(json_object_get(n, "op")), "input") || !own) continue;
       json_t *name = json_sprintf("%s%d", with, (int)i);
@@ -390,8 +412,10 @@ static json_t *with_names(const json_t *report, const char *with)
       json_text(nodes, &text);
       for (const char *p = str_text(&text); *p;) { // everywhere, as a whole string
         size_t k = strlen(old_text);
-        if (!strncmp(p, old_text, k)) str_add(&out, "%s", new_text), p += k;
-        else str_raw(&out, p++, 1);
+        if (!strncmp(p, old_text, k))
+          str_add(&out, "%s", new_text), p += k;
+        else
+          str_raw(&out, p++, 1);
       }
       json_t *renamed = json_loads(str_text(&out), 0, NULL);
       assert_non_null(renamed);
@@ -483,10 +507,13 @@ static void courses(void **state)
     const char *steps;
     int n, strokes;
   } t[] = {
-      {"[{'line': 1, 'change': 'rows vec=4', 'us': 12.5, 'measured': 30}, {'line': 1, 'change': 'vec 4 to 8', 'before_us': 12.5, 'us': 11, 'measured': 60},"
-       " {'line': 2, 'change': 'mma <b>', 'us': 14, 'measured': 30}, {'line': 2, 'change': '', 'us': 10.9, 'measured': 90, 'exact': true}]", 4, 2},
+      {"[{'line': 1, 'change': 'rows vec=4', 'us': 12.5, 'measured': 30}, {'line': 1, 'change': 'vec 4 to 8', 'before_us': 12.5, 'us': 11, "
+       "'measured': 60},"
+       " {'line': 2, 'change': 'mma <b>', 'us': 14, 'measured': 30}, {'line': 2, 'change': '', 'us': 10.9, 'measured': 90, 'exact': true}]",
+       4, 2},
       {"[{'line': 1, 'change': 'a', 'us': 5, 'measured': 0}]", 1, 1},
-      {"[{'line': 0, 'change': 'a', 'us': 0, 'measured': 1e300, 'exact': true}, {'line': -3, 'us': -7}, {'line': 1e18, 'us': 1e300}, 'x', null, {}]", 6, 0},
+      {"[{'line': 0, 'change': 'a', 'us': 0, 'measured': 1e300, 'exact': true}, {'line': -3, 'us': -7}, {'line': 1e18, 'us': 1e300}, 'x', null, {}]",
+       6, 0},
       {"[{'line': 1, 'us': 1e-9, 'measured': 1}, {'line': 1, 'us': 1e9, 'before_us': 1e-300, 'measured': 2}]", 2, 1},
   };
   (void)state;
@@ -529,7 +556,8 @@ static void own_figures(void **state)
     const json_t *kernels = json_object_get(json_object_get(all[i], "cpu"), "kernels"), *k;
     size_t n;
     assert_int_equal(json_array_size(kernels), json_integer_value(json_object_get(json_object_get(all[i], "best"), "kernels")));
-    json_array_foreach(kernels, n, k) {
+    json_array_foreach(kernels, n, k)
+    {
       char name[64];
       snprintf(name, sizeof name, "%s_k%zu", json_string_value(json_object_get(all[i], "program")), n);
       assert_string_equal(json_string_value(json_object_get(k, "name")), name);
@@ -634,11 +662,10 @@ static void sheet_of_diamond(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(well_formed),      cmocka_unit_test(all_sections),     cmocka_unit_test(counts_match),        cmocka_unit_test(same_every_time),
-      cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(labels_of_loops),  cmocka_unit_test(hostile_text),        cmocka_unit_test(hostile_names_shown),
-      cmocka_unit_test(anything_missing),
-      cmocka_unit_test(anything_wrong),   cmocka_unit_test(courses),          cmocka_unit_test(long_course),         cmocka_unit_test(own_figures),
-      cmocka_unit_test(escapes),          cmocka_unit_test(sheets),           cmocka_unit_test(sheet_of_diamond),
+      cmocka_unit_test(well_formed),      cmocka_unit_test(all_sections),    cmocka_unit_test(counts_match), cmocka_unit_test(same_every_time),
+      cmocka_unit_test(nodes_in_texts),   cmocka_unit_test(labels_of_loops), cmocka_unit_test(hostile_text), cmocka_unit_test(hostile_names_shown),
+      cmocka_unit_test(anything_missing), cmocka_unit_test(anything_wrong),  cmocka_unit_test(courses),      cmocka_unit_test(long_course),
+      cmocka_unit_test(own_figures),      cmocka_unit_test(escapes),         cmocka_unit_test(sheets),       cmocka_unit_test(sheet_of_diamond),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -8,10 +8,11 @@
 
 #include <cmocka.h>
 
-static const char report[] = "{'target': 'cpu', 'speedup': 4, 'disturbed': 'a thread <waited>',"
-                             " 'baseline': {'us': 200, 'p25': 150, 'p75': 250, 'least': 140, 'runs': 9, 'kernels': 2, 'disturbed': ''},"
-                             " 'best': {'us': 50, 'p25': 40, 'p75': 60, 'least': 39, 'runs': 9, 'kernels': 1, 'disturbed': 'a thread <waited>'},"
-                             " 'parts': [{'baseline_us': 200, 'candidates': [{'us': 50, 'disturbed': 'times lie apart'}, {'model_us': 300}, {'us': 9000}]}]}";
+static const char report[] =
+    "{'target': 'cpu', 'speedup': 4, 'disturbed': 'a thread <waited>',"
+    " 'baseline': {'us': 200, 'p25': 150, 'p75': 250, 'least': 140, 'runs': 9, 'kernels': 2, 'disturbed': ''},"
+    " 'best': {'us': 50, 'p25': 40, 'p75': 60, 'least': 39, 'runs': 9, 'kernels': 1, 'disturbed': 'a thread <waited>'},"
+    " 'parts': [{'baseline_us': 200, 'candidates': [{'us': 50, 'disturbed': 'times lie apart'}, {'model_us': 300}, {'us': 9000}]}]}";
 
 static char *page_of(const char *text)
 {
@@ -37,9 +38,12 @@ static void one_scale(void **state)
 {
   (void)state;
   char *page = page_of(report);
-  has(page, "<span class=\"track\"><span class=\"bar\" style=\"width:80.0%\"></span><span class=\"range\" style=\"left:60.0%;width:40.0%\"></span></span>");
-  has(page, "<span class=\"track\"><span class=\"bar\" style=\"width:20.0%\"></span><span class=\"range\" style=\"left:16.0%;width:8.0%\"></span></span>");
-  has(page, "<span class=\"track\"><span class=\"bar\" style=\"width:12.5%\"></span><span class=\"mark\" style=\"left:50.0%\" title=\"op-by-op\"></span></span>");
+  has(page,
+      "<span class=\"track\"><span class=\"bar\" style=\"width:80.0%\"></span><span class=\"range\" style=\"left:60.0%;width:40.0%\"></span></span>");
+  has(page,
+      "<span class=\"track\"><span class=\"bar\" style=\"width:20.0%\"></span><span class=\"range\" style=\"left:16.0%;width:8.0%\"></span></span>");
+  has(page, "<span class=\"track\"><span class=\"bar\" style=\"width:12.5%\"></span><span class=\"mark\" style=\"left:50.0%\" "
+            "title=\"op-by-op\"></span></span>");
   has(page, "<span class=\"track\"><span class=\"bar model\" style=\"width:75.0%\"></span><span class=\"mark\"");
   has(page, "<span class=\"track\"><span class=\"bar\" style=\"width:100.0%\"></span><span class=\"mark\"");
   free(page);

@@ -52,8 +52,7 @@ static void tiles_of_unknown_size(void **state)
   struct mica_context *m = mica_open();
   struct mica_layout *outer, *inner;
   bool partial[2];
-  assert_int_equal(mica_layout_tile(m, read_layout(m, "M,K:K,1"), read_layout(m, "128,_"), &outer, &inner, partial),
-                   MICA_OK);
+  assert_int_equal(mica_layout_tile(m, read_layout(m, "M,K:K,1"), read_layout(m, "128,_"), &outer, &inner, partial), MICA_OK);
   assert_string_equal(mica_layout_text(outer), "((M + 127) / 128,1):(K * 128,0)");
   assert_string_equal(mica_layout_text(inner), "(128,K):(K,1)");
   assert_true(partial[0] && !partial[1]);
@@ -85,7 +84,6 @@ static void errors(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(operations), cmocka_unit_test(tiles_of_unknown_size),
-                                     cmocka_unit_test(errors)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(operations), cmocka_unit_test(tiles_of_unknown_size), cmocka_unit_test(errors)};
   return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
 }

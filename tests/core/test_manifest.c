@@ -16,8 +16,8 @@ static const struct {
 } programs[] = {
     {"rows", "program g() {\n X: f16[6, 40]\n R: f32[40]\n return X * R, sum(X, dim=1)\n}\n", NULL, 0, 0},
     {"a product and what follows", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n c: f16[24]\n return relu(matmul(A, B) + c)\n}\n", NULL, 1, 0},
-    {"products between", "program g() {\n Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)\n}\n",
-     NULL, 2, 0},
+    {"products between",
+     "program g() {\n Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)\n}\n", NULL, 2, 0},
     {"a product with its epilogue", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n C: f16[16, 24]\n return matmul(A, B) - C\n}\n", NULL, 1, 0},
     {"a product with a bias", "program g() {\n A: f16[16, 32]\n B: f16[32, 24]\n c: f16[24]\n return matmul(A, B) + c\n}\n", NULL, 1, 0},
     {"tensor maps",
@@ -106,7 +106,8 @@ static void map_fits(const json_t *map, const struct launch *l)
   assert_int_equal(json_array_size(box), rank);
   int64_t last = json_integer_value(json_array_get(size, 0)) * 2;
   for (size_t i = 0; i < rank; i++) {
-    int64_t n = json_integer_value(json_array_get(size, i)), b = json_integer_value(json_array_get(box, i)), s = json_integer_value(json_array_get(stride, i));
+    int64_t n = json_integer_value(json_array_get(size, i)), b = json_integer_value(json_array_get(box, i)),
+            s = json_integer_value(json_array_get(stride, i));
     assert_in_range(b, 1, 256);
     if (i) assert_true(s > 0 && s % 16 == 0), last += (n - 1) * s;
   }
@@ -136,8 +137,10 @@ static void kernel_fits(const struct manifest *m, const json_t *v, const struct 
   assert_int_equal(whole(v, "grid") % whole(v, "cluster"), 0);
   assert_true(json_is_true(json_object_get(v, "dependent"))); // all kernels wait
   assert_int_equal(json_array_size(json_object_get(v, "maps")), l->k->nmaps);
-  if (m->missing) assert_true(json_is_null(file));
-  else assert_string_equal(cubin_of(m, json_string_value(file))->bytes, name); // as the compiler of this test has it
+  if (m->missing)
+    assert_true(json_is_null(file));
+  else
+    assert_string_equal(cubin_of(m, json_string_value(file))->bytes, name); // as the compiler of this test has it
 }
 
 static void product_fits(const json_t *v, const struct launch *l)
@@ -156,7 +159,8 @@ static void product_fits(const json_t *v, const struct launch *l)
   }
   assert_int_equal(json_array_size(json_object_get(p, "stride")), l->nargs);
   assert_string_equal(json_string_value(json_object_get(p, "epilogue")), blas_epilogue_name(l->mul.epilogue));
-  assert_true(json_number_value(json_object_get(p, "alpha")) == (double)l->mul.alpha && json_number_value(json_object_get(p, "beta")) == (double)l->mul.beta);
+  assert_true(json_number_value(json_object_get(p, "alpha")) == (double)l->mul.alpha &&
+              json_number_value(json_object_get(p, "beta")) == (double)l->mul.beta);
 }
 
 static void check(const struct manifest *m, const struct device_program *d, int *products, int *maps)
@@ -174,8 +178,10 @@ static void check(const struct manifest *m, const struct device_program *d, int 
     assert_int_equal(json_array_size(json_object_get(v, "args")), l->nargs);
     json_array_foreach(json_object_get(v, "args"), k, x) in_range(doc, x, &l->arg[k]);
     json_array_foreach(json_object_get(v, "maps"), k, x) map_fits(x, l);
-    if (l->product) product_fits(v, l), ++*products;
-    else kernel_fits(m, v, l), *maps += l->k->nmaps;
+    if (l->product)
+      product_fits(v, l), ++*products;
+    else
+      kernel_fits(m, v, l), *maps += l->k->nmaps;
   }
   json_decref(doc);
 }

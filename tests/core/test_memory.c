@@ -163,14 +163,14 @@ static int builds(struct scene *s)
   struct mica_graph *g, *b;
   int x, y, z, bt, status;
   bool left = false;
-#define STEP(call)                                                                                                     \
-  do {                                                                                                                 \
-    if ((status = (call)) == MICA_ENVIRONMENT) {                                                                       \
-      left = told(s);                                                                                                  \
-      from = 0;                                                                                                        \
-      status = (call);                                                                                                 \
-    }                                                                                                                  \
-    assert_int_equal(status, MICA_OK);                                                                                 \
+#define STEP(call)                               \
+  do {                                           \
+    if ((status = (call)) == MICA_ENVIRONMENT) { \
+      left = told(s);                            \
+      from = 0;                                  \
+      status = (call);                           \
+    }                                            \
+    assert_int_equal(status, MICA_OK);           \
   } while (0)
   STEP(mica_graph_open(s->m, "built", &g));
   STEP(mica_graph_input(g, "X", MICA_F32, 2, shape, &x));

@@ -209,7 +209,8 @@ static void wrong_folders(void **state)
     replaced("soft/program.json", wrong[i].was, wrong[i].now);
     seal("soft");
     int status = mica_module_load(m, in_folder("soft"), &x);
-    if (status != MICA_USER || !strstr(mica_error(m), wrong[i].says)) fail_msg("%s for %s: %d, %s", wrong[i].now, wrong[i].was, status, mica_error(m));
+    if (status != MICA_USER || !strstr(mica_error(m), wrong[i].says))
+      fail_msg("%s for %s: %d, %s", wrong[i].now, wrong[i].was, status, mica_error(m));
     write_as("soft/program.json", json, n);
   }
   for (size_t cut = 0; cut < n - 2; cut += 7) { // the end is missing
@@ -283,15 +284,15 @@ static void any_file_changed(void **state)
 }
 
 // With a default database of the test's own.
-static int enter(void **state)
-{
-  return folder_enter(state) || setenv("MICA_DB", in_folder("default.db"), 1);
-}
+static int enter(void **state) { return folder_enter(state) || setenv("MICA_DB", in_folder("default.db"), 1); }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder), cmocka_unit_test(compiled_where_it_has_to_be),
-                                     cmocka_unit_test(addresses_are_checked), cmocka_unit_test(many_threads), cmocka_unit_test(wrong_folders),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder),
+                                     cmocka_unit_test(compiled_where_it_has_to_be),
+                                     cmocka_unit_test(addresses_are_checked),
+                                     cmocka_unit_test(many_threads),
+                                     cmocka_unit_test(wrong_folders),
                                      cmocka_unit_test(any_file_changed)};
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

@@ -10,11 +10,14 @@ static const char device[] =
     "{\"program\": \"twice\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
     " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [32]}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [32]}],\n"
     " \"workspace\": 256, \"zeroed\": 16, \"launches\": [\n"
-    "  {\"name\": \"a\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"a\", \"grid\": 2, \"block\": 64, \"shared\": 1024, \"cluster\": 2, \"dependent\": false,\n"
+    "  {\"name\": \"a\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"a\", \"grid\": 2, \"block\": 64, \"shared\": 1024, \"cluster\": 2, "
+    "\"dependent\": false,\n"
     "   \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"workspace\", \"index\": 0, \"offset\": 128}],\n"
     "   \"maps\": [{\"arg\": 0, \"type\": \"fp32\", \"size\": [32], \"stride\": [0], \"box\": [32], \"swizzle\": 0}]},\n"
-    "  {\"name\": \"b\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"b\", \"grid\": 1, \"block\": 64, \"shared\": 0, \"cluster\": 1, \"dependent\": true,\n"
-    "   \"args\": [{\"place\": \"workspace\", \"index\": 0, \"offset\": 128}, {\"place\": \"output\", \"index\": 0, \"offset\": 0}], \"maps\": []}]}\n";
+    "  {\"name\": \"b\", \"how\": \"rows\", \"cubin\": \"a.cubin\", \"kernel\": \"b\", \"grid\": 1, \"block\": 64, \"shared\": 0, \"cluster\": 1, "
+    "\"dependent\": true,\n"
+    "   \"args\": [{\"place\": \"workspace\", \"index\": 0, \"offset\": 128}, {\"place\": \"output\", \"index\": 0, \"offset\": 0}], \"maps\": "
+    "[]}]}\n";
 
 static const struct {
   const char *was, *now, *says;
@@ -88,8 +91,10 @@ static void any_bytes(void **state)
     write_as("gpu/program.json", text, sizeof device - 1);
     seal("gpu");
     int status = mica_module_load(m, in_folder("gpu"), &x);
-    if (status == MICA_OK) taken++, mica_module_close(x);
-    else refused++, assert_true(*mica_error(m) && !x);
+    if (status == MICA_OK)
+      taken++, mica_module_close(x);
+    else
+      refused++, assert_true(*mica_error(m) && !x);
   }
   assert_true(taken > 10 && refused > 500);
   write_as("gpu/program.json", device, sizeof device - 1);
@@ -102,7 +107,8 @@ static void *fake(const char *source, const char *soname)
 {
   struct str s = {0};
   const char *cc = getenv("CC");
-  str_add(&s, "%s -std=gnu17 -shared -fPIC -Wl,-soname,%s -Isrc -Iinclude -Itests/cuda %s -o '%s'", cc ? cc : "cc", soname, source, in_folder(soname));
+  str_add(&s, "%s -std=gnu17 -shared -fPIC -Wl,-soname,%s -Isrc -Iinclude -Itests/cuda %s -o '%s'", cc ? cc : "cc", soname, source,
+          in_folder(soname));
   assert_int_equal(system(s.p), 0);
   str_free(&s);
   void *so = dlopen(in_folder(soname), RTLD_NOW | RTLD_LOCAL);
@@ -193,8 +199,10 @@ static const char product[] =
     "{\"program\": \"linear\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null,\n"
     " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [2, 4]}, {\"name\": \"W\", \"dtype\": \"f32\", \"shape\": [4, 3]},"
     " {\"name\": \"c\", \"dtype\": \"f32\", \"shape\": [3]}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [2, 3]}],\n"
-    " \"workspace\": 100, \"zeroed\": 0, \"launches\": [{\"name\": \"p\", \"how\": \"cublaslt\", \"product\": {\"batch\": 1, \"m\": 2, \"n\": 3, \"k\": 4,\n"
-    "  \"stride\": [[0, 4, 1], [0, 3, 1], [0, 3, 1], [0, 0, 1]], \"type\": [\"fp32\", \"fp32\", \"fp32\", \"fp32\"], \"epilogue\": \"relu_bias\", \"alpha\": 1.0,"
+    " \"workspace\": 100, \"zeroed\": 0, \"launches\": [{\"name\": \"p\", \"how\": \"cublaslt\", \"product\": {\"batch\": 1, \"m\": 2, \"n\": 3, "
+    "\"k\": 4,\n"
+    "  \"stride\": [[0, 4, 1], [0, 3, 1], [0, 3, 1], [0, 0, 1]], \"type\": [\"fp32\", \"fp32\", \"fp32\", \"fp32\"], \"epilogue\": \"relu_bias\", "
+    "\"alpha\": 1.0,"
     " \"beta\": 0.0, \"algorithm\": 2},\n"
     "  \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 1, \"offset\": 0},"
     " {\"place\": \"output\", \"index\": 0, \"offset\": 0}, {\"place\": \"input\", \"index\": 2, \"offset\": 0}]}]}\n";

@@ -13,7 +13,8 @@ static void looks(void **state)
   struct mica_context *m = mica_open();
   struct mica_program *p;
   const char *text;
-  assert_int_equal(mica_load_text(m, "program two(n = 3) {\n A: f16[n, 4]\n b: f32[]\n y = A + b\n return y, sum(A, dim=1)\n}\n", "two", 0, NULL, &p), MICA_OK);
+  assert_int_equal(mica_load_text(m, "program two(n = 3) {\n A: f16[n, 4]\n b: f32[]\n y = A + b\n return y, sum(A, dim=1)\n}\n", "two", 0, NULL, &p),
+                   MICA_OK);
   assert_string_equal(mica_program_name(p), "two");
   assert_int_equal(mica_program_inputs(p), 2);
   assert_int_equal(mica_program_outputs(p), 2);

@@ -36,7 +36,7 @@ static void the_fastest_right_one_is_reported(void **state)
 
 static struct {
   struct choice top;
-  double noise;  // the most that a time is off, as a part of it
+  double noise; // the most that a time is off, as a part of it
   bool dependent;
   unsigned asked;
 } hill;
@@ -103,7 +103,8 @@ static int check_course(const json_t *r)
   double us[3] = {0}, ways = 0;
   int steps = 0;
   size_t i;
-  json_array_foreach(course, i, s) {
+  json_array_foreach(course, i, s)
+  {
     int line = (int)json_integer_value(json_object_get(s, "line")) - 1;
     const char *change = json_string_value(json_object_get(s, "change"));
     double now = json_number_value(json_object_get(s, "us")), before = json_number_value(json_object_get(s, "before_us"));
@@ -117,7 +118,8 @@ static int check_course(const json_t *r)
     if (exact) assert_true(fabs(now - number(r, "best", "us")) < 1e-9 && c[line].scheme >= 0);
     steps += before > 0, us[line] = now;
     struct choice end;
-    assert_true(scheme_parse(json_string_value(json_object_get(json_array_get(json_object_get(json_object_get(r, "gpu"), "launches"), 0), "how")), &end));
+    assert_true(
+        scheme_parse(json_string_value(json_object_get(json_array_get(json_object_get(json_object_get(r, "gpu"), "launches"), 0), "how")), &end));
     if (exact) assert_true(end.scheme == c[line].scheme && !memcmp(&end.k, &c[line].k, sizeof end.k));
   }
   return steps;
@@ -177,7 +179,8 @@ static void products_by_the_library_are_climbed(void **state)
   (void)state;
   struct arena mem = {0};
   measured = 12;
-  json_t *r = optimize(&mem, "program gemm() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n", 0, library_wins, 8);
+  json_t *r =
+      optimize(&mem, "program gemm() {\n X: f16[512, 256]\n W: f16[256, 384]\n b: f16[384]\n return relu(matmul(X, W) + b)\n}\n", 0, library_wins, 8);
   measured = 2;
   assert_true(number(r, "best", "us") > 0);
   json_decref(r);

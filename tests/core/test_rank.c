@@ -18,7 +18,8 @@ static struct contest contest_of(struct candidate *c, const struct row *row, int
 {
   c[0] = (struct candidate){.kernels = 5, .score = 1, .measured = true};
   for (int i = 0; i < n; i++)
-    c[i + 1] = (struct candidate){.score = row[i].score, .kernels = row[i].kernels, .final = row[i].final, .measured = true, .module = (struct module *)c};
+    c[i + 1] =
+        (struct candidate){.score = row[i].score, .kernels = row[i].kernels, .final = row[i].final, .measured = true, .module = (struct module *)c};
   return (struct contest){.cand = c, .ncand = n + 1};
 }
 

@@ -13,11 +13,7 @@ static const struct {
   const char *name;
   int n, ops[MOST_PARTS]; // operators of the parts
 } rows[] = {
-    {"layer", 6, {11, 12, 9, 8, 4, 2}},
-    {"moe", 3, {4, 4, 3}},
-    {"ngpt_alpha", 2, {6, 4}},
-    {"m_gqa", 1, {5}},
-    {"g_norm", 1, {9}},
+    {"layer", 6, {11, 12, 9, 8, 4, 2}}, {"moe", 3, {4, 4, 3}}, {"ngpt_alpha", 2, {6, 4}}, {"m_gqa", 1, {5}}, {"g_norm", 1, {9}},
 };
 
 struct told {
@@ -49,8 +45,7 @@ static void same_with_any_threads(void **state)
       struct job j;
       struct told t = {0};
       struct mica_options o = mica_options_default();
-      o.dtype = "f32", o.threads = 2, o.search_threads = threads, o.remember = false, o.progress = progress,
-      o.progress_arg = &t;
+      o.dtype = "f32", o.threads = 2, o.search_threads = threads, o.remember = false, o.progress = progress, o.progress_arg = &t;
       split_of(&mem, &j, &o, rows[i].name);
       if (j.split.n != rows[i].n) fail_msg("%s: %d parts, not %d", rows[i].name, j.split.n, rows[i].n);
       for (int k = 0; k < j.split.n; k++) {

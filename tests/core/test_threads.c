@@ -38,8 +38,9 @@ static struct mica_program *squares(struct lane *l, struct mica_context *m, int 
   const int64_t shape[] = {rows, 8};
   int x, y, z;
   bool built = need(l, m, mica_graph_open(m, "squares", &g), "open") && need(l, m, mica_graph_input(g, "X", MICA_F32, 2, shape, &x), "input") &&
-               need(l, m, mica_graph_op(g, "square", 1, &x, NULL, &y, NULL), "square") && need(l, m, mica_graph_op(g, "sum", 1, &y, "dim=1", &z, NULL), "sum") &&
-               need(l, m, mica_graph_output(g, z), "output") && need(l, m, mica_graph_program(g, &p), "program");
+               need(l, m, mica_graph_op(g, "square", 1, &x, NULL, &y, NULL), "square") &&
+               need(l, m, mica_graph_op(g, "sum", 1, &y, "dim=1", &z, NULL), "sum") && need(l, m, mica_graph_output(g, z), "output") &&
+               need(l, m, mica_graph_program(g, &p), "program");
   return built ? p : NULL;
 }
 
@@ -76,8 +77,10 @@ static void compares(struct lane *l, struct mica_context *m)
 {
   struct mica_program *a = squares(l, m, 4), *b, *c;
   const char *json;
-  static const char same[] = "program same() {\n  X: f32[4, 8]\n  return sum(X * X, dim=1)\n}\n", other[] = "program other() {\n  X: f32[4, 8]\n  return sum(X * 2, dim=1)\n}\n";
-  if (!a || !need(l, m, mica_load_text(m, same, "same", 0, NULL, &b), "text") || !need(l, m, mica_load_text(m, other, "other", 0, NULL, &c), "text")) return;
+  static const char same[] = "program same() {\n  X: f32[4, 8]\n  return sum(X * X, dim=1)\n}\n",
+                    other[] = "program other() {\n  X: f32[4, 8]\n  return sum(X * 2, dim=1)\n}\n";
+  if (!a || !need(l, m, mica_load_text(m, same, "same", 0, NULL, &b), "text") || !need(l, m, mica_load_text(m, other, "other", 0, NULL, &c), "text"))
+    return;
   check(l, mica_verify(m, a, b, 1, &json) == MICA_OK, "equal ones differ");
   check(l, mica_verify(m, a, c, 1, &json) == MICA_NO, "others are equal");
 }

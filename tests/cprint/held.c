@@ -18,8 +18,7 @@ static void start(struct held *h, struct tile_words *w, const char *words, const
   char *own = NULL;
   size_t n;
   if (!text && file_read(&h->mem, w->path, &own, &n, &h->e)) broken(h, "no file", words);
-  if (tile_parse_set(&h->mem, w->path, text ? text : own, w->nset, w->set, &h->p, &h->e))
-    broken(h, "not parsed", words);
+  if (tile_parse_set(&h->mem, w->path, text ? text : own, w->nset, w->set, &h->p, &h->e)) broken(h, "not parsed", words);
   if (tile_lower(h->p, h->p->kernels[0], h->p->kernels[0]->arch, &h->e)) broken(h, "not lowered", words);
 }
 
@@ -32,8 +31,8 @@ static void compare(struct held *h)
     struct cuda_difference d = cuda_compare(k->buffers[i].type, h->data[i], h->host.data[i], n);
     h->compared += n, h->other += d.other;
     if (!d.other) continue;
-    print_error("%%%s: %lld of %lld elements differ, the first is %lld: %.9g in C, %.9g here\n", k->buffers[i].name,
-                (long long)d.other, (long long)n, (long long)d.first, d.a, d.b);
+    print_error("%%%s: %lld of %lld elements differ, the first is %lld: %.9g in C, %.9g here\n", k->buffers[i].name, (long long)d.other, (long long)n,
+                (long long)d.first, d.a, d.b);
     if (!(d.relative <= h->relative)) h->relative = d.relative;
   }
 }
@@ -44,8 +43,7 @@ static void hold(struct held *h, const char *words, const char *text)
   struct module *m;
   start(h, &w, words, text);
   const struct tile_kernel *k = h->p->kernels[0];
-  if (tile_host_open(&h->host, &h->mem, h->p, h->p->kernels[0], w.nset, w.set, &h->e) ||
-      tile_host_fill(&h->host, 1, w.nfills, w.fills, &h->e))
+  if (tile_host_open(&h->host, &h->mem, h->p, h->p->kernels[0], w.nset, w.set, &h->e) || tile_host_fill(&h->host, 1, w.nfills, w.fills, &h->e))
     broken(h, "no sizes", words);
   h->data = NEWS(&h->mem, void *, k->nbuffers + 1);
   for (int i = 0; i < k->nbuffers; i++)

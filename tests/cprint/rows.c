@@ -32,16 +32,12 @@ static const char *type_of(const struct instr_operand *o)
 {
   return o->any_type ? (o->bytes == 4 || o->bytes >= 16 ? "fp32" : "fp16") : tile_types[o->type].name;
 }
-static int elements(const struct instr_operand *o)
-{
-  return o->bytes ? o->bytes / (strcmp(type_of(o), "fp32") ? 2 : 4) : count(o);
-}
+static int elements(const struct instr_operand *o) { return o->bytes ? o->bytes / (strcmp(type_of(o), "fp32") ? 2 : 4) : count(o); }
 
 static void load(struct text *t, const char *name, int id, int n, const char *type)
 {
   input(t, name, id, n, type);
-  str_add(&t->body, "    %%r%s%d:[%d].%s.RF\n    %%r%s%d <- Move" ME "(%%%s%d.tile([%d])[@g])\n", name, id, n, type,
-          name, id, name, id, n);
+  str_add(&t->body, "    %%r%s%d:[%d].%s.RF\n    %%r%s%d <- Move" ME "(%%%s%d.tile([%d])[@g])\n", name, id, n, type, name, id, name, id, n);
 }
 
 static void store(struct text *t, int id, int n, const char *type)
@@ -137,8 +133,7 @@ static void atomics(struct text *t, const struct instr *r, int id)
     if (red)
       str_add(&t->body, "    %s <- Move<%s>" ME "(%%ra%d)\n", memory, r->name, id);
     else
-      str_add(&t->body, "    %%o%d_%d:[%d].%s.RF\n    %%o%d_%d <- Move<%s>" ME "(%s, %%ra%d)\n", id, i, n, type, id, i,
-              r->name, memory, id);
+      str_add(&t->body, "    %%o%d_%d:[%d].%s.RF\n    %%o%d_%d <- Move<%s>" ME "(%s, %%ra%d)\n", id, i, n, type, id, i, r->name, memory, id);
   (void)word;
   if (!red) str_add(&t->body, "    %%y%d.tile([%d])[@g] <- Move" ME "(%%o%d_1)\n", id, n, id);
   if (red && shared) str_add(&t->body, "    %%y%d.tile([%d])[@g] <- Move" ME "(%s)\n", id, n, memory);
@@ -155,26 +150,19 @@ static void matrices(struct text *t, const struct instr *r, int id)
   str_add(&t->body, "    %%m%d:[%d, 1].%s.fp16.RF\n", id, n, shape);
   if (ld) {
     load(t, "a", id, 8, "fp16");
-    str_add(&t->body,
-            "    %%s%d[@w].tile([1, 8])[@l, 0].reshape(0, [8]) <- Move" ME
-            "(%%ra%d)\n    Sync<barrier><<<#grid, #warp>>>()\n",
-            id, id);
-    str_add(&t->body, "    %%m%d <- Move<%s><<<#grid, #warp>>>(%%s%d[@w].tile([1, 8])[@l %% %d, 0])\n", id, r->name, id,
-            8 * n);
+    str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0].reshape(0, [8]) <- Move" ME "(%%ra%d)\n    Sync<barrier><<<#grid, #warp>>>()\n", id, id);
+    str_add(&t->body, "    %%m%d <- Move<%s><<<#grid, #warp>>>(%%s%d[@w].tile([1, 8])[@l %% %d, 0])\n", id, r->name, id, 8 * n);
     output(t, id, 2 * n, "fp16");
     str_add(&t->body,
-            "    for (j = 0; j < %d; j += 1) unroll {\n      %%y%d.tile([2])[@g * %d + j] <- Move" ME
-            "(%%m%d[j, 0].reshape(0, [2]))\n    }\n",
-            n, id, n, id);
+            "    for (j = 0; j < %d; j += 1) unroll {\n      %%y%d.tile([2])[@g * %d + j] <- Move" ME "(%%m%d[j, 0].reshape(0, [2]))\n    }\n", n, id,
+            n, id);
     return;
   }
   input(t, "a", id, 2 * n, "fp16");
   str_add(&t->body,
-          "    for (j = 0; j < %d; j += 1) unroll {\n      %%m%d[j, 0].reshape(0, [2]) <- Move" ME
-          "(%%a%d.tile([2])[@g * %d + j])\n    }\n",
-          n, id, id, n);
-  str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0] <- Init<0>" ME "()\n    Sync<barrier><<<#grid, #warp>>>()\n",
-          id);
+          "    for (j = 0; j < %d; j += 1) unroll {\n      %%m%d[j, 0].reshape(0, [2]) <- Move" ME "(%%a%d.tile([2])[@g * %d + j])\n    }\n", n, id,
+          id, n);
+  str_add(&t->body, "    %%s%d[@w].tile([1, 8])[@l, 0] <- Init<0>" ME "()\n    Sync<barrier><<<#grid, #warp>>>()\n", id);
   str_add(&t->body,
           "    %%s%d[@w].tile([1, 8])[@l %% %d, 0] <- Move<%s><<<#grid, #warp>>>(%%m%d)\n    Sync<barrier><<<#grid, "
           "#warp>>>()\n",
@@ -237,8 +225,7 @@ static void lanes(struct text *t, const struct instr *r, int id)
   const char *type = shuffle ? (r->in[0].bytes == 4 ? "fp32" : "fp16") : type_of(&r->in[0]);
   static const char *const groups[] = {"#warp", "#eight"};
   load(t, "a", id, 1, type);
-  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n    %%ry%d <- Init<1>" ME "()\n", id, type, id, type,
-          id);
+  str_add(&t->body, "    %%ry%d:[2].%s.RF\n    %%v%d:[1].%s.RF\n    %%ry%d <- Init<1>" ME "()\n", id, type, id, type, id);
   int times = r->threads == 32 ? 1 : 2;
   for (int i = 0; i < times; i++) {
     if (shuffle)
@@ -332,16 +319,15 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
 
 static const char *whole(struct arena *mem, const struct text *t)
 {
-  return arena_printf(
-      mem,
-      "order row\nkernel rows {\n  target sm_%d\n%s  #grid:[2].block\n  #t:[64].thread\n"
-      "  %s <- Spec<<<#grid, #t>>>(%s) {\n    @blk = #grid.indices()\n    @i = #t.indices()\n    @g = @blk * 64 + @i\n"
-      "    #me = #t.scalar()\n    #warps:[2].[32].thread = #t.tile([32])\n    @w, @l = #warps.indices()\n"
-      "    #warp:[32].thread = #warps[@w]\n    #eights:[8].[8].thread = #t.tile([8])\n    @q, _ = #eights.indices()\n"
-      "    #eight:[8].thread = #eights[@q]\n    #halves:[2].[4 : 4].[4,2 : 1,16].thread = #t.tile([32]).tile(4,2 : "
-      "1,16)\n"
-      "    @h, @p, (_, _) = #halves.indices()\n    #pair = #halves[@h][@p]\n%s  }\n}\n",
-      t->arch, str_text(&t->global), str_text(&t->writes), str_text(&t->reads), str_text(&t->body));
+  return arena_printf(mem,
+                      "order row\nkernel rows {\n  target sm_%d\n%s  #grid:[2].block\n  #t:[64].thread\n"
+                      "  %s <- Spec<<<#grid, #t>>>(%s) {\n    @blk = #grid.indices()\n    @i = #t.indices()\n    @g = @blk * 64 + @i\n"
+                      "    #me = #t.scalar()\n    #warps:[2].[32].thread = #t.tile([32])\n    @w, @l = #warps.indices()\n"
+                      "    #warp:[32].thread = #warps[@w]\n    #eights:[8].[8].thread = #t.tile([8])\n    @q, _ = #eights.indices()\n"
+                      "    #eight:[8].thread = #eights[@q]\n    #halves:[2].[4 : 4].[4,2 : 1,16].thread = #t.tile([32]).tile(4,2 : "
+                      "1,16)\n"
+                      "    @h, @p, (_, _) = #halves.indices()\n    #pair = #halves[@h][@p]\n%s  }\n}\n",
+                      t->arch, str_text(&t->global), str_text(&t->writes), str_text(&t->reads), str_text(&t->body));
 }
 
 static int flush(struct text *t, const struct instr *const *rows)

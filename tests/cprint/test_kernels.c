@@ -43,8 +43,7 @@ static void product_of_the_notes(void **state)
   char *grid = strstr(text, "#4:[ 8, 8]");
   assert_non_null(grid);
   memcpy(grid, "#4:[ 2, 2]", 10);
-  for (char *p; (p = strstr(text, ":[8, 1].[ 128,")) || (p = strstr(text, ":[1, 8].[ 256")) ||
-                (p = strstr(text, ":[8, 8].[ 128"));)
+  for (char *p; (p = strstr(text, ":[8, 1].[ 128,")) || (p = strstr(text, ":[1, 8].[ 256")) || (p = strstr(text, ":[8, 8].[ 128"));)
     memset(p, ' ', strcspn(p, "=")); // types with numbers of blocks in them
   held_text(&h, "gemm,%3=1", text);
   held_same(&h);
@@ -58,17 +57,15 @@ static void asynchronous_kernels(void **state)
   static const struct {
     const char *file, *says;
   } rows[] = {
-      {"kernels/gemm_sm90.tile", "mbar.init"},      {"kernels/fmha_sm90.tile", "mbar.init"},
-      {"kernels/lstm_sm90.tile", "mbar.init"},      {"kernels/mlp_sm90.tile", "mbar.init"},
-      {"tests/sim/good/cluster.tile", "a cluster"}, {"tests/sim/good/handoff.tile", "Sync<mbar.init, 32>"},
-      {"tests/sim/good/wgmma.tile", "wgmma"},       {"tests/sim/good/tma.tile", "mbar.init"},
+      {"kernels/gemm_sm90.tile", "mbar.init"}, {"kernels/fmha_sm90.tile", "mbar.init"},      {"kernels/lstm_sm90.tile", "mbar.init"},
+      {"kernels/mlp_sm90.tile", "mbar.init"},  {"tests/sim/good/cluster.tile", "a cluster"}, {"tests/sim/good/handoff.tile", "Sync<mbar.init, 32>"},
+      {"tests/sim/good/wgmma.tile", "wgmma"},  {"tests/sim/good/tma.tile", "mbar.init"},
   };
   for (size_t i = 0; i < COUNT(rows); i++) refused(rows[i].file, NULL, rows[i].says);
 }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels), cmocka_unit_test(product_of_the_notes),
-                                     cmocka_unit_test(asynchronous_kernels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels), cmocka_unit_test(product_of_the_notes), cmocka_unit_test(asynchronous_kernels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void good_kernels(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_numbers), cmocka_unit_test(products),
-                                     cmocka_unit_test(attention), cmocka_unit_test(good_kernels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_numbers), cmocka_unit_test(products), cmocka_unit_test(attention),
+                                     cmocka_unit_test(good_kernels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,8 +107,10 @@ int fake_launch(const struct cu_config *c, cu_function f, void **args, void **ex
   memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
   (void)f, (void)extra;
   if (++fake.launches == fake.fail_at) return FAILED;
-  if (!is_recorded(c->stream)) copy(a[1], a[0]);
-  else if (fake.recorded < FAKE_MOST) fake.second[fake.recorded] = a[1], fake.first[fake.recorded++] = a[0];
+  if (!is_recorded(c->stream))
+    copy(a[1], a[0]);
+  else if (fake.recorded < FAKE_MOST)
+    fake.second[fake.recorded] = a[1], fake.first[fake.recorded++] = a[0];
   return 0;
 }
 
@@ -148,8 +150,8 @@ int fake_graph_launch(cu_exec x, cu_stream s)
 int fake_graph_upload(cu_exec x, cu_stream s) { return (void)x, (void)s, 0; }
 int fake_graph_destroy(cu_graph g) { return free(g), fake.graphs--, 0; }
 int fake_exec_destroy(cu_exec x) { return free(x), 0; }
-int fake_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,
-                    const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+int fake_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
+                    const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
 {
   (void)type, (void)rank, (void)base, (void)size, (void)stride, (void)box, (void)step;
   (void)interleave, (void)swizzle, (void)promotion, (void)fill;

@@ -35,7 +35,10 @@ int fake_blas_desc_destroy(blas_object d) { return take(d); }
 int fake_blas_desc_set(blas_object d, int id, const void *p, size_t n)
 {
   struct desc *x = d;
-  void *to = id == DESC_TRANSA ? &x->transposed[0] : id == DESC_TRANSB ? &x->transposed[1] : id == DESC_EPILOGUE ? (void *)&x->epilogue : (void *)&x->bias;
+  void *to = id == DESC_TRANSA     ? &x->transposed[0]
+             : id == DESC_TRANSB   ? &x->transposed[1]
+             : id == DESC_EPILOGUE ? (void *)&x->epilogue
+                                   : (void *)&x->bias;
   return id == DESC_BIAS_BATCH_STRIDE ? BAD : (memcpy(to, p, n), 0);
 }
 int fake_blas_layout_create(blas_object *l, int type, uint64_t rows, uint64_t cols, int64_t ld)
@@ -67,8 +70,9 @@ static float at(const float *p, const struct layout *l, bool transposed, int64_t
   return p[transposed ? row * l->ld + col : col * l->ld + row];
 }
 
-int fake_blas_matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl, const void *beta,
-                     const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
+int fake_blas_matmul(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl,
+                     const void *beta, const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm, void *workspace,
+                     size_t bytes, cu_stream s)
 {
   const struct desc *x = desc;
   const struct layout *la = al, *lb = bl, *lc = cl, *ld = dl;

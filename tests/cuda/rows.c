@@ -14,8 +14,7 @@ void made_open(struct made *m, struct arena *mem)
   int view;
   CHECK(build_group(&m->b, "grid", GROUP_BLOCK, 1, &blocks, &m->block) == OK);
   CHECK(build_group(&m->b, "t", GROUP_THREAD, 1, &threads, &m->thread) == OK);
-  for (int t = 0; t < TT_MBAR; t++)
-    CHECK(build_tensor(&m->b, tile_types[t].name, 1, &gl, (enum tile_type)t, MEM_GL, none, &view) == OK);
+  for (int t = 0; t < TT_MBAR; t++) CHECK(build_tensor(&m->b, tile_types[t].name, 1, &gl, (enum tile_type)t, MEM_GL, none, &view) == OK);
   struct tile_spec s = {.kind = SPEC_GENERIC, .blocks = m->block, .threads = m->thread};
   CHECK(build_spec(&m->b, &s, true) == OK);
 }
@@ -52,8 +51,7 @@ static struct tile_atom *atom(struct made *m, const struct instr *row)
   struct tile_spec s = {.kind = SPEC_GENERIC, .name = row->name, .blocks = m->block, .threads = m->thread};
   CHECK(build_spec(&m->b, &s, true) == OK && build_end(&m->b) == OK);
   struct tile_atom *a = NEW(m->mem, struct tile_atom);
-  *a =
-      (struct tile_atom){.row = row, .op = -1, .width = row->width, .nout = row->nout, .nin = row->nin, .arg = EX_C(1)};
+  *a = (struct tile_atom){.row = row, .op = -1, .width = row->width, .nout = row->nout, .nin = row->nin, .arg = EX_C(1)};
   struct tile_spec *mine = &m->k->specs[m->k->nspecs - 1];
   mine->atom = a, mine->decomposed = false;
   return a;
@@ -64,27 +62,20 @@ static void move(struct made *m, int view, bool load)
 {
   const struct tile_buffer *b = &m->k->buffers[m->k->views[view].buf];
   int bytes = tile_types[b->type].bytes;
-  const char *name = arena_printf(m->mem, "%s.global.%s", load ? "ld" : "st",
-                                  bytes == 2   ? "u16"
-                                  : bytes == 4 ? "u32"
-                                               : "v2.u32");
+  const char *name = arena_printf(m->mem, "%s.global.%s", load ? "ld" : "st", bytes == 2 ? "u16" : bytes == 4 ? "u32" : "v2.u32");
   struct tile_atom *a = atom(m, instr_find(name));
   a->width = 1, a->nmodes = 1, a->extent[0] = ex_value(b->elements);
   a->operand[!load] = at(m, view), a->operand[load] = at(m, m->k->buffers[b->type].view);
   a->operand[0].stride[0] = a->operand[1].stride[0] = EX_C(1);
 }
 
-static enum tile_type type_of(const struct instr_operand *o)
-{
-  return o->any_type && o->kind != OPND_BARRIER ? TT_F16 : o->type;
-}
+static enum tile_type type_of(const struct instr_operand *o) { return o->any_type && o->kind != OPND_BARRIER ? TT_F16 : o->type; }
 
 // k contiguous, in 128-byte swizzle.
 static void matrix(struct made *m, const struct instr *row, int i, struct tile_operand *o)
 {
   struct lay_ctx *c = &m->p->lay;
-  struct lay mode[2] = {lay_int(c, EX_C(i ? 16 : row->m), EX_C(i ? 1 : 64)),
-                        lay_int(c, EX_C(i ? row->n : 16), EX_C(i ? 64 : 1))};
+  struct lay mode[2] = {lay_int(c, EX_C(i ? 16 : row->m), EX_C(i ? 1 : 64)), lay_int(c, EX_C(i ? row->n : 16), EX_C(i ? 64 : 1))};
   o->inner = lay_tuple(c, 2, mode);
   o->desc = (struct tile_desc){.lead = 16, .step = 1024, .swizzle_bytes = 128};
 }

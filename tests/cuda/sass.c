@@ -6,12 +6,9 @@
 
 static bool integer(unsigned op)
 {
-  static const unsigned ops[] = {0x00c /* ISETP */,  0x010 /* IADD3 */,  0x011 /* LEA */,
-                                 0x012 /* LOP3 */,   0x017 /* IMNMX */,  0x019 /* SHF */,
-                                 0x024 /* IMAD */,   0x025 /* wide */,   0x027 /* high */,
-                                 0x036 /* VIADD */,  0x048 /* VIMNMX */, 0x08c /* UISETP */,
-                                 0x090 /* UIADD3 */, 0x091 /* ULEA */,   0x092 /* ULOP3 */,
-                                 0x099 /* USHF */,   0x0a4 /* UIMAD */,  0x0a5 /* wide */};
+  static const unsigned ops[] = {0x00c /* ISETP */,  0x010 /* IADD3 */, 0x011 /* LEA */,   0x012 /* LOP3 */,  0x017 /* IMNMX */,  0x019 /* SHF */,
+                                 0x024 /* IMAD */,   0x025 /* wide */,  0x027 /* high */,  0x036 /* VIADD */, 0x048 /* VIMNMX */, 0x08c /* UISETP */,
+                                 0x090 /* UIADD3 */, 0x091 /* ULEA */,  0x092 /* ULOP3 */, 0x099 /* USHF */,  0x0a4 /* UIMAD */,  0x0a5 /* wide */};
   for (size_t i = 0; i < COUNT(ops); i++)
     if (ops[i] == op) return true;
   return false;

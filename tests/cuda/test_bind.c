@@ -97,7 +97,6 @@ static void without_a_device(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_launch), cmocka_unit_test(results_are_compared),
-                                     cmocka_unit_test(without_a_device)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_launch), cmocka_unit_test(results_are_compared), cmocka_unit_test(without_a_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,11 +65,8 @@ static void all_strides_multiply(void **state)
   for (size_t i = 0; i < COUNT(sizes); i++)
     for (int way = 0; way < 64; way++)
       for (int shared = 0; shared < 2; shared++) {
-        struct blas_product p = {.type = {TT_F32, TT_F32, TT_F32}, .alpha = 1,
-                                 .batch = sizes[i][0],
-                                 .m = sizes[i][1],
-                                 .n = sizes[i][2],
-                                 .k = sizes[i][3]};
+        struct blas_product p = {
+            .type = {TT_F32, TT_F32, TT_F32}, .alpha = 1, .batch = sizes[i][0], .m = sizes[i][1], .n = sizes[i][2], .k = sizes[i][3]};
         strides(way % 4, p.m, p.k, p.stride[0]);
         strides(way / 4 % 4, p.k, p.n, p.stride[1]);
         strides(way / 16, p.m, p.n, p.stride[2]);
@@ -87,8 +84,14 @@ static void all_epilogues_end(void **state)
     for (int way = 0; way < 16; way++)
       for (int how = 0; how < 6; how++) {
         int64_t batch = way < 8 ? 1 : 3, row = way % 2 ? 1 : 0, own = way / 4 % 2;
-        struct blas_product p = {.type = {TT_F32, TT_F32, TT_F32, TT_F32, TT_F32}, .batch = batch, .m = 5, .n = 7, .k = 3,
-                                 .epilogue = (enum epilogue)e, .alpha = how % 2 ? 0.5f : 1, .beta = (float)(how / 2)};
+        struct blas_product p = {.type = {TT_F32, TT_F32, TT_F32, TT_F32, TT_F32},
+                                 .batch = batch,
+                                 .m = 5,
+                                 .n = 7,
+                                 .k = 3,
+                                 .epilogue = (enum epilogue)e,
+                                 .alpha = how % 2 ? 0.5f : 1,
+                                 .beta = (float)(how / 2)};
         strides(0, p.m, p.k, p.stride[BLAS_A]), strides(1, p.k, p.n, p.stride[BLAS_B]);
         strides(way % 2, p.m, p.n, p.stride[BLAS_D]), strides(way % 4, p.m, p.n, p.stride[BLAS_C]);
         p.stride[BLAS_BIAS][0] = own * 16, p.stride[BLAS_BIAS][2 - row] = 1;
@@ -100,9 +103,15 @@ static void all_epilogues_end(void **state)
 static void what_is_not_taken_is_told(void **state)
 {
   (void)state;
-  static const struct blas_product good = {.type = {TT_F16, TT_F16, TT_F16, TT_F16, TT_F16}, .batch = 1, .m = 4, .n = 4, .k = 4,
+  static const struct blas_product good = {.type = {TT_F16, TT_F16, TT_F16, TT_F16, TT_F16},
+                                           .batch = 1,
+                                           .m = 4,
+                                           .n = 4,
+                                           .k = 4,
                                            .stride = {{16, 4, 1}, {16, 4, 1}, {16, 4, 1}, {16, 4, 1}, {0, 0, 1}},
-                                           .epilogue = EPILOGUE_RELU_BIAS, .alpha = 1, .beta = 1};
+                                           .epilogue = EPILOGUE_RELU_BIAS,
+                                           .alpha = 1,
+                                           .beta = 1};
   struct blas_product p[10] = {good, good, good, good, good, good, good, good, good, good};
   p[0].stride[0][2] = 2; // nothing is contiguous
   p[1].stride[2][1] = 2; // rows overlap
@@ -129,8 +138,8 @@ static void what_is_not_taken_is_told(void **state)
 static void algorithms_that_fit_are_offered(void **state)
 {
   (void)state;
-  static const struct blas_product p = {.type = {TT_F16, TT_F16, TT_F16}, .batch = 1, .m = 4, .n = 4, .k = 4, .alpha = 1,
-                                        .stride = {{16, 4, 1}, {16, 4, 1}, {16, 4, 1}}};
+  static const struct blas_product p = {
+      .type = {TT_F16, TT_F16, TT_F16}, .batch = 1, .m = 4, .n = 4, .k = 4, .alpha = 1, .stride = {{16, 4, 1}, {16, 4, 1}, {16, 4, 1}}};
   struct blas_plan *plan;
   struct blas_algorithm a[8];
   struct err e = {0};
@@ -149,7 +158,6 @@ static void algorithms_that_fit_are_offered(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(all_strides_multiply), cmocka_unit_test(all_epilogues_end),
-                                     cmocka_unit_test(what_is_not_taken_is_told),
-                                     cmocka_unit_test(algorithms_that_fit_are_offered)};
+                                     cmocka_unit_test(what_is_not_taken_is_told), cmocka_unit_test(algorithms_that_fit_are_offered)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,7 @@ static bool sane(struct ex_pool *p, ex x)
 
 static ex grow(struct ex_pool *p, struct rng *r, const ex *var, int depth)
 {
-  if (!depth || rng_below(r, 6) == 0)
-    return rng_below(r, 4) ? var[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 300) - 100);
+  if (!depth || rng_below(r, 6) == 0) return rng_below(r, 4) ? var[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 300) - 100);
   ex a = grow(p, r, var, depth - 1), b = grow(p, r, var, depth - 1), c = a;
   int64_t k = 1 + (int64_t)rng_below(r, 40);
   switch (rng_below(r, 14)) {
@@ -66,8 +65,7 @@ static void one(struct printer *w, struct rng *r, const ex *var, int n, struct s
 {
   ex x = grow(w->p->ex, r, var, DEPTH);
   struct words t = cu_ex(w, x);
-  str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n",
-          t.wide ? "i64" : "int", n, t.text);
+  str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n", t.wide ? "i64" : "int", n, t.text);
   for (int i = 0; i < POINTS; i++) {
     int64_t at[VARS];
     for (int v = 0; v < VARS; v++) at[v] = point(r, v);
@@ -98,8 +96,7 @@ static void values_are_those_of_the_interpreter(void **state)
   struct err e = {0};
   assert_int_equal(file_write(source, body.p, body.n, &e), OK);
   const char *run =
-      arena_printf(&mem, "c++ -std=c++17 -w -O0 -fsanitize=undefined -fno-sanitize-recover %s -o %s/ex && %s/ex",
-                   source, folder, folder);
+      arena_printf(&mem, "c++ -std=c++17 -w -O0 -fsanitize=undefined -fno-sanitize-recover %s -o %s/ex && %s/ex", source, folder, folder);
   assert_int_equal(system(run), 0);
   str_free(&body), str_free(&calls);
   arena_close(&mem);

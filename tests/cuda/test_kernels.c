@@ -67,29 +67,28 @@ static struct cubin compiled(const struct nvrtc *r, struct arena *mem, const cha
 
 // ---- what the notes print ----
 
-static const char gemm[] =
-    "extern \"C\" __global__ void\n"
-    "__launch_bounds__(256) gemm(const __half *__restrict__ t1, const __half *__restrict__ t2, __half *__restrict__ "
-    "t3)\n"
-    "{\n"
-    "  const int bx = blockIdx.x;\n"
-    "  const int tx = threadIdx.x;\n"
-    "  // %3 <- Spec<<<#4, #5>>>(%1, %2)\n"
-    "  const int bid_m = bx & 7;\n"
-    "  const int bid_n = (bx >> 3) & 7;\n"
-    "  const int tid_m = tx & 15;\n"
-    "  const int tid_n = (tx >> 4) & 15;\n"
-    "  for (int k = 0; k < 1024; k += 1) {\n"
-    "    for (int m = 0; m < 8; m += 1) {\n"
-    "      for (int n = 0; n < 8; n += 1) {\n"
-    "        // %20 <- MatMul<<<#21, #22>>>(%18, %19)\n"
-    "        t3[bid_m * 128 + bid_n * 131072 + tid_m * 8 + tid_n * 8192 + m + n * 1024] =\n"
-    "            __hfma(t1[bid_m * 128 + tid_m * 8 + k * 1024 + m], t2[bid_n * 131072 + tid_n * 8192 + k + n * 1024],\n"
-    "            t3[bid_m * 128 + bid_n * 131072 + tid_m * 8 + tid_n * 8192 + m + n * 1024]);\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "}\n";
+static const char gemm[] = "extern \"C\" __global__ void\n"
+                           "__launch_bounds__(256) gemm(const __half *__restrict__ t1, const __half *__restrict__ t2, __half *__restrict__ "
+                           "t3)\n"
+                           "{\n"
+                           "  const int bx = blockIdx.x;\n"
+                           "  const int tx = threadIdx.x;\n"
+                           "  // %3 <- Spec<<<#4, #5>>>(%1, %2)\n"
+                           "  const int bid_m = bx & 7;\n"
+                           "  const int bid_n = (bx >> 3) & 7;\n"
+                           "  const int tid_m = tx & 15;\n"
+                           "  const int tid_n = (tx >> 4) & 15;\n"
+                           "  for (int k = 0; k < 1024; k += 1) {\n"
+                           "    for (int m = 0; m < 8; m += 1) {\n"
+                           "      for (int n = 0; n < 8; n += 1) {\n"
+                           "        // %20 <- MatMul<<<#21, #22>>>(%18, %19)\n"
+                           "        t3[bid_m * 128 + bid_n * 131072 + tid_m * 8 + tid_n * 8192 + m + n * 1024] =\n"
+                           "            __hfma(t1[bid_m * 128 + tid_m * 8 + k * 1024 + m], t2[bid_n * 131072 + tid_n * 8192 + k + n * 1024],\n"
+                           "            t3[bid_m * 128 + bid_n * 131072 + tid_m * 8 + tid_n * 8192 + m + n * 1024]);\n"
+                           "      }\n"
+                           "    }\n"
+                           "  }\n"
+                           "}\n";
 
 static void the_notes_gemm(void **state)
 {
@@ -105,8 +104,7 @@ static void the_notes_ldmatrix(void **state)
   struct arena mem = {0};
   const char *text = emitted_file(&mem, "tests/tile/notes/ldmatrix.tile", 80);
   static const char *const lines[] = {"const int thr_grp_m = (tx >> 4) & 1;", "const int thr_grp_n = (tx >> 3) & 1;",
-                                      "const int grp_local_idx = tx & 7;",
-                                      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];",
+                                      "const int grp_local_idx = tx & 7;", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];",
                                       "mica_shared(&t1[thr_grp_m * 128 + thr_grp_n * 8 + grp_local_idx * 16])"};
   for (size_t i = 0; i < COUNT(lines); i++) assert_non_null(strstr(text, lines[i]));
   arena_close(&mem);
@@ -118,9 +116,9 @@ static void descriptors_of_wgmma(void **state)
   struct arena mem = {0};
   const char *text = emitted_file(&mem, "tests/cuda/text/wgmma_layouts.tile", 90);
   static const char *const parts[] = {
-      "mica_matrix(mica_shared(&a_plain[0]), 0, 0x1000080000ull)", // 256 bytes to the next 8 rows, 128 to the next 8 of k
-      "mica_matrix(mica_shared(&b_plain[0]), 0, 0x800400000ull)", // 128 bytes to the next 8 columns, 1024 to the next 8 of
-                                                               // k
+      "mica_matrix(mica_shared(&a_plain[0]), 0, 0x1000080000ull)",    // 256 bytes to the next 8 rows, 128 to the next 8 of k
+      "mica_matrix(mica_shared(&b_plain[0]), 0, 0x800400000ull)",     // 128 bytes to the next 8 columns, 1024 to the next 8 of
+                                                                      // k
       "mica_matrix(mica_shared(&a_32[0]), 0, 0xc000001000010000ull)", // mode 3: 32 bytes
       "mica_matrix(mica_shared(&b_64[0]), 0, 0x8000002000400000ull)", // mode 2: 64 bytes; 1024 to the next 32 columns
       "mica_matrix(mica_shared(&b_k[0]), 0, 0x4000004000010000ull)"}; // mode 1: 128 bytes
@@ -162,8 +160,7 @@ static void names_are_no_code(void **state)
 static void hostile_names_compile(void **state)
 {
   (void)state;
-  static const char *const hostile[] = {
-      "x; } __device__ int evil; {", "*/ evil /*", "\"); evil(\"", "int", "a\n#error evil\n", "\\"};
+  static const char *const hostile[] = {"x; } __device__ int evil; {", "*/ evil /*", "\"); evil(\"", "int", "a\n#error evil\n", "\\"};
   struct arena mem = {0};
   struct err e = {0};
   struct tile_program *p = tile_program_new(&mem, "hostile", true);
@@ -175,16 +172,9 @@ static void hostile_names_compile(void **state)
   assert_int_equal(build_param(&b, "N) {} //", 1, 100, 1, &size), OK);
   assert_int_equal(build_group(&b, "g\\", GROUP_BLOCK, 1, &one, &grid), OK);
   assert_int_equal(build_group(&b, "t\n", GROUP_THREAD, 1, &n, &threads), OK);
-  for (size_t i = 0; i < COUNT(hostile); i++)
-    assert_int_equal(build_tensor(&b, hostile[i], 1, &n, TT_F32, MEM_GL, (struct swizzle){0}, &in[i]), OK);
-  struct tile_spec s = {.kind = SPEC_GENERIC,
-                        .name = "evil\\",
-                        .blocks = grid,
-                        .threads = threads,
-                        .nout = 1,
-                        .out = {in[1]},
-                        .nin = 1,
-                        .in = {in[0]}};
+  for (size_t i = 0; i < COUNT(hostile); i++) assert_int_equal(build_tensor(&b, hostile[i], 1, &n, TT_F32, MEM_GL, (struct swizzle){0}, &in[i]), OK);
+  struct tile_spec s = {
+      .kind = SPEC_GENERIC, .name = "evil\\", .blocks = grid, .threads = threads, .nout = 1, .out = {in[1]}, .nin = 1, .in = {in[0]}};
   assert_int_equal(build_spec(&b, &s, true), OK);
   assert_int_equal(build_indices(&b, threads, 1, &(const char *){"i = 0; evil"}, &index), OK);
   assert_int_equal(build_let(&b, "j\n;", ex_add(p->ex, index, ex_mul(p->ex, EX_C(0), size)), &let), OK);
@@ -192,8 +182,7 @@ static void hostile_names_compile(void **state)
   int from;
   assert_int_equal(build_index(&b, "view\\", in[0], 1, &index, &from), OK);
   assert_int_equal(build_index(&b, NULL, in[1], 1, &index, &out), OK);
-  struct tile_spec move = {
-      .kind = SPEC_UNARY, .op = "neg", .blocks = grid, .threads = me, .nout = 1, .out = {out}, .nin = 1, .in = {from}};
+  struct tile_spec move = {.kind = SPEC_UNARY, .op = "neg", .blocks = grid, .threads = me, .nout = 1, .out = {out}, .nin = 1, .in = {from}};
   assert_int_equal(build_spec(&b, &move, false), OK);
   assert_int_equal(build_end(&b), OK);
   assert_int_equal(build_finish(&b), OK);
@@ -227,12 +216,10 @@ static void no_more_integer_instructions_than_by_hand(void **state)
     for (int arch = 80; arch <= 90; arch += 10) {
       struct arena mem = {0};
       struct cubin ours = compiled(r, &mem, emitted_file(&mem, pairs[i].tile, arch), arch);
-      const char *hand =
-          arena_printf(&mem, "%s%s", pairs[i].prelude ? cuda_prelude_text : "", read_text(&mem, pairs[i].hand));
+      const char *hand = arena_printf(&mem, "%s%s", pairs[i].prelude ? cuda_prelude_text : "", read_text(&mem, pairs[i].hand));
       struct cubin theirs = compiled(r, &mem, hand, arch);
       struct sass a = sass_count(&ours), b = sass_count(&theirs);
-      print_message("%s, sm_%d: %d instructions, %d of integers; by hand %d, %d\n", pairs[i].tile, arch, a.all,
-                    a.integer, b.all, b.integer);
+      print_message("%s, sm_%d: %d instructions, %d of integers; by hand %d, %d\n", pairs[i].tile, arch, a.all, a.integer, b.all, b.integer);
       assert_true(a.all > 0 && b.all > 0);
       assert_true(a.integer <= b.integer);
       arena_close(&mem);
@@ -249,10 +236,11 @@ static void nothing_is_read_before_the_wait(void **state)
   for (size_t i = 0; i < COUNT(loads); i++)
     for (int waits = 0; waits < 2; waits++) {
       struct arena mem = {0};
-      const char *text = arena_printf(&mem, "kernel early {\n target sm_90\n %%x:[4096].fp32.GL\n %%y:[4096].fp32.GL\n #grid:[4].block\n #t:[256].thread\n"
-                                            "%%y <- Spec<<<#grid, #t>>>(%%x) {\n @b = #grid.indices()\n @t = #t.indices()\n #me = #t.scalar()\n %s"
-                                            "%%r:[4].fp32.RF\n %%r <- Move%s<<<#grid, #me>>>(%%x.tile([4])[@b * 256 + @t])\n"
-                                            "%%y.tile([4])[@b * 256 + @t] <- Move<<<#grid, #me>>>(%%r)\n }\n}\n",
+      const char *text = arena_printf(&mem,
+                                      "kernel early {\n target sm_90\n %%x:[4096].fp32.GL\n %%y:[4096].fp32.GL\n #grid:[4].block\n #t:[256].thread\n"
+                                      "%%y <- Spec<<<#grid, #t>>>(%%x) {\n @b = #grid.indices()\n @t = #t.indices()\n #me = #t.scalar()\n %s"
+                                      "%%r:[4].fp32.RF\n %%r <- Move%s<<<#grid, #me>>>(%%x.tile([4])[@b * 256 + @t])\n"
+                                      "%%y.tile([4])[@b * 256 + @t] <- Move<<<#grid, #me>>>(%%r)\n }\n}\n",
                                       waits ? "Sync<grid.trigger><<<#grid, #me>>>()\n Sync<grid.wait><<<#grid, #me>>>()\n " : "", loads[i]);
       struct tile_program *p = parsed(&mem, "early.tile", text);
       const char *cu = kernel_part(emitted(&mem, p, p->kernels[0], 90));
@@ -300,6 +288,7 @@ int main(void)
                                      cmocka_unit_test(names_are_no_code),
                                      cmocka_unit_test(hostile_names_compile),
                                      cmocka_unit_test(no_more_integer_instructions_than_by_hand),
-                                     cmocka_unit_test(nothing_is_read_before_the_wait), cmocka_unit_test(kernels_keep_their_registers)};
+                                     cmocka_unit_test(nothing_is_read_before_the_wait),
+                                     cmocka_unit_test(kernels_keep_their_registers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,7 @@ static void start(struct fixture *f)
 {
   memset(f, 0, sizeof *f);
   fake_gpu(&f->g);
-  if (tile_parse(&f->mem, "twice", source, &f->p, &f->e) || tile_lower(f->p, f->p->kernels[0], 80, &f->e))
-    err_print(stderr, &f->e);
+  if (tile_parse(&f->mem, "twice", source, &f->p, &f->e) || tile_lower(f->p, f->p->kernels[0], 80, &f->e)) err_print(stderr, &f->e);
   assert_int_equal(f->e.status, OK);
   struct cubin code = {.bytes = "code", .n = 4};
   assert_int_equal(gpu_load(&f->g, &code, &f->ready.module, &f->e), OK);
@@ -125,8 +124,7 @@ static void rows(void **state)
   cuda_time_csv("k", "M=8,N=8", &t, 0, &s);
   assert_string_equal(str_text(&s), "k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,");
   cuda_time_csv("", "", &t, 5e6, &s);
-  assert_string_equal(str_text(&s) + strlen("k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,"),
-                      ",\"\",2.000,1.500,3.000,4000,2.0,2.5");
+  assert_string_equal(str_text(&s) + strlen("k,\"M=8,N=8\",2.000,1.500,3.000,4000,2.0,"), ",\"\",2.000,1.500,3.000,4000,2.0,2.5");
   str_free(&s);
   assert_string_equal(cuda_time_columns, "kernel,sizes,us median,us least,us most,bytes,GB/s,TFLOP/s");
 }
@@ -134,7 +132,6 @@ static void rows(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(launches_take_turns), cmocka_unit_test(times_are_of_a_launch),
-                                     cmocka_unit_test(a_failing_launch_is_told), cmocka_unit_test(wrong_sizes_are_told),
-                                     cmocka_unit_test(rows)};
+                                     cmocka_unit_test(a_failing_launch_is_told), cmocka_unit_test(wrong_sizes_are_told), cmocka_unit_test(rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

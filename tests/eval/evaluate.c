@@ -31,8 +31,7 @@ struct graph *test_load(struct arena *mem, const char *path)
   return expanded(mem, g, false);
 }
 
-void test_inputs(struct arena *mem, const struct graph *g, enum domain d, struct field *F, double scale,
-                 struct values *v)
+void test_inputs(struct arena *mem, const struct graph *g, enum domain d, struct field *F, double scale, struct values *v)
 {
   int in[TEST_INPUTS];
   v->d = d, v->nin = graph_inputs(g, in);
@@ -75,7 +74,6 @@ void test_equal(const char *name, const struct values *a, const struct values *b
   for (int k = 0; k < a->nout; k++) {
     if (!shape_eq(&a->shape[k], &b->shape[k])) fail_msg("%s: output %d has other shapes", name, k);
     for (int64_t i = 0; i < a->size[k]; i++)
-      if (!same(a, b, k, i, tolerance))
-        fail_msg("%s: output %d differs at %lld (domain %d)", name, k, (long long)i, a->d);
+      if (!same(a, b, k, i, tolerance)) fail_msg("%s: output %d differs at %lld (domain %d)", name, k, (long long)i, a->d);
   }
 }

@@ -19,8 +19,7 @@ struct values { // of one run
 struct graph *test_graph(struct arena *mem, const char *text, bool stable);
 struct graph *test_load(struct arena *mem, const char *path);
 // Random inputs, the same ones for graphs of the same signature; reals times `scale`.
-void test_inputs(struct arena *mem, const struct graph *g, enum domain d, struct field *F, double scale,
-                 struct values *v);
+void test_inputs(struct arena *mem, const struct graph *g, enum domain d, struct field *F, double scale, struct values *v);
 void test_run(struct arena *mem, const struct graph *g, struct field *F, struct values *v); // v->in -> v->out
 double test_real(const struct values *v, int output, int64_t i);
 // Fails unless all outputs agree: reals to a relative tolerance, field elements exactly (mod q where both are known).

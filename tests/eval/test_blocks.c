@@ -29,11 +29,9 @@ static const struct {
      "O = block(x=2, y=3, z=4) { t = iter(X, imap={x:1, y:1, z:2})\n save(square(t), omap={x:1, y:1, z:2}) }\n return "
      "O",
      "return square(X)"},
-    {"earlier axes outermost in imap", X48,
-     "O = block(x=2, y=4) { t = iter(X, imap={x:1, y:1})\n save(t, omap={x:0, y:1}) }\n return O",
+    {"earlier axes outermost in imap", X48, "O = block(x=2, y=4) { t = iter(X, imap={x:1, y:1})\n save(t, omap={x:0, y:1}) }\n return O",
      "return reshape(transpose(reshape(X, [4, 2, 4]), perm=[1, 0, 2]), [8, 4])"},
-    {"earlier axes outermost in omap", X48,
-     "O = block(x=2, y=2) { t = iter(X, imap={x:0, y:1})\n save(t, omap={x:0, y:0}) }\n return O",
+    {"earlier axes outermost in omap", X48, "O = block(x=2, y=2) { t = iter(X, imap={x:0, y:1})\n save(t, omap={x:0, y:0}) }\n return O",
      "return reshape(transpose(reshape(X, [2, 2, 2, 4]), perm=[0, 2, 1, 3]), [8, 4])"},
     {"a replica and several savers", X48 "Y: f32[1, 8]\n",
      "A, B = block(x=4) { x = iter(X, imap={x:0})\n y = iter(Y)\n s = x + y\n save(s, omap={x:0})\n save(s * 2, "
@@ -47,27 +45,20 @@ static const struct {
     // ---- loops ----
     {"sum over iterations", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum(x)) }\n return O",
      "return reshape(sum(reshape(X, [4, 3, 4]), dim=1), [4, 4])"},
-    {"a fixed tensor is summed too", X48, "O = block(; i=3, j=2) { x = iter(X)\n save(accum(x)) }\n return O",
-     "return X * 6"},
-    {"concatenation", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum(x * 2, fmap={i:1})) }\n return O",
-     "return X * 2"},
-    {"concatenation elsewhere", X412,
-     "O = block(; i=4) { x = iter(X, fmap={i:1})\n save(accum(x, fmap={i:0})) }\n return O",
+    {"a fixed tensor is summed too", X48, "O = block(; i=3, j=2) { x = iter(X)\n save(accum(x)) }\n return O", "return X * 6"},
+    {"concatenation", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum(x * 2, fmap={i:1})) }\n return O", "return X * 2"},
+    {"concatenation elsewhere", X412, "O = block(; i=4) { x = iter(X, fmap={i:1})\n save(accum(x, fmap={i:0})) }\n return O",
      "return reshape(transpose(reshape(X, [4, 4, 3]), perm=[1, 0, 2]), [16, 3])"},
-    {"two loop axes", X412,
-     "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={i:1, j:1})) }\n return O", "return X"},
-    {"the first summed, the second joined", X412,
-     "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={j:1})) }\n return O",
+    {"two loop axes", X412, "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={i:1, j:1})) }\n return O", "return X"},
+    {"the first summed, the second joined", X412, "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={j:1})) }\n return O",
      "return reshape(sum(reshape(X, [4, 2, 6]), dim=1), [4, 6])"},
-    {"the first joined, the second summed", X412,
-     "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={i:1})) }\n return O",
+    {"the first joined, the second summed", X412, "O = block(; i=2, j=3) { x = iter(X, fmap={i:1, j:1})\n save(accum(x, fmap={i:1})) }\n return O",
      "return reshape(sum(reshape(X, [4, 2, 3, 2]), dim=2), [4, 4])"},
     {"four loop axes", "X: f32[2, 24]\n",
      "O = block(; i=2, j=3, k=2, l=2) { x = iter(X, fmap={i:1, j:1, k:0, l:1})\n save(accum(x, fmap={i:1, k:0})) }\n "
      "return O",
      "return reshape(sum(reshape(X, [2, 2, 6, 2]), dim=2), [2, 4])"},
-    {"loop axes inside grid axes", X412,
-     "O = block(x=2; i=3) { x = iter(X, imap={x:1}, fmap={i:1})\n save(accum(x), omap={x:1}) }\n return O",
+    {"loop axes inside grid axes", X412, "O = block(x=2; i=3) { x = iter(X, imap={x:1}, fmap={i:1})\n save(accum(x), omap={x:1}) }\n return O",
      "return reshape(sum(reshape(X, [4, 2, 3, 2]), dim=2), [4, 4])"},
     {"split-K", "A: f32[6, 12]\n B: f32[12, 10]\n",
      "P = block(x=2, y=2; i=3) { a = iter(A, imap={y:1}, fmap={i:1})\n b = iter(B, imap={x:1, y:0}, fmap={i:0})\n "
@@ -78,20 +69,14 @@ static const struct {
      "* f)\n save(s / f + const(2), omap={x:0}) }\n return O",
      "F = sqrt(Y)\n S = reshape(sum(reshape(X, [4, 3, 4]) * reshape(F, [4, 1, 4]), dim=1), [4, 4])\n return S / F + 2"},
     // ---- accumulators ----
-    {"accum_sum", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_sum(x, dim=1)) }\n return O",
-     "return sum(X, dim=1)"},
-    {"accum_mean", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_mean(x, dim=1)) }\n return O",
-     "return mean(X, dim=1)"},
-    {"accum_mean across the loop", X412,
-     "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_mean(x, dim=0)) }\n return O",
+    {"accum_sum", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_sum(x, dim=1)) }\n return O", "return sum(X, dim=1)"},
+    {"accum_mean", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_mean(x, dim=1)) }\n return O", "return mean(X, dim=1)"},
+    {"accum_mean across the loop", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_mean(x, dim=0)) }\n return O",
      "return reshape(mean(mean(reshape(X, [4, 3, 4]), dim=1), dim=0), [1, 4])"},
-    {"accum_rms", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_rms(x, dim=1)) }\n return O",
-     "return sqrt(mean(square(X), dim=1))"},
-    {"accum_sum_to", X412,
-     "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_sum_to(x, dim=1, extent=2)) }\n return O",
+    {"accum_rms", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_rms(x, dim=1)) }\n return O", "return sqrt(mean(square(X), dim=1))"},
+    {"accum_sum_to", X412, "O = block(; i=3) { x = iter(X, fmap={i:1})\n save(accum_sum_to(x, dim=1, extent=2)) }\n return O",
      "return reshape(sum(reshape(X, [4, 6, 2]), dim=1), [4, 2])"},
-    {"sum_to", X412,
-     "O = block(x=2) { x = iter(X, imap={x:0})\n save(sum_to(x, dim=1, extent=3), omap={x:0}) }\n return O",
+    {"sum_to", X412, "O = block(x=2) { x = iter(X, imap={x:0})\n save(sum_to(x, dim=1, extent=3), omap={x:0}) }\n return O",
      "return reshape(sum(reshape(X, [4, 4, 3]), dim=1), [4, 3])"},
     {"accum_rescale", X412 "F: f32[1, 3]\n",
      "O = block(; i=3) { x = iter(X, fmap={i:1})\n f = iter(F, fmap={i:1})\n save(accum_rescale(x, f)) }\n return O",
@@ -167,8 +152,7 @@ static const struct {
 };
 // clang-format on
 
-static void check_pair(struct arena *mem, const char *name, const struct graph *a, const struct graph *b, enum domain d,
-                       double scale)
+static void check_pair(struct arena *mem, const char *name, const struct graph *a, const struct graph *b, enum domain d, double scale)
 {
   struct field *F = d == DOM_FIELD ? NEW(mem, struct field) : NULL;
   struct values v = {0};
@@ -187,10 +171,8 @@ static void blocks_equal_programs(void **state)
   for (size_t i = 0; i < COUNT(pairs); i++)
     for (int stable = 0; stable < 2; stable++) {
       struct arena mem = {0};
-      const struct graph *a =
-          test_graph(&mem, arena_printf(&mem, "graph g { %s %s }", pairs[i].inputs, pairs[i].graph), stable);
-      const struct graph *b =
-          test_graph(&mem, arena_printf(&mem, "program p { %s %s }", pairs[i].inputs, pairs[i].program), stable);
+      const struct graph *a = test_graph(&mem, arena_printf(&mem, "graph g { %s %s }", pairs[i].inputs, pairs[i].graph), stable);
+      const struct graph *b = test_graph(&mem, arena_printf(&mem, "program p { %s %s }", pairs[i].inputs, pairs[i].program), stable);
       for (enum domain d = DOM_F64; d <= DOM_FIELD; d++) check_pair(&mem, pairs[i].name, a, b, d, 1);
       arena_close(&mem);
     }
@@ -221,19 +203,16 @@ static void order_matters(void **state)
   double x[16];
   for (int i = 0; i < 16; i++) x[i] = i;
   struct values v = {.d = DOM_F64, .nin = 1, .in = {x}};
-  test_run(
-      &mem,
-      test_graph(
-          &mem,
-          "graph g { X: f32[1, 16]\n O = block(x=2, y=2; i=2, j=2) { x = iter(X, imap={x:1, y:1}, fmap={i:1, j:1})\n"
-          " s = accum(x, fmap={j:0, i:1})\n save(s, omap={x:1, y:0}) }\n return O }",
-          false),
-      NULL, &v);
+  test_run(&mem,
+           test_graph(&mem,
+                      "graph g { X: f32[1, 16]\n O = block(x=2, y=2; i=2, j=2) { x = iter(X, imap={x:1, y:1}, fmap={i:1, j:1})\n"
+                      " s = accum(x, fmap={j:0, i:1})\n save(s, omap={x:1, y:0}) }\n return O }",
+                      false),
+           NULL, &v);
   // row 2y + j, column 2x + i holds 8x + 4y + 2i + j
   assert_int_equal(v.size[0], 16);
   for (int row = 0; row < 4; row++)
-    for (int col = 0; col < 4; col++)
-      assert_true(test_real(&v, 0, row * 4 + col) == 8 * (col / 2) + 4 * (row / 2) + 2 * (col % 2) + row % 2);
+    for (int col = 0; col < 4; col++) assert_true(test_real(&v, 0, row * 4 + col) == 8 * (col / 2) + 4 * (row / 2) + 2 * (col % 2) + row % 2);
   arena_close(&mem);
 }
 

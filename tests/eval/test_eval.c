@@ -68,25 +68,21 @@ static const struct {
   const char *x, *y;
   int64_t xs[3], ys[3]; // strides
 } broadcasts[] = {
-    {"2, 3, 4", "2, 3, 4", {12, 4, 1}, {12, 4, 1}}, {"2, 3, 4", "3, 1", {12, 4, 1}, {0, 1, 0}},
-    {"2, 1, 4", "3, 4", {4, 0, 1}, {0, 4, 1}},      {"2, 3, 1", "2, 1, 4", {3, 1, 0}, {4, 0, 1}},
-    {"2, 3, 4", "", {12, 4, 1}, {0, 0, 0}},
+    {"2, 3, 4", "2, 3, 4", {12, 4, 1}, {12, 4, 1}}, {"2, 3, 4", "3, 1", {12, 4, 1}, {0, 1, 0}}, {"2, 1, 4", "3, 4", {4, 0, 1}, {0, 4, 1}},
+    {"2, 3, 1", "2, 1, 4", {3, 1, 0}, {4, 0, 1}},   {"2, 3, 4", "", {12, 4, 1}, {0, 0, 0}},
 };
 
 static void check_map(struct arena *mem, int row, int b, enum domain d)
 {
   struct values v = {0};
-  const struct graph *g = test_graph(mem,
-                                     arena_printf(mem, "program p { X: f32[%s]\n Y: f32[%s]\n return %s }",
-                                                  broadcasts[b].x, broadcasts[b].y, maps[row].call),
-                                     false);
+  const struct graph *g = test_graph(
+      mem, arena_printf(mem, "program p { X: f32[%s]\n Y: f32[%s]\n return %s }", broadcasts[b].x, broadcasts[b].y, maps[row].call), false);
   test_inputs(mem, g, d, NULL, 1, &v);
   test_run(mem, g, NULL, &v);
   bool two = op_rows[maps[row].op].least == 2;
   for (int64_t i = 0; i < v.size[0]; i++) {
     int64_t xi = i, yi = 0, at[] = {i / 12, i / 4 % 3, i % 4};
-    for (int k = xi = two ? 0 : i; two && k < 3; k++)
-      xi += at[k] * broadcasts[b].xs[k], yi += at[k] * broadcasts[b].ys[k];
+    for (int k = xi = two ? 0 : i; two && k < 3; k++) xi += at[k] * broadcasts[b].xs[k], yi += at[k] * broadcasts[b].ys[k];
     double x = d == DOM_F64 ? ((double *)v.in[0])[xi] : (double)((float *)v.in[0])[xi];
     double y = d == DOM_F64 ? ((double *)v.in[1])[yi] : (double)((float *)v.in[1])[yi];
     double want = maps[row].f(x, y), is = test_real(&v, 0, i);
@@ -111,16 +107,13 @@ static void not_a_number(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const char *texts[] = {"relu(X)",       "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)",
-                         "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
+  const char *texts[] = {"relu(X)", "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)", "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int at = 0; at < 2; at++) {
       double x[2] = {1, 1}, y[2] = {2, 0};
       struct values v = {.d = DOM_F64, .nin = 2, .in = {x, y}};
       x[at] = NAN;
-      test_run(&mem,
-               test_graph(&mem, arena_printf(&mem, "program p { X: f32[2]\n Y: f32[2]\n return %s }", texts[i]), false),
-               NULL, &v);
+      test_run(&mem, test_graph(&mem, arena_printf(&mem, "program p { X: f32[2]\n Y: f32[2]\n return %s }", texts[i]), false), NULL, &v);
       assert_true(isnan(test_real(&v, 0, v.size[0] == 2 ? at : 0)));
     }
   arena_close(&mem);
@@ -142,9 +135,7 @@ static const struct {
     {OP_MATMUL,
      "matmul(reshape(A, [2, 3, 1]), reshape(sum(reshape(A, [3, 2]), dim=1), [1, 1, 3]))",
      {3, 7, 11, 6, 14, 22, 9, 21, 33, 12, 28, 44, 15, 35, 55, 18, 42, 66}},
-    {OP_MATMUL,
-     "matmul(reshape(A, [2, 1, 1, 3]), reshape(concat(B, B * 2, dim=0), [2, 3, 2]))",
-     {22, 28, 44, 56, 49, 64, 98, 128}},
+    {OP_MATMUL, "matmul(reshape(A, [2, 1, 1, 3]), reshape(concat(B, B * 2, dim=0), [2, 3, 2]))", {22, 28, 44, 56, 49, 64, 98, 128}},
     {OP_SUM, "sum(A, dim=0)", {5, 7, 9}},
     {OP_SUM, "sum(A, dim=1)", {6, 15}},
     {OP_SUM, "sum(reshape(A, [6]), dim=0, group=2)", {3, 7, 11}},
@@ -166,16 +157,10 @@ static const struct {
     {OP_SOFTMAX, "softmax(A - A, log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX, "softmax(A - A, log(chunk(A, dim=0, parts=2, index=0)), dim=1)", {1 / 6., 2 / 6., 3 / 6., 1 / 6., 2 / 6., 3 / 6.}},
     {OP_SOFTMAX, "softmax(log(A), reshape(chunk(A, dim=0, parts=2, index=0), [3]), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
-    {OP_RMS_NORM,
-     "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)",
-     {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
-    {OP_RMS_NORM,
-     "rms_norm(const(3) + reshape(A, [6, 1]) * 0, chunk(reshape(B, [6]), dim=0, parts=6, index=3))",
-     {4, 4, 4, 4, 4, 4}},
+    {OP_RMS_NORM, "rms_norm(reshape(A, [3, 2]) - reshape(A, [3, 2]) + 2, eps=5)", {2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3., 2 / 3.}},
+    {OP_RMS_NORM, "rms_norm(const(3) + reshape(A, [6, 1]) * 0, chunk(reshape(B, [6]), dim=0, parts=6, index=3))", {4, 4, 4, 4, 4, 4}},
     {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), eps=3.75)", {-.25, .25, -.25, .25, -.25, .25}},
-    {OP_LAYER_NORM,
-     "layer_norm(reshape(A, [3, 2]), chunk(reshape(B, [6]), dim=0, parts=3, index=1), eps=3.75)",
-     {-.75, 1, -.75, 1, -.75, 1}},
+    {OP_LAYER_NORM, "layer_norm(reshape(A, [3, 2]), chunk(reshape(B, [6]), dim=0, parts=3, index=1), eps=3.75)", {-.75, 1, -.75, 1, -.75, 1}},
     {OP_LAYER_NORM,
      "layer_norm(reshape(A, [3, 2]), const(4) + chunk(reshape(B, [6]), dim=0, parts=3, index=0) * 0, chunk(reshape(B, "
      "[6]), dim=0, parts=3, index=2), eps=3.75)",
@@ -187,9 +172,7 @@ static const struct {
 static struct graph *other_graph(struct arena *mem, size_t row, bool stable)
 {
   const char *before = others[row].before ? others[row].before : "";
-  return test_graph(
-      mem, arena_printf(mem, "graph g { A: f32[2, 3]\n B: f32[3, 2]\n %s\n return %s }", before, others[row].call),
-      stable);
+  return test_graph(mem, arena_printf(mem, "graph g { A: f32[2, 3]\n B: f32[3, 2]\n %s\n return %s }", before, others[row].call), stable);
 }
 
 static void other_operators(void **state)
@@ -205,8 +188,7 @@ static void other_operators(void **state)
       for (int k = 0; k < v.nout; k++)
         for (int64_t i = 0; i < v.size[k]; i++, n++)
           if (fabs(test_real(&v, k, i) - others[row].want[n]) > 1e-14)
-            fail_msg("%s: value %lld is %.17g, not %.17g", others[row].call, (long long)n, test_real(&v, k, i),
-                     others[row].want[n]);
+            fail_msg("%s: value %lld is %.17g, not %.17g", others[row].call, (long long)n, test_real(&v, k, i), others[row].want[n]);
       arena_close(&mem);
     }
 }
@@ -230,10 +212,9 @@ static void expansion(void **state)
   struct arena mem = {0};
   const struct graph *plain = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", false);
   const struct graph *stable = test_graph(&mem, "program p { X: f16[2, 8]\n Y = softmax(X, dim=-1)\n return Y }", true);
-  const struct graph *plain_twin =
-      test_graph(&mem, "program p { X: f16[2, 8]\n E = exp(X)\n return E / sum(E, dim=1) }", false);
-  const struct graph *stable_twin = test_graph(
-      &mem, "program p { X: f16[2, 8]\n M = max(X, dim=1)\n E = exp(X - M)\n return E / sum(E, dim=1) }", false);
+  const struct graph *plain_twin = test_graph(&mem, "program p { X: f16[2, 8]\n E = exp(X)\n return E / sum(E, dim=1) }", false);
+  const struct graph *stable_twin =
+      test_graph(&mem, "program p { X: f16[2, 8]\n M = max(X, dim=1)\n E = exp(X - M)\n return E / sum(E, dim=1) }", false);
   assert_true(graph_same(plain, plain_twin));
   assert_true(graph_same(stable, stable_twin));
   int out;
@@ -257,7 +238,8 @@ static void masked_softmax(void **state)
   static const char *const texts[] = {"program p { X: f32[5, 4]\n M: f32[5, 4]\n return softmax(X, M, dim=1) }",
                                       "program p { X: f32[4, 5]\n M: f32[4, 5]\n return softmax(X, M, dim=0) }"};
   const float none = -INFINITY, least = -0x1.FFFFFEp127f;
-  const float mask[5][4] = {{0, none, 0, none}, {none, none, none, none}, {least, least, least, least}, {none, none, least, none}, {none, 3, 5, none}};
+  const float mask[5][4] = {
+      {0, none, 0, none}, {none, none, none, none}, {least, least, least, least}, {none, none, least, none}, {none, 3, 5, none}};
   const float x[5][4] = {{1, 1e30f, 1, 2}, {1, -1e30f, 1e30f, 2}, {9, 8, 7, 6}, {50, 50, -50, 50}, {1e30f, 1, 0, 1e30f}};
   const float want[5][4] = {{.5, 0, .5, 0}, {0, 0, 0, 0}, {.25, .25, .25, .25}, {0, 0, 1, 0}, {0, .26894142f, .73105858f, 0}};
   for (size_t k = 0; k < COUNT(texts); k++) {
@@ -270,7 +252,8 @@ static void masked_softmax(void **state)
     for (int i = 0; i < 5; i++)
       for (int j = 0; j < 4; j++) {
         double is = test_real(&v, 0, k ? j * 5 + i : i * 4 + j);
-        if (!(want[i][j] == 0 ? is == 0 : fabs(is - (double)want[i][j]) < 1e-6)) fail_msg("row %d, element %d is %g, not %g", i, j, is, (double)want[i][j]);
+        if (!(want[i][j] == 0 ? is == 0 : fabs(is - (double)want[i][j]) < 1e-6))
+          fail_msg("row %d, element %d is %g, not %g", i, j, is, (double)want[i][j]);
       }
     arena_close(&mem);
   }
@@ -325,10 +308,14 @@ static void refusals(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(elementwise),     cmocka_unit_test(not_a_number),
-      cmocka_unit_test(other_operators), cmocka_unit_test(every_operator_is_here),
-      cmocka_unit_test(expansion),       cmocka_unit_test(masked_softmax),
-      cmocka_unit_test(composites_join_dtypes), cmocka_unit_test(refusals),
+      cmocka_unit_test(elementwise),
+      cmocka_unit_test(not_a_number),
+      cmocka_unit_test(other_operators),
+      cmocka_unit_test(every_operator_is_here),
+      cmocka_unit_test(expansion),
+      cmocka_unit_test(masked_softmax),
+      cmocka_unit_test(composites_join_dtypes),
+      cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

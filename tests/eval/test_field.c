@@ -135,8 +135,7 @@ static void exp_laws(struct field *F, struct ffv x, struct ffv y)
 {
   struct ffv e = ff_exp(F, ff_add(F, x, y));
   assert_true(eq(e, ff_mul(F, ff_exp(F, x), ff_exp(F, y))));
-  assert_true(ff_lost(e) && ff_lost(ff_add(F, e, x)) && ff_lost(ff_mul(F, x, e)) && ff_lost(ff_inv(F, e)) &&
-              ff_lost(ff_sqrt(F, e)));
+  assert_true(ff_lost(e) && ff_lost(ff_add(F, e, x)) && ff_lost(ff_mul(F, x, e)) && ff_lost(ff_inv(F, e)) && ff_lost(ff_sqrt(F, e)));
   assert_int_equal(power(mod_from(&F->P, e.p), F->Q.n, F->P.n), 1); // a q-th root of unity
   assert_true(eq_p(ff_exp(F, FF_ZERO), ff_const(F, 1)) && !eq_p(ff_exp(F, ff_const(F, 1)), ff_const(F, 1)));
   assert_int_equal(F->lost_exps, 0);
@@ -203,19 +202,16 @@ static void constants(void **state)
   static const struct {
     double c;
     const char *times, *is; // c * times = is
-  } rows[] = {{0.1, "10", "1"},  {-2.5, "2", "-5"},   {1e-5, "100000", "1"},
-              {0.125, "8", "1"}, {3, "7", "21"},      {1e20, "1", "100000000000000000000"},
-              {-0.0, "1", "0"},  {1.5e3, "2", "3000"}};
+  } rows[] = {{0.1, "10", "1"}, {-2.5, "2", "-5"},   {1e-5, "100000", "1"}, {0.125, "8", "1"}, {3, "7", "21"}, {1e20, "1", "100000000000000000000"},
+              {-0.0, "1", "0"}, {1.5e3, "2", "3000"}};
   struct field F;
   for (size_t row = 0; row < COUNT(sizes); row++) {
     field_open(&F, primes_draw(sizes[row], 1, 0, NULL), 1);
     for (size_t i = 0; i < COUNT(rows); i++)
-      assert_true(eq(ff_mul(&F, ff_const(&F, rows[i].c), ff_const(&F, strtod(rows[i].times, NULL))),
-                     ff_const(&F, strtod(rows[i].is, NULL))));
+      assert_true(eq(ff_mul(&F, ff_const(&F, rows[i].c), ff_const(&F, strtod(rows[i].times, NULL))), ff_const(&F, strtod(rows[i].is, NULL))));
     assert_int_equal(mod_from(&F.P, ff_const(&F, 12345).p), 12345);
     assert_int_equal(mod_from(&F.Q, ff_const(&F, -1).q), F.Q.n - 1);
-    assert_true(eq(ff_const(&F, INFINITY), ff_const(&F, INFINITY)) &&
-                !eq(ff_const(&F, INFINITY), ff_const(&F, -INFINITY)));
+    assert_true(eq(ff_const(&F, INFINITY), ff_const(&F, INFINITY)) && !eq(ff_const(&F, INFINITY), ff_const(&F, -INFINITY)));
     assert_false(eq(ff_const(&F, NAN), ff_const(&F, INFINITY)));
   }
 }
@@ -227,7 +223,9 @@ static void constants_are_exact(void **state)
   static const struct {
     double c;
     uint64_t n, d;
-  } rows[] = {{1.0 / 48, 1, 48}, {2.0 / 7, 2, 7}, {1.0 / 4095, 1, 4095}, {0.13, 13, 100}, {1e-5, 1, 100000}, {0.123456789012, 123456789012, 1000000000000}, {97.0 / 89, 97, 89}};
+  } rows[] = {{1.0 / 48, 1, 48},  {2.0 / 7, 2, 7},   {1.0 / 4095, 1, 4095},
+              {0.13, 13, 100},    {1e-5, 1, 100000}, {0.123456789012, 123456789012, 1000000000000},
+              {97.0 / 89, 97, 89}};
   uint64_t wanted[8];
   int n = 0;
   for (size_t i = 0; i < COUNT(rows); i++) prime_factors(rows[i].n, 8, wanted, &n), prime_factors(rows[i].d, 8, wanted, &n);
@@ -271,18 +269,16 @@ static void check_product(struct field *F, int64_t m, int64_t n, int64_t k, bool
   struct arena mem = {0};
   struct values v = {0};
   const char *result = exps ? "Z, exp(Z)" : "Z";
-  const struct graph *g =
-      test_graph(&mem,
-                 arena_printf(&mem, "program p { X: f32[%d, %d]\n Y: f32[%d, %d]\n Z = matmul(X, Y)\n return %s }",
-                              (int)m, (int)k, (int)k, (int)n, result),
-                 false);
+  const struct graph *g = test_graph(
+      &mem,
+      arena_printf(&mem, "program p { X: f32[%d, %d]\n Y: f32[%d, %d]\n Z = matmul(X, Y)\n return %s }", (int)m, (int)k, (int)k, (int)n, result),
+      false);
   test_inputs(&mem, g, DOM_FIELD, F, 1, &v);
   struct ffv *x = v.in[0], *y = v.in[1];
   struct rng r = {5};
   for (int64_t i = 0; i < m * k && largest; i++) x[i] = (struct ffv){F->P.n - 1, F->Q.n - 1};
   for (int64_t i = 0; i < k * n && largest; i++) y[i] = x[0];
-  for (int i = 0; i < holes; i++)
-    x[rng_below(&r, (uint64_t)(m * k))].q = FF_NONE, y[rng_below(&r, (uint64_t)(k * n))].q = FF_NONE;
+  for (int i = 0; i < holes; i++) x[rng_below(&r, (uint64_t)(m * k))].q = FF_NONE, y[rng_below(&r, (uint64_t)(k * n))].q = FF_NONE;
   test_run(&mem, g, F, &v);
   const struct ffv *z = v.out[0];
   for (int64_t i = 0; i < m; i++)
@@ -316,8 +312,7 @@ static void random_inputs(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const struct graph *g =
-      test_graph(&mem, "program p { X: f16[64, 64]\n Y: f32[64, 64]\n Z: bf16[64, 64]\n return X + Y + Z }", false);
+  const struct graph *g = test_graph(&mem, "program p { X: f16[64, 64]\n Y: f32[64, 64]\n Z: bf16[64, 64]\n return X + Y + Z }", false);
   void *a[3], *b[3], *c[3];
   eval_random(&mem, g, DOM_F64, NULL, 1, a);
   eval_random(&mem, g, DOM_F64, NULL, 1, b);
@@ -350,8 +345,7 @@ static void rounding(void **state)
     before = x;
   }
   assert_true(isinf(eval_round(F16, 65520)) && eval_round(F16, 65519.99) == 65504);
-  assert_true(eval_round(BF16, 1 + 0x1p-8) == 1 && eval_round(BF16, 1 + 0x1.8p-7) == 1 + 0x1p-6 &&
-              eval_round(BF16, 0x1p-133) == 0x1p-133);
+  assert_true(eval_round(BF16, 1 + 0x1p-8) == 1 && eval_round(BF16, 1 + 0x1.8p-7) == 1 + 0x1p-6 && eval_round(BF16, 0x1p-133) == 0x1p-133);
   assert_true(isinf(eval_round(BF16, 0x1.ffp127)) && eval_round(BF16, 0x1.fep127) == 0x1.fep127);
   assert_true(eval_round(F32, 1 + 0x1p-24) == 1 && isnan(eval_round(F16, NAN)) && signbit(eval_round(F16, -0.0)));
 }
@@ -359,10 +353,19 @@ static void rounding(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(primes), cmocka_unit_test(wanted_residues), cmocka_unit_test(too_many_residues), cmocka_unit_test(jacobi_symbol), cmocka_unit_test(factors), cmocka_unit_test(constants_are_exact),           cmocka_unit_test(laws),
-      cmocka_unit_test(opaque_functions), cmocka_unit_test(constants),
-      cmocka_unit_test(what_is_counted),  cmocka_unit_test(products),
-      cmocka_unit_test(random_inputs),    cmocka_unit_test(rounding),
+      cmocka_unit_test(primes),
+      cmocka_unit_test(wanted_residues),
+      cmocka_unit_test(too_many_residues),
+      cmocka_unit_test(jacobi_symbol),
+      cmocka_unit_test(factors),
+      cmocka_unit_test(constants_are_exact),
+      cmocka_unit_test(laws),
+      cmocka_unit_test(opaque_functions),
+      cmocka_unit_test(constants),
+      cmocka_unit_test(what_is_counted),
+      cmocka_unit_test(products),
+      cmocka_unit_test(random_inputs),
+      cmocka_unit_test(rounding),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

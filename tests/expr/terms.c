@@ -22,8 +22,7 @@ static const struct term *read_sum(struct reader *r);
 
 static char peek(struct reader *r)
 {
-  while (*r->s == ' ')
-    r->s++;
+  while (*r->s == ' ') r->s++;
   return *r->s;
 }
 
@@ -36,29 +35,27 @@ static void expect(struct reader *r, char c)
 static uint64_t read_int(struct reader *r)
 {
   uint64_t k = 0;
-  while (isdigit((unsigned char)*r->s))
-    k = 10 * k + (uint64_t)(*r->s++ - '0');
+  while (isdigit((unsigned char)*r->s)) k = 10 * k + (uint64_t)(*r->s++ - '0');
   return k;
 }
 
 static const struct term *read_call(struct reader *r)
 {
-  static const struct { const char *name; enum term_op op; } call[] = {
-    {"exp", T_EXP}, {"sqrt", T_SQRT},   {"sq", T_SQ},       {"max", T_MAX},
-    {"f", T_F},     {"g", T_F},         {"ewmax", T_EWMAX}, {"ewmin", T_EWMIN},
+  static const struct {
+    const char *name;
+    enum term_op op;
+  } call[] = {
+      {"exp", T_EXP}, {"sqrt", T_SQRT}, {"sq", T_SQ}, {"max", T_MAX}, {"f", T_F}, {"g", T_F}, {"ewmax", T_EWMAX}, {"ewmin", T_EWMIN},
   };
   const char *begin = r->s;
-  while (islower((unsigned char)*r->s))
-    r->s++;
+  while (islower((unsigned char)*r->s)) r->s++;
   size_t n = (size_t)(r->s - begin), i = 0;
-  while (i < COUNT(call) && (strlen(call[i].name) != n || strncmp(call[i].name, begin, n)))
-    i++;
+  while (i < COUNT(call) && (strlen(call[i].name) != n || strncmp(call[i].name, begin, n))) i++;
   CHECK(i < COUNT(call));
   uint64_t k = call[i].op == T_F ? (uint64_t)*begin : read_int(r);
   expect(r, '(');
   const struct term *t = read_sum(r);
-  if (call[i].op != T_EWMAX && call[i].op != T_EWMIN)
-    t = mk(r->m, call[i].op, k, t, NULL);
+  if (call[i].op != T_EWMAX && call[i].op != T_EWMIN) t = mk(r->m, call[i].op, k, t, NULL);
   while (peek(r) == ',') {
     expect(r, ',');
     t = mk(r->m, call[i].op, 0, t, read_sum(r));
@@ -79,12 +76,10 @@ static const struct term *read_factor(struct reader *r)
   } else {
     t = read_call(r);
   }
-  if (*r->s != '^')
-    return t;
+  if (*r->s != '^') return t;
   r->s++;
   const struct term *power = t;
-  for (uint64_t n = read_int(r); n > 1; n--)
-    power = mk(r->m, T_MUL, 0, power, t);
+  for (uint64_t n = read_int(r); n > 1; n--) power = mk(r->m, T_MUL, 0, power, t);
   return power;
 }
 
@@ -99,13 +94,10 @@ static const struct term *read_product(struct reader *r)
     k = read_int(r);
   }
   const struct term *t = read_factor(r);
-  while (factor_begins(r))
-    t = mk(r->m, T_MUL, 0, t, read_factor(r));
-  if (k)
-    t = mk(r->m, T_SUM, k, t, NULL);
+  while (factor_begins(r)) t = mk(r->m, T_MUL, 0, t, read_factor(r));
+  if (k) t = mk(r->m, T_SUM, k, t, NULL);
   const struct term *all = t;
-  for (; count > 1; count--)
-    all = mk(r->m, T_ADD, 0, all, t);
+  for (; count > 1; count--) all = mk(r->m, T_ADD, 0, all, t);
   return all;
 }
 
@@ -191,11 +183,9 @@ static uint64_t some_length(struct rng *r) { return 1ull << rng_below(r, 4); }
 
 const struct term *random_term(struct arena *m, struct rng *r, int ops, int letters, enum laws laws)
 {
-  static const enum term_op op[] = {T_ADD, T_ADD,  T_MUL, T_MUL, T_MUL, T_DIV,   T_DIV,  T_SUM,
-                                   T_EXP, T_SQRT, T_SQ,  T_F,   T_MAX, T_EWMAX, T_EWMIN};
+  static const enum term_op op[] = {T_ADD, T_ADD, T_MUL, T_MUL, T_MUL, T_DIV, T_DIV, T_SUM, T_EXP, T_SQRT, T_SQ, T_F, T_MAX, T_EWMAX, T_EWMIN};
   static const size_t upto[] = {[LAWS_PAPER] = 9, [LAWS_EXP] = 10, [LAWS_ALL] = COUNT(op)};
-  if (!ops)
-    return mk(m, T_ATOM, 'A' + rng_below(r, (uint64_t)letters), NULL, NULL);
+  if (!ops) return mk(m, T_ATOM, 'A' + rng_below(r, (uint64_t)letters), NULL, NULL);
   enum term_op o = op[rng_below(r, upto[laws])];
   bool binary = o == T_ADD || o == T_MUL || o == T_DIV || o == T_EWMAX || o == T_EWMIN;
   int left = binary ? (int)rng_below(r, (uint64_t)ops) : ops - 1;

@@ -15,51 +15,48 @@ static const struct {
   const char *target, *keep, *prune; // expressions separated by ;
   int under;                         // the settings in which the row holds
 } table[] = {
-  {"XZ + YZ", "X+Y; X; XZ; Z; (X+Y)Z", "XY; X+Z; X+X", ANY},
-  {"S64 XY", "S16 XY; S64 X; S8 X * S8 Y; XY; S2 X * Y", "S48 XY; S128 X; X+Y; S3 X", ANY},
-  {"S4 A + S8 B", "A + S2 B; S2 A + S4 B; S4 A; S8 B; A; S8 B + S4 A", "A+B; S8 A; A + S4 B", ANY},
-  {"S4096 (exp(S64 QK) V) / S4096 exp(S64 QK)",
-   "S64 exp(S64 QK); exp(S64 QK) / S4096 exp(S64 QK); V / S4096 exp(S64 QK); QK; S64 QK; S16 Q * S4 K; "
-   "S8 exp(S64 QK)V",
-   "exp(S16 QK); QV; exp(S64 QK) exp(S64 QK); V / S64 exp(S64 QK); exp(QK); S128 QK; QQ", ANY},
-  {"X / (AC+BC)", "X/(A+B); X/C; A+B; AC; X/(A+B)/C; X", "X/A; X/(AC); AX; X+C", ANY},
-  {"X / AB", "X/A; AB; X/B; A; X", "A+B; AX; X/(A+B); X/A/A", ANY},
-  {"X/(Y/Z)", "Y/Z; Z; X; Y", "XZ; X/Y; X/Z; XZ/Y", ANY},
-  {"X / S2 Y", "Y; S2 Y; X / S2 Y", "X/Y; S2 X", ANY},
-  {"A", "A", "A+A; AA; S2 A; A/A; exp(A); B", ANY},
-  {"S2 A", "A; S2 A", "A+A; S4 A", ANY},
-  {"A+A", "A; A+A", "S2 A; A+A+A", ANY},
-  {"(A+B)^2", "A^2+AB; AB+AB; A+B; A^2 + B^2", "A^2+2B^2; AB+AB+AB; AC", ANY},
-  {"AC + BC + AD", "A+B; C+D; A; AC+AD", "A+B+C; B+D; CD", ANY},
-  {"exp(A+B)", "A+B; A; exp(A+B)", "exp(A+A); AB; exp(AB)", ANY},
-  {"exp(A+B)", "exp(A); exp(A)exp(B); exp(B)", "exp(A)exp(A); exp(A)+exp(B)", EXP_LAWS},
-  {"exp(A+B)", "", "exp(A); exp(A)exp(B)", PLAIN},
-  {"exp(A)exp(B)", "exp(A)", "A+B", PLAIN},
-  {"exp(A)exp(B)", "exp(A); A+B", "AB", EXP_LAWS},
-  {"sqrt(AB + AC)", "sqrt(A); sqrt(B+C); AB; B+C; sqrt(B+C)sqrt(A)",
-   "sqrt(B); sqrt(AB); A+B; sqrt(A)sqrt(A)", EXP_LAWS},
-  {"sqrt(AB + AC)", "AB; B+C", "sqrt(A); sqrt(B+C)", PLAIN},
-  {"S64 WX + S1024 BAX", "W + S16 BA; BA; S16 BA; AX; S64 WX; S4 BA; X", "W+A; WB; W + BA; S128 W", ANY},
-  // norms: X / sqrt(sum of squares), then a product
-  {"S64 (XGW / sqrt(S64 sq(X)))", "S64 sq(X); sq(X); sqrt(S64 XX); S64 XGW; XW; GW / sqrt(S64 X^2)",
-   "S64 XX * W; sqrt(W); X / S64 XX; GG", ANY},
-  // squares of sums
-  {"sq(A+B)", "A+B; A; sq(A+B); sq(B+A)", "AB; A+A; sq(A); sq(B); sq(A+C); A(A+B)", PLAIN | EXP_LAWS},
-  {"sq(A+B)", "A+B; AB; sq(A); A^2+AB", "AC; AB+AB+AB", EXPANDED},
-  {"sq(A+B) * CC", "A+B; AC; C(A+B); AC+BC; sq(A+B)C; sq(AC+BC); CC",
-   "ACC; A+C; sq(A+C); AB; sq(A+B)CCC", PLAIN | EXP_LAWS},
-  {"sq(A+B) * CCC", "AC; sq(AC+BC)C; sq(A+B)CC", "ACC; sq(A+B)CCCC", PLAIN | EXP_LAWS},
-  {"sq(S8 AC + S8 BC)", "S8 AC; S2 A + S2 B; S8 sq(A+B); S64 sq(A+B)", "S16 A; S64 A; CCC", PLAIN | EXP_LAWS},
-  {"sq((A+B)/sqrt(C))", "A/sqrt(C); A+B; sq(A+B)", "AB; A/C", EXP_LAWS},
-  {"sq((A+B)/C)", "A/C; sq(A+B)/C; sq(A+B)/CC; 1A/CC; CC", "A/CCC; AB", PLAIN | EXP_LAWS},
-  {"sq((A+B)(C+D))", "AC+BC; A+B; sq(A+B); C+D; sq(C+D)", "AB; CD; sq(A+C)", PLAIN | EXP_LAWS},
-  // operators without laws
-  {"X f(S4 X + Y)", "X; f(S4 X + Y); S4 X + Y; S2 X; Y", "f(X); g(S4 X + Y); f(S4 X); X+Y; XX", ANY},
-  {"max64(XY)", "max16(XY); XY; max2(max4(XY)); X", "max128(XY); max48(XY); max16(X); max16(XY)Z; max16(XY)+X", ANY},
-  {"A max64(X)", "max16(X); A; A max64(X)", "A max16(X)", ANY},
-  {"exp(ewmax(A, B, C))", "ewmax(A, B); ewmax(C, A); ewmax(ewmax(A, B), C); C; ewmax(B, B)",
-   "ewmin(A, B); ewmax(A, D); A+B; exp(ewmax(A, B)); AB", ANY},
-  {"ewmin(A, ewmin(B, BC))", "ewmin(A, BC); C", "ewmax(A, B); ewmin(A, C)", ANY},
+    {"XZ + YZ", "X+Y; X; XZ; Z; (X+Y)Z", "XY; X+Z; X+X", ANY},
+    {"S64 XY", "S16 XY; S64 X; S8 X * S8 Y; XY; S2 X * Y", "S48 XY; S128 X; X+Y; S3 X", ANY},
+    {"S4 A + S8 B", "A + S2 B; S2 A + S4 B; S4 A; S8 B; A; S8 B + S4 A", "A+B; S8 A; A + S4 B", ANY},
+    {"S4096 (exp(S64 QK) V) / S4096 exp(S64 QK)",
+     "S64 exp(S64 QK); exp(S64 QK) / S4096 exp(S64 QK); V / S4096 exp(S64 QK); QK; S64 QK; S16 Q * S4 K; "
+     "S8 exp(S64 QK)V",
+     "exp(S16 QK); QV; exp(S64 QK) exp(S64 QK); V / S64 exp(S64 QK); exp(QK); S128 QK; QQ", ANY},
+    {"X / (AC+BC)", "X/(A+B); X/C; A+B; AC; X/(A+B)/C; X", "X/A; X/(AC); AX; X+C", ANY},
+    {"X / AB", "X/A; AB; X/B; A; X", "A+B; AX; X/(A+B); X/A/A", ANY},
+    {"X/(Y/Z)", "Y/Z; Z; X; Y", "XZ; X/Y; X/Z; XZ/Y", ANY},
+    {"X / S2 Y", "Y; S2 Y; X / S2 Y", "X/Y; S2 X", ANY},
+    {"A", "A", "A+A; AA; S2 A; A/A; exp(A); B", ANY},
+    {"S2 A", "A; S2 A", "A+A; S4 A", ANY},
+    {"A+A", "A; A+A", "S2 A; A+A+A", ANY},
+    {"(A+B)^2", "A^2+AB; AB+AB; A+B; A^2 + B^2", "A^2+2B^2; AB+AB+AB; AC", ANY},
+    {"AC + BC + AD", "A+B; C+D; A; AC+AD", "A+B+C; B+D; CD", ANY},
+    {"exp(A+B)", "A+B; A; exp(A+B)", "exp(A+A); AB; exp(AB)", ANY},
+    {"exp(A+B)", "exp(A); exp(A)exp(B); exp(B)", "exp(A)exp(A); exp(A)+exp(B)", EXP_LAWS},
+    {"exp(A+B)", "", "exp(A); exp(A)exp(B)", PLAIN},
+    {"exp(A)exp(B)", "exp(A)", "A+B", PLAIN},
+    {"exp(A)exp(B)", "exp(A); A+B", "AB", EXP_LAWS},
+    {"sqrt(AB + AC)", "sqrt(A); sqrt(B+C); AB; B+C; sqrt(B+C)sqrt(A)", "sqrt(B); sqrt(AB); A+B; sqrt(A)sqrt(A)", EXP_LAWS},
+    {"sqrt(AB + AC)", "AB; B+C", "sqrt(A); sqrt(B+C)", PLAIN},
+    {"S64 WX + S1024 BAX", "W + S16 BA; BA; S16 BA; AX; S64 WX; S4 BA; X", "W+A; WB; W + BA; S128 W", ANY},
+    // norms: X / sqrt(sum of squares), then a product
+    {"S64 (XGW / sqrt(S64 sq(X)))", "S64 sq(X); sq(X); sqrt(S64 XX); S64 XGW; XW; GW / sqrt(S64 X^2)", "S64 XX * W; sqrt(W); X / S64 XX; GG", ANY},
+    // squares of sums
+    {"sq(A+B)", "A+B; A; sq(A+B); sq(B+A)", "AB; A+A; sq(A); sq(B); sq(A+C); A(A+B)", PLAIN | EXP_LAWS},
+    {"sq(A+B)", "A+B; AB; sq(A); A^2+AB", "AC; AB+AB+AB", EXPANDED},
+    {"sq(A+B) * CC", "A+B; AC; C(A+B); AC+BC; sq(A+B)C; sq(AC+BC); CC", "ACC; A+C; sq(A+C); AB; sq(A+B)CCC", PLAIN | EXP_LAWS},
+    {"sq(A+B) * CCC", "AC; sq(AC+BC)C; sq(A+B)CC", "ACC; sq(A+B)CCCC", PLAIN | EXP_LAWS},
+    {"sq(S8 AC + S8 BC)", "S8 AC; S2 A + S2 B; S8 sq(A+B); S64 sq(A+B)", "S16 A; S64 A; CCC", PLAIN | EXP_LAWS},
+    {"sq((A+B)/sqrt(C))", "A/sqrt(C); A+B; sq(A+B)", "AB; A/C", EXP_LAWS},
+    {"sq((A+B)/C)", "A/C; sq(A+B)/C; sq(A+B)/CC; 1A/CC; CC", "A/CCC; AB", PLAIN | EXP_LAWS},
+    {"sq((A+B)(C+D))", "AC+BC; A+B; sq(A+B); C+D; sq(C+D)", "AB; CD; sq(A+C)", PLAIN | EXP_LAWS},
+    // operators without laws
+    {"X f(S4 X + Y)", "X; f(S4 X + Y); S4 X + Y; S2 X; Y", "f(X); g(S4 X + Y); f(S4 X); X+Y; XX", ANY},
+    {"max64(XY)", "max16(XY); XY; max2(max4(XY)); X", "max128(XY); max48(XY); max16(X); max16(XY)Z; max16(XY)+X", ANY},
+    {"A max64(X)", "max16(X); A; A max64(X)", "A max16(X)", ANY},
+    {"exp(ewmax(A, B, C))", "ewmax(A, B); ewmax(C, A); ewmax(ewmax(A, B), C); C; ewmax(B, B)", "ewmin(A, B); ewmax(A, D); A+B; exp(ewmax(A, B)); AB",
+     ANY},
+    {"ewmin(A, ewmin(B, BC))", "ewmin(A, BC); C", "ewmax(A, B); ewmin(A, C)", ANY},
 };
 
 static struct expr *open_under(int setting)
@@ -75,8 +72,7 @@ static int judge(struct expr *ex, const char *target, const char *list, bool exp
   int wrong = 0;
   char *copy = strdup(list), *rest = NULL;
   for (char *e = strtok_r(copy, ";", &rest); e; e = strtok_r(NULL, ";", &rest)) {
-    if (expr_sub(ex, build_text(ex, e)) == expected)
-      continue;
+    if (expr_sub(ex, build_text(ex, e)) == expected) continue;
     print_error("in %s: should %s %s\n", target, expected ? "keep" : "prune", e);
     wrong++;
   }
@@ -91,8 +87,7 @@ static void test_table(void **state)
   for (int setting = PLAIN; setting <= EXPANDED; setting *= 2) {
     struct expr *ex = open_under(setting);
     for (size_t i = 0; i < COUNT(table); i++) {
-      if (!(table[i].under & setting))
-        continue;
+      if (!(table[i].under & setting)) continue;
       expr_target(ex, 0, NULL);
       nf target = build_text(ex, table[i].target);
       expr_target(ex, 1, &target);
@@ -111,22 +106,22 @@ static const struct {
   bool equal;
   int under;
 } equations[] = {
-  {"sq(A)", "AA", true, ANY},
-  {"sq((A+B)C)", "sq(A+B) CC", true, ANY},
-  {"sq((A+B)/C)", "sq(A+B) / CC", true, ANY},
-  {"sq(S4 A + S8 B)", "S16 sq(A + S2 B)", true, ANY},
-  {"sq(A+B)", "A^2 + 2AB + B^2", false, PLAIN | EXP_LAWS},
-  {"sq(A+B)", "A^2 + 2AB + B^2", true, EXPANDED},
-  {"max4(max16(X))", "max64(X)", true, ANY},
-  {"max4(X)", "X", false, ANY},
-  {"ewmax(A, ewmax(B, A))", "ewmax(B, A)", true, ANY},
-  {"ewmax(A, ewmin(B, A))", "A", false, ANY},
-  {"exp(A)exp(B)", "exp(A+B)", true, EXP_LAWS | EXPANDED},
-  {"exp(A)exp(B)", "exp(A+B)", false, PLAIN},
-  {"A+A", "S2 A", false, ANY},
-  {"AB/B", "A", false, ANY},
-  {"A/(B/C)", "AC/B", false, ANY},
-  {"f(A)f(B)", "f(AB)", false, ANY},
+    {"sq(A)", "AA", true, ANY},
+    {"sq((A+B)C)", "sq(A+B) CC", true, ANY},
+    {"sq((A+B)/C)", "sq(A+B) / CC", true, ANY},
+    {"sq(S4 A + S8 B)", "S16 sq(A + S2 B)", true, ANY},
+    {"sq(A+B)", "A^2 + 2AB + B^2", false, PLAIN | EXP_LAWS},
+    {"sq(A+B)", "A^2 + 2AB + B^2", true, EXPANDED},
+    {"max4(max16(X))", "max64(X)", true, ANY},
+    {"max4(X)", "X", false, ANY},
+    {"ewmax(A, ewmax(B, A))", "ewmax(B, A)", true, ANY},
+    {"ewmax(A, ewmin(B, A))", "A", false, ANY},
+    {"exp(A)exp(B)", "exp(A+B)", true, EXP_LAWS | EXPANDED},
+    {"exp(A)exp(B)", "exp(A+B)", false, PLAIN},
+    {"A+A", "S2 A", false, ANY},
+    {"AB/B", "A", false, ANY},
+    {"A/(B/C)", "AC/B", false, ANY},
+    {"f(A)f(B)", "f(AB)", false, ANY},
 };
 
 static void test_equations(void **state)
@@ -135,8 +130,7 @@ static void test_equations(void **state)
   for (int setting = PLAIN; setting <= EXPANDED; setting *= 2) {
     struct expr *ex = open_under(setting);
     for (size_t i = 0; i < COUNT(equations); i++)
-      if (equations[i].under & setting)
-        assert_int_equal(build_text(ex, equations[i].lhs) == build_text(ex, equations[i].rhs), equations[i].equal);
+      if (equations[i].under & setting) assert_int_equal(build_text(ex, equations[i].lhs) == build_text(ex, equations[i].rhs), equations[i].equal);
     nf x = expr_atom(ex, 1), y = expr_neg(ex, x);
     assert_int_equal(expr_add(ex, x, y), expr_add(ex, y, y));
     expr_close(ex);
@@ -152,8 +146,7 @@ static void test_axioms(void **state)
   struct expr *ex = expr_open();
   for (int i = 0; i < 2000; i++) {
     nf v[3];
-    for (int j = 0; j < 3; j++)
-      v[j] = build(ex, random_term(&m, &r, (int)rng_below(&r, 5), 3, LAWS_ALL));
+    for (int j = 0; j < 3; j++) v[j] = build(ex, random_term(&m, &r, (int)rng_below(&r, 5), 3, LAWS_ALL));
     nf x = v[0], y = v[1], z = v[2];
     uint64_t k = 1 + rng_below(&r, 9), l = 1 + rng_below(&r, 9);
     assert_int_equal(expr_add(ex, x, y), expr_add(ex, y, x));
@@ -188,10 +181,8 @@ struct tally {
 // Every subterm of a rewritten target is kept; the whole is the target again.
 static nf check_subterms(struct expr *ex, const struct term *t, struct tally *n)
 {
-  if (t->a)
-    check_subterms(ex, t->a, n);
-  if (t->b)
-    check_subterms(ex, t->b, n);
+  if (t->a) check_subterms(ex, t->a, n);
+  if (t->b) check_subterms(ex, t->b, n);
   nf e = build(ex, t);
   n->subterms++;
   n->missed += !expr_sub(ex, e);
@@ -206,14 +197,12 @@ static void rewrite_one_target(struct expr *ex, struct rng *r, enum laws laws, s
   nf target = build(ex, t);
   expr_target(ex, 1, &target);
   for (int i = 0; i < 40 && term_size(t) < 80; i++) {
-    for (int moves = 0; moves < 4; moves++)
-      t = rewrite(&m, r, t, laws);
+    for (int moves = 0; moves < 4; moves++) t = rewrite(&m, r, t, laws);
     uint64_t before = n->missed;
     bool same = check_subterms(ex, t, n) == target;
     n->missed += !same;
     n->rewritten++;
-    if (before != n->missed && before == 0)
-      print_error("%s in %s\n", same ? "missed a subterm" : "another normal form", text_of(&m, ex, target));
+    if (before != n->missed && before == 0) print_error("%s in %s\n", same ? "missed a subterm" : "another normal form", text_of(&m, ex, target));
   }
   arena_close(&m);
 }
@@ -225,12 +214,11 @@ static void test_rewritten(void **state)
   for (enum laws laws = LAWS_PAPER; laws <= LAWS_ALL; laws++) {
     struct rng r = {laws + 7};
     struct expr *ex = open_under(laws == LAWS_PAPER ? PLAIN : EXP_LAWS);
-    for (uint64_t upto = (laws + 1) * 100000; n.rewritten < upto;)
-      rewrite_one_target(ex, &r, laws, &n);
+    for (uint64_t upto = (laws + 1) * 100000; n.rewritten < upto;) rewrite_one_target(ex, &r, laws, &n);
     expr_close(ex);
   }
-  print_message("%llu rewritten terms, %llu subterms, %llu missed\n", (unsigned long long)n.rewritten,
-                (unsigned long long)n.subterms, (unsigned long long)n.missed);
+  print_message("%llu rewritten terms, %llu subterms, %llu missed\n", (unsigned long long)n.rewritten, (unsigned long long)n.subterms,
+                (unsigned long long)n.missed);
   assert_int_equal(n.missed, 0);
   assert_true(n.rewritten >= 300000);
 }
@@ -250,11 +238,20 @@ static void test_pruned(void **state)
     nf e = build(ex, random_term(&m, &r, (int)rng_below(&r, 3), 4, LAWS_ALL)), z = expr_atom(ex, 'Z');
     expr_target(ex, 1, &t);
     const nf never[] = {
-      expr_add(ex, t, e), expr_mul(ex, t, e), expr_div(ex, t, e), expr_div(ex, e, t), expr_exp(ex, t), expr_sqrt(ex, t),
-      expr_sum(ex, 2, t), expr_opaque(ex, 'f', 1, &t), z, expr_add(ex, e, z), expr_mul(ex, e, z), expr_div(ex, e, z),
+        expr_add(ex, t, e),
+        expr_mul(ex, t, e),
+        expr_div(ex, t, e),
+        expr_div(ex, e, t),
+        expr_exp(ex, t),
+        expr_sqrt(ex, t),
+        expr_sum(ex, 2, t),
+        expr_opaque(ex, 'f', 1, &t),
+        z,
+        expr_add(ex, e, z),
+        expr_mul(ex, e, z),
+        expr_div(ex, e, z),
     };
-    for (size_t j = 0; j < COUNT(never); j++)
-      assert_false(expr_sub(ex, never[j]));
+    for (size_t j = 0; j < COUNT(never); j++) assert_false(expr_sub(ex, never[j]));
     assert_true(expr_sub(ex, t));
     pruned += expr_stats(ex).pruned;
     expr_close(ex);
@@ -297,8 +294,7 @@ static void test_content(void **state)
   struct arena m = {0};
   struct rng r = {5};
   struct expr *one = expr_open(), *two = expr_open(), *three = expr_open();
-  for (int i = 0; i < 500; i++)
-    build(two, random_term(&m, &r, 4, 4, LAWS_ALL)); // other ids than in the first
+  for (int i = 0; i < 500; i++) build(two, random_term(&m, &r, 4, 4, LAWS_ALL)); // other ids than in the first
   for (int i = 0; i < 3000; i++) {
     const struct term *t = random_term(&m, &r, (int)rng_below(&r, 9), 4, LAWS_ALL);
     nf e = build(one, t), f = build(two, t), c = expr_copy(three, one, e);
@@ -319,13 +315,18 @@ static void test_print(void **state)
 {
   (void)state;
   static const char *const text[] = {
-    "S64 exp(S64 KQ)V / S64 exp(S64 KQ)", "A^2 + 2 AB + B^2", "X / (AC + BC)", "X / AB", "X / (Y / Z)",
-    "A f(B) max4(C)", "sq(A + B)C^2", "ewmax(A, B + C)",
+      "S64 exp(S64 KQ)V / S64 exp(S64 KQ)",
+      "A^2 + 2 AB + B^2",
+      "X / (AC + BC)",
+      "X / AB",
+      "X / (Y / Z)",
+      "A f(B) max4(C)",
+      "sq(A + B)C^2",
+      "ewmax(A, B + C)",
   };
   struct arena m = {0};
   struct expr *ex = expr_open();
-  for (size_t i = 0; i < COUNT(text); i++)
-    assert_string_equal(text_of(&m, ex, build_text(ex, text[i])), text[i]);
+  for (size_t i = 0; i < COUNT(text); i++) assert_string_equal(text_of(&m, ex, build_text(ex, text[i])), text[i]);
   assert_int_not_equal(expr_hash(ex, build_text(ex, "A+A")), expr_hash(ex, build_text(ex, "S2 A")));
   arena_close(&m);
   expr_close(ex);
@@ -357,10 +358,8 @@ static void test_caps(void **state)
   struct expr *ex = expr_open();
   nf a = expr_atom(ex, 'A'), sum = expr_add(ex, a, expr_atom(ex, 'B')), big = sum, deep = a;
   assert_int_equal(expr_sum(ex, 1ull << 40, expr_sum(ex, 1ull << 40, a)), EXPR_UNKNOWN);
-  for (int i = 0; i < 20; i++)
-    big = expr_mul(ex, big, sum);
-  for (int i = 0; i < 100; i++)
-    deep = expr_exp(ex, deep);
+  for (int i = 0; i < 20; i++) big = expr_mul(ex, big, sum);
+  for (int i = 0; i < 100; i++) deep = expr_exp(ex, deep);
   assert_int_equal(big, EXPR_UNKNOWN);
   assert_int_equal(deep, EXPR_UNKNOWN);
   assert_int_equal(expr_div(ex, a, big), EXPR_UNKNOWN);
@@ -379,10 +378,9 @@ static void test_caps(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_table),    cmocka_unit_test(test_equations),     cmocka_unit_test(test_axioms),
-    cmocka_unit_test(test_print),    cmocka_unit_test(test_content),       cmocka_unit_test(test_targets),
-    cmocka_unit_test(test_caps),     cmocka_unit_test(test_pruned),        cmocka_unit_test(test_antisymmetric),
-    cmocka_unit_test(test_rewritten),
+      cmocka_unit_test(test_table),         cmocka_unit_test(test_equations), cmocka_unit_test(test_axioms), cmocka_unit_test(test_print),
+      cmocka_unit_test(test_content),       cmocka_unit_test(test_targets),   cmocka_unit_test(test_caps),   cmocka_unit_test(test_pruned),
+      cmocka_unit_test(test_antisymmetric), cmocka_unit_test(test_rewritten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,29 +20,25 @@
 // X, Y, Z stand for any expression; lengths 2 and 3 for any i and j, 6 for i * j.
 static const struct {
   const char *lhs, *rhs;
-} equations[] = {
-  {"X+Y", "Y+X"},
-  {"XY", "YX"},
-  {"X+(Y+Z)", "(X+Y)+Z"},
-  {"X(YZ)", "(XY)Z"},
-  {"XZ+YZ", "(X+Y)Z"},
-  {"X/Z + Y/Z", "(X+Y)/Z"},
-  {"X*(Y/Z)", "(XY)/Z"},
-  {"(X/Y)/Z", "X/(YZ)"},
-  {"X", "S1 X"},
-  {"S2 (S3 X)", "S6 X"},
-  {"S2 (X+Y)", "S2 X + S2 Y"},
-  {"S2 (XY)", "(S2 X)Y"},
-  {"S2 (X/Y)", "(S2 X)/Y"},
-  {"exp(X+Y)", "exp(X)exp(Y)"}, // of the later version only: stays last
-}, inclusions[] = {
-  {"X", "X+Y"},
-  {"X", "XY"},
-  {"X", "X/Y"},
-  {"Y", "X/Y"},
-  {"X", "exp(X)"},
-  {"X", "S2 X"},
-  {"X", "X"},
+} equations[] =
+    {
+        {"X+Y", "Y+X"},
+        {"XY", "YX"},
+        {"X+(Y+Z)", "(X+Y)+Z"},
+        {"X(YZ)", "(XY)Z"},
+        {"XZ+YZ", "(X+Y)Z"},
+        {"X/Z + Y/Z", "(X+Y)/Z"},
+        {"X*(Y/Z)", "(XY)/Z"},
+        {"(X/Y)/Z", "X/(YZ)"},
+        {"X", "S1 X"},
+        {"S2 (S3 X)", "S6 X"},
+        {"S2 (X+Y)", "S2 X + S2 Y"},
+        {"S2 (XY)", "(S2 X)Y"},
+        {"S2 (X/Y)", "(S2 X)/Y"},
+        {"exp(X+Y)", "exp(X)exp(Y)"}, // of the later version only: stays last
+},
+  inclusions[] = {
+      {"X", "X+Y"}, {"X", "XY"}, {"X", "X/Y"}, {"Y", "X/Y"}, {"X", "exp(X)"}, {"X", "S2 X"}, {"X", "X"},
 };
 
 enum { QUERIES = 500, PROOF_STEPS = 200000, MODEL_STEPS = 100000 };
@@ -68,11 +64,9 @@ struct logic {
 
 static Z3_ast formula(const struct logic *l, const struct term *t)
 {
-  if (t->op == T_ATOM)
-    return l->atom[t->k];
+  if (t->op == T_ATOM) return l->atom[t->k];
   Z3_ast a = formula(l, t->a);
-  if (t->op == T_SUM)
-    return l->sum(l, t->k, a);
+  if (t->op == T_SUM) return l->sum(l, t->k, a);
   return t->b ? l->binary(l, t->op, a, formula(l, t->b)) : l->exponential(l, a);
 }
 
@@ -90,8 +84,7 @@ static void open_solver(struct logic *l, const char *kind, unsigned steps)
   Z3_params p = Z3_mk_params(l->z);
   Z3_params_inc_ref(l->z, p);
   Z3_params_set_uint(l->z, p, Z3_mk_string_symbol(l->z, "rlimit"), steps);
-  if (!kind)
-    Z3_params_set_bool(l->z, p, Z3_mk_string_symbol(l->z, "mbqi"), false);
+  if (!kind) Z3_params_set_bool(l->z, p, Z3_mk_string_symbol(l->z, "mbqi"), false);
   Z3_solver_set_params(l->z, l->solver, p);
   Z3_params_dec_ref(l->z, p);
 }
@@ -114,30 +107,20 @@ static Z3_lbool refute(const struct logic *l, const struct term *e, const struct
 
 // ---- proofs --------------------------------------------------------------------------------------
 
-static Z3_ast free_binary(const struct logic *l, enum term_op op, Z3_ast a, Z3_ast b)
-{
-  return Z3_mk_app(l->z, l->fn[op], 2, (Z3_ast[]){a, b});
-}
+static Z3_ast free_binary(const struct logic *l, enum term_op op, Z3_ast a, Z3_ast b) { return Z3_mk_app(l->z, l->fn[op], 2, (Z3_ast[]){a, b}); }
 
 static Z3_ast free_exp(const struct logic *l, Z3_ast a) { return Z3_mk_app(l->z, l->fn[T_EXP], 1, &a); }
 
 static Z3_ast free_sum(const struct logic *l, uint64_t k, Z3_ast a)
 {
   Z3_ast length = Z3_mk_unsigned_int64(l->z, k, Z3_mk_int_sort(l->z));
-  if (l->schematic && k > 1)
-    length = k == 2 ? l->i : k == 3 ? l->j : Z3_mk_mul(l->z, 2, (Z3_ast[]){l->i, l->j});
+  if (l->schematic && k > 1) length = k == 2 ? l->i : k == 3 ? l->j : Z3_mk_mul(l->z, 2, (Z3_ast[]){l->i, l->j});
   return Z3_mk_app(l->z, l->fn[T_SUM], 2, (Z3_ast[]){length, a});
 }
 
-static Z3_ast free_below(const struct logic *l, Z3_ast a, Z3_ast b)
-{
-  return Z3_mk_app(l->z, l->fn_below, 2, (Z3_ast[]){a, b});
-}
+static Z3_ast free_below(const struct logic *l, Z3_ast a, Z3_ast b) { return Z3_mk_app(l->z, l->fn_below, 2, (Z3_ast[]){a, b}); }
 
-static Z3_ast constant(const struct logic *l, const char *name, Z3_sort sort)
-{
-  return Z3_mk_const(l->z, Z3_mk_string_symbol(l->z, name), sort);
-}
+static Z3_ast constant(const struct logic *l, const char *name, Z3_sort sort) { return Z3_mk_const(l->z, Z3_mk_string_symbol(l->z, name), sort); }
 
 // For all variables in `text` and lengths: fact, to be instantiated wherever one of the patterns occurs.
 static void require_all(const struct logic *l, const char *text, Z3_ast fact, int n, const Z3_pattern *patterns)
@@ -145,12 +128,9 @@ static void require_all(const struct logic *l, const char *text, Z3_ast fact, in
   Z3_app bound[5];
   unsigned count = 0;
   for (char v = 'X'; v <= 'Z'; v++)
-    if (strchr(text, v))
-      bound[count++] = Z3_to_app(l->z, l->atom[(int)v]);
-  if (strchr(text, '2'))
-    bound[count++] = Z3_to_app(l->z, l->i);
-  if (strchr(text, '3'))
-    bound[count++] = Z3_to_app(l->z, l->j);
+    if (strchr(text, v)) bound[count++] = Z3_to_app(l->z, l->atom[(int)v]);
+  if (strchr(text, '2')) bound[count++] = Z3_to_app(l->z, l->i);
+  if (strchr(text, '3')) bound[count++] = Z3_to_app(l->z, l->j);
   require(l, Z3_mk_forall_const(l->z, 0, count, bound, (unsigned)n, patterns, fact));
 }
 
@@ -165,8 +145,7 @@ static void require_equations(struct logic *l)
     int n = 0;
     for (int s = 0; s < 2; s++) {
       ast[s] = side(l, text[s]);
-      if (is_pattern(text[s]))
-        pattern[n++] = Z3_mk_pattern(l->z, 1, &ast[s]);
+      if (is_pattern(text[s])) pattern[n++] = Z3_mk_pattern(l->z, 1, &ast[s]);
     }
     require_all(l, arena_printf(&l->mem, "%s%s", text[0], text[1]), Z3_mk_eq(l->z, ast[0], ast[1]), n, pattern);
   }
@@ -194,14 +173,12 @@ static void open_proofs(struct logic *l, enum laws laws)
   Z3_sort e = Z3_mk_uninterpreted_sort(l->z, Z3_mk_string_symbol(l->z, "E")), integer = Z3_mk_int_sort(l->z);
   Z3_sort boolean = Z3_mk_bool_sort(l->z);
   static const char *const name[] = {
-    [T_ADD] = "add", [T_MUL] = "mul", [T_DIV] = "div", [T_SUM] = "sum", [T_EXP] = "exp",
+      [T_ADD] = "add", [T_MUL] = "mul", [T_DIV] = "div", [T_SUM] = "sum", [T_EXP] = "exp",
   };
   for (enum term_op op = T_ADD; op <= T_EXP; op++)
-    l->fn[op] = Z3_mk_func_decl(l->z, Z3_mk_string_symbol(l->z, name[op]), op == T_EXP ? 1 : 2,
-                                (Z3_sort[]){op == T_SUM ? integer : e, e}, e);
+    l->fn[op] = Z3_mk_func_decl(l->z, Z3_mk_string_symbol(l->z, name[op]), op == T_EXP ? 1 : 2, (Z3_sort[]){op == T_SUM ? integer : e, e}, e);
   l->fn_below = Z3_mk_func_decl(l->z, Z3_mk_string_symbol(l->z, "subexpr"), 2, (Z3_sort[]){e, e}, boolean);
-  for (char c = 'A'; c <= 'Z'; c++)
-    l->atom[(int)c] = constant(l, (char[]){c, 0}, e);
+  for (char c = 'A'; c <= 'Z'; c++) l->atom[(int)c] = constant(l, (char[]){c, 0}, e);
   l->i = constant(l, "i", integer);
   l->j = constant(l, "j", integer);
   l->schematic = true;
@@ -220,23 +197,18 @@ static Z3_ast element(const struct logic *l, int v) { return Z3_mk_int(l->z, v, 
 static Z3_ast pick(const struct logic *l, const Z3_ast *row, Z3_ast a)
 {
   Z3_ast r = row[ELEMENTS - 1];
-  for (int v = ELEMENTS - 2; v >= 0; v--)
-    r = Z3_mk_ite(l->z, Z3_mk_eq(l->z, a, element(l, v)), row[v], r);
+  for (int v = ELEMENTS - 2; v >= 0; v--) r = Z3_mk_ite(l->z, Z3_mk_eq(l->z, a, element(l, v)), row[v], r);
   return Z3_simplify(l->z, r);
 }
 
 static Z3_ast look_up(const struct logic *l, const Z3_ast table[ELEMENTS][ELEMENTS], Z3_ast a, Z3_ast b)
 {
   Z3_ast row[ELEMENTS];
-  for (int v = 0; v < ELEMENTS; v++)
-    row[v] = pick(l, table[v], b);
+  for (int v = 0; v < ELEMENTS; v++) row[v] = pick(l, table[v], b);
   return pick(l, row, a);
 }
 
-static Z3_ast table_binary(const struct logic *l, enum term_op op, Z3_ast a, Z3_ast b)
-{
-  return look_up(l, l->table[op], a, b);
-}
+static Z3_ast table_binary(const struct logic *l, enum term_op op, Z3_ast a, Z3_ast b) { return look_up(l, l->table[op], a, b); }
 
 static Z3_ast table_exp(const struct logic *l, Z3_ast a) { return pick(l, l->table[T_EXP][0], a); }
 static Z3_ast table_below(const struct logic *l, Z3_ast a, Z3_ast b) { return look_up(l, l->order, a, b); }
@@ -245,8 +217,7 @@ static Z3_ast table_below(const struct logic *l, Z3_ast a, Z3_ast b) { return lo
 // lengths when they hold for 2.
 static Z3_ast table_sum(const struct logic *l, uint64_t k, Z3_ast a)
 {
-  for (; k % 2 == 0; k /= 2)
-    a = pick(l, l->table[T_SUM][0], a);
+  for (; k % 2 == 0; k /= 2) a = pick(l, l->table[T_SUM][0], a);
   return a;
 }
 
@@ -256,10 +227,8 @@ static void require_everywhere(struct logic *l)
     Z3_ast x = l->atom['X'] = element(l, n % ELEMENTS);
     Z3_ast y = l->atom['Y'] = element(l, n / ELEMENTS % ELEMENTS);
     Z3_ast z = l->atom['Z'] = element(l, n / ELEMENTS / ELEMENTS);
-    for (size_t i = 0; i < l->equations; i++)
-      require(l, Z3_mk_eq(l->z, side(l, equations[i].lhs), side(l, equations[i].rhs)));
-    for (size_t i = 0; i < COUNT(inclusions); i++)
-      require(l, l->below(l, side(l, inclusions[i].lhs), side(l, inclusions[i].rhs)));
+    for (size_t i = 0; i < l->equations; i++) require(l, Z3_mk_eq(l->z, side(l, equations[i].lhs), side(l, equations[i].rhs)));
+    for (size_t i = 0; i < COUNT(inclusions); i++) require(l, l->below(l, side(l, inclusions[i].lhs), side(l, inclusions[i].rhs)));
     Z3_ast chain[] = {l->below(l, x, y), l->below(l, y, z)};
     require(l, Z3_mk_implies(l->z, Z3_mk_and(l->z, 2, chain), l->below(l, x, z)));
   }
@@ -273,13 +242,11 @@ static void open_models(struct logic *l, enum laws laws)
   Z3_sort e = Z3_mk_bv_sort(l->z, 2);
   for (int a = 0; a < ELEMENTS; a++)
     for (int b = 0; b < ELEMENTS; b++) {
-      for (enum term_op op = T_ADD; op <= T_EXP; op++)
-        l->table[op][a][b] = Z3_mk_fresh_const(l->z, "t", e);
+      for (enum term_op op = T_ADD; op <= T_EXP; op++) l->table[op][a][b] = Z3_mk_fresh_const(l->z, "t", e);
       l->order[a][b] = Z3_mk_fresh_const(l->z, "o", Z3_mk_bool_sort(l->z));
     }
   require_everywhere(l);
-  for (char c = 'A'; c <= 'Z'; c++)
-    l->atom[(int)c] = constant(l, (char[]){c, 0}, e);
+  for (char c = 'A'; c <= 'Z'; c++) l->atom[(int)c] = constant(l, (char[]){c, 0}, e);
 }
 
 // ---- queries -------------------------------------------------------------------------------------
@@ -291,8 +258,7 @@ struct query {
 
 static const struct term *random_subterm(struct rng *r, const struct term *t)
 {
-  while (t->a && rng_below(r, 3))
-    t = t->b && rng_below(r, 2) ? t->b : t->a;
+  while (t->a && rng_below(r, 3)) t = t->b && rng_below(r, 2) ? t->b : t->a;
   return t;
 }
 
@@ -303,10 +269,8 @@ static const struct term *mutate(struct arena *m, struct rng *r, const struct te
     bool left = !t->b || rng_below(r, 2);
     return mk(m, t->op, t->k, left ? mutate(m, r, t->a) : t->a, left ? t->b : mutate(m, r, t->b));
   }
-  if (t->op == T_ATOM)
-    return mk(m, T_ATOM, 'A' + rng_below(r, 3), NULL, NULL);
-  if (t->b)
-    return mk(m, T_ADD + (enum term_op)rng_below(r, 3), 0, t->a, t->b);
+  if (t->op == T_ATOM) return mk(m, T_ATOM, 'A' + rng_below(r, 3), NULL, NULL);
+  if (t->b) return mk(m, T_ADD + (enum term_op)rng_below(r, 3), 0, t->a, t->b);
   return mk(m, t->op, t->op == T_SUM ? 2 * t->k : 0, t->a, NULL);
 }
 
@@ -315,11 +279,9 @@ static struct query random_query(struct arena *m, struct rng *r, struct expr *ex
 {
   struct query q = {.target = random_term(m, r, 2 + (int)rng_below(r, 4), 3, LAWS_PAPER)};
   const struct term *t = q.target;
-  for (uint64_t moves = rng_below(r, 12); moves; moves--)
-    t = rewrite(m, r, t, laws);
+  for (uint64_t moves = rng_below(r, 12); moves; moves--) t = rewrite(m, r, t, laws);
   q.e = random_subterm(r, t);
-  if (rng_below(r, 2))
-    q.e = mutate(m, r, q.e);
+  if (rng_below(r, 2)) q.e = mutate(m, r, q.e);
   expr_target(ex, 0, NULL);
   nf target = build(ex, q.target);
   expr_target(ex, 1, &target);
@@ -366,13 +328,12 @@ static void no_contradiction(enum laws laws)
   for (int i = 0; i < QUERIES; i++) {
     bool proof = refute(&proofs, q[i].e, q[i].target) == Z3_L_FALSE;
     bool model = refute(&models, q[i].e, q[i].target) == Z3_L_TRUE;
-    if (q[i].keep ? model : proof)
-      complain(&q[i], model ? "there is a model without it" : "there is a proof of it");
+    if (q[i].keep ? model : proof) complain(&q[i], model ? "there is a model without it" : "there is a proof of it");
     proved[q[i].keep] += proof;
     modelled[q[i].keep] += model;
   }
-  print_message("%d kept: %d proved, %d open; %d pruned: %d with a model, %d open\n", QUERIES / 2, proved[1],
-                QUERIES / 2 - proved[1], QUERIES / 2, modelled[0], QUERIES / 2 - modelled[0]);
+  print_message("%d kept: %d proved, %d open; %d pruned: %d with a model, %d open\n", QUERIES / 2, proved[1], QUERIES / 2 - proved[1], QUERIES / 2,
+                modelled[0], QUERIES / 2 - modelled[0]);
   assert_int_equal(proved[0], 0);
   assert_int_equal(modelled[1], 0);
   assert_true(proved[1] > QUERIES / 4);

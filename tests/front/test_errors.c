@@ -98,8 +98,7 @@ static const struct row rows[] = {
     {"P:return X * exp(1000)", ERR_ATTRIBUTE, 2, 12, "too large", ""},
     {"P:return X % 2", ERR_SYNTAX, 2, 10, "integers", ""},
     // block and thread statements
-    {"P:Y = block(x=2) { a = iter(X); save(a) }", ERR_LEVEL, 2, 5, "no block statements",
-     "`graph` in place of `program`"},
+    {"P:Y = block(x=2) { a = iter(X); save(a) }", ERR_LEVEL, 2, 5, "no block statements", "`graph` in place of `program`"},
     {"G:Y = thread(x=2) { a = iter(X); save(a) }", ERR_LEVEL, 2, 5, "kernel graph", ""},
     {"G:Y = 1 + block(x=2) { a = iter(X); save(a) }", ERR_SYNTAX, 2, 9, "stands alone", ""},
     {"G:block(x=2) { a = iter(X, {x:0}); save(a, {x:0}) }", ERR_SYNTAX, 2, 1, "no names", ""},
@@ -146,12 +145,11 @@ static void test_errors(void **state)
     const struct row *r = &rows[i];
     const char *text = whole_text(&mem, r->text);
     int s = front_parse(&mem, text, strlen(text), "f.mica", 0, NULL, &g, &e);
-    bool good = s == USER && e.id == r->id && e.at.line == r->line && e.at.col == r->col && strstr(e.text, r->says) &&
-                strstr(e.hint, r->hint) && *e.hint && e.at.file;
+    bool good = s == USER && e.id == r->id && e.at.line == r->line && e.at.col == r->col && strstr(e.text, r->says) && strstr(e.hint, r->hint) &&
+                *e.hint && e.at.file;
     if (!good) {
       err_print(stderr, &e);
-      print_error("%s\nwanted %s at %d:%d saying \"%s\", hint \"%s\"\n", text, err_name(r->id), r->line, r->col,
-                  r->says, r->hint);
+      print_error("%s\nwanted %s at %d:%d saying \"%s\", hint \"%s\"\n", text, err_name(r->id), r->line, r->col, r->says, r->hint);
     }
     wrong += !good;
     arena_close(&mem);

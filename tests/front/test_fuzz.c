@@ -69,34 +69,9 @@ static void read_folder(struct corpus *c, const char *folder)
 
 static size_t mutate(const struct corpus *c, struct rng *r, char *out, size_t most)
 {
-  static const char *const words[] = {"-1",
-                                      "0",
-                                      "9223372036854775807",
-                                      "1099511627775",
-                                      "1e308",
-                                      "inf",
-                                      "(",
-                                      ")",
-                                      "[",
-                                      "]",
-                                      "{",
-                                      "}",
-                                      "=",
-                                      ":",
-                                      ",",
-                                      ";",
-                                      "\n",
-                                      "return",
-                                      "block(x=2) {",
-                                      "iter(",
-                                      "save(",
-                                      "accum(",
-                                      "sum(",
-                                      "%",
-                                      "/ 0",
-                                      "_",
-                                      "#",
-                                      "\0"};
+  static const char *const words[] = {
+      "-1", "0",      "9223372036854775807", "1099511627775", "1e308", "inf",    "(",    ")", "[",   "]", "{", "}", "=", ":", ",", ";",
+      "\n", "return", "block(x=2) {",        "iter(",         "save(", "accum(", "sum(", "%", "/ 0", "_", "#", "\0"};
   const char *from = c->text[rng_below(r, (uint64_t)c->n)];
   size_t n = MIN(strlen(from), most);
   memcpy(out, from, n);
@@ -105,9 +80,9 @@ static size_t mutate(const struct corpus *c, struct rng *r, char *out, size_t mo
     const char *other = c->text[rng_below(r, (uint64_t)c->n)], *word = words[rng_below(r, COUNT(words))];
     size_t m = strlen(other), wide = MAX(strlen(word), 1);
     switch (rng_below(r, 6)) {
-    case 0: out[at] = (char)rng_next(r); break;                               // a byte
-    case 1: n = rng_below(r, 8) ? n : at; break;                              // truncated
-    case 2: memmove(out + at, out + at + len, n - at - len), n -= len; break; // cut
+    case 0: out[at] = (char)rng_next(r); break;                                                              // a byte
+    case 1: n = rng_below(r, 8) ? n : at; break;                                                             // truncated
+    case 2: memmove(out + at, out + at + len, n - at - len), n -= len; break;                                // cut
     case 3: len = MIN(len, m), memcpy(out + at, other + rng_below(r, m - len + 1), MIN(len, n - at)); break; // spliced
     case 4:
       if (n + wide <= most) memmove(out + at + wide, out + at, n - at), memcpy(out + at, word, wide), n += wide;
@@ -146,8 +121,7 @@ static void test_random_bytes(void **state)
   for (int i = 0; i < 3000; i++) {
     char text[256];
     size_t n = rng_below(&r, sizeof text);
-    for (size_t k = 0; k < n; k++)
-      text[k] = i % 2 ? (char)rng_next(&r) : " ()[]{},;:=+-*/%#.\nab19e"[rng_below(&r, 24)];
+    for (size_t k = 0; k < n; k++) text[k] = i % 2 ? (char)rng_next(&r) : " ()[]{},;:=+-*/%#.\nab19e"[rng_below(&r, 24)];
     assert_true(one(text, n, NULL));
   }
 }

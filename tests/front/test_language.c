@@ -100,8 +100,7 @@ static void test_forms(void **state)
     struct arena mem = {0};
     struct str out = {0};
     const char *text = arena_printf(&mem, "program f { X: f32[4, 8]; Y: f32[4, 8]\n return %s\n}", forms[i].source);
-    const char *want =
-        arena_printf(&mem, "program f {\n  X: f32[4, 8]\n  Y: f32[4, 8]\n  return %s\n}\n", forms[i].printed);
+    const char *want = arena_printf(&mem, "program f {\n  X: f32[4, 8]\n  Y: f32[4, 8]\n  return %s\n}\n", forms[i].printed);
     graph_print(parse(&mem, text, 0, NULL), &out);
     bool same = !forms[i].printed || !strcmp(str_text(&out), want);
     if (!same) print_error("%s prints as\n%s", forms[i].source, str_text(&out));
@@ -115,12 +114,11 @@ static void test_statements(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  struct graph *g =
-      parse(&mem,
-            "\xef\xbb\xbf# first\r\n\r\nprogram p(n = 4, m = 2 * n,) {\r\n"
-            "  X: bf16[n, m,]; scale = 1 / sqrt(m * 2) # h\xc3\xa9\r\n"
-            "  a, _ = split(X * scale, dim=0, parts=2);;\r\n  b = a\r\n  c =\n    exp(b)\n return c, b;\n}\n\n",
-            0, NULL);
+  struct graph *g = parse(&mem,
+                          "\xef\xbb\xbf# first\r\n\r\nprogram p(n = 4, m = 2 * n,) {\r\n"
+                          "  X: bf16[n, m,]; scale = 1 / sqrt(m * 2) # h\xc3\xa9\r\n"
+                          "  a, _ = split(X * scale, dim=0, parts=2);;\r\n  b = a\r\n  c =\n    exp(b)\n return c, b;\n}\n\n",
+                          0, NULL);
   assert_string_equal(g->name, "p");
   assert_int_equal(g->tensors[0].dtype, BF16);
   assert_int_equal(g->tensors[0].shape.d[1], 8);
@@ -223,8 +221,7 @@ static void test_examples_with_settings(void **state)
   (void)state;
   const char *batched[] = {"mha_", "gqa_", "mqa_", "m_gqa", "m_qknorm", "qknorm_qk", "m_mha", "m_mqa", "g_fmha"};
   const char *rows[] = {"mlp", "lora", "m_rms", "m_gated", "m_lora", "m_ntrans", "g_norm", "softmax", "g_lstm"};
-  for (size_t i = 0; i < COUNT(batched); i++)
-    assert_true(each_example(MICA_SOURCE_DIR "/examples", 1, &(struct setting){"b", 8}, batched[i]) > 0);
+  for (size_t i = 0; i < COUNT(batched); i++) assert_true(each_example(MICA_SOURCE_DIR "/examples", 1, &(struct setting){"b", 8}, batched[i]) > 0);
   for (size_t i = 0; i < COUNT(rows); i++)
     assert_true(each_example(MICA_SOURCE_DIR "/examples", 2, (struct setting[]){{"m", 2}, {"n", 1024}}, rows[i]) > 0);
   assert_int_equal(each_example(MICA_SOURCE_DIR "/examples", 1, &(struct setting){"t", 16}, "moe"), 1);
@@ -243,9 +240,7 @@ static void test_docs(void **state)
     if (i == OP_INPUT || i == OP_OUTPUT) continue;
     const char *name = op_rows[i].name, *at = page;
     size_t len = strlen(name);
-    while ((at = strstr(at, name)) &&
-           (strchr("abcdefghijklmnopqrstuvwxyz_", at[-1]) || strchr("abcdefghijklmnopqrstuvwxyz_", at[len])))
-      at++;
+    while ((at = strstr(at, name)) && (strchr("abcdefghijklmnopqrstuvwxyz_", at[-1]) || strchr("abcdefghijklmnopqrstuvwxyz_", at[len]))) at++;
     if (!at) fail_msg("docs/language.md does not mention %s", name);
   }
   char *program = strstr(page, "```mica\nprogram gqa");

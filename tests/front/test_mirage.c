@@ -6,30 +6,34 @@
 #define OUTPUT(t) "{\"op_type\":\"kn_output_op\",\"input_tensors\":[" t "],\"output_tensors\":[]}"
 #define OP(type, in, out) "{\"op_type\":\"" type "\",\"input_tensors\":[" in "],\"output_tensors\":[" out "]}"
 #define MAP(x) "{\"x\":" #x ",\"y\":-1,\"z\":-1}"
-#define ITER(from, x, i, out)                                                                                          \
-  "{\"op_type\":\"tb_input_op\",\"dtensor\":" from ",\"input_map\":" MAP(x) ",\"forloop_dim\":" #i                        \
-  ",\"input_tensors\":[],\"output_tensors\":[" out "]}"
+#define ITER(from, x, i, out)                                                                                                                       \
+  "{\"op_type\":\"tb_input_op\",\"dtensor\":" from ",\"input_map\":" MAP(x) ",\"forloop_dim\":" #i ",\"input_tensors\":[],\"output_tensors\":[" out \
+                                                                            "]}"
 #define SAVE(in, x) "{\"op_type\":\"tb_output_op\",\"output_map\":" MAP(x) ",\"input_tensors\":[" in "],\"output_tensors\":[]}"
-#define BLOCK(x, i, ops, out)                                                                                          \
-  "{\"op_type\":\"kn_customized_op\",\"input_tensors\":[],\"output_tensors\":[" out "],\"bgraph\":{\"grid_dim\":{\"x\":" #x  \
+#define BLOCK(x, i, ops, out)                                                                                               \
+  "{\"op_type\":\"kn_customized_op\",\"input_tensors\":[],\"output_tensors\":[" out "],\"bgraph\":{\"grid_dim\":{\"x\":" #x \
   ",\"y\":1,\"z\":1},\"forloop_range\":" #i ",\"reduction_dimx\":4,\"operators\":[" ops "]}}"
 
 // rms_norm(X) W, with the mean of squares in the loop of the product.
 #define X TENSOR(1, 4, 16)
 #define W TENSOR(2, 16, 8)
-#define NORM_OPS                                                                                                       \
-  ITER(X, -1, 1, TENSOR(10, 4, 8)) "," ITER(W, 1, 0, TENSOR(11, 8, 4)) "," OP("tb_matmul_op", TENSOR(10, 4, 8) "," TENSOR(11, 8, 4), TENSOR(12, 4, 4)) "," \
-  OP("tb_accum_red_ld_rms_op", TENSOR(10, 4, 8), TENSOR(13, 4, 1)) "," OP("tb_forloop_accum_no_red_op", TENSOR(12, 4, 4), TENSOR(14, 4, 4)) "," \
-  OP("tb_div_op", TENSOR(14, 4, 4) "," TENSOR(13, 4, 1), TENSOR(15, 4, 4)) "," SAVE(TENSOR(15, 4, 4), 1)
+#define NORM_OPS                                                                                                                           \
+  ITER(X, -1, 1, TENSOR(10, 4, 8))                                                                                                         \
+  "," ITER(W, 1, 0, TENSOR(11, 8, 4)) "," OP("tb_matmul_op", TENSOR(10, 4, 8) "," TENSOR(11, 8, 4), TENSOR(12, 4, 4)) "," OP(              \
+      "tb_accum_red_ld_rms_op", TENSOR(10, 4, 8), TENSOR(13, 4, 1)) "," OP("tb_forloop_accum_no_red_op", TENSOR(12, 4, 4),                 \
+                                                                           TENSOR(14, 4, 4)) "," OP("tb_div_op",                           \
+                                                                                                    TENSOR(14, 4, 4) "," TENSOR(13, 4, 1), \
+                                                                                                    TENSOR(15, 4, 4)) "," SAVE(TENSOR(15, 4, 4), 1)
 #define NORM "[" INPUT(X) "," INPUT(W) "," BLOCK(2, 2, NORM_OPS, TENSOR(3, 4, 8)) "," OUTPUT(TENSOR(3, 4, 8)) "]"
 
 // sum(exp(X)) in two steps: down to four partial sums, then in a second kernel.
-#define PART_OPS                                                                                                       \
-  ITER(X, 0, -1, TENSOR(20, 2, 16)) "," OP("tb_exp_op", TENSOR(20, 2, 16), TENSOR(21, 2, 16)) ","                        \
-  OP("tb_accum_redtox_ld_sum_op", TENSOR(21, 2, 16), TENSOR(22, 2, 4)) "," SAVE(TENSOR(22, 2, 4), 0)
-#define PARTS                                                                                                          \
-  "[" INPUT(X) "," BLOCK(2, 1, PART_OPS, TENSOR(4, 4, 4)) "," OP("kn_reduction_1_op", TENSOR(4, 4, 4), TENSOR(5, 4, 1)) ","  \
-  OUTPUT(TENSOR(5, 4, 1)) "]"
+#define PART_OPS                                                                                                   \
+  ITER(X, 0, -1, TENSOR(20, 2, 16))                                                                                \
+  "," OP("tb_exp_op", TENSOR(20, 2, 16), TENSOR(21, 2, 16)) "," OP("tb_accum_redtox_ld_sum_op", TENSOR(21, 2, 16), \
+                                                                   TENSOR(22, 2, 4)) "," SAVE(TENSOR(22, 2, 4), 0)
+#define PARTS                                                                                          \
+  "[" INPUT(X) "," BLOCK(2, 1, PART_OPS, TENSOR(4, 4, 4)) "," OP("kn_reduction_1_op", TENSOR(4, 4, 4), \
+                                                                 TENSOR(5, 4, 1)) "," OUTPUT(TENSOR(5, 4, 1)) "]"
 
 static const struct {
   const char *json, *program;

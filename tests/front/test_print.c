@@ -15,8 +15,7 @@ static void round_trip(const struct graph *g)
   struct graph *again;
   struct str out = {0}, drawn = {0};
   graph_print(g, &out);
-  if (front_parse(&mem, str_text(&out), out.n, "printed", 0, NULL, &again, &e))
-    fail_msg("%d:%d %s\n%s", e.at.line, e.at.col, e.text, str_text(&out));
+  if (front_parse(&mem, str_text(&out), out.n, "printed", 0, NULL, &again, &e)) fail_msg("%d:%d %s\n%s", e.at.line, e.at.col, e.text, str_text(&out));
   if (!graph_same(g, again)) fail_msg("reads back differently:\n%s", str_text(&out));
   graph_draw(g, &drawn);
   assert_true(drawn.n > 0);
@@ -53,8 +52,7 @@ static void random_node(struct graph *g, struct rng *r)
   struct err e = {0};
   if (graph_add(g, op, n, in, &a, NOWHERE, &out, &e)) return;
   if (rng_below(r, 4) || g->nodes[g->nnodes - 1].nout == 0) return;
-  static const char *const names[] = {"t0", "t3", "return", "x y", "2",     "inf",
-                                      "_",  "A",  "A_2",    "sum", "block", "\xc3\xa9"};
+  static const char *const names[] = {"t0", "t3", "return", "x y", "2", "inf", "_", "A", "A_2", "sum", "block", "\xc3\xa9"};
   graph_name(g, out, names[rng_below(r, COUNT(names))], NOWHERE, &e);
 }
 
@@ -65,8 +63,7 @@ static struct graph *random_program(struct arena *mem, struct rng *r)
   struct shape s = {2, {4, 4}};
   int t, inputs = 1 + (int)rng_below(r, 3), n = 1 + (int)rng_below(r, 12);
   for (int i = 0; i < inputs; i++)
-    assert_int_equal(graph_input(g, rng_below(r, 2) ? arena_printf(mem, "A%d", i) : NULL, F32, &s, NOWHERE, &t, &e),
-                     OK);
+    assert_int_equal(graph_input(g, rng_below(r, 2) ? arena_printf(mem, "A%d", i) : NULL, F32, &s, NOWHERE, &t, &e), OK);
   for (int i = 0; i < n; i++) random_node(g, r);
   n = 1 + (int)rng_below(r, 3);
   for (int i = 0; i < n; i++) {
@@ -157,33 +154,31 @@ static void test_drawing(void **state)
   struct err e = {0};
   struct graph *g;
   struct str out = {0};
-  const char *text =
-      "graph g {\n X: f16[4, 8]\n Y = block(x=2; i=2) {\n  a = iter(X, imap={x:0}, fmap={i:1})\n  w = iter(X)\n"
-      "  l = thread(x=2) { v = iter(a, imap={x:0}); save(exp(v), omap={x:0}) }\n"
-      "  s = accum(sum(l, dim=1))\n  save(s / sum(w, dim=0, group=2), omap={x:0})\n }\n return relu(Y)\n}\n";
+  const char *text = "graph g {\n X: f16[4, 8]\n Y = block(x=2; i=2) {\n  a = iter(X, imap={x:0}, fmap={i:1})\n  w = iter(X)\n"
+                     "  l = thread(x=2) { v = iter(a, imap={x:0}); save(exp(v), omap={x:0}) }\n"
+                     "  s = accum(sum(l, dim=1))\n  save(s / sum(w, dim=0, group=2), omap={x:0})\n }\n return relu(Y)\n}\n";
   if (front_parse(&mem, text, strlen(text), "test", 0, NULL, &g, &e)) fail_msg("%s", e.text);
   graph_draw(g, &out);
-  assert_string_equal(str_text(&out),
-                      "g\n"
-                      "  input     X             f16[4, 8]\n"
-                      "  ┌ kernel 1: 2 blocks (x=2), 2 iterations (i=2), 5 operators, 168 bytes of tiles\n"
-                      "  │ load  w = X[:, :]                  f16[4, 8]\n"
-                      "  │       t1 = sum(w, dim=0, group=2)  f16[2, 8]\n"
-                      "  ├ for i < 2\n"
-                      "  │ load  a = X[x, i]                  f16[2, 4]\n"
-                      "  │ ┌ threads: 2 threads (x=2), 1 operator, 16 bytes of registers\n"
-                      "  │ │ load  v = a[x, :]   f16[1, 4]\n"
-                      "  │ │       t0 = exp(v)   f16[1, 4]\n"
-                      "  │ │ save  l[x, :] = t0  f16[2, 4]\n"
-                      "  │ └\n"
-                      "  │       t0 = sum(l, dim=1)           f16[2, 1]\n"
-                      "  │ acc   s = accum(t0)                f16[2, 1]\n"
-                      "  ├ after the loop\n"
-                      "  │       t2 = s / t1                  f16[2, 8]\n"
-                      "  │ save  Y[x, :] = t2                 f16[4, 8]\n"
-                      "  └\n"
-                      "  kernel 2  t0 = relu(Y)  f16[4, 8]\n"
-                      "  output    t0            f16[4, 8]\n");
+  assert_string_equal(str_text(&out), "g\n"
+                                      "  input     X             f16[4, 8]\n"
+                                      "  ┌ kernel 1: 2 blocks (x=2), 2 iterations (i=2), 5 operators, 168 bytes of tiles\n"
+                                      "  │ load  w = X[:, :]                  f16[4, 8]\n"
+                                      "  │       t1 = sum(w, dim=0, group=2)  f16[2, 8]\n"
+                                      "  ├ for i < 2\n"
+                                      "  │ load  a = X[x, i]                  f16[2, 4]\n"
+                                      "  │ ┌ threads: 2 threads (x=2), 1 operator, 16 bytes of registers\n"
+                                      "  │ │ load  v = a[x, :]   f16[1, 4]\n"
+                                      "  │ │       t0 = exp(v)   f16[1, 4]\n"
+                                      "  │ │ save  l[x, :] = t0  f16[2, 4]\n"
+                                      "  │ └\n"
+                                      "  │       t0 = sum(l, dim=1)           f16[2, 1]\n"
+                                      "  │ acc   s = accum(t0)                f16[2, 1]\n"
+                                      "  ├ after the loop\n"
+                                      "  │       t2 = s / t1                  f16[2, 8]\n"
+                                      "  │ save  Y[x, :] = t2                 f16[4, 8]\n"
+                                      "  └\n"
+                                      "  kernel 2  t0 = relu(Y)  f16[4, 8]\n"
+                                      "  output    t0            f16[4, 8]\n");
   str_free(&out), arena_close(&mem);
 }
 

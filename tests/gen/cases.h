@@ -80,15 +80,17 @@ static const struct {
                     "  save(repeat(x, dim=1, times=3), omap={x:0})\n save(l * r, omap={x:0})\n"
                     "  save(sum_to(x, dim=2, extent=5), omap={x:0})\n save(reshape(transpose(y), [2, 120]), omap={x:0}) }\n"
                     "return A, B, C, D, E, F, chunk(A, dim=1, parts=2, index=1) }"},
-    {"lora", "graph g { X: f32[5, 64]\n W: f32[64, 96]\n A: f32[64, 8]\n B: f32[8, 96]\n"
-             "O, P = block(x=3; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
-             "  t = accum(matmul(x, a))\n s = accum(matmul(x, w))\n save(s + matmul(t, b), omap={x:1})\n"
-             "  save(silu(s) * matmul(t, b), omap={x:1}) }\n"
-             "return O, P }"},
-    {"concat_matmul", "graph g { A: f32[2, 9, 16]\n B: f32[2, 9, 8]\n C: f32[16, 40]\n D: f32[8, 40]\n"
-                      "O, P = block(x=2, y=2) { a = iter(A, imap={x:0})\n b = iter(B, imap={x:0})\n c = iter(C, imap={y:1})\n d = iter(D, imap={y:1})\n"
-                      "  save(concat_matmul(a, b, c, d), omap={x:0, y:2})\n save(matmul(a, c) + 1, omap={x:0, y:2}) }\n"
-                      "return O, P }"},
+    {"lora",
+     "graph g { X: f32[5, 64]\n W: f32[64, 96]\n A: f32[64, 8]\n B: f32[8, 96]\n"
+     "O, P = block(x=3; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "  t = accum(matmul(x, a))\n s = accum(matmul(x, w))\n save(s + matmul(t, b), omap={x:1})\n"
+     "  save(silu(s) * matmul(t, b), omap={x:1}) }\n"
+     "return O, P }"},
+    {"concat_matmul",
+     "graph g { A: f32[2, 9, 16]\n B: f32[2, 9, 8]\n C: f32[16, 40]\n D: f32[8, 40]\n"
+     "O, P = block(x=2, y=2) { a = iter(A, imap={x:0})\n b = iter(B, imap={x:0})\n c = iter(C, imap={y:1})\n d = iter(D, imap={y:1})\n"
+     "  save(concat_matmul(a, b, c, d), omap={x:0, y:2})\n save(matmul(a, c) + 1, omap={x:0, y:2}) }\n"
+     "return O, P }"},
     {"stacked_rows", "graph g { Q: f32[4, 3, 1, 32]\n K: f32[4, 1, 32, 80]\n"
                      "O, P = block(x=4; i=5) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0}, fmap={i:3})\n"
                      "  save(accum(exp(matmul(q, k) * 0.1), fmap={i:3}), omap={x:0})\n save(accum_sum(matmul(q, k), dim=3), omap={x:0}) }\n"
@@ -103,12 +105,13 @@ static const struct {
     {"mixed", "graph g { X: f32[16, 48]\n W: f32[48, 80]\n U: f32[80, 16]\n H = matmul(X, W)\n"
               "N, S = block(x=4) { h = iter(H, imap={x:0})\n s = sum(square(h), dim=1)\n save(h / sqrt(s), omap={x:0})\n save(s, omap={x:0}) }\n"
               "O = matmul(N, U)\n return relu(O) + S, N, O }"},
-    {"half_blocks", "graph g { Q: f16[2, 24, 32]\n K: f16[2, 32, 96]\n V: bf16[2, 96, 32]\n R: f16[6, 40]\n"
-                    "O = block(x=2, y=3; i=4) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
-                    "  v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, k) * 0.1)\n n = accum(matmul(e, v))\n d = accum_sum(e, dim=2)\n"
-                    "  save(n / d, omap={x:0, y:1}) }\n"
-                    "P, T = block(x=3) { r = iter(R, imap={x:0})\n e = exp(r)\n save(e / sum(e, dim=1), omap={x:0})\n save(max(r, dim=1), omap={x:0}) }\n"
-                    "return O, P, T }"},
+    {"half_blocks",
+     "graph g { Q: f16[2, 24, 32]\n K: f16[2, 32, 96]\n V: bf16[2, 96, 32]\n R: f16[6, 40]\n"
+     "O = block(x=2, y=3; i=4) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
+     "  v = iter(V, imap={x:0}, fmap={i:1})\n e = exp(matmul(q, k) * 0.1)\n n = accum(matmul(e, v))\n d = accum_sum(e, dim=2)\n"
+     "  save(n / d, omap={x:0, y:1}) }\n"
+     "P, T = block(x=3) { r = iter(R, imap={x:0})\n e = exp(r)\n save(e / sum(e, dim=1), omap={x:0})\n save(max(r, dim=1), omap={x:0}) }\n"
+     "return O, P, T }"},
     {"streamed", "graph g { X: f32[16, 512]\n W: f32[512, 1024]\n Z: f32[3, 512]\n"
                  "Y, V = block(x=4; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n z = iter(Z, fmap={i:1})\n"
                  "  save(accum(matmul(x, w)) / accum_rms(x, dim=1), omap={x:1})\n save(accum(matmul(z, w)), omap={x:1}) }\n"

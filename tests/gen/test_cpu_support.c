@@ -16,50 +16,50 @@ static uint64_t rng_state = 88172645463325252u;
 
 static uint32_t rng(void)
 {
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return (uint32_t)(rng_state >> 32);
+  rng_state ^= rng_state << 13;
+  rng_state ^= rng_state >> 7;
+  rng_state ^= rng_state << 17;
+  return (uint32_t)(rng_state >> 32);
 }
 
-static float uniform(float lo, float hi)
-{
-    return lo + (hi - lo) * (float)(rng() >> 8) * 0x1p-24f;
-}
+static float uniform(float lo, float hi) { return lo + (hi - lo) * (float)(rng() >> 8) * 0x1p-24f; }
 
 static float from_bits(uint32_t bits)
 {
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
+  float f;
+  memcpy(&f, &bits, 4);
+  return f;
 }
 
 static uint32_t to_bits(float f)
 {
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    return bits;
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  return bits;
 }
 
 static float *random_tile(ptrdiff_t n)
 {
-    float *p = malloc((size_t)n * sizeof *p);
-    assert_non_null(p);
-    for (ptrdiff_t i = 0; i < n; i++)
-        p[i] = uniform(-1, 1);
-    return p;
+  float *p = malloc((size_t)n * sizeof *p);
+  assert_non_null(p);
+  for (ptrdiff_t i = 0; i < n; i++) p[i] = uniform(-1, 1);
+  return p;
 }
 
 /* ---- elementwise functions ---- */
 
 typedef m_vec vec_fn(m_vec);
 
+// clang-format off
 #define WRAP(name) \
-    static m_vec v_##name(m_vec x) { return m_##name(x); }
-WRAP(exp) WRAP(log) WRAP(tanh) WRAP(sigmoid) WRAP(silu) WRAP(erf) WRAP(gelu) WRAP(sqrt)
-WRAP(rsqrt) WRAP(abs)
+  static m_vec v_##name(m_vec x) { return m_##name(x); }
+WRAP(exp) WRAP(log) WRAP(tanh) WRAP(sigmoid) WRAP(silu) WRAP(erf) WRAP(gelu) WRAP(sqrt) WRAP(rsqrt) WRAP(abs)
+    // clang-format on
 
-static double d_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+    static double d_sigmoid(double x)
+{
+  return 1 / (1 + exp(-x));
+}
 static double d_silu(double x) { return x / (1 + exp(-x)); }
 static double d_gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double d_rsqrt(double x) { return 1 / sqrt(x); }
@@ -67,11 +67,11 @@ static double d_rsqrt(double x) { return 1 / sqrt(x); }
 /* error allowed: ulp units in the last place of the result, plus abs, plus the least normal number
  * since denormal results may be flushed; exp flushes below 2^-125.5 */
 static const struct {
-    const char *name;
-    vec_fn *fn;
-    double (*ref)(double);
-    double ulp, abs;
-    float lo, hi;
+  const char *name;
+  vec_fn *fn;
+  double (*ref)(double);
+  double ulp, abs;
+  float lo, hi;
 } functions[] = {
     {"exp", v_exp, exp, 1.5, 0x1p-127, -110, 95},
     {"exp near 0", v_exp, exp, 1.5, 0x1p-127, -1, 1},
@@ -91,404 +91,378 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 static double ulp_of(double y)
 {
-    int e;
-    frexp(y, &e);
-    return ldexp(1, e - 24 < -149 ? -149 : e - 24);
+  int e;
+  frexp(y, &e);
+  return ldexp(1, e - 24 < -149 ? -149 : e - 24);
 }
 
 static void check_value(int f, float x, float got)
 {
-    double want = functions[f].ref(x);
-    float rounded = (float)want;
-    double allowed = functions[f].ulp * ulp_of(want) + functions[f].abs + 1.2e-38;
-    if (isnan(want) ? isnan(got) : got == rounded)
-        return;
-    if (isfinite(got) && fabs(got - want) <= allowed)
-        return;
-    if (isinf(rounded) && fabs(want) < 3.5e38 && got > 3.4e38f)
-        return;
-    fail_msg("%s(%a) = %a, expected %a", functions[f].name, x, got, rounded);
+  double want = functions[f].ref(x);
+  float rounded = (float)want;
+  double allowed = functions[f].ulp * ulp_of(want) + functions[f].abs + 1.2e-38;
+  if (isnan(want) ? isnan(got) : got == rounded) return;
+  if (isfinite(got) && fabs(got - want) <= allowed) return;
+  if (isinf(rounded) && fabs(want) < 3.5e38 && got > 3.4e38f) return;
+  fail_msg("%s(%a) = %a, expected %a", functions[f].name, x, got, rounded);
 }
 
 static void check_values(int f, const float *x, int n)
 {
-    float y[M_W];
-    for (int i = 0; i < n; i += M_W) {
-        int lanes = n - i < M_W ? n - i : M_W;
-        m_storen(y, lanes, functions[f].fn(m_loadn(x + i, lanes)));
-        for (int l = 0; l < lanes; l++)
-            check_value(f, x[i + l], y[l]);
-    }
+  float y[M_W];
+  for (int i = 0; i < n; i += M_W) {
+    int lanes = n - i < M_W ? n - i : M_W;
+    m_storen(y, lanes, functions[f].fn(m_loadn(x + i, lanes)));
+    for (int l = 0; l < lanes; l++) check_value(f, x[i + l], y[l]);
+  }
 }
 
 static void test_functions_range(void **state)
 {
-    (void)state;
-    enum { N = 100000 };
-    float *x = malloc(N * sizeof *x);
-    assert_non_null(x);
-    for (int f = 0; f < FUNCTIONS; f++) {
-        for (int i = 0; i < N; i++)
-            x[i] = uniform(functions[f].lo, functions[f].hi);
-        check_values(f, x, N);
-        for (int i = 0; i < N; i++) /* every sign, exponent, NaN and denormal */
-            x[i] = from_bits(rng());
-        check_values(f, x, N);
-    }
-    free(x);
+  (void)state;
+  enum { N = 100000 };
+  float *x = malloc(N * sizeof *x);
+  assert_non_null(x);
+  for (int f = 0; f < FUNCTIONS; f++) {
+    for (int i = 0; i < N; i++) x[i] = uniform(functions[f].lo, functions[f].hi);
+    check_values(f, x, N);
+    for (int i = 0; i < N; i++) /* every sign, exponent, NaN and denormal */
+      x[i] = from_bits(rng());
+    check_values(f, x, N);
+  }
+  free(x);
 }
 
 static void test_functions_edges(void **state)
 {
-    (void)state;
-    static const float x[] = {
-        0.0f,    -0.0f,    1.0f,      -1.0f,      1e-45f,  -1e-45f,  1e-40f,  -1e-40f,  1.17549435e-38f,
-        88.72f,  88.7228f, 88.73f,    89.0f,      -87.33f, -87.34f,  -88.0f,  -103.9f,  -104.0f,
-        3.4e38f, -3.4e38f, 0.625f,    -0.625f,    1e10f,   -1e10f,   0.5f,    2.0f,     1e-10f,
-        NAN,     -NAN,     INFINITY,
-    };
-    for (int f = 0; f < FUNCTIONS; f++)
-        check_values(f, x, sizeof x / sizeof *x);
-    /* -inf apart: silu and gelu make NaN of it, as x/(1+inf) and -inf*0 do */
-    float inf = -INFINITY, y;
-    m_storen(&y, 1, m_exp(m_loadn(&inf, 1)));
-    assert_true(y == 0 && !signbit(y));
-    m_storen(&y, 1, m_tanh(m_loadn(&inf, 1)));
-    assert_true(y == -1);
-    m_storen(&y, 1, m_sigmoid(m_loadn(&inf, 1)));
-    assert_true(y == 0);
-    m_storen(&y, 1, m_erf(m_loadn(&inf, 1)));
-    assert_true(y == -1);
-    m_storen(&y, 1, m_log(m_loadn(&inf, 1)));
-    assert_true(isnan(y));
+  (void)state;
+  static const float x[] = {
+      0.0f,   -0.0f,   1.0f,    -1.0f,   1e-45f,   -1e-45f, 1e-40f,  -1e-40f, 1.17549435e-38f, 88.72f, 88.7228f, 88.73f, 89.0f, -87.33f, -87.34f,
+      -88.0f, -103.9f, -104.0f, 3.4e38f, -3.4e38f, 0.625f,  -0.625f, 1e10f,   -1e10f,          0.5f,   2.0f,     1e-10f, NAN,   -NAN,    INFINITY,
+  };
+  for (int f = 0; f < FUNCTIONS; f++) check_values(f, x, sizeof x / sizeof *x);
+  /* -inf apart: silu and gelu make NaN of it, as x/(1+inf) and -inf*0 do */
+  float inf = -INFINITY, y;
+  m_storen(&y, 1, m_exp(m_loadn(&inf, 1)));
+  assert_true(y == 0 && !signbit(y));
+  m_storen(&y, 1, m_tanh(m_loadn(&inf, 1)));
+  assert_true(y == -1);
+  m_storen(&y, 1, m_sigmoid(m_loadn(&inf, 1)));
+  assert_true(y == 0);
+  m_storen(&y, 1, m_erf(m_loadn(&inf, 1)));
+  assert_true(y == -1);
+  m_storen(&y, 1, m_log(m_loadn(&inf, 1)));
+  assert_true(isnan(y));
 }
 
 static void test_pow(void **state)
 {
-    (void)state;
-    static const float v[] = {0.0f, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, INFINITY, -INFINITY, NAN, 1e30f};
-    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-        for (size_t j = 0; j < sizeof v / sizeof *v; j++) {
-            float want = (float)pow(v[i], v[j]), got = m_hmax(m_pow(m_splat(v[i]), m_splat(v[j])));
-            if (!isnan(want))
-                assert_float_equal(got, want, fabsf(want) * 2e-7f);
-        }
+  (void)state;
+  static const float v[] = {0.0f, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, INFINITY, -INFINITY, NAN, 1e30f};
+  for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+    for (size_t j = 0; j < sizeof v / sizeof *v; j++) {
+      float want = (float)pow(v[i], v[j]), got = m_hmax(m_pow(m_splat(v[i]), m_splat(v[j])));
+      if (!isnan(want)) assert_float_equal(got, want, fabsf(want) * 2e-7f);
+    }
 }
 
 static void test_min_max_nan(void **state)
 {
-    (void)state;
-    assert_true(m_hmax(m_min(m_splat(1), m_splat(2))) == 1);
-    assert_true(m_hmax(m_max(m_splat(1), m_splat(2))) == 2);
-    assert_true(isnan(m_min_c(m_splat(1), m_splat(NAN))[0]));
-    assert_true(isnan(m_max_c(m_splat(1), m_splat(NAN))[0]));
-    static const float v[] = {NAN, -INFINITY, -1, 0, 2, INFINITY};
-    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-        for (size_t j = 0; j < sizeof v / sizeof *v; j++) {
-            float least = i && j ? v[i < j ? i : j] : NAN, most = i && j ? v[i > j ? i : j] : NAN, all[M_W];
-            m_store(all, m_splat(v[i]));
-            all[M_W / 2 + 1] = v[j];
-            assert_true(isnan(least) ? isnan(m_min(m_splat(v[i]), m_splat(v[j]))[1]) : m_min(m_splat(v[i]), m_splat(v[j]))[1] == least);
-            assert_true(isnan(most) ? isnan(m_max(m_splat(v[i]), m_splat(v[j]))[1]) : m_max(m_splat(v[i]), m_splat(v[j]))[1] == most);
-            assert_true(isnan(most) ? isnan(m_max1(v[i], v[j])) : m_max1(v[i], v[j]) == most);
-            assert_true(isnan(most) ? isnan(m_hmax(m_load(all))) : m_hmax(m_load(all)) == most);
-        }
+  (void)state;
+  assert_true(m_hmax(m_min(m_splat(1), m_splat(2))) == 1);
+  assert_true(m_hmax(m_max(m_splat(1), m_splat(2))) == 2);
+  assert_true(isnan(m_min_c(m_splat(1), m_splat(NAN))[0]));
+  assert_true(isnan(m_max_c(m_splat(1), m_splat(NAN))[0]));
+  static const float v[] = {NAN, -INFINITY, -1, 0, 2, INFINITY};
+  for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+    for (size_t j = 0; j < sizeof v / sizeof *v; j++) {
+      float least = i && j ? v[i < j ? i : j] : NAN, most = i && j ? v[i > j ? i : j] : NAN, all[M_W];
+      m_store(all, m_splat(v[i]));
+      all[M_W / 2 + 1] = v[j];
+      assert_true(isnan(least) ? isnan(m_min(m_splat(v[i]), m_splat(v[j]))[1]) : m_min(m_splat(v[i]), m_splat(v[j]))[1] == least);
+      assert_true(isnan(most) ? isnan(m_max(m_splat(v[i]), m_splat(v[j]))[1]) : m_max(m_splat(v[i]), m_splat(v[j]))[1] == most);
+      assert_true(isnan(most) ? isnan(m_max1(v[i], v[j])) : m_max1(v[i], v[j]) == most);
+      assert_true(isnan(most) ? isnan(m_hmax(m_load(all))) : m_hmax(m_load(all)) == most);
+    }
 }
 
 static void test_row_max_nan(void **state)
 {
-    (void)state;
-    enum { COLS = 3 * M_W + 1 };
-    float row[COLS], max;
-    for (int at = 0; at < COLS; at++) {
-        for (int j = 0; j < COLS; j++)
-            row[j] = (float)j;
-        row[at] = NAN;
-        m_row_max(1, COLS, row, COLS, &max, 0);
-        assert_true(isnan(max));
-        row[at] = 0;
-        m_row_max(1, COLS, row, COLS, &max, 1); /* the maximum so far is NaN */
-        assert_true(isnan(max));
-    }
-    for (int j = 0; j < COLS; j++)
-        row[j] = -INFINITY;
+  (void)state;
+  enum { COLS = 3 * M_W + 1 };
+  float row[COLS], max;
+  for (int at = 0; at < COLS; at++) {
+    for (int j = 0; j < COLS; j++) row[j] = (float)j;
+    row[at] = NAN;
     m_row_max(1, COLS, row, COLS, &max, 0);
-    assert_true(max == -INFINITY);
+    assert_true(isnan(max));
+    row[at] = 0;
+    m_row_max(1, COLS, row, COLS, &max, 1); /* the maximum so far is NaN */
+    assert_true(isnan(max));
+  }
+  for (int j = 0; j < COLS; j++) row[j] = -INFINITY;
+  m_row_max(1, COLS, row, COLS, &max, 0);
+  assert_true(max == -INFINITY);
 }
 
 static void test_lanes(void **state)
 {
-    (void)state;
-    for (int n = 0; n <= M_W; n++) {
-        float *src = random_tile(n ? n : 1), *dst = random_tile(n ? n : 1);
-        float all[M_W], sum = 0, max = -INFINITY;
-        m_store(all, m_loadn_or(src, n, m_splat(7)));
-        m_storen(dst, n, m_loadn(src, n)); /* exact allocations: a sanitizer sees any excess */
-        for (int i = 0; i < M_W; i++) {
-            assert_true(all[i] == (i < n ? src[i] : 7));
-            assert_true(i >= n || dst[i] == src[i]);
-            sum += all[i];
-            max = all[i] > max ? all[i] : max;
-        }
-        assert_float_equal(m_hsum(m_load(all)), sum, 1e-4f);
-        assert_true(m_hmax(m_load(all)) == max);
-        free(src);
-        free(dst);
+  (void)state;
+  for (int n = 0; n <= M_W; n++) {
+    float *src = random_tile(n ? n : 1), *dst = random_tile(n ? n : 1);
+    float all[M_W], sum = 0, max = -INFINITY;
+    m_store(all, m_loadn_or(src, n, m_splat(7)));
+    m_storen(dst, n, m_loadn(src, n)); /* exact allocations: a sanitizer sees any excess */
+    for (int i = 0; i < M_W; i++) {
+      assert_true(all[i] == (i < n ? src[i] : 7));
+      assert_true(i >= n || dst[i] == src[i]);
+      sum += all[i];
+      max = all[i] > max ? all[i] : max;
     }
+    assert_float_equal(m_hsum(m_load(all)), sum, 1e-4f);
+    assert_true(m_hmax(m_load(all)) == max);
+    free(src);
+    free(dst);
+  }
 }
 
 /* ---- half precision ---- */
 
 static void test_f16_widen(void **state)
 {
-    (void)state;
-    enum { N = 65536 };
-    uint16_t *h = malloc(N * sizeof *h), *back = malloc(N * sizeof *back);
-    float *f = malloc(N * sizeof *f);
-    assert_true(h && back && f);
-    for (int i = 0; i < N; i++)
-        h[i] = (uint16_t)i;
-    m_load_f16(f, h, N);
-    m_store_f16(back, f, N);
-    for (int i = 0; i < N; i++) {
-        int e = i >> 10 & 31, m = i & 1023;
-        double mag = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-        double want = i & 0x8000 ? -mag : mag;
-        assert_true(isnan(want) ? isnan(f[i]) : to_bits(f[i]) == to_bits((float)want));
-        assert_int_equal(to_bits(f[i]), to_bits(m_f16_to_f32(h[i]))); /* NaN payloads too */
-        assert_int_equal(back[i], isnan(want) ? i | 0x200 : i);
-    }
-    free(h);
-    free(back);
-    free(f);
+  (void)state;
+  enum { N = 65536 };
+  uint16_t *h = malloc(N * sizeof *h), *back = malloc(N * sizeof *back);
+  float *f = malloc(N * sizeof *f);
+  assert_true(h && back && f);
+  for (int i = 0; i < N; i++) h[i] = (uint16_t)i;
+  m_load_f16(f, h, N);
+  m_store_f16(back, f, N);
+  for (int i = 0; i < N; i++) {
+    int e = i >> 10 & 31, m = i & 1023;
+    double mag = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    double want = i & 0x8000 ? -mag : mag;
+    assert_true(isnan(want) ? isnan(f[i]) : to_bits(f[i]) == to_bits((float)want));
+    assert_int_equal(to_bits(f[i]), to_bits(m_f16_to_f32(h[i]))); /* NaN payloads too */
+    assert_int_equal(back[i], isnan(want) ? i | 0x200 : i);
+  }
+  free(h);
+  free(back);
+  free(f);
 }
 
 /* The nearest half, by comparing the distances to both neighbours; ties to the even one. */
 static uint16_t nearest_f16(float x)
 {
-    uint16_t sign = signbit(x) ? 0x8000 : 0;
-    double a = fabs((double)x);
-    int lo = 0, hi = 0x7c00;
-    if (a >= 65520)
-        return sign | 0x7c00;
-    while (hi - lo > 1) {
-        int mid = (lo + hi) / 2;
-        if (m_f16_to_f32((uint16_t)mid) <= a)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    double below = a - (double)m_f16_to_f32((uint16_t)lo);
-    double above = (hi == 0x7c00 ? 65536 : (double)m_f16_to_f32((uint16_t)hi)) - a;
-    return (uint16_t)(sign | (below < above || (below == above && lo % 2 == 0) ? lo : hi) | sign);
+  uint16_t sign = signbit(x) ? 0x8000 : 0;
+  double a = fabs((double)x);
+  int lo = 0, hi = 0x7c00;
+  if (a >= 65520) return sign | 0x7c00;
+  while (hi - lo > 1) {
+    int mid = (lo + hi) / 2;
+    if (m_f16_to_f32((uint16_t)mid) <= a)
+      lo = mid;
+    else
+      hi = mid;
+  }
+  double below = a - (double)m_f16_to_f32((uint16_t)lo);
+  double above = (hi == 0x7c00 ? 65536 : (double)m_f16_to_f32((uint16_t)hi)) - a;
+  return (uint16_t)(sign | (below < above || (below == above && lo % 2 == 0) ? lo : hi) | sign);
 }
 
 static void test_f16_narrow(void **state)
 {
-    (void)state;
-    enum { N = 100003 };
-    float *f = malloc(N * sizeof *f);
-    uint16_t *h = malloc(N * sizeof *h);
-    assert_true(f && h);
-    for (int i = 0; i < N; i++) {
-        float tie = m_f16_to_f32(rng() & 0xfbff); /* half of the cases exactly between two halves */
-        f[i] = i % 2 ? uniform(-70000, 70000) * (i % 4 == 1 ? 1 : 1e-8f)
-                     : from_bits(to_bits(tie) | 0x1000);
-    }
-    f[0] = 65519.996f, f[1] = 65520, f[2] = 1e-45f, f[3] = 0x1p-25f, f[4] = 0x1.000002p-25f;
-    f[5] = INFINITY, f[6] = -INFINITY, f[7] = 1e38f;
-    m_store_f16(h, f, N);
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(h[i], nearest_f16(f[i]));
-        assert_int_equal(m_f32_to_f16(f[i]), h[i]);
-    }
-    free(f);
-    free(h);
+  (void)state;
+  enum { N = 100003 };
+  float *f = malloc(N * sizeof *f);
+  uint16_t *h = malloc(N * sizeof *h);
+  assert_true(f && h);
+  for (int i = 0; i < N; i++) {
+    float tie = m_f16_to_f32(rng() & 0xfbff); /* half of the cases exactly between two halves */
+    f[i] = i % 2 ? uniform(-70000, 70000) * (i % 4 == 1 ? 1 : 1e-8f) : from_bits(to_bits(tie) | 0x1000);
+  }
+  f[0] = 65519.996f, f[1] = 65520, f[2] = 1e-45f, f[3] = 0x1p-25f, f[4] = 0x1.000002p-25f;
+  f[5] = INFINITY, f[6] = -INFINITY, f[7] = 1e38f;
+  m_store_f16(h, f, N);
+  for (int i = 0; i < N; i++) {
+    assert_int_equal(h[i], nearest_f16(f[i]));
+    assert_int_equal(m_f32_to_f16(f[i]), h[i]);
+  }
+  free(f);
+  free(h);
 }
 
 static void test_bf16(void **state)
 {
-    (void)state;
-    enum { N = 65539 };
-    float *f = malloc(N * sizeof *f);
-    uint16_t *h = malloc(N * sizeof *h);
-    assert_true(f && h);
-    for (int i = 0; i < N; i++)
-        h[i] = (uint16_t)i;
-    m_load_bf16(f, h, N);
-    for (int i = 0; i < N; i++)
-        assert_int_equal(to_bits(f[i]), (uint32_t)(uint16_t)i << 16);
-    for (int i = 0; i < N; i++)
-        f[i] = from_bits(i % 3 ? rng() : (rng() & 0xffff0000) | 0x8000);
-    m_store_bf16(h, f, N);
-    for (int i = 0; i < N; i++) {
-        uint32_t b = to_bits(f[i]), low = b & 0xffff, up = b >> 16;
-        uint32_t want = isnan(f[i]) ? up | 0x40 : up + (low > 0x8000 || (low == 0x8000 && up % 2));
-        assert_int_equal(h[i], want);
-    }
-    free(f);
-    free(h);
+  (void)state;
+  enum { N = 65539 };
+  float *f = malloc(N * sizeof *f);
+  uint16_t *h = malloc(N * sizeof *h);
+  assert_true(f && h);
+  for (int i = 0; i < N; i++) h[i] = (uint16_t)i;
+  m_load_bf16(f, h, N);
+  for (int i = 0; i < N; i++) assert_int_equal(to_bits(f[i]), (uint32_t)(uint16_t)i << 16);
+  for (int i = 0; i < N; i++) f[i] = from_bits(i % 3 ? rng() : (rng() & 0xffff0000) | 0x8000);
+  m_store_bf16(h, f, N);
+  for (int i = 0; i < N; i++) {
+    uint32_t b = to_bits(f[i]), low = b & 0xffff, up = b >> 16;
+    uint32_t want = isnan(f[i]) ? up | 0x40 : up + (low > 0x8000 || (low == 0x8000 && up % 2));
+    assert_int_equal(h[i], want);
+  }
+  free(f);
+  free(h);
 }
 
 /* ---- tiles ---- */
 
 static void test_load_tile(void **state)
 {
-    (void)state;
-    for (int round = 0; round < 300; round++) {
-        int rows = 1 + (int)(rng() % 40), cols = 1 + (int)(rng() % 70), lds = cols + (int)(rng() % 5);
-        int ldd = cols + (int)(rng() % 3), ldt = rows + (int)(rng() % 3);
-        float *src = random_tile((rows - 1) * lds + cols);
-        float *dst = random_tile((rows - 1) * ldd + cols);
-        float *dst_t = random_tile((cols - 1) * ldt + rows);
-        m_load_tile(rows, cols, src, lds, dst, ldd);
-        m_load_tile_t(rows, cols, src, lds, dst_t, ldt);
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < cols; j++) {
-                assert_true(dst[i * ldd + j] == src[i * lds + j]);
-                assert_true(dst_t[j * ldt + i] == src[i * lds + j]);
-            }
-        free(src);
-        free(dst);
-        free(dst_t);
-    }
+  (void)state;
+  for (int round = 0; round < 300; round++) {
+    int rows = 1 + (int)(rng() % 40), cols = 1 + (int)(rng() % 70), lds = cols + (int)(rng() % 5);
+    int ldd = cols + (int)(rng() % 3), ldt = rows + (int)(rng() % 3);
+    float *src = random_tile((rows - 1) * lds + cols);
+    float *dst = random_tile((rows - 1) * ldd + cols);
+    float *dst_t = random_tile((cols - 1) * ldt + rows);
+    m_load_tile(rows, cols, src, lds, dst, ldd);
+    m_load_tile_t(rows, cols, src, lds, dst_t, ldt);
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < cols; j++) {
+        assert_true(dst[i * ldd + j] == src[i * lds + j]);
+        assert_true(dst_t[j * ldt + i] == src[i * lds + j]);
+      }
+    free(src);
+    free(dst);
+    free(dst_t);
+  }
 }
 
 static void test_reductions(void **state)
 {
-    (void)state;
-    for (int round = 0; round < 300; round++) {
-        int rows = 1 + (int)(rng() % 20), cols = 1 + (int)(rng() % 70), ld = cols + (int)(rng() % 5);
-        int add = (int)(rng() % 2);
-        float *src = random_tile((rows - 1) * ld + cols);
-        float *sum = random_tile(rows), *max = random_tile(rows), *col = random_tile(cols);
-        double *col_want = calloc((size_t)cols, sizeof *col_want);
-        for (int j = 0; j < cols; j++)
-            col_want[j] = add ? col[j] : 0;
-        for (int i = 0; i < rows; i++) {
-            double s = add ? sum[i] : 0, m = add ? max[i] : -INFINITY;
-            for (int j = 0; j < cols; j++) {
-                s += src[i * ld + j];
-                m = fmax(m, src[i * ld + j]);
-                col_want[j] += src[i * ld + j];
-            }
-            m_row_sum(1, cols, src + i * ld, ld, sum + i, add);
-            m_row_max(1, cols, src + i * ld, ld, max + i, add);
-            assert_float_equal(sum[i], s, 2e-5f);
-            assert_true(max[i] == (float)m);
-        }
-        m_col_sum(rows, cols, src, ld, col, add);
-        for (int j = 0; j < cols; j++)
-            assert_float_equal(col[j], col_want[j], 2e-5f);
-        free(src);
-        free(sum);
-        free(max);
-        free(col);
-        free(col_want);
+  (void)state;
+  for (int round = 0; round < 300; round++) {
+    int rows = 1 + (int)(rng() % 20), cols = 1 + (int)(rng() % 70), ld = cols + (int)(rng() % 5);
+    int add = (int)(rng() % 2);
+    float *src = random_tile((rows - 1) * ld + cols);
+    float *sum = random_tile(rows), *max = random_tile(rows), *col = random_tile(cols);
+    double *col_want = calloc((size_t)cols, sizeof *col_want);
+    for (int j = 0; j < cols; j++) col_want[j] = add ? col[j] : 0;
+    for (int i = 0; i < rows; i++) {
+      double s = add ? sum[i] : 0, m = add ? max[i] : -INFINITY;
+      for (int j = 0; j < cols; j++) {
+        s += src[i * ld + j];
+        m = fmax(m, src[i * ld + j]);
+        col_want[j] += src[i * ld + j];
+      }
+      m_row_sum(1, cols, src + i * ld, ld, sum + i, add);
+      m_row_max(1, cols, src + i * ld, ld, max + i, add);
+      assert_float_equal(sum[i], s, 2e-5f);
+      assert_true(max[i] == (float)m);
     }
+    m_col_sum(rows, cols, src, ld, col, add);
+    for (int j = 0; j < cols; j++) assert_float_equal(col[j], col_want[j], 2e-5f);
+    free(src);
+    free(sum);
+    free(max);
+    free(col);
+    free(col_want);
+  }
 }
 
 /* ---- matrix products ---- */
 
 /* A is M x K with element (i, k) at i*ars + k*acs; checks every element of C and that the
  * columns between N and ldc stay as they were */
-static void check_product(int M, int N, int K, const float *A, int ars, int acs, const float *B,
-                          int ldb, const float *before, const float *C, int ldc, int acc)
+static void check_product(int M, int N, int K, const float *A, int ars, int acs, const float *B, int ldb, const float *before, const float *C,
+                          int ldc, int acc)
 {
-    for (int i = 0; i < M; i++)
-        for (int j = 0; j < ldc && i * ldc + j < (M - 1) * ldc + N; j++) {
-            double want = j >= N || acc ? before[i * ldc + j] : 0;
-            for (int k = 0; j < N && k < K; k++)
-                want += (double)A[i * ars + k * acs] * B[k * ldb + j];
-            if (fabs(C[i * ldc + j] - want) > 1e-6 * (K + 4))
-                fail_msg("%dx%dx%d at %d,%d: %g, expected %g", M, N, K, i, j, C[i * ldc + j], want);
-        }
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < ldc && i * ldc + j < (M - 1) * ldc + N; j++) {
+      double want = j >= N || acc ? before[i * ldc + j] : 0;
+      for (int k = 0; j < N && k < K; k++) want += (double)A[i * ars + k * acs] * B[k * ldb + j];
+      if (fabs(C[i * ldc + j] - want) > 1e-6 * (K + 4)) fail_msg("%dx%dx%d at %d,%d: %g, expected %g", M, N, K, i, j, C[i * ldc + j], want);
+    }
 }
 
 enum { PLAIN, TRANSPOSED, PACKED, STREAM, KINDS };
 
 /* m_gemm_stream takes constant row counts: the largest here that is not above M replaces M. */
-static void stream(int *M, int N, int K, const float *A, int lda, const float *B, int ldb, float *C,
-                   int ldc, int acc)
+static void stream(int *M, int N, int K, const float *A, int lda, const float *B, int ldb, float *C, int ldc, int acc)
 {
-    *M = *M < 7 ? 1 : *M < 13 ? 7 : 13;
-    if (*M == 1)
-        m_gemm_stream(1, N, K, A, lda, B, ldb, C, ldc, acc);
-    else if (*M == 7)
-        m_gemm_stream(7, N, K, A, lda, B, ldb, C, ldc, acc);
-    else
-        m_gemm_stream(13, N, K, A, lda, B, ldb, C, ldc, acc);
+  *M = *M < 7 ? 1 : *M < 13 ? 7 : 13;
+  if (*M == 1)
+    m_gemm_stream(1, N, K, A, lda, B, ldb, C, ldc, acc);
+  else if (*M == 7)
+    m_gemm_stream(7, N, K, A, lda, B, ldb, C, ldc, acc);
+  else
+    m_gemm_stream(13, N, K, A, lda, B, ldb, C, ldc, acc);
 }
 
 static void one_product(int kind, int M, int N, int K, int acc)
 {
-    int t = kind == TRANSPOSED, lda = (t ? M : K) + (int)(rng() % 3);
-    int ldb = N + (int)(rng() % 3), ldc = N + (int)(rng() % 3);
-    float *A = random_tile(((t ? K : M) - 1) * lda + (t ? M : K));
-    float *B = random_tile((K - 1) * ldb + N), *packed = random_tile(m_packed_size(K, N));
-    float *C = random_tile((M - 1) * ldc + N), *before = random_tile((M - 1) * ldc + N);
-    memcpy(before, C, (size_t)((M - 1) * ldc + N) * sizeof *C);
-    m_pack_b(K, N, B, ldb, packed);
-    if (kind == PLAIN)
-        m_gemm(M, N, K, A, lda, B, ldb, C, ldc, acc);
-    else if (kind == TRANSPOSED)
-        m_gemm_at(M, N, K, A, lda, B, ldb, C, ldc, acc);
-    else if (kind == PACKED)
-        m_gemm_packed(M, N, K, A, lda, packed, C, ldc, acc);
-    else
-        stream(&M, N, K, A, lda, B, ldb, C, ldc, acc);
-    check_product(M, N, K, A, t ? 1 : lda, t ? lda : 1, B, ldb, before, C, ldc, acc);
-    free(A);
-    free(B);
-    free(packed);
-    free(C);
-    free(before);
+  int t = kind == TRANSPOSED, lda = (t ? M : K) + (int)(rng() % 3);
+  int ldb = N + (int)(rng() % 3), ldc = N + (int)(rng() % 3);
+  float *A = random_tile(((t ? K : M) - 1) * lda + (t ? M : K));
+  float *B = random_tile((K - 1) * ldb + N), *packed = random_tile(m_packed_size(K, N));
+  float *C = random_tile((M - 1) * ldc + N), *before = random_tile((M - 1) * ldc + N);
+  memcpy(before, C, (size_t)((M - 1) * ldc + N) * sizeof *C);
+  m_pack_b(K, N, B, ldb, packed);
+  if (kind == PLAIN)
+    m_gemm(M, N, K, A, lda, B, ldb, C, ldc, acc);
+  else if (kind == TRANSPOSED)
+    m_gemm_at(M, N, K, A, lda, B, ldb, C, ldc, acc);
+  else if (kind == PACKED)
+    m_gemm_packed(M, N, K, A, lda, packed, C, ldc, acc);
+  else
+    stream(&M, N, K, A, lda, B, ldb, C, ldc, acc);
+  check_product(M, N, K, A, t ? 1 : lda, t ? lda : 1, B, ldb, before, C, ldc, acc);
+  free(A);
+  free(B);
+  free(packed);
+  free(C);
+  free(before);
 }
 
 static void test_products_random(void **state)
 {
-    (void)state;
-    for (int round = 0; round < 400; round++)
-        one_product(round % KINDS, 1 + (int)(rng() % 50), 1 + (int)(rng() % 150),
-                    1 + (int)(rng() % 90), (int)(rng() % 2));
+  (void)state;
+  for (int round = 0; round < 400; round++)
+    one_product(round % KINDS, 1 + (int)(rng() % 50), 1 + (int)(rng() % 150), 1 + (int)(rng() % 90), (int)(rng() % 2));
 }
 
 /* every microkernel: all row counts, all widths up to two panels, whole and ragged */
 static void test_products_small(void **state)
 {
-    (void)state;
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int M = 1; M <= 2 * 8 + 1; M++)
-            for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1)
-                one_product(kind, M, N, 5, N & 1);
+  (void)state;
+  for (int kind = 0; kind < KINDS; kind++)
+    for (int M = 1; M <= 2 * 8 + 1; M++)
+      for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1) one_product(kind, M, N, 5, N & 1);
 }
 
 /* constant sizes take the path that generated code takes */
 static void test_products_constant(void **state)
 {
-    (void)state;
-    float *A = random_tile(64 * 64), *B = random_tile(64 * 96), *C = random_tile(64 * 96);
-    m_gemm(64, 96, 64, A, 64, B, 96, C, 96, 0);
-    check_product(64, 96, 64, A, 64, 1, B, 96, C, C, 96, 0);
-    m_gemm(13, 41, 64, A, 64, B, 96, C, 41, 0);
-    check_product(13, 41, 64, A, 64, 1, B, 96, C, C, 41, 0);
-    m_gemm_at(16, 16, 64, A, 64, B, 96, C, 16, 0);
-    check_product(16, 16, 64, A, 1, 64, B, 96, C, C, 16, 0);
-    free(A);
-    free(B);
-    free(C);
+  (void)state;
+  float *A = random_tile(64 * 64), *B = random_tile(64 * 96), *C = random_tile(64 * 96);
+  m_gemm(64, 96, 64, A, 64, B, 96, C, 96, 0);
+  check_product(64, 96, 64, A, 64, 1, B, 96, C, C, 96, 0);
+  m_gemm(13, 41, 64, A, 64, B, 96, C, 41, 0);
+  check_product(13, 41, 64, A, 64, 1, B, 96, C, C, 41, 0);
+  m_gemm_at(16, 16, 64, A, 64, B, 96, C, 16, 0);
+  check_product(16, 16, 64, A, 1, 64, B, 96, C, C, 16, 0);
+  free(A);
+  free(B);
+  free(C);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions_range), cmocka_unit_test(test_functions_edges),
-        cmocka_unit_test(test_pow),             cmocka_unit_test(test_min_max_nan), cmocka_unit_test(test_row_max_nan),
-        cmocka_unit_test(test_lanes),           cmocka_unit_test(test_f16_widen),
-        cmocka_unit_test(test_f16_narrow),      cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_products_random), cmocka_unit_test(test_products_small),
-        cmocka_unit_test(test_products_constant),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_functions_range), cmocka_unit_test(test_functions_edges),   cmocka_unit_test(test_pow),
+      cmocka_unit_test(test_min_max_nan),     cmocka_unit_test(test_row_max_nan),       cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_f16_widen),       cmocka_unit_test(test_f16_narrow),        cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),        cmocka_unit_test(test_products_random),
+      cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

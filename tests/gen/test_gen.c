@@ -26,8 +26,7 @@ static void parse(struct arena *mem, const char *text, struct graph **g)
   if (graph_expand(mem, written, true, g, &e)) fail_msg("%s", e.text);
 }
 
-static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header,
-                     struct gen_info *info)
+static void generate(const struct graph *g, const struct target *t, struct str *source, struct str *header, struct gen_info *info)
 {
   struct err e = {0};
   if (gen_c(g, "test", t, source, header, info, &e)) fail_msg("gen: %s", e.text);
@@ -80,8 +79,7 @@ static void with_thread_graphs(void **state)
 static void half_precision(void **state)
 {
   (void)state;
-  static const char *const which[] = {"attention", "block_rows", "block_moves",    "lora",
-                                      "mixed",     "streamed",   "keys_transposed"};
+  static const char *const which[] = {"attention", "block_rows", "block_moves", "lora", "mixed", "streamed", "keys_transposed"};
   for (size_t i = 0; i < COUNT(cases); i++)
     for (size_t k = 0; k < COUNT(which); k++) {
       if (strcmp(cases[i].name, which[k])) continue;
@@ -151,20 +149,18 @@ static void same_text_again(void **state)
 
 // Attention with many rows: V is shared by enough of them to be copied where it is not aligned, and the result goes past
 // the caches of a small target.
-static const char unaligned[] =
-    "graph g { Q: f32[2, 64, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
-    "O = block(x=2, y=2; i=2) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
-    "  v = iter(V, imap={x:0}, fmap={i:1})\n s = matmul(q, k)\n m, change = accum_max(max(s, dim=2))\n e = exp(s - m)\n"
-    "  p = matmul(e, v)\n f = exp(change)\n n = accum_rescale(p, f)\n d = accum_sum_rescale(e, f, dim=2)\n"
-    "  save(n / d, omap={x:0, y:1}) }\n"
-    "return O }";
+static const char unaligned[] = "graph g { Q: f32[2, 64, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
+                                "O = block(x=2, y=2; i=2) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
+                                "  v = iter(V, imap={x:0}, fmap={i:1})\n s = matmul(q, k)\n m, change = accum_max(max(s, dim=2))\n e = exp(s - m)\n"
+                                "  p = matmul(e, v)\n f = exp(change)\n n = accum_rescale(p, f)\n d = accum_sum_rescale(e, f, dim=2)\n"
+                                "  save(n / d, omap={x:0, y:1}) }\n"
+                                "return O }";
 
 // So many that V is packed.
-static const char many_rows[] =
-    "graph g { Q: f32[2, 128, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
-    "O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
-    "  v = iter(V, imap={x:0}, fmap={i:1})\n save(accum(matmul(matmul(q, k), v)), omap={x:0}) }\n"
-    "return O }";
+static const char many_rows[] = "graph g { Q: f32[2, 128, 16]\n K: f32[2, 16, 64]\n V: f32[2, 64, 32]\n"
+                                "O = block(x=2; i=2) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0}, fmap={i:2})\n"
+                                "  v = iter(V, imap={x:0}, fmap={i:1})\n save(accum(matmul(matmul(q, k), v)), omap={x:0}) }\n"
+                                "return O }";
 
 // Rows that start with fewer floats than a vector has, and what they end with.
 static const char long_rows[] = "graph g { X: f32[6, 304]\n"
@@ -224,8 +220,12 @@ static void wherever_tensors_start(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_written),         cmocka_unit_test(with_thread_graphs), cmocka_unit_test(half_precision),
-      cmocka_unit_test(refuses_all_reduce), cmocka_unit_test(names_stay_names),   cmocka_unit_test(same_text_again),
+      cmocka_unit_test(as_written),
+      cmocka_unit_test(with_thread_graphs),
+      cmocka_unit_test(half_precision),
+      cmocka_unit_test(refuses_all_reduce),
+      cmocka_unit_test(names_stay_names),
+      cmocka_unit_test(same_text_again),
       cmocka_unit_test(wherever_tensors_start),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

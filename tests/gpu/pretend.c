@@ -22,10 +22,7 @@ static int p_error_text(int code, const char **text) { return (void)code, say(te
 static int p_init(unsigned flags) { return (int)flags; }
 static int p_device_count(int *n) { return *n = 1, 0; }
 static int p_device_get(int *device, int i) { return *device = i, 0; }
-static int p_device_name(char *name, int room, int device)
-{
-  return (void)device, snprintf(name, (size_t)room, "none"), 0;
-}
+static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
 static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
 static int p_context_release(int device) { return device; }
@@ -52,29 +49,20 @@ static int p_release(gpu_address a)
   memcpy(&p, at(a) - sizeof p, sizeof p);
   return pretend.released++, free(p), 0;
 }
-static int p_write(gpu_address to, const void *from, size_t n, cu_stream s)
-{
-  return (void)s, memcpy(at(to), from, n), 0;
-}
+static int p_write(gpu_address to, const void *from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), from, n), 0; }
 static int p_read(void *to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(to, at(from), n), 0; }
 static int p_fill(gpu_address to, unsigned char b, size_t n, cu_stream s)
 {
   enum { A_CACHE = 60 << 20 }; // what is larger empties a cache that is not there
   return (void)s, n > A_CACHE ? 0 : (memset(at(to), b, n), 0);
 }
-static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s)
-{
-  return (void)s, memcpy(at(to), at(from), n), 0;
-}
+static int p_copy(gpu_address to, gpu_address from, size_t n, cu_stream s) { return (void)s, memcpy(at(to), at(from), n), 0; }
 static int p_memory(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 30, 0; }
 static int p_version(int *version) { return *version = 13000, 0; }
 
 static int p_event_create(cu_event *v, unsigned flags) { return (void)flags, *v = calloc(1, sizeof(double)), 0; }
 static int p_event_destroy(cu_event v) { return free(v), 0; }
-static int p_event_record(cu_event v, cu_stream s)
-{
-  return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0;
-}
+static int p_event_record(cu_event v, cu_stream s) { return (void)s, memcpy(v, &pretend.clock, sizeof pretend.clock), 0; }
 static int p_event_wait(cu_event v) { return (void)v, p_stream_wait(NULL); }
 static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
 {
@@ -100,10 +88,7 @@ static int p_module_load(cu_module *m, const void *image)
   return sscanf(image, "%15[a-z]_%d_%d", k->verb, &k->n, &k->nanoseconds) == 3 ? 0 : OUT_OF_MEMORY;
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
-static int p_module_function(cu_function *f, cu_module m, const char *name)
-{
-  return (void)name, *f = (cu_function)(void *)m, 0;
-}
+static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
 static int p_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
@@ -111,8 +96,8 @@ static int p_function_attribute(int *value, int attribute, cu_function f)
 }
 static int p_function_set(cu_function f, int attribute, int value) { return (void)f, (void)attribute, (void)value, 0; }
 
-struct product { // of matrices, as the library was asked for it
-  blas_object desc, layout[4]; // a, b, d, c
+struct product {                // of matrices, as the library was asked for it
+  blas_object desc, layout[4];  // a, b, d, c
   const void *a, *b, *c, *bias; // which the description has when it is asked
   void *d;
   float alpha, beta;
@@ -144,14 +129,12 @@ static int interpret(const struct done *d)
   struct err e = {0};
   struct sim_buffer b[MOST_ARGS];
   struct sim_report report = {0};
-  for (int i = 0; i < l->nargs; i++)
-    b[i] = (struct sim_buffer){at(d->a[i]), (size_t)(l->arg[i].elements * tile_types[l->arg[i].type].bytes), true};
+  for (int i = 0; i < l->nargs; i++) b[i] = (struct sim_buffer){at(d->a[i]), (size_t)(l->arg[i].elements * tile_types[l->arg[i].type].bytes), true};
   const struct sim_input in = {.buffers = b, .nbuffers = l->nargs};
   int status = sim_run(&mem, l->p, l->k, &in, &report, &e);
   struct str s = {0};
   if (report.found) sim_print_errors(&report, &s);
-  if (status != OK || report.found)
-    snprintf(pretend.trouble, sizeof pretend.trouble, "%s: %s%.300s", l->name, e.text, str_text(&s));
+  if (status != OK || report.found) snprintf(pretend.trouble, sizeof pretend.trouble, "%s: %s%.300s", l->name, e.text, str_text(&s));
   str_free(&s);
   arena_close(&mem);
   return status;
@@ -170,8 +153,8 @@ static int execute(const struct done *d)
   if (!d->k) {
     struct description desc = *(const struct description *)p->desc;
     desc.bias = p->bias;
-    return matmul(NULL, &desc, &p->alpha, p->a, p->layout[0], p->b, p->layout[1], &p->beta, p->c, p->layout[3], p->d,
-                  p->layout[2], NULL, NULL, 0, NULL);
+    return matmul(NULL, &desc, &p->alpha, p->a, p->layout[0], p->b, p->layout[1], &p->beta, p->c, p->layout[3], p->d, p->layout[2], NULL, NULL, 0,
+                  NULL);
   }
   if (d->k->tile) return interpret(d);
   const char *verb = d->k->verb;
@@ -198,10 +181,7 @@ static int execute(const struct done *d)
   return 0;
 }
 
-static int args_of(const struct kernel *k)
-{
-  return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2;
-}
+static int args_of(const struct kernel *k) { return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2; }
 
 static int record(const struct done *d)
 {
@@ -210,13 +190,12 @@ static int record(const struct done *d)
   return recording.node[recording.n++] = *d, 0;
 }
 
-static int record_product(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al,
-                          const void *b, blas_object bl, const void *beta, const void *c, blas_object cl, void *d,
-                          blas_object dl, const uint64_t *algorithm, void *workspace, size_t bytes, cu_stream s)
+static int record_product(blas_object h, blas_object desc, const void *alpha, const void *a, blas_object al, const void *b, blas_object bl,
+                          const void *beta, const void *c, blas_object cl, void *d, blas_object dl, const uint64_t *algorithm, void *workspace,
+                          size_t bytes, cu_stream s)
 {
   const void *bias = ((const struct description *)desc)->bias;
-  const struct done product = {
-      .product = {desc, {al, bl, dl, cl}, a, b, c, bias, d, *(const float *)alpha, *(const float *)beta}};
+  const struct done product = {.product = {desc, {al, bl, dl, cl}, a, b, c, bias, d, *(const float *)alpha, *(const float *)beta}};
   (void)h, (void)algorithm, (void)workspace, (void)bytes, (void)s;
   return record(&product);
 }
@@ -245,10 +224,7 @@ static int p_capture_end(cu_stream s, cu_graph *g)
   recording.on = false, pretend.graphs++;
   return (void)s, *g = (cu_graph)(void *)r, 0;
 }
-static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags)
-{
-  return (void)flags, *x = (cu_exec)(void *)g, 0;
-}
+static int p_graph_make(cu_exec *x, cu_graph g, unsigned long long flags) { return (void)flags, *x = (cu_exec)(void *)g, 0; }
 static int p_graph_launch(cu_exec x, cu_stream s)
 {
   const struct recorded *r = (const struct recorded *)(const void *)x;
@@ -264,9 +240,8 @@ static int p_graph_destroy(cu_graph g)
   return pretend.graphs--, free(r->node), free(r), 0;
 }
 static int p_exec_destroy(cu_exec x) { return (void)x, 0; }
-static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size,
-                        const uint64_t *stride, const uint32_t *box, const uint32_t *step, int interleave, int swizzle,
-                        int promotion, int fill)
+static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
+                        const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
 {
   (void)type, (void)rank, (void)size, (void)stride, (void)box, (void)step;
   (void)interleave, (void)swizzle, (void)promotion, (void)fill;
@@ -276,8 +251,7 @@ static int p_tensor_map(struct gpu_map *out, int type, uint32_t rank, void *base
 struct gpu *pretend_gpu(void)
 {
   struct gpu *g = mem_lasting(sizeof *g);
-  g->facts = (struct gpu_facts){
-      .name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
+  g->facts = (struct gpu_facts){.name = "none", .arch = 90, .processors = 4, .l2 = PRETEND_L2, .shared = 232448, .driver = 13000};
 #define FUNCTION(field, symbol, parameters) g->field = p_##field;
   CU_FUNCTIONS
 #undef FUNCTION
@@ -295,8 +269,7 @@ struct stage *pretend_stage(void)
 
 // ---- programs ----
 
-int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
-                    struct cubin *out, struct err *e)
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
 {
   (void)source;
   if (arg) atomic_fetch_add((atomic_int *)(uintptr_t)arg, 1);
@@ -307,8 +280,7 @@ int pretend_compile(const void *arg, struct arena *mem, const char *name, const 
 }
 const struct gpu_compiler pretend_compiler = {.compile = pretend_compile, .major = 1};
 
-static int as_tile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
-                   struct cubin *out, struct err *e)
+static int as_tile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
 {
   const struct device_program *p = arg;
   (void)source, (void)arch;
@@ -322,31 +294,24 @@ static int as_tile(const void *arg, struct arena *mem, const char *name, const c
   return err_set(e, ERR_COMPILER, NOWHERE, "no kernel %s", name);
 }
 
-struct gpu_compiler pretend_interpreter(const struct device_program *p)
-{
-  return (struct gpu_compiler){.compile = as_tile, .arg = p};
-}
+struct gpu_compiler pretend_interpreter(const struct device_program *p) { return (struct gpu_compiler){.compile = as_tile, .arg = p}; }
 
 static void one_launch(struct arena *mem, struct launch *l, const char *name, int i, int n, int elements, bool counter)
 {
   static const struct gpu_limits limits = {.arch = 90};
   struct err e = {0};
-  const char *text = arena_printf(
-      mem,
-      "order row\nkernel %s {\n  %%x:[%d].fp32.GL\n  %%y:[%d].fp32.GL\n%s  #g:[1].block\n  #t:[32].thread\n"
-      "  %%y <- Spec<<<#g, #t>>>(%%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %%v:[4].fp32.RF\n"
-      "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
-      name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
+  const char *text = arena_printf(mem,
+                                  "order row\nkernel %s {\n  %%x:[%d].fp32.GL\n  %%y:[%d].fp32.GL\n%s  #g:[1].block\n  #t:[32].thread\n"
+                                  "  %%y <- Spec<<<#g, #t>>>(%%x) {\n    @i = #t.indices()\n    #me = #t.scalar()\n    %%v:[4].fp32.RF\n"
+                                  "    %%v <- Move<<<#g, #me>>>(%%x.tile([4])[@i])\n    %%y.tile([4])[@i] <- Move<<<#g, #me>>>(%%v)\n  }\n}\n",
+                                  name, elements, elements, counter ? "  %c:[64].fp32.GL\n" : "");
   *l = (struct launch){.name = name, .how = name, .text = text, .nargs = counter ? 3 : 2, .algorithm = -1};
-  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e))
-    err_print(stderr, &e);
+  if (tile_parse(mem, name, text, &l->p, &e) || tile_lower(l->p, l->p->kernels[0], limits.arch, &e)) err_print(stderr, &e);
   l->k = l->p->kernels[0];
   l->arg = NEWS(mem, struct launch_arg, 3);
   const int64_t step = 4 * (int64_t)elements, zeroed = 256;
-  l->arg[0] =
-      (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
-  l->arg[1] = (struct launch_arg){
-      {i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
+  l->arg[0] = (struct launch_arg){{i ? PLACE_WORK : PLACE_INPUT, 0, i ? zeroed + (i - 1) * step : 0}, TT_F32, elements, false};
+  l->arg[1] = (struct launch_arg){{i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, 0, i + 1 < n ? zeroed + i * step : 0}, TT_F32, elements, true};
   l->arg[2] = (struct launch_arg){{PLACE_WORK, 0, 0}, TT_F32, 64, true};
 }
 
@@ -369,8 +334,8 @@ struct code *pretend_code(struct arena *mem, const char *const *names, int n, in
   struct compile_result r;
   struct compile_stats s;
   struct err e = {0};
-  if (code_make(mem, pretend_program(mem, names, n, elements), c, &e) ||
-      compile_codes(mem, &pretend_compiler, NULL, 90, 1, c, &r, &s, &e) || r.status)
+  if (code_make(mem, pretend_program(mem, names, n, elements), c, &e) || compile_codes(mem, &pretend_compiler, NULL, 90, 1, c, &r, &s, &e) ||
+      r.status)
     err_print(stderr, e.status ? &e : &r.err);
   return c;
 }

@@ -17,8 +17,7 @@ extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close
 struct stage *pretend_stage(void);
 // arg: NULL, or an atomic_int that counts the calls.
-int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch,
-                    struct cubin *out, struct err *e);
+int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e);
 extern const struct gpu_compiler pretend_compiler;
 // For real device programs, one at a time: kernels run in the interpreter, in this process; products of fp32 matrices
 // in place of the vendor's library.

@@ -34,8 +34,7 @@ static void start(struct fixture *f)
   f->g = twice(&f->mem, N);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){
-      .seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
+  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
 }
 
 static int race(struct fixture *f, int n, const char *const *names)
@@ -51,10 +50,9 @@ static void everything_has_its_verdict(void **state)
   static const struct {
     const char *name;
     enum gpu_verdict verdict;
-  } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},   {"crash_1000_20", GPU_FAILED},
-               {"right_1000_2000", GPU_FINE}, {"hang_1000_30", GPU_FAILED}, {"syntax_1000_40", GPU_NOT_COMPILED},
-               {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED}, {"race_1000_60", GPU_WRONG},
-               {"jitter_1000_9000", GPU_FINE}, {"lossy_1000_1900", GPU_WRONG}};
+  } cases[] = {{"right_1000_3000", GPU_FINE}, {"off_1000_10", GPU_WRONG},           {"crash_1000_20", GPU_FAILED}, {"right_1000_2000", GPU_FINE},
+               {"hang_1000_30", GPU_FAILED},  {"syntax_1000_40", GPU_NOT_COMPILED}, {"reset_1000_2500", GPU_FINE}, {"fail_1000_50", GPU_FAILED},
+               {"race_1000_60", GPU_WRONG},   {"jitter_1000_9000", GPU_FINE},       {"lossy_1000_1900", GPU_WRONG}};
   const char *names[COUNT(cases)];
   struct fixture f;
   struct str text = {0};
@@ -214,8 +212,7 @@ static void results_are_remembered(void **state)
   }
   f.o.db = NULL;
   assert_int_equal(race(&f, 3, names), OK);
-  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"),
-             *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
+  const char *key = keep_key(&f.mem, 3, f.p, f.g, &f.o, "a GPU"), *other = keep_key(&f.mem, 3, f.p, f.g, &f.o, "another GPU");
   again.result = NEWS(&f.mem, struct gpu_result, 3);
   assert_false(keep_recall(&f.mem, db, key, 3, &again));
   keep_race(db, key, 3, f.p, &f.r, warning);
@@ -255,8 +252,7 @@ static void gpus_are_told_by_files(void **state)
   assert_false(identity_by_files(folder, name));
   put(&f, "gpus/0000:19:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\n");
   assert_false(identity_by_files(folder, name));
-  put(&f, "version",
-      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n");
+  put(&f, "version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n");
   assert_true(identity_by_files(folder, name));
   assert_string_equal(name, "NVIDIA H200, driver 570.86.15");
   put(&f, "version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6\n");
@@ -271,9 +267,7 @@ static void gpus_are_told_by_files(void **state)
 static void orders_are_sure_or_not(void **state)
 {
   (void)state;
-  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2},
-                          {.median = 11, .low = 10.5, .high = 11.5},
-                          {.median = 12, .low = 11, .high = 13}};
+  struct gpu_time t[3] = {{.median = 10, .low = 9.8, .high = 10.2}, {.median = 11, .low = 10.5, .high = 11.5}, {.median = 12, .low = 11, .high = 13}};
   assert_true(rank_sure(t, 3));
   t[1].low = 10.1;
   assert_false(rank_sure(t, 3));
@@ -314,11 +308,10 @@ static void one_program_is_run(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everything_has_its_verdict),
-                                     cmocka_unit_test(older_targets_run_on_a_newer_device), cmocka_unit_test(the_fastest_of_many_wins),
-      cmocka_unit_test(races_share_what_they_can),  cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(disturbed_turns_are_repeated), cmocka_unit_test(results_are_remembered),
-      cmocka_unit_test(one_program_is_run),         cmocka_unit_test(gpus_are_told_by_files),
-      cmocka_unit_test(orders_are_sure_or_not)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(older_targets_run_on_a_newer_device),
+                                     cmocka_unit_test(the_fastest_of_many_wins),   cmocka_unit_test(races_share_what_they_can),
+                                     cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(disturbed_turns_are_repeated),
+                                     cmocka_unit_test(results_are_remembered),     cmocka_unit_test(one_program_is_run),
+                                     cmocka_unit_test(gpus_are_told_by_files),     cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -39,8 +39,8 @@ static void end(struct fixture *f)
 
 // ---- kernels by hand ----
 
-#define KERNEL(name, body)                                                                                             \
-  "extern \"C\" __global__ void " name "(const float *x, float *y, int *c)\n{\n"                                       \
+#define KERNEL(name, body)                                                       \
+  "extern \"C\" __global__ void " name "(const float *x, float *y, int *c)\n{\n" \
   "  int i = threadIdx.x + blockIdx.x * blockDim.x;\n  " body "\n}\n"
 #define RIGHT "if (i < 1000) y[i] = 2 * x[i];"
 
@@ -58,8 +58,7 @@ static const struct {
      "two runs on the same inputs differ"},
     {"traps", KERNEL("traps", RIGHT " asm volatile(\"trap;\");"), ENV, "running on the GPU"},
     {"illegal", KERNEL("illegal", RIGHT " if (!i) *(volatile int *)8 = 1;"), ENV, "running on the GPU"},
-    {"hangs", KERNEL("hangs", RIGHT " while (((volatile int *)c)[0] == 0) __nanosleep(1000);"), ENV,
-     "more than 1 seconds"},
+    {"hangs", KERNEL("hangs", RIGHT " while (((volatile int *)c)[0] == 0) __nanosleep(1000);"), ENV, "more than 1 seconds"},
     {"right", KERNEL("right", RIGHT), OK, ""},
 };
 
@@ -100,8 +99,7 @@ static void bad_kernels_cost_themselves(void **state)
   for (size_t i = 0; i < COUNT(kernels); i++) {
     f.e = (struct err){0};
     int status = judge(&f, &p, code_of(&f, kernels[i].name, kernels[i].source));
-    if (status != kernels[i].status || !strstr(f.e.text, kernels[i].words))
-      fail_msg("%s: %d, %s", kernels[i].name, status, f.e.text);
+    if (status != kernels[i].status || !strstr(f.e.text, kernels[i].words)) fail_msg("%s: %d, %s", kernels[i].name, status, f.e.text);
   }
   assert_int_equal(gpu_worker_facts(f.w, &f.facts, &f.e), OK);
   assert_int_equal(f.facts.starts, 4); // three broke it
@@ -115,9 +113,7 @@ static void early_readers_are_seen(void **state)
 {
   (void)state;
   static const char *const sources[] = {
-      KERNEL(
-          "first",
-          "asm volatile(\"griddepcontrol.launch_dependents;\"); __nanosleep(200000); if (i < 1000) y[i] = 2 * x[i];"),
+      KERNEL("first", "asm volatile(\"griddepcontrol.launch_dependents;\"); __nanosleep(200000); if (i < 1000) y[i] = 2 * x[i];"),
       KERNEL("second", "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); if (i < 1000) y[i] = x[i];"),
       KERNEL("hasty", "if (i < 1000) y[i] = ((const volatile float *)x)[i];")};
   struct fixture f;
@@ -128,8 +124,7 @@ static void early_readers_are_seen(void **state)
   const struct code *first = code_of(&f, "first", sources[0]);
   for (int hasty = 0; hasty < 2; hasty++) {
     const struct code *second = code_of(&f, hasty ? "hasty" : "second", sources[1 + hasty]);
-    struct code both = {2,           2,  NEWS(&f.mem, struct code_kernel, 2), NEWS(&f.mem, struct code_launch, 2),
-                        256 + 4 * N, 256};
+    struct code both = {2, 2, NEWS(&f.mem, struct code_kernel, 2), NEWS(&f.mem, struct code_launch, 2), 256 + 4 * N, 256};
     both.kernel[0] = first->kernel[0], both.kernel[1] = second->kernel[0];
     both.launch[0] = first->launch[0], both.launch[1] = second->launch[0];
     both.launch[1].kernel = 1, both.launch[1].dependent = true;
@@ -326,8 +321,7 @@ static void lost_values_are_found(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bad_kernels_cost_themselves),
-                                     cmocka_unit_test(early_readers_are_seen), cmocka_unit_test(programs_are_raced),
-                                     cmocka_unit_test(lost_values_are_found), cmocka_unit_test(special_values)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(bad_kernels_cost_themselves), cmocka_unit_test(early_readers_are_seen),
+                                     cmocka_unit_test(programs_are_raced), cmocka_unit_test(lost_values_are_found), cmocka_unit_test(special_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

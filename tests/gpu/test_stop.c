@@ -54,8 +54,10 @@ static void on_progress(void *arg, const char *stage, int done, int all)
   struct fixture *f = arg;
   (void)done, (void)all;
   if (!f->stage || strcmp(stage, f->stage) != 0 || f->at-- != 0) return;
-  if (f->at_once) f->stop = 1;
-  else assert_int_equal(pthread_create(&f->late, NULL, set_later, (void *)&f->stop), 0);
+  if (f->at_once)
+    f->stop = 1;
+  else
+    assert_int_equal(pthread_create(&f->late, NULL, set_later, (void *)&f->stop), 0);
 }
 
 static void start(struct fixture *f)
@@ -64,8 +66,8 @@ static void start(struct fixture *f)
   f->g = twice(&f->mem, N);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 1e6, .worker = "/proc/self/exe", .stop = &f->stop,
-                                .progress = on_progress, .progress_arg = f};
+  f->o = (struct gpu_race_opts){
+      .seed = 3, .compiler = &f->compiler, .limit = 1e6, .worker = "/proc/self/exe", .stop = &f->stop, .progress = on_progress, .progress_arg = f};
 }
 
 static void no_process_is_left(void)
@@ -125,10 +127,7 @@ static const char **many(struct arena *mem, int n, int from)
   return names;
 }
 
-static void hang_in_the_end(struct arena *mem, const char **names, int n)
-{
-  names[n - 1] = arena_printf(mem, "hang_1000_%d", n);
-}
+static void hang_in_the_end(struct arena *mem, const char **names, int n) { names[n - 1] = arena_printf(mem, "hang_1000_%d", n); }
 
 // The stop comes in the second round: what the first has told is there.
 static void what_was_timed_is_told(void **state)

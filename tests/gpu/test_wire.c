@@ -53,13 +53,17 @@ static struct code *sample(struct arena *mem)
 {
   struct code *c = pretend_code(mem, names, 3, 1000);
   c->launch[1].arg[0].is_map = true;
-  c->launch[1].arg[0].map =
-      (struct gpu_map_shape){.type = TT_F32, .rank = 2, .size = {8, 9}, .box = {4, 5}, .swizzle_bytes = 64};
+  c->launch[1].arg[0].map = (struct gpu_map_shape){.type = TT_F32, .rank = 2, .size = {8, 9}, .box = {4, 5}, .swizzle_bytes = 64};
   c->launch[2] = (struct code_launch){.name = "product", .how = "cublaslt", .kernel = -1, .narg = 5, .algorithm = 2};
   c->launch[2].arg = NEWS(mem, struct code_arg, 5);
-  c->launch[2].mul =
-      (struct blas_product){.batch = 2, .m = 3, .n = 4, .k = 5, .stride = {{15, 5, 1}, {20, 4, 1}, {12, 4, 1}, {12, 4, 1}, {0, 0, 1}},
-                            .epilogue = EPILOGUE_RELU_BIAS, .alpha = 0.5f, .beta = 2};
+  c->launch[2].mul = (struct blas_product){.batch = 2,
+                                           .m = 3,
+                                           .n = 4,
+                                           .k = 5,
+                                           .stride = {{15, 5, 1}, {20, 4, 1}, {12, 4, 1}, {12, 4, 1}, {0, 0, 1}},
+                                           .epilogue = EPILOGUE_RELU_BIAS,
+                                           .alpha = 0.5f,
+                                           .beta = 2};
   return c;
 }
 
@@ -150,8 +154,7 @@ static void values_come_through(void **state)
   struct err e = {0}, got;
   size_t n;
   err_set(&e, ERR_WRONG, NOWHERE, "%d is not %d", 1, 2);
-  wire_put(&w, INT64_MIN), wire_put_real(&w, 0.1), wire_put_text(&w, "text"), wire_put_bytes(&w, "\0\1", 2),
-      wire_put_error(&w, &e);
+  wire_put(&w, INT64_MIN), wire_put_real(&w, 0.1), wire_put_text(&w, "text"), wire_put_bytes(&w, "\0\1", 2), wire_put_error(&w, &e);
   assert_true(wire_get(&w) == INT64_MIN && wire_get_real(&w) == 0.1);
   assert_string_equal(wire_get_text(&mem, &w), "text");
   assert_memory_equal(wire_get_bytes(&w, &n), "\0\1", 2);
@@ -227,9 +230,9 @@ static void foreign_requests_are_answered(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(code_comes_through),       cmocka_unit_test(a_product_has_its_operands), cmocka_unit_test(torn_code_is_an_error),
-      cmocka_unit_test(foreign_code_is_harmless), cmocka_unit_test(values_come_through),
-      cmocka_unit_test(messages_cross_a_socket),  cmocka_unit_test(foreign_requests_are_answered)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(code_comes_through),           cmocka_unit_test(a_product_has_its_operands),
+                                     cmocka_unit_test(torn_code_is_an_error),        cmocka_unit_test(foreign_code_is_harmless),
+                                     cmocka_unit_test(values_come_through),          cmocka_unit_test(messages_cross_a_socket),
+                                     cmocka_unit_test(foreign_requests_are_answered)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,7 @@ static void start(struct fixture *f, bool inside)
 {
   memset(f, 0, sizeof *f);
   f->g = twice(&f->mem, N);
-  const struct gpu_worker_opts o = {
-      .inside = inside, .path = "/proc/self/exe", .stage = inside ? pretend_stage() : NULL};
+  const struct gpu_worker_opts o = {.inside = inside, .path = "/proc/self/exe", .stage = inside ? pretend_stage() : NULL};
   assert_int_equal(gpu_worker_open(&o, &f->w, &f->e), OK);
   assert_int_equal(problem_open(&f->problem, &f->mem, f->g, 7, &f->e), OK);
   assert_int_equal(gpu_worker_problem(f->w, f->problem.b, 0, &f->e), OK);
@@ -278,13 +277,11 @@ static void the_library_serves_itself(void **state)
 
 int main(int argc, char **argv)
 {
-  if (argc == 3 && !strcmp(argv[1], "gpu-worker"))
-    stage_serve_all(getenv("PRETEND_NONE") ? stage_new() : pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(runs_tell_what_is_wrong),         cmocka_unit_test(a_process_tells_the_same),
-      cmocka_unit_test(what_breaks_costs_itself_only),   cmocka_unit_test(a_culprit_is_found),
-      cmocka_unit_test(workspaces_hold_what_is_between), cmocka_unit_test(sets_are_more_than_the_cache),
-      cmocka_unit_test(what_is_no_worker_is_told),       cmocka_unit_test(workers_are_found),
-      cmocka_unit_test(no_device_is_told_again),         cmocka_unit_test(the_library_serves_itself)};
+  if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(getenv("PRETEND_NONE") ? stage_new() : pretend_stage(), atoi(argv[2]));
+  const struct CMUnitTest tests[] = {cmocka_unit_test(runs_tell_what_is_wrong),         cmocka_unit_test(a_process_tells_the_same),
+                                     cmocka_unit_test(what_breaks_costs_itself_only),   cmocka_unit_test(a_culprit_is_found),
+                                     cmocka_unit_test(workspaces_hold_what_is_between), cmocka_unit_test(sets_are_more_than_the_cache),
+                                     cmocka_unit_test(what_is_no_worker_is_told),       cmocka_unit_test(workers_are_found),
+                                     cmocka_unit_test(no_device_is_told_again),         cmocka_unit_test(the_library_serves_itself)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

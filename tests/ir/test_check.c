@@ -131,7 +131,6 @@ static void accepts_what_is_legal(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(explains_what_is_broken),
-                                     cmocka_unit_test(accepts_what_is_legal)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(explains_what_is_broken), cmocka_unit_test(accepts_what_is_legal)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,16 +47,14 @@ static void round_trips(void **state)
 #define TOP "{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": "
 #define X "{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4, 8], \"out\": [\"X\"]}"
 #define OUT "{\"op\": \"output\", \"in\": [\"X\"]}"
-#define BLOCK_OF(axes, nodes)                                                                                          \
-  "{\"op\": \"block\", \"graph\": {\"level\": \"block\"" axes ", \"nodes\": [" nodes "]}, \"out\": [\"Y\"]}"
+#define BLOCK_OF(axes, nodes) "{\"op\": \"block\", \"graph\": {\"level\": \"block\"" axes ", \"nodes\": [" nodes "]}, \"out\": [\"Y\"]}"
 
-static const char block_text[] = TOP
-    "[" X
-    ", " BLOCK_OF(", \"grid\": {\"x\": 2}, \"loop\": {\"i\": 4}",
-                  "{\"op\": \"iter\", \"in\": [\"X\"], \"imap\": {\"x\": 0}, \"fmap\": {\"i\": 1}, \"out\": [\"x\"]}, "
-                  "{\"op\": \"accum_sum\", \"in\": [\"x\"], \"dim\": -1}, "
-                  "{\"op\": \"clamp\", \"in\": [1], \"lo\": \"-inf\", \"hi\": 1e3}, {\"op\": \"save\", \"in\": [2], "
-                  "\"omap\": {\"x\": 0}}") ", {\"op\": \"output\", \"in\": [\"Y\"]}]}";
+static const char block_text[] =
+    TOP "[" X ", " BLOCK_OF(", \"grid\": {\"x\": 2}, \"loop\": {\"i\": 4}",
+                            "{\"op\": \"iter\", \"in\": [\"X\"], \"imap\": {\"x\": 0}, \"fmap\": {\"i\": 1}, \"out\": [\"x\"]}, "
+                            "{\"op\": \"accum_sum\", \"in\": [\"x\"], \"dim\": -1}, "
+                            "{\"op\": \"clamp\", \"in\": [1], \"lo\": \"-inf\", \"hi\": 1e3}, {\"op\": \"save\", \"in\": [2], "
+                            "\"omap\": {\"x\": 0}}") ", {\"op\": \"output\", \"in\": [\"Y\"]}]}";
 
 static const struct {
   const char *json, *text;
@@ -85,20 +83,18 @@ static const struct {
     {TOP "[" X ", {\"op\": \"output\", \"in\": [\"Y\"]}]}", "there is no tensor `Y` in the kernel graph"},
     {TOP "[" X ", {\"op\": \"output\", \"in\": [true]}]}", "`in` should be a string, not true"},
     {TOP "[" X ", {\"op\": \"matmul\", \"in\": [\"X\", \"Z\"], \"out\": [\"Y\"]}, {\"op\": \"exp\", \"in\": [\"Y\"], "
-               "\"out\": [\"Z\"]}]}",
+         "\"out\": [\"Z\"]}]}",
      "nodes[1] (matmul): tensor `Z` is used before it is made: the graph is cyclic or out of order"},
     {TOP "[" X ", {\"op\": \"exp\", \"in\": [1]}]}", "tensor 1 is used before it is made"},
     {TOP "[" X ", {\"op\": \"exp\", \"in\": [\"X\"], \"out\": [0]}]}", "tensor 0 would be made where tensor 1 is next"},
-    {TOP "[" X ", {\"op\": \"exp\", \"in\": [\"X\"], \"out\": [\"a\", \"b\"]}]}",
-     "`out` has 2 entries, but there are 1 results"},
+    {TOP "[" X ", {\"op\": \"exp\", \"in\": [\"X\"], \"out\": [\"a\", \"b\"]}]}", "`out` has 2 entries, but there are 1 results"},
     {TOP "[" X ", {\"op\": \"exp\", \"in\": \"X\"}]}", "`in` should be an array of tensors, not a string"},
     {TOP "[" X ", {\"op\": \"exp\", \"in\": []}]}", "exp takes 1 tensors, not 0"},
     {TOP "[" X ", {\"op\": \"sum\", \"in\": [\"X\"]}]}", "sum needs the attribute `dim`"},
     {TOP "[" X ", {\"op\": \"sum\", \"in\": [\"X\"], \"dim\": 2}]}", "nodes[1] (sum): sum of [4, 8]: dim=2"},
     {TOP "[" X ", {\"op\": \"sum\", \"in\": [\"X\"], \"dim\": 1.5}]}", "`dim` should be an integer, not a real"},
     {TOP "[" X ", {\"op\": \"exp\", \"in\": [\"X\"], \"dim\": 1}]}", "exp has no attribute `dim`"},
-    {TOP "[" X ", {\"op\": \"repeat\", \"in\": [\"X\"], \"dim\": 1, \"times\": 1099511627776}]}",
-     "`times` is 1099511627776, outside"},
+    {TOP "[" X ", {\"op\": \"repeat\", \"in\": [\"X\"], \"dim\": 1, \"times\": 1099511627776}]}", "`times` is 1099511627776, outside"},
     {TOP "[" X ", {\"op\": \"mul_scalar\", \"in\": [\"X\"], \"scalar\": \"nan\"}]}", "`scalar` should be a number"},
     {TOP "[" X ", {\"op\": \"block\", \"in\": [\"X\"]}]}", "`graph` should be an object, not nothing"},
     {TOP "[" X ", " BLOCK_OF(", \"grid\": {\"y\": 2}", "") "]}", "`grid` has 1 axes: they should be the first of xyz"},
@@ -107,15 +103,12 @@ static const struct {
     {TOP "[" X ", " BLOCK_OF("", "") "]}", "nodes[1] (block)"},
     {TOP "[" X ", " BLOCK_OF("", "{\"op\": \"iter\", \"in\": [\"X\"], \"imap\": {\"x\": 0}}") "]}",
      "nodes[1].graph.nodes[0] (iter): `imap` names the axis `x`"},
-    {TOP "[" X ", " BLOCK_OF("", "{\"op\": \"iter\", \"in\": [\"X\", \"X\"]}") "]}",
-     "iter takes 1 tensor of the graph above, not 2"},
-    {TOP "[" X ", " BLOCK_OF("", "{\"op\": \"output\", \"in\": [0]}") "]}",
-     "output is not an operator of block graphs"},
+    {TOP "[" X ", " BLOCK_OF("", "{\"op\": \"iter\", \"in\": [\"X\", \"X\"]}") "]}", "iter takes 1 tensor of the graph above, not 2"},
+    {TOP "[" X ", " BLOCK_OF("", "{\"op\": \"output\", \"in\": [0]}") "]}", "output is not an operator of block graphs"},
     {TOP "[" X ", {\"op\": \"block\", \"in\": [], \"graph\": {\"level\": \"block\", \"nodes\": [{\"op\": \"iter\", "
-               "\"in\": [\"X\"]}, {\"op\": \"save\", \"in\": [0]}]}}]}",
+         "\"in\": [\"X\"]}, {\"op\": \"save\", \"in\": [0]}]}}]}",
      "`in` should list the tensors of the iterators, in order"},
-    {TOP "[" X ", {\"op\": \"block\", \"graph\": {\"level\": \"thread\", \"nodes\": []}}]}",
-     "`level` is \"thread\" where \"block\" belongs"},
+    {TOP "[" X ", {\"op\": \"block\", \"graph\": {\"level\": \"thread\", \"nodes\": []}}]}", "`level` is \"thread\" where \"block\" belongs"},
 };
 
 static void explains_what_is_wrong(void **state)
@@ -172,8 +165,7 @@ static void survives_any_bytes(void **state)
     struct graph *g;
     size_t len = i < n ? i : n;
     memcpy(text, block_text, sizeof text);
-    for (uint64_t k = i < n ? 0 : 1 + rng_below(&r, 3); k; k--)
-      text[rng_below(&r, n)] = "0123456789-{}[]\",:xyzijk \1\377"[rng_below(&r, 28)];
+    for (uint64_t k = i < n ? 0 : 1 + rng_below(&r, 3); k; k--) text[rng_below(&r, n)] = "0123456789-{}[]\",:xyzijk \1\377"[rng_below(&r, 28)];
     int s = graph_from_json(&mem, text, len, NULL, &g, &e);
     assert_true(s == OK || s == USER);
     assert_true(i >= n || s == USER);

@@ -60,8 +60,7 @@ void prove(const struct proof *rows, int n)
     struct str said = {0};
     struct against a = {0};
     int status = row(&mem, &rows[i], &a, &said, &e);
-    if (status != OK)
-      print_error("%s against %s\n%s%s", rows[i].kernel, rows[i].program, str_text(&said), status > NO ? "" : "\n");
+    if (status != OK) print_error("%s against %s\n%s%s", rows[i].kernel, rows[i].program, str_text(&said), status > NO ? "" : "\n");
     if (status > NO) err_print(stderr, &e);
     failed += status != OK;
     against_close(&a);

@@ -29,7 +29,8 @@ static const struct proof rows[] = {
     {"kernels/layernorm.tile,R=2,N=1024", "examples/g_norm.mica,m=2,n=1024"},
     {"kernels/layernorm.tile,R=3,N=8192,T=512,%X=0.01", "examples/g_norm.mica,m=3,n=8192"},
 };
-static const struct proof nets[] = { // of 20 layers: weights that keep the size of values
+static const struct proof nets[] = {
+    // of 20 layers: weights that keep the size of values
     {"kernels/lstm_sm80.tile,M=1", "examples/g_lstm.mica,m=1"},
     {"kernels/lstm_sm80.tile,M=37", "examples/g_lstm.mica,m=37"},
     {"kernels/lstm_sm80.tile,M=64,D=256", "examples/g_lstm.mica,m=64,n=256"},
@@ -47,8 +48,7 @@ static const struct proof attention[] = {
     {"kernels/fmha_sm80.tile,B=1,Q=1,L=1", "examples/g_fmha.mica,b=1,s=1"},
     {"kernels/fmha_sm80.tile,B=1,Q=67,L=67,%q=4,%k=4", "examples/g_fmha.mica,b=1,s=67"},
     {"kernels/fmha_sm80.tile,MASK=1,NH=2,B=2,Q=65,L=259,%mask=8", "tests/kernels/attention.mica,b=2,s=65,l=259"},
-    {"kernels/fmha_sm80.tile,MASK=1,BL=32,S=3,NH=3,B=1,Q=9,L=129,%mask=10000",
-     "tests/kernels/attention.mica,b=1,h=3,s=9,l=129"},
+    {"kernels/fmha_sm80.tile,MASK=1,BL=32,S=3,NH=3,B=1,Q=9,L=129,%mask=10000", "tests/kernels/attention.mica,b=1,h=3,s=9,l=129"},
     {"kernels/fmha_sm90.tile,SMS=1,B=1,Q=2,L=2", "examples/g_fmha.mica,b=1,s=2"},
     {"kernels/fmha_sm90.tile,SMS=5,B=1,Q=70,L=70,%q=4,%k=4", "examples/g_fmha.mica,b=1,s=70"},
     {"kernels/fmha_sm90.tile,SMS=7,MASK=1,B=2,Q=64,L=64,%mask=8", "examples/g_fmha_mask.mica,b=2,s=64"},
@@ -57,11 +57,11 @@ static const struct proof attention[] = {
     {"kernels/fmha_sm90.tile,SMS=2,MASK=1,NH=3,B=1,Q=257,L=129,%mask=10000", "tests/kernels/attention.mica,h=3,s=257,l=129"},
 };
 
-#define TEST(table)                                                                                                    \
-  static void test_##table(void **state)                                                                               \
-  {                                                                                                                    \
-    (void)state;                                                                                                       \
-    prove(table, (int)COUNT(table));                                                                                   \
+#define TEST(table)                      \
+  static void test_##table(void **state) \
+  {                                      \
+    (void)state;                         \
+    prove(table, (int)COUNT(table));     \
   }
 TEST(gemm)
 TEST(rows)

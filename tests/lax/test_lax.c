@@ -19,8 +19,7 @@ static struct graph *plain(struct arena *mem, const char *text)
 {
   struct err e = {0};
   struct graph *g, *p;
-  if (front_parse(mem, text, strlen(text), "test", 0, NULL, &g, &e) || graph_expand(mem, g, false, &p, &e))
-    fail_msg("%s\n%s", e.text, text);
+  if (front_parse(mem, text, strlen(text), "test", 0, NULL, &g, &e) || graph_expand(mem, g, false, &p, &e)) fail_msg("%s\n%s", e.text, text);
   return p;
 }
 
@@ -135,8 +134,7 @@ static void check_values(struct arena *mem, const struct graph *p, const struct 
   assert_int_equal(eval_run(mem, p, DOM_F64, NULL, in, want, NULL, &e), OK);
   assert_int_equal(eval_run(mem, g, DOM_F64, NULL, in, got, NULL, &e), OK);
   for (int k = 0; k < n; k++)
-    for (int64_t i = 0; i < shape_size(&p->tensors[t[k]].shape); i++)
-      assert_true(((double *)want[k])[i] == ((double *)got[k])[i]);
+    for (int64_t i = 0; i < shape_size(&p->tensors[t[k]].shape); i++) assert_true(((double *)want[k])[i] == ((double *)got[k])[i]);
 }
 
 static struct lax_split judged_split(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge)
@@ -150,23 +148,19 @@ static struct lax_split judged_split(struct arena *mem, const struct graph *p, i
   return s;
 }
 
-static struct lax_split split_of(struct arena *mem, const struct graph *p, int max_ops)
-{
-  return judged_split(mem, p, max_ops, NULL);
-}
+static struct lax_split split_of(struct arena *mem, const struct graph *p, int max_ops) { return judged_split(mem, p, max_ops, NULL); }
 
 // ---- cases: a program and the parts it falls into ----
 
 #define TEN(a, b) " " b " = relu(tanh(relu(tanh(relu(tanh(relu(tanh(relu(tanh(" a "))))))))))\n"
 #define MIX(a, b) " r" b " = relu(tanh(" a "))\n " b " = r" b " / sum(r" b ", dim=0)\n"
-#define ATTENTION(o, q, k, v)                                                                                          \
-  SOFTMAX("p" o, "matmul(" q ", transpose(" k ")) * 0.5", "1") " " o " = matmul(p" o ", " v ")\n"
-#define LAYER                                                                                                          \
-  " n = rms_norm(X, g1)\n q = reshape(matmul(n, Wq), [6, 2, 4])\n k = reshape(matmul(n, Wk), [6, 2, 4])\n"             \
-  " v = reshape(matmul(n, Wv), [6, 2, 4])\n"                                                                           \
-  " s = matmul(transpose(q, perm=[1, 0, 2]), transpose(k, perm=[1, 2, 0])) * 0.5\n"                                    \
-  " p = softmax(s, dim=2)\n o = matmul(p, transpose(v, perm=[1, 0, 2]))\n"                                             \
-  " h = X + matmul(reshape(transpose(o, perm=[1, 0, 2]), [6, 8]), Wo)\n"                                               \
+#define ATTENTION(o, q, k, v) SOFTMAX("p" o, "matmul(" q ", transpose(" k ")) * 0.5", "1") " " o " = matmul(p" o ", " v ")\n"
+#define LAYER                                                                                              \
+  " n = rms_norm(X, g1)\n q = reshape(matmul(n, Wq), [6, 2, 4])\n k = reshape(matmul(n, Wk), [6, 2, 4])\n" \
+  " v = reshape(matmul(n, Wv), [6, 2, 4])\n"                                                               \
+  " s = matmul(transpose(q, perm=[1, 0, 2]), transpose(k, perm=[1, 2, 0])) * 0.5\n"                        \
+  " p = softmax(s, dim=2)\n o = matmul(p, transpose(v, perm=[1, 0, 2]))\n"                                 \
+  " h = X + matmul(reshape(transpose(o, perm=[1, 0, 2]), [6, 8]), Wo)\n"                                   \
   " m = rms_norm(h, g2)\n y = h + matmul(silu(matmul(m, W1)) * matmul(m, W2), W3)\n"
 
 // clang-format off
@@ -295,9 +289,7 @@ static void many_layers(void **state)
   struct str text = {0};
   str_add(&text, "program deep {\n x0: f32[8, 4]\n W: f32[4, 4]\n");
   for (int i = 0; i < 60; i++)
-    str_add(&text,
-            " s%d = softmax(matmul(x%d, transpose(x%d)), dim=1)\n x%d = tanh(x%d + matmul(matmul(s%d, x%d), W))\n", i,
-            i, i, i + 1, i, i, i);
+    str_add(&text, " s%d = softmax(matmul(x%d, transpose(x%d)), dim=1)\n x%d = tanh(x%d + matmul(matmul(s%d, x%d), W))\n", i, i, i, i + 1, i, i, i);
   str_add(&text, " return x60\n}");
   const struct graph *p = plain(&mem, str_text(&text));
   struct lax_split s = split_of(&mem, p, 0);
@@ -349,8 +341,10 @@ static void told(void *arg, int decided, int all)
 {
   struct court *c = arg;
   assert_true(decided >= 0 && decided <= all);
-  if (decided < c->decided || all != c->all) c->pieces++;
-  else c->grown += decided > c->decided;
+  if (decided < c->decided || all != c->all)
+    c->pieces++;
+  else
+    c->grown += decided > c->decided;
   c->decided = decided, c->all = all;
 }
 
@@ -409,8 +403,7 @@ static void examples(void **state)
     char path[300];
     snprintf(path, sizeof path, "examples/%s", list[i]->d_name);
     if (strstr(path, ".mica")) {
-      if (front_load(&mem, path, 0, NULL, &g, &e) || graph_expand(&mem, g, false, &p, &e))
-        fail_msg("%s: %s", path, e.text);
+      if (front_load(&mem, path, 0, NULL, &g, &e) || graph_expand(&mem, g, false, &p, &e)) fail_msg("%s: %s", path, e.text);
       struct lax_split s = split_of(&mem, p, 0), small = split_of(&mem, p, 3);
       assert_int_equal(graph_ops(joined(&mem, p, &s)), graph_ops(p));
       assert_int_equal(graph_ops(joined(&mem, p, &small)), graph_ops(p));
@@ -465,8 +458,7 @@ static void joins_blocks(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into), cmocka_unit_test(many_layers), cmocka_unit_test(judged),
-                                     cmocka_unit_test(examples), cmocka_unit_test(another_signature),
-                                     cmocka_unit_test(joins_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into), cmocka_unit_test(many_layers),       cmocka_unit_test(judged),
+                                     cmocka_unit_test(examples),   cmocka_unit_test(another_signature), cmocka_unit_test(joins_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

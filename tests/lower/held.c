@@ -73,8 +73,7 @@ static int lower(struct holding *h)
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
   if (norm_make(h->mem, h->g, h->node, &n, why)) return said(h, why);
   struct lower_job j = {
-      .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->manner->gpu, .name = "kernel_under_test",
-                         .dependent = h->manner->gpu.arch >= 90};
+      .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->manner->gpu, .name = "kernel_under_test", .dependent = h->manner->gpu.arch >= 90};
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
@@ -126,8 +125,7 @@ static int run(struct holding *h)
   struct sim_report r;
   struct tile_fill fill[32];
   int nfills = 0, status = OK;
-  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) ||
-      tile_lower(p, p->kernels[0], h->manner->gpu.arch, &h->e)) {
+  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) || tile_lower(p, p->kernels[0], h->manner->gpu.arch, &h->e)) {
     str_add(&h->said, "%d:%d: %s\n", h->e.at.line, h->e.at.col, h->e.text);
     return NO;
   }
@@ -135,12 +133,9 @@ static int run(struct holding *h)
   for (int i = 0, a = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) {
       int tensor = h->made.arg[a++], input = place_of(h->g, tensor, false);
-      if (input >= 0)
-        fill[nfills++] =
-            (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
+      if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
     }
-  if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) ||
-      tile_host_run(&t, &r, NULL, &h->e))
+  if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) || tile_host_run(&t, &r, NULL, &h->e))
     return said(h, h->e.text);
   if (r.found) sim_print_errors(&r, &h->said);
   if (r.counts.unwritten) said(h, "elements of outputs are not written");
@@ -150,8 +145,7 @@ static int run(struct holding *h)
       if (place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
     }
   for (int i = 0; h->row->instance && i < r.counts.nrows; i++)
-    if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times)
-      return r.found || r.counts.unwritten ? NO : status;
+    if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times) return r.found || r.counts.unwritten ? NO : status;
   if (h->row->instance) return said(h, "the instruction was not used");
   return r.found || r.counts.unwritten ? NO : status;
 }
@@ -275,7 +269,8 @@ int hold_layouts(const struct held *rows, int n)
 {
   static const struct {
     int wm, wn, by, stages;
-  } at[] = {{1, 1, 0, 2}, {2, 1, 0, 4}, {3, 1, 0, 3}, {1, 2, 0, 2}, {2, 2, 0, 3}, {1, 4, 0, 4}, {1, 2, 1, 2}, {2, 2, 1, 4}, {1, 2, 1, 3}, {1, 4, 1, 2}, {2, 4, 1, 3}, {3, 2, 1, 2}};
+  } at[] = {{1, 1, 0, 2}, {2, 1, 0, 4}, {3, 1, 0, 3}, {1, 2, 0, 2}, {2, 2, 0, 3}, {1, 4, 0, 4},
+            {1, 2, 1, 2}, {2, 2, 1, 4}, {1, 2, 1, 3}, {1, 4, 1, 2}, {2, 4, 1, 3}, {3, 2, 1, 2}};
   int failed = 0, held = 0;
   char how[64];
   for (int i = 0; i < n; i++)

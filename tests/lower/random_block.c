@@ -13,9 +13,9 @@ static int pick(struct random_graph *x, int n) { return (int)rng_below(&x->r, (u
 
 static void add_random(struct random_graph *x)
 {
-  static const enum op ops[] = {OP_SIGMOID, OP_RELU, OP_NEG, OP_TANH, OP_MUL_SCALAR, OP_ADD, OP_SUB, OP_MUL, OP_MAXIMUM, OP_MUL, OP_ADD, OP_SUM, OP_MEAN,
-                                OP_MAX, OP_SUM, OP_TRANSPOSE, OP_ACCUM, OP_ACCUM_SUM, OP_ACCUM_MEAN, OP_ACCUM_RMS, OP_ACCUM, OP_ACCUM_SUM,
-                                OP_SPLIT, OP_CHUNK, OP_CONCAT, OP_CONCAT};
+  static const enum op ops[] = {OP_SIGMOID,    OP_RELU,      OP_NEG,   OP_TANH,      OP_MUL_SCALAR, OP_ADD,   OP_SUB,       OP_MUL,   OP_MAXIMUM,
+                                OP_MUL,        OP_ADD,       OP_SUM,   OP_MEAN,      OP_MAX,        OP_SUM,   OP_TRANSPOSE, OP_ACCUM, OP_ACCUM_SUM,
+                                OP_ACCUM_MEAN, OP_ACCUM_RMS, OP_ACCUM, OP_ACCUM_SUM, OP_SPLIT,      OP_CHUNK, OP_CONCAT,    OP_CONCAT};
   enum op op = ops[pick(x, (int)COUNT(ops))];
   struct attrs a = attrs_default(op);
   struct err e = {0};

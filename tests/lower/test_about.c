@@ -14,18 +14,30 @@ static const struct {
   const char *name, *text;
   unsigned schemes; // that there must be, as bits: 1 rows, 2 mma, 4 wgmma, 8 skinny
 } graphs[] = {
-    {"attention", "Q: f16[2, 128, 64]\n K: f16[2, 64, 256]\n V: f16[2, 256, 64]\n"
-                  "O = block(x=2, y=2; i=4) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
-                  "s = matmul(q, k)\n m, d = accum_max(max(s, dim=2))\n e = exp(s - m)\n f = exp(d)\n"
-                  "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O", 2 | 4},
-    {"softmax", "X: f16[64, 512]\n O = block(x=64) { x = iter(X, imap={x:0})\n e = exp(x - max(x, dim=1))\n save(e / sum(e, dim=1), omap={x:0}) }\n return O", 1},
-    {"few rows", "X: f16[8, 512]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-                 "save(accum(matmul(x, w)), omap={x:1}) }\n return O", 8},
-    {"few rows, normalized", "X: f16[8, 512]\n G: f16[1, 512]\n W: f16[512, 256]\n B: f16[1, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n g = iter(G, fmap={i:1})\n"
-                             "w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n s = accum(sum(square(x), dim=1))\n y = accum(matmul(x * g, w))\n"
-                             "save(silu(y / sqrt(s) + b) * y, omap={x:1}) }\n return O", 8},
-    {"low rank", "X: f16[8, 512]\n A: f16[512, 16]\n B: f16[16, 256]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
-                 "b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(relu(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b)), omap={x:1}) }\n return O", 8},
+    {"attention",
+     "Q: f16[2, 128, 64]\n K: f16[2, 64, 256]\n V: f16[2, 256, 64]\n"
+     "O = block(x=2, y=2; i=4) { q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
+     "s = matmul(q, k)\n m, d = accum_max(max(s, dim=2))\n e = exp(s - m)\n f = exp(d)\n"
+     "save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=2), omap={x:0, y:1}) }\n return O",
+     2 | 4},
+    {"softmax",
+     "X: f16[64, 512]\n O = block(x=64) { x = iter(X, imap={x:0})\n e = exp(x - max(x, dim=1))\n save(e / sum(e, dim=1), omap={x:0}) }\n return O",
+     1},
+    {"few rows",
+     "X: f16[8, 512]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
+     "save(accum(matmul(x, w)), omap={x:1}) }\n return O",
+     8},
+    {"few rows, normalized",
+     "X: f16[8, 512]\n G: f16[1, 512]\n W: f16[512, 256]\n B: f16[1, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n g = iter(G, fmap={i:1})\n"
+     "w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n s = accum(sum(square(x), dim=1))\n y = accum(matmul(x * g, w))\n"
+     "save(silu(y / sqrt(s) + b) * y, omap={x:1}) }\n return O",
+     8},
+    {"low rank",
+     "X: f16[8, 512]\n A: f16[512, 16]\n B: f16[16, 256]\n W: f16[512, 256]\n O = block(x=4; i=8) { x = iter(X, fmap={i:1})\n a = iter(A, "
+     "fmap={i:0})\n"
+     "b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(relu(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b)), omap={x:1}) "
+     "}\n return O",
+     8},
 };
 
 static enum op op_about(const struct launch *l, const struct graph *g, int line)
@@ -50,7 +62,8 @@ static int check_lines(const struct launch *l, const struct graph *g)
     assert_true(i < l->nabout);
     enum op op = op_about(l, g, i);
     n += op != OPS;
-    if (strstr(s, "<- MatMul") && op != OP_MATMUL && op != OP_SQUARE && op_rows[op].rule != RULE_ACCUM) fail_msg("%s: a product not said to be one: %s", l->how, s);
+    if (strstr(s, "<- MatMul") && op != OP_MATMUL && op != OP_SQUARE && op_rows[op].rule != RULE_ACCUM)
+      fail_msg("%s: a product not said to be one: %s", l->how, s);
     if (stores(s) && strstr(s, "<- Move") && op != OP_SAVE) fail_msg("%s: a store not said to be one: %s", l->how, s);
     if (strstr(s, "Move<cp.async>") && op != OP_ITER) fail_msg("%s: a copy not said to be one: %s", l->how, s);
     if (strstr(s, "(%box") && strstr(s, "Move<tma>") && op != OP_ITER) fail_msg("%s: a copy not said to be one: %s", l->how, s);
@@ -102,6 +115,7 @@ static void low_rank(void **state) { (void)state, check_graph(4); }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(softmax), cmocka_unit_test(few_rows), cmocka_unit_test(normalized), cmocka_unit_test(low_rank)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(softmax), cmocka_unit_test(few_rows), cmocka_unit_test(normalized),
+                                     cmocka_unit_test(low_rank)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,8 +86,10 @@ static void open_table(const char *file, const struct gpu_limits *gpu)
   n = 0, memset(all, 0, sizeof all);
   for (bool head = true; fgets(line, LINE, f);) {
     if (*line == '#') continue;
-    if (head) check_head(line);
-    else add(line, gpu);
+    if (head)
+      check_head(line);
+    else
+      add(line, gpu);
     head = false;
   }
   fclose(f);
@@ -185,8 +187,21 @@ static void more_takes_longer(void **state)
   assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
   const struct gpu_limits gpu = gpu_limits(&t);
   for (int kind = 0; kind < COUNT_KINDS; kind++) {
-    const struct kernel_counts base = {.kind = kind, .blocks = 132, .items = 132, .threads = 128, .room = 1, .cluster = 1, .memory = 1e7, .cache = 1e7,
-                                       .lines = 1e5, .flight = 65536, .loaded = 75757, .mma = 1e7, .shared = 1e5, .lanes = 1e5, .registers = 100};
+    const struct kernel_counts base = {.kind = kind,
+                                       .blocks = 132,
+                                       .items = 132,
+                                       .threads = 128,
+                                       .room = 1,
+                                       .cluster = 1,
+                                       .memory = 1e7,
+                                       .cache = 1e7,
+                                       .lines = 1e5,
+                                       .flight = 65536,
+                                       .loaded = 75757,
+                                       .mma = 1e7,
+                                       .shared = 1e5,
+                                       .lanes = 1e5,
+                                       .registers = 100};
     double before = kernel_time(&base, &gpu, NULL);
     struct kernel_counts memory = base, mma = base, lanes = base, waits = base;
     memory.memory *= 10, mma.mma *= 100, lanes.lanes *= 100, waits.waits += 10;

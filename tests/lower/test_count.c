@@ -3,9 +3,8 @@
 #include "given.h"
 #include "lower/count.h"
 
-#define PRODUCT(columns, blocks)                                                                                       \
-  "X: f16[64, 1024]\n W: f16[1024, " #columns "]\n O = block(x=" #blocks                                               \
-  "; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"                                           \
+#define PRODUCT(columns, blocks)                                                                                                                    \
+  "X: f16[64, 1024]\n W: f16[1024, " #columns "]\n O = block(x=" #blocks "; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n" \
   "save(accum(matmul(x, w)), omap={x:1}) }\n return O"
 
 // Of a product [64, 1024] x [1024, columns] in 8 iterations a block loads [64, 128] of X, in two boxes of 64 rows, and
@@ -15,10 +14,8 @@ static const struct {
   double blocks, memory, boxed, mma, wgmma; // blocks: 0 where settings cut rows; boxed of a block; the rest of all
 } kernels[] = {
     {PRODUCT(512, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 512 + 64 * 512), 8 * (128 + 128), 0, 2.0 * 64 * 1024 * 512},
-    {PRODUCT(768, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 768 + 64 * 768), 8 * (128 + 3 * 128), 0,
-     2.0 * 64 * 1024 * 768},
-    {PRODUCT(1152, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 1152 + 64 * 1152), 8 * (128 + 9 * 128), 0,
-     2.0 * 64 * 1024 * 1152},
+    {PRODUCT(768, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 768 + 64 * 768), 8 * (128 + 3 * 128), 0, 2.0 * 64 * 1024 * 768},
+    {PRODUCT(1152, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 1152 + 64 * 1152), 8 * (128 + 9 * 128), 0, 2.0 * 64 * 1024 * 1152},
     {PRODUCT(1152, 8), "mma", 0, 2.0 * (64 * 1024 + 1024 * 1152 + 64 * 1152), 0, 2.0 * 64 * 1024 * 1152, 0},
 };
 
@@ -36,8 +33,7 @@ static void is_counted(const char *scheme, const struct kernel_counts *c, size_t
              {"wgmma", c->wgmma * c->items, kernels[i].wgmma}};
   for (size_t k = 0; k < COUNT(all); k++) {
     bool any = !strcmp(all[k].what, "blocks") && !all[k].want;
-    if (!any && !close_to(all[k].is, all[k].want))
-      fail_msg("kernel %zu by %s: %s is %g, not %g", i, scheme, all[k].what, all[k].is, all[k].want);
+    if (!any && !close_to(all[k].is, all[k].want)) fail_msg("kernel %zu by %s: %s is %g, not %g", i, scheme, all[k].what, all[k].is, all[k].want);
   }
 }
 
@@ -88,15 +84,14 @@ static void more_takes_longer(void **state)
   const double before = kernel_time(&c, &gpu, NULL);
   struct kernel_counts more;
 #define LONGER(id, by) more = c, more.id += by, assert_true(kernel_time(&more, &gpu, NULL) > before)
-  LONGER(memory, 1e8), LONGER(cache, 1e9), LONGER(boxed, 1e6), LONGER(lines, 1e6), LONGER(wgmma, 1e9), LONGER(mma, 1e9),
-      LONGER(shared, 1e7), LONGER(lanes, 1e8), LONGER(steps, 100), LONGER(waits, 10), LONGER(folds, 100),
-      LONGER(barriers, 100), LONGER(loop_barriers, 100), LONGER(tail, 1e-6);
+  LONGER(memory, 1e8), LONGER(cache, 1e9), LONGER(boxed, 1e6), LONGER(lines, 1e6), LONGER(wgmma, 1e9), LONGER(mma, 1e9), LONGER(shared, 1e7),
+      LONGER(lanes, 1e8), LONGER(steps, 100), LONGER(waits, 10), LONGER(folds, 100), LONGER(barriers, 100), LONGER(loop_barriers, 100),
+      LONGER(tail, 1e-6);
 #undef LONGER
 }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_those_of_the_graph),
-                                     cmocka_unit_test(more_takes_longer)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_those_of_the_graph), cmocka_unit_test(more_takes_longer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,9 @@ enum { MOST = 1024 };
 
 static const char *const graphs[] = {
     "A: f16[128, 256]\n B: f16[256, 128]\n O = block(x=2, y=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, imap={y:1}, fmap={i:0})\n"
-     "save(relu(accum(matmul(a, b))), omap={x:0, y:1}) }\n return O",
+    "save(relu(accum(matmul(a, b))), omap={x:0, y:1}) }\n return O",
     "X: f16[8, 256]\n W: f16[256, 128]\n O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-     "save(accum(matmul(x, w)), omap={x:1}) }\n return O",
+    "save(accum(matmul(x, w)), omap={x:1}) }\n return O",
     "X: f16[16, 512]\n O = block(x=16) { x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0}) }\n return O",
 };
 

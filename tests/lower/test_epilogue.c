@@ -22,52 +22,60 @@ static const struct {
   const char *text_of; // of the epilogue; NULL: why there is none
   const char *why;
 } cases[] = {
-  {"relu", AB P HALVES("", "relu(p)"), ", relu of A B", NULL},
-  {"bias", AB "c: f16[24]\n " P HALVES("c = iter(c, imap={y:0})", "p + c"), ", bias of A B + bias", NULL},
-  {"bias, relu", AB "c: f16[24]\n " P HALVES("c = iter(c, imap={y:0})", "relu(c + p)"), ", relu_bias of A B + bias", NULL},
-  {"scale", AB P HALVES("", "p * 0.125"), ", sum of 0.125 times A B", NULL},
-  {"negated", AB P HALVES("", "relu(-p)"), ", relu of -1 times A B", NULL},
-  {"a matrix", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p + c"), ", sum of A B + C", NULL},
-  {"less a matrix", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p - c * 2"), ", sum of A B + -2 C", NULL},
-  {"a matrix less this", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "relu(c - p)"), ", relu of -1 times A B + C", NULL},
-  {"all of it", AB "C: f16[16, 24]\n v: f16[24]\n " P HALVES("c = iter(C, imap={x:0, y:1})\n v = iter(v, imap={y:0})", "relu((p + c) * 0.5 + v)"),
-   ", relu_bias of 0.5 times A B + 0.5 C + bias", NULL},
-  {"all rows in each block", AB "v: f16[24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:1})\n v = iter(v, imap={x:0})", "p + v", "{x:1}"), ", bias of A B + bias", NULL},
-  {"the program's own operator", AB "return relu(matmul(A, B))", ", relu of A B", NULL},
-  {"of fp32", "A: f32[16, 32]\n B: f32[32, 24]\n v: f32[24]\n return matmul(A, B) + v", ", bias of A B + bias", NULL},
-  {"a vector and a result in fp32", AB "v: f32[24]\n " P HALVES("v = iter(v, imap={y:0})", "p + v"), ", bias of A B + bias", NULL},
-  {"of bf16", "A: bf16[16, 32]\n B: bf16[32, 24]\n return relu(matmul(A, B))", ", relu of A B", NULL},
-  {"of a transpose", "A: f16[16, 32]\n W: f16[24, 32]\n return relu(matmul(A, transpose(W)))", ", relu of A B", NULL},
-  {"a product that is transposed", AB P "T = transpose(P)\n" FOLLOWED("x=4", "p = iter(T, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
-  {"transposed, a vector along the columns of what is left", AB "v: f16[16]\n " P "T = transpose(P)\n"
-   FOLLOWED("x=4", "p = iter(T, imap={x:0})\n v = iter(v)", "relu(p + v)", "{x:0}"), ", relu_bias of A B + bias", NULL},
-  {"rows of heads", AB P "T = reshape(P, [4, 4, 24])\n" FOLLOWED("x=2", "p = iter(T, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
-  {"batches", BATCHED P FOLLOWED("x=3", "p = iter(P, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
-  {"batches, one vector", BATCHED "v: f16[24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n v = iter(v)", "p + v", "{x:0}"), ", bias of A B + bias", NULL},
-  {"batches, a vector each", BATCHED "v: f16[3, 1, 24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n v = iter(v, imap={x:0})", "p + v", "{x:0}"),
-   ", bias of A B + bias", NULL},
-  {"batches, one matrix", BATCHED "C: f16[16, 24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n c = iter(C)", "p + c", "{x:0}"), ", sum of A B + C", NULL},
-  {"batches that are rows", "A: f16[4, 1, 16]\n B: f16[16, 8]\n v: f16[8]\n return matmul(A, B) + v", ", bias of A B + bias", NULL},
-  {"one row", "A: f16[1, 32]\n B: f16[32, 24]\n v: f16[24]\n return matmul(A, B) + v", ", sum of A B + C", NULL},
-  {"one column", "A: f16[16, 32]\n B: f16[32, 1]\n C: f16[16, 1]\n return matmul(A, B) + C", ", sum of A B + C", NULL},
+    {"relu", AB P HALVES("", "relu(p)"), ", relu of A B", NULL},
+    {"bias", AB "c: f16[24]\n " P HALVES("c = iter(c, imap={y:0})", "p + c"), ", bias of A B + bias", NULL},
+    {"bias, relu", AB "c: f16[24]\n " P HALVES("c = iter(c, imap={y:0})", "relu(c + p)"), ", relu_bias of A B + bias", NULL},
+    {"scale", AB P HALVES("", "p * 0.125"), ", sum of 0.125 times A B", NULL},
+    {"negated", AB P HALVES("", "relu(-p)"), ", relu of -1 times A B", NULL},
+    {"a matrix", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p + c"), ", sum of A B + C", NULL},
+    {"less a matrix", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p - c * 2"), ", sum of A B + -2 C", NULL},
+    {"a matrix less this", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "relu(c - p)"), ", relu of -1 times A B + C", NULL},
+    {"all of it", AB "C: f16[16, 24]\n v: f16[24]\n " P HALVES("c = iter(C, imap={x:0, y:1})\n v = iter(v, imap={y:0})", "relu((p + c) * 0.5 + v)"),
+     ", relu_bias of 0.5 times A B + 0.5 C + bias", NULL},
+    {"all rows in each block", AB "v: f16[24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:1})\n v = iter(v, imap={x:0})", "p + v", "{x:1}"),
+     ", bias of A B + bias", NULL},
+    {"the program's own operator", AB "return relu(matmul(A, B))", ", relu of A B", NULL},
+    {"of fp32", "A: f32[16, 32]\n B: f32[32, 24]\n v: f32[24]\n return matmul(A, B) + v", ", bias of A B + bias", NULL},
+    {"a vector and a result in fp32", AB "v: f32[24]\n " P HALVES("v = iter(v, imap={y:0})", "p + v"), ", bias of A B + bias", NULL},
+    {"of bf16", "A: bf16[16, 32]\n B: bf16[32, 24]\n return relu(matmul(A, B))", ", relu of A B", NULL},
+    {"of a transpose", "A: f16[16, 32]\n W: f16[24, 32]\n return relu(matmul(A, transpose(W)))", ", relu of A B", NULL},
+    {"a product that is transposed", AB P "T = transpose(P)\n" FOLLOWED("x=4", "p = iter(T, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
+    {"transposed, a vector along the columns of what is left",
+     AB "v: f16[16]\n " P "T = transpose(P)\n" FOLLOWED("x=4", "p = iter(T, imap={x:0})\n v = iter(v)", "relu(p + v)", "{x:0}"),
+     ", relu_bias of A B + bias", NULL},
+    {"rows of heads", AB P "T = reshape(P, [4, 4, 24])\n" FOLLOWED("x=2", "p = iter(T, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
+    {"batches", BATCHED P FOLLOWED("x=3", "p = iter(P, imap={x:0})", "relu(p)", "{x:0}"), ", relu of A B", NULL},
+    {"batches, one vector", BATCHED "v: f16[24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n v = iter(v)", "p + v", "{x:0}"),
+     ", bias of A B + bias", NULL},
+    {"batches, a vector each", BATCHED "v: f16[3, 1, 24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n v = iter(v, imap={x:0})", "p + v", "{x:0}"),
+     ", bias of A B + bias", NULL},
+    {"batches, one matrix", BATCHED "C: f16[16, 24]\n " P FOLLOWED("x=3", "p = iter(P, imap={x:0})\n c = iter(C)", "p + c", "{x:0}"),
+     ", sum of A B + C", NULL},
+    {"batches that are rows", "A: f16[4, 1, 16]\n B: f16[16, 8]\n v: f16[8]\n return matmul(A, B) + v", ", bias of A B + bias", NULL},
+    {"one row", "A: f16[1, 32]\n B: f16[32, 24]\n v: f16[24]\n return matmul(A, B) + v", ", sum of A B + C", NULL},
+    {"one column", "A: f16[16, 32]\n B: f16[32, 1]\n C: f16[16, 1]\n return matmul(A, B) + C", ", sum of A B + C", NULL},
 
-  {"a vector along the rows", AB "v: f16[16, 1]\n " P HALVES("v = iter(v, imap={x:0})", "p + v"), NULL, "lies otherwise"},
-  {"a vector times a number", AB "v: f16[24]\n " P HALVES("v = iter(v, imap={y:0})", "(p + v) * 0.5"), NULL, "times a number"},
-  {"two vectors", AB "v: f16[24]\n w: f16[24]\n " P HALVES("v = iter(v, imap={y:0})\n w = iter(w, imap={y:0})", "p + v + w"), NULL, "two vectors"},
-  {"two matrices", AB "C: f16[16, 24]\n D: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})\n d = iter(D, imap={x:0, y:1})", "p + c + d"),
-   NULL, "two matrices"},
-  {"three terms", AB "v: f16[24]\n w: f16[24]\n " P HALVES("v = iter(v, imap={y:0})\n w = iter(w, imap={y:0})", "p + v + w + v"), NULL, "no sum"},
-  {"a product of both", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p * c"), NULL, "no sum"},
-  {"a constant more", AB P HALVES("", "p + 1"), NULL, "no sum"},
-  {"exp", AB P HALVES("", "exp(p)"), NULL, "no sum"},
-  {"gelu, which is not the library's", AB P HALVES("", "gelu(p)"), NULL, "no sum"},
-  {"relu inside", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "relu(p) + c"), NULL, "no sum"},
-  {"twice the product", AB P HALVES("q = iter(P, imap={x:0, y:1})", "p + q"), NULL, "no sum"},
-  {"relu of its sums", AB P FOLLOWED("x=4", "p = iter(P, imap={x:0})", "relu(sum(p, dim=1))", "{x:0}"), NULL, "no sum"},
-  {"two results", AB P "O, Q = block(x=4) {\n p = iter(P, imap={x:0})\n save(relu(p), omap={x:0})\n save(-p, omap={x:0})\n }\n return O, Q", NULL, "more than one"},
-  {"a matrix that is kept in another type", AB "X: f16[16, 24]\n X2 = block(x=4) {\n x = iter(X, imap={x:0})\n save(exp(x), omap={x:0})\n }\n"
-   P HALVES("c = iter(X2, imap={x:0, y:1})", "p + c"), NULL, "another type"},
-  {"spread over more", AB "C: f16[2, 16, 24]\n " P FOLLOWED("x=4", "p = iter(P, imap={x:0})\n c = iter(C, imap={x:1})", "p + c", "{x:1}"), NULL, "no strides"},
+    {"a vector along the rows", AB "v: f16[16, 1]\n " P HALVES("v = iter(v, imap={x:0})", "p + v"), NULL, "lies otherwise"},
+    {"a vector times a number", AB "v: f16[24]\n " P HALVES("v = iter(v, imap={y:0})", "(p + v) * 0.5"), NULL, "times a number"},
+    {"two vectors", AB "v: f16[24]\n w: f16[24]\n " P HALVES("v = iter(v, imap={y:0})\n w = iter(w, imap={y:0})", "p + v + w"), NULL, "two vectors"},
+    {"two matrices", AB "C: f16[16, 24]\n D: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})\n d = iter(D, imap={x:0, y:1})", "p + c + d"),
+     NULL, "two matrices"},
+    {"three terms", AB "v: f16[24]\n w: f16[24]\n " P HALVES("v = iter(v, imap={y:0})\n w = iter(w, imap={y:0})", "p + v + w + v"), NULL, "no sum"},
+    {"a product of both", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "p * c"), NULL, "no sum"},
+    {"a constant more", AB P HALVES("", "p + 1"), NULL, "no sum"},
+    {"exp", AB P HALVES("", "exp(p)"), NULL, "no sum"},
+    {"gelu, which is not the library's", AB P HALVES("", "gelu(p)"), NULL, "no sum"},
+    {"relu inside", AB "C: f16[16, 24]\n " P HALVES("c = iter(C, imap={x:0, y:1})", "relu(p) + c"), NULL, "no sum"},
+    {"twice the product", AB P HALVES("q = iter(P, imap={x:0, y:1})", "p + q"), NULL, "no sum"},
+    {"relu of its sums", AB P FOLLOWED("x=4", "p = iter(P, imap={x:0})", "relu(sum(p, dim=1))", "{x:0}"), NULL, "no sum"},
+    {"two results", AB P "O, Q = block(x=4) {\n p = iter(P, imap={x:0})\n save(relu(p), omap={x:0})\n save(-p, omap={x:0})\n }\n return O, Q", NULL,
+     "more than one"},
+    {"a matrix that is kept in another type",
+     AB "X: f16[16, 24]\n X2 = block(x=4) {\n x = iter(X, imap={x:0})\n save(exp(x), omap={x:0})\n }\n" P HALVES("c = iter(X2, imap={x:0, y:1})",
+                                                                                                                 "p + c"),
+     NULL, "another type"},
+    {"spread over more", AB "C: f16[2, 16, 24]\n " P FOLLOWED("x=4", "p = iter(P, imap={x:0})\n c = iter(C, imap={x:1})", "p + c", "{x:1}"), NULL,
+     "no strides"},
 };
 // clang-format on
 
@@ -133,7 +141,8 @@ static void run(struct arena *mem, const char *name, const struct device_program
     if (r.found) fail_msg("%s, %s: %s", name, d->launch[i].name, r.errors[0].text);
     int n = device_host_compare(&h, i, 4, a);
     for (int k = 0; k < n; k++) {
-      if (!a[k].fine) fail_msg("%s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].how, a[k].relative, (long long)a[k].worst, a[k].got, a[k].want);
+      if (!a[k].fine)
+        fail_msg("%s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].how, a[k].relative, (long long)a[k].worst, a[k].got, a[k].want);
       outs += a[k].output >= 0;
     }
   }
@@ -179,7 +188,9 @@ static void ways_are_different_programs(void **state)
   uint64_t seen[COUNT(texts)];
   for (size_t i = 0; i < COUNT(texts); i++) {
     struct device_program d;
-    const char *text = arena_printf(&mem, AB "C: f16[16, 24]\n " P "O = block(x=4) {\n p = iter(P, imap={x:0})\n c = iter(C, imap={x:0})\n save(%s, omap={x:0})\n }\n return O", texts[i]);
+    const char *text = arena_printf(
+        &mem, AB "C: f16[16, 24]\n " P "O = block(x=4) {\n p = iter(P, imap={x:0})\n c = iter(C, imap={x:0})\n save(%s, omap={x:0})\n }\n return O",
+        texts[i]);
     must(lower_program(&mem, read(&mem, text), &gpu, &(struct lower_opts){.tails = true}, &d, &e), texts[i], &e);
     assert_int_equal(d.nlaunch, 1);
     seen[i] = program_hash(&d, 1);
@@ -194,7 +205,7 @@ static void not_where_others_read(void **state)
   static const char *const texts[] = {
       AB P "O = block(x=4) {\n p = iter(P, imap={x:0})\n save(relu(p), omap={x:0})\n }\n return O, P",
       AB P "O = block(x=4) {\n p = iter(P, imap={x:0})\n save(relu(p), omap={x:0})\n }\n"
-         "Q = block(x=4) {\n p = iter(P, imap={x:0})\n save(-p, omap={x:0})\n }\n return O, Q",
+           "Q = block(x=4) {\n p = iter(P, imap={x:0})\n save(-p, omap={x:0})\n }\n return O, Q",
       AB P "D = matmul(A, B)\n O = block(x=4) {\n p = iter(P, imap={x:0})\n d = iter(D, imap={x:0})\n save(p - d, omap={x:0})\n }\n return O",
   };
   for (size_t i = 0; i < COUNT(texts); i++) {
@@ -228,8 +239,8 @@ static void text_is_read_back(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_the_library_takes_in),  cmocka_unit_test(both_ways_compute_the_graph), cmocka_unit_test(ways_are_different_programs),
-      cmocka_unit_test(not_where_others_read),      cmocka_unit_test(text_is_read_back),
+      cmocka_unit_test(what_the_library_takes_in), cmocka_unit_test(both_ways_compute_the_graph), cmocka_unit_test(ways_are_different_programs),
+      cmocka_unit_test(not_where_others_read),     cmocka_unit_test(text_is_read_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

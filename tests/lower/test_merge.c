@@ -16,20 +16,31 @@ static const struct {
   const char *name, *text;
   int blocks; // left of them
 } graphs[] = {
-    {"two norms", SCALED "O = block(x=4) { p = iter(P, imap={x:0})\n a = iter(A, imap={x:0})\n y = p * a\n save(y / sqrt(mean(y * y, dim=1)), omap={x:0}) }\n return O", 1},
-    {"three in a row", SCALED "Q = block(x=4) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n"
-                       "O = block(x=4) { q = iter(Q, imap={x:0})\n save(q / sum(q, dim=1), omap={x:0}) }\n return O", 1},
-    {"after a loop, two tensors", "X: f16[8, 64]\n W: f16[64, 32]\n"
-                       "P, Q = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n p = accum(matmul(x, w))\n save(p, omap={x:1})\n save(exp(p), omap={x:1}) }\n"
-                       "O = block(x=2) { q = iter(Q, imap={x:1})\n p = iter(P, imap={x:1})\n save(p * q, omap={x:1}) }\n return O", 1},
+    {"two norms",
+     SCALED
+     "O = block(x=4) { p = iter(P, imap={x:0})\n a = iter(A, imap={x:0})\n y = p * a\n save(y / sqrt(mean(y * y, dim=1)), omap={x:0}) }\n return O",
+     1},
+    {"three in a row",
+     SCALED "Q = block(x=4) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n"
+            "O = block(x=4) { q = iter(Q, imap={x:0})\n save(q / sum(q, dim=1), omap={x:0}) }\n return O",
+     1},
+    {"after a loop, two tensors",
+     "X: f16[8, 64]\n W: f16[64, 32]\n"
+     "P, Q = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n p = accum(matmul(x, w))\n save(p, omap={x:1})\n "
+     "save(exp(p), omap={x:1}) }\n"
+     "O = block(x=2) { q = iter(Q, imap={x:1})\n p = iter(P, imap={x:1})\n save(p * q, omap={x:1}) }\n return O",
+     1},
     {"an axis of extent 1 more", SCALED "O = block(x=4, y=1) { p = iter(P, imap={x:0, y:1})\n save(exp(p), omap={x:0, y:1}) }\n return O", 1},
     {"other tiles", SCALED "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p), omap={x:1}) }\n return O", 2},
     {"other blocks", SCALED "O = block(x=2) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n return O", 2},
     {"all of it", SCALED "O = block(x=4) { p = iter(P)\n a = iter(A, imap={x:0})\n save(a + sum(p, dim=0), omap={x:0}) }\n return O", 2},
     {"an output of the program", SCALED "O = block(x=4) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n return P, O", 2},
-    {"read by another too", SCALED "Q = block(x=4) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n"
-                       "O = block(x=2) { p = iter(P, imap={x:0})\n q = iter(Q, imap={x:0})\n save(p + q, omap={x:0}) }\n return O", 3},
-    {"a loop in the second", SCALED "O = block(x=4; i=2) { p = iter(P, imap={x:0}, fmap={i:1})\n save(accum_sum(p, dim=1), omap={x:0}) }\n return O", 2},
+    {"read by another too",
+     SCALED "Q = block(x=4) { p = iter(P, imap={x:0})\n save(exp(p), omap={x:0}) }\n"
+            "O = block(x=2) { p = iter(P, imap={x:0})\n q = iter(Q, imap={x:0})\n save(p + q, omap={x:0}) }\n return O",
+     3},
+    {"a loop in the second", SCALED "O = block(x=4; i=2) { p = iter(P, imap={x:0}, fmap={i:1})\n save(accum_sum(p, dim=1), omap={x:0}) }\n return O",
+     2},
 };
 
 static int count_blocks(const struct graph *g)

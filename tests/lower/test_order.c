@@ -11,25 +11,31 @@
 static const struct {
   const char *name, *text;
 } programs[] = {
-  {"elementwise, then sums", "X: f16[20, 12]\n return sum(exp(X), dim=0) + 1"},
-  {"a transpose between", "X: f16[48, 64]\n T = block(x=4) { x = iter(X, imap={x:1})\n save(exp(x), omap={x:1}) }\n"
-    "O = block(x=16) { t = iter(T, imap={x:1})\n save(transpose(t), omap={x:0}) }\n return O"},
-  {"three dimensions", "X: f16[3, 10, 12]\n T = block(x=3) { x = iter(X, imap={x:0})\n save(x * 2, omap={x:0}) }\n"
-    "O = block(x=5) { t = iter(T, imap={x:1})\n save(sum(t, dim=0), omap={x:1}) }\n return O"},
-  {"products by the library", "X: f16[16, 24]\n A: f16[24, 20]\n B: f16[20, 12]\n return matmul(exp(matmul(X, A) * 0.1), B)"},
-  {"batches of products", "Q: f16[2, 3, 4, 16]\n K: f16[2, 3, 16, 12]\n V: f16[2, 3, 12, 8]\n return matmul(matmul(Q, K) * 0.1, V)"},
-  {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return exp(matmul(Q * 0.5, transpose(repeat(K * 0.5, dim=1, times=4))))"},
-  {"a product of tiles", "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=4) { x = iter(X, imap={x:0})\n save(silu(x), omap={x:0}) }\n"
-    "O = block(x=2, y=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n save(accum(matmul(t, w)), omap={x:0, y:1}) }\n return O"},
-  {"two products of tiles", "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n"
-    "save(relu(accum(matmul(x, w))), omap={x:0, y:1}) }\n"
-    "O = block(x=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(t, w)), omap={x:0}) }\n return O"},
-  {"parts of a product of few rows", "X: f16[8, 256]\n W: f16[256, 32]\n P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n"
-    "w = iter(W, imap={x:1, y:0}, fmap={i:0})\n save(reshape(accum(matmul(x, w)), [1, 8, 16]), omap={x:2, y:0}) }\n"
-    "O = block(x=2) { p = iter(P, imap={x:2})\n save(sum(p, dim=0), omap={x:2}) }\n return O"},
-  {"parts of a softmax", "Q: f16[64, 64]\n K: f16[64, 128]\n V: f16[128, 64]\n N, D = block(x=2; i=2) { q = iter(Q)\n k = iter(K, imap={x:1}, fmap={i:1})\n"
-    "v = iter(V, imap={x:0}, fmap={i:0})\n e = exp(matmul(q, k) * 0.05)\n save(accum(matmul(e, v)), omap={x:1})\n save(accum_sum(e, dim=1), omap={x:1}) }\n"
-    "O = block(x=4) { n = iter(N, imap={x:0})\n d = iter(D, imap={x:0})\n save(sum_to(n, dim=1, extent=64) / sum(d, dim=1), omap={x:0}) }\n return O"},
+    {"elementwise, then sums", "X: f16[20, 12]\n return sum(exp(X), dim=0) + 1"},
+    {"a transpose between", "X: f16[48, 64]\n T = block(x=4) { x = iter(X, imap={x:1})\n save(exp(x), omap={x:1}) }\n"
+                            "O = block(x=16) { t = iter(T, imap={x:1})\n save(transpose(t), omap={x:0}) }\n return O"},
+    {"three dimensions", "X: f16[3, 10, 12]\n T = block(x=3) { x = iter(X, imap={x:0})\n save(x * 2, omap={x:0}) }\n"
+                         "O = block(x=5) { t = iter(T, imap={x:1})\n save(sum(t, dim=0), omap={x:1}) }\n return O"},
+    {"products by the library", "X: f16[16, 24]\n A: f16[24, 20]\n B: f16[20, 12]\n return matmul(exp(matmul(X, A) * 0.1), B)"},
+    {"batches of products", "Q: f16[2, 3, 4, 16]\n K: f16[2, 3, 16, 12]\n V: f16[2, 3, 12, 8]\n return matmul(matmul(Q, K) * 0.1, V)"},
+    {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return exp(matmul(Q * 0.5, transpose(repeat(K * 0.5, dim=1, times=4))))"},
+    {"a product of tiles", "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=4) { x = iter(X, imap={x:0})\n save(silu(x), omap={x:0}) }\n"
+                           "O = block(x=2, y=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n "
+                           "save(accum(matmul(t, w)), omap={x:0, y:1}) }\n return O"},
+    {"two products of tiles",
+     "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n"
+     "save(relu(accum(matmul(x, w))), omap={x:0, y:1}) }\n"
+     "O = block(x=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(t, w)), omap={x:0}) }\n return O"},
+    {"parts of a product of few rows",
+     "X: f16[8, 256]\n W: f16[256, 32]\n P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n"
+     "w = iter(W, imap={x:1, y:0}, fmap={i:0})\n save(reshape(accum(matmul(x, w)), [1, 8, 16]), omap={x:2, y:0}) }\n"
+     "O = block(x=2) { p = iter(P, imap={x:2})\n save(sum(p, dim=0), omap={x:2}) }\n return O"},
+    {"parts of a softmax",
+     "Q: f16[64, 64]\n K: f16[64, 128]\n V: f16[128, 64]\n N, D = block(x=2; i=2) { q = iter(Q)\n k = iter(K, imap={x:1}, fmap={i:1})\n"
+     "v = iter(V, imap={x:0}, fmap={i:0})\n e = exp(matmul(q, k) * 0.05)\n save(accum(matmul(e, v)), omap={x:1})\n save(accum_sum(e, dim=1), "
+     "omap={x:1}) }\n"
+     "O = block(x=4) { n = iter(N, imap={x:0})\n d = iter(D, imap={x:0})\n save(sum_to(n, dim=1, extent=64) / sum(d, dim=1), omap={x:0}) }\n return "
+     "O"},
 };
 // clang-format on
 

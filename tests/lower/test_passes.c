@@ -17,14 +17,18 @@ static const struct {
                                     "save(matmul(a, exp(b)), omap={x:0}) }\n return O"},
     {"in a loop", "A: f16[64, 64]\n B: f16[64, 64]\n O = block(x=2; i=2) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
                   "save(accum(matmul(a, exp(b))), omap={x:0}) }\n return O"},
-    {"a vector on the side", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
-                             "save(matmul(a, b) * sqrt(sum(c * c, dim=0)), omap={x:0}) }\n return O"},
-    {"two products in a row", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 32]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
-                              "e = exp(matmul(a, b))\n save(matmul(e, c) / sum(e, dim=1), omap={x:0}) }\n return O"},
-    {"a transposed operand", "A: f16[64, 64]\n B: f16[32, 64]\n T = transpose(B)\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(T, fmap={i:0})\n"
-                             "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
-    {"columns that are no power of two", "A: f16[64, 64]\n B: f16[64, 48]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
-                                         "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
+    {"a vector on the side",
+     "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
+     "save(matmul(a, b) * sqrt(sum(c * c, dim=0)), omap={x:0}) }\n return O"},
+    {"two products in a row",
+     "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 32]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
+     "e = exp(matmul(a, b))\n save(matmul(e, c) / sum(e, dim=1), omap={x:0}) }\n return O"},
+    {"a transposed operand",
+     "A: f16[64, 64]\n B: f16[32, 64]\n T = transpose(B)\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(T, fmap={i:0})\n"
+     "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
+    {"columns that are no power of two",
+     "A: f16[64, 64]\n B: f16[64, 48]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
+     "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
     {"rows of the result are columns of the first", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A)\n b = iter(B)\n"
                                                     "c = iter(C, imap={x:0})\n save(matmul(c, matmul(a, b)), omap={x:0}) }\n return O"},
 };
@@ -64,8 +68,10 @@ static void same_layouts(const char *name, const struct mma_plan *p, const struc
       if (p->side[k].tile == i && !p->side[k].vector) shown = p->side[k].root;
     const struct tensor_layout *x = &l->tile[node][shown];
     int last = t->in.n ? t->in.letter[t->in.n - 1] : -1;
-    if (last < 0 || x->inner < 0 || !(norm_dim_letters(&p->n->t[t->tensor].dim[x->inner]) >> last & 1)) fail_msg("%s: inside of t%d", name, t->tensor);
-    if (x->swizzled >= 0 && (t->swizzle[0] != x->swizzle.bits || t->stride != t->cols + x->swizzle.shift / 2)) fail_msg("%s: swizzle of t%d", name, t->tensor);
+    if (last < 0 || x->inner < 0 || !(norm_dim_letters(&p->n->t[t->tensor].dim[x->inner]) >> last & 1))
+      fail_msg("%s: inside of t%d", name, t->tensor);
+    if (x->swizzled >= 0 && (t->swizzle[0] != x->swizzle.bits || t->stride != t->cols + x->swizzle.shift / 2))
+      fail_msg("%s: swizzle of t%d", name, t->tensor);
     if (x->swizzled < 0 && t->rows > 1) fail_msg("%s: t%d is not swizzled", name, t->tensor);
   }
 }

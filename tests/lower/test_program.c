@@ -14,40 +14,45 @@ static const struct {
   const char *name, *text;
   int products; // launches by the library; -1: not looked at
 } programs[] = {
-  {"elementwise", "X: f16[6, 40]\n return silu(X)", 0},
-  {"broadcast row and column", "X: f16[6, 40]\n R: f16[40]\n C: f16[6, 1]\n return X * R + C", 0},
-  {"constants", "X: f32[6, 40]\n return exp(X * 0.5) - 1", 0},
-  {"the same twice", "X: f16[6, 40]\n return X * X", 0},
-  {"five dimensions", "X: f16[2, 3, 4, 5, 8]\n Y: f16[3, 1, 5, 8]\n return X + Y", 0},
-  {"sum of rows", "X: f16[6, 40]\n return sum(X, dim=1)", 0},
-  {"sum of columns", "X: f16[300, 24]\n return sum(X, dim=0)", 0},
-  {"mean in the middle", "X: f16[3, 260, 8]\n return mean(X, dim=1)", 0},
-  {"largest of columns", "X: f16[384, 8]\n return max(X, dim=0)", 0},
-  {"a long row", "X: f16[2, 20480]\n return sum(X, dim=1)", 0},
-  {"sums of groups", "X: f16[4, 48]\n return sum(X, dim=1, group=8)", 0},
-  {"softmax", "X: f16[8, 64]\n return softmax(X, dim=1)", 0},
-  {"layer norm", "X: f16[8, 64]\n G: f16[64]\n B: f16[64]\n return layer_norm(X, G, B)", 0},
-  {"product", "A: f16[16, 32]\n B: f16[32, 24]\n return matmul(A, B)", 1},
-  {"product of a transpose", "A: f16[16, 32]\n B: f16[24, 32]\n return matmul(A, transpose(B))", 1},
-  {"product between", "A: f16[16, 32]\n B: f16[32, 24]\n return exp(matmul(A * 0.1, B))", 1},
-  {"batched product", "A: f16[2, 3, 4, 16]\n B: f16[2, 3, 16, 8]\n return matmul(A, B)", 1},
-  {"batches that share a matrix", "A: f16[4, 1, 16]\n B: f16[16, 8]\n return matmul(A, B)", 1},
-  {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return matmul(Q, transpose(repeat(K, dim=1, times=4)))", 1},
-  {"a product of permuted heads", "X: f16[4, 6, 16]\n W: f16[6, 16, 8]\n return matmul(transpose(X, perm=[1, 0, 2]), W)", 1},
-  {"a product whose rows have no stride", "X: f16[4, 6, 16]\n W: f16[16, 8]\n return matmul(reshape(transpose(X, perm=[1, 0, 2]), [24, 16]), W)", 1},
-  {"a view is an output", "X: f16[6, 40]\n return transpose(exp(X))", 0},
-  {"a reshape is an output", "X: f16[6, 40]\n return reshape(exp(X), [4, 60])", 0},
-  {"an input is an output", "X: f16[6, 40]\n Y: f16[6, 40]\n return X, X + Y", 0},
-  {"one result is two outputs", "X: f16[6, 40]\n e = exp(X)\n return e, e", 0},
-  {"a reshape of a transpose", "X: f16[6, 40]\n return reshape(transpose(X), [16, 15]) * 2", 0},
-  {"repeated", "X: f16[2, 3, 8]\n return repeat(X, dim=1, times=4) + 1", 0},
-  {"rotary", "X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]\n a, b = split(X, dim=1, parts=2)\n return concat(a * C - b * S, a * S + b * C, dim=1)", 0},
-  {"a chunk of columns", "X: f16[6, 4, 10]\n return chunk(X, dim=1, parts=2, index=1) + 1", 0},
-  {"four below each other", "X: f16[6, 40]\n return concat(X, X * 2, X, exp(X), dim=0)", 0},
-  {"bf16", "X: bf16[6, 40]\n return X / sum(abs(X), dim=1)", 0},
-  {"attention of few", "Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)", 2},
-  {"kernels of parts", "X: f16[8, 256]\n P = block(x=4, y=2) {\n x = iter(X, imap={x:1, y:0})\n save(reshape(sum(square(x), dim=1), [1, 4]), omap={x:0, y:1})\n }\n"
-    "O = block(x=2) {\n p = iter(P, imap={x:1})\n x = iter(X, imap={x:0})\n save(x / sqrt(reshape(sum(p, dim=0), [4, 1])), omap={x:0})\n }\n return O", 0},
+    {"elementwise", "X: f16[6, 40]\n return silu(X)", 0},
+    {"broadcast row and column", "X: f16[6, 40]\n R: f16[40]\n C: f16[6, 1]\n return X * R + C", 0},
+    {"constants", "X: f32[6, 40]\n return exp(X * 0.5) - 1", 0},
+    {"the same twice", "X: f16[6, 40]\n return X * X", 0},
+    {"five dimensions", "X: f16[2, 3, 4, 5, 8]\n Y: f16[3, 1, 5, 8]\n return X + Y", 0},
+    {"sum of rows", "X: f16[6, 40]\n return sum(X, dim=1)", 0},
+    {"sum of columns", "X: f16[300, 24]\n return sum(X, dim=0)", 0},
+    {"mean in the middle", "X: f16[3, 260, 8]\n return mean(X, dim=1)", 0},
+    {"largest of columns", "X: f16[384, 8]\n return max(X, dim=0)", 0},
+    {"a long row", "X: f16[2, 20480]\n return sum(X, dim=1)", 0},
+    {"sums of groups", "X: f16[4, 48]\n return sum(X, dim=1, group=8)", 0},
+    {"softmax", "X: f16[8, 64]\n return softmax(X, dim=1)", 0},
+    {"layer norm", "X: f16[8, 64]\n G: f16[64]\n B: f16[64]\n return layer_norm(X, G, B)", 0},
+    {"product", "A: f16[16, 32]\n B: f16[32, 24]\n return matmul(A, B)", 1},
+    {"product of a transpose", "A: f16[16, 32]\n B: f16[24, 32]\n return matmul(A, transpose(B))", 1},
+    {"product between", "A: f16[16, 32]\n B: f16[32, 24]\n return exp(matmul(A * 0.1, B))", 1},
+    {"batched product", "A: f16[2, 3, 4, 16]\n B: f16[2, 3, 16, 8]\n return matmul(A, B)", 1},
+    {"batches that share a matrix", "A: f16[4, 1, 16]\n B: f16[16, 8]\n return matmul(A, B)", 1},
+    {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return matmul(Q, transpose(repeat(K, dim=1, times=4)))", 1},
+    {"a product of permuted heads", "X: f16[4, 6, 16]\n W: f16[6, 16, 8]\n return matmul(transpose(X, perm=[1, 0, 2]), W)", 1},
+    {"a product whose rows have no stride", "X: f16[4, 6, 16]\n W: f16[16, 8]\n return matmul(reshape(transpose(X, perm=[1, 0, 2]), [24, 16]), W)",
+     1},
+    {"a view is an output", "X: f16[6, 40]\n return transpose(exp(X))", 0},
+    {"a reshape is an output", "X: f16[6, 40]\n return reshape(exp(X), [4, 60])", 0},
+    {"an input is an output", "X: f16[6, 40]\n Y: f16[6, 40]\n return X, X + Y", 0},
+    {"one result is two outputs", "X: f16[6, 40]\n e = exp(X)\n return e, e", 0},
+    {"a reshape of a transpose", "X: f16[6, 40]\n return reshape(transpose(X), [16, 15]) * 2", 0},
+    {"repeated", "X: f16[2, 3, 8]\n return repeat(X, dim=1, times=4) + 1", 0},
+    {"rotary", "X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]\n a, b = split(X, dim=1, parts=2)\n return concat(a * C - b * S, a * S + b * C, dim=1)",
+     0},
+    {"a chunk of columns", "X: f16[6, 4, 10]\n return chunk(X, dim=1, parts=2, index=1) + 1", 0},
+    {"four below each other", "X: f16[6, 40]\n return concat(X, X * 2, X, exp(X), dim=0)", 0},
+    {"bf16", "X: bf16[6, 40]\n return X / sum(abs(X), dim=1)", 0},
+    {"attention of few", "Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)", 2},
+    {"kernels of parts",
+     "X: f16[8, 256]\n P = block(x=4, y=2) {\n x = iter(X, imap={x:1, y:0})\n save(reshape(sum(square(x), dim=1), [1, 4]), omap={x:0, y:1})\n }\n"
+     "O = block(x=2) {\n p = iter(P, imap={x:1})\n x = iter(X, imap={x:0})\n save(x / sqrt(reshape(sum(p, dim=0), [4, 1])), omap={x:0})\n }\n return "
+     "O",
+     0},
 };
 // clang-format on
 
@@ -104,8 +109,9 @@ static void run(struct arena *mem, const char *name, const struct device_program
     multiplied += d->launch[i].product;
     int n = device_host_compare(&h, i, 8, a);
     for (int k = 0; k < n; k++) {
-      if (!a[k].fine) fail_msg("%s, %s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, a[k].relative,
-                               (long long)a[k].worst, a[k].got, a[k].want);
+      if (!a[k].fine)
+        fail_msg("%s, %s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, a[k].relative, (long long)a[k].worst,
+                 a[k].got, a[k].want);
       last += a[k].output >= 0;
     }
     seen += n;
@@ -223,7 +229,8 @@ static void kernels_are_proven(void **state)
   struct lower_plan p;
   struct device_proof proof;
   const char *why = "";
-  const char *text = "X: f16[512, 256]\n O = block(x=512) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})\n }\n return O";
+  const char *text =
+      "X: f16[512, 256]\n O = block(x=512) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})\n }\n return O";
   must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "softmax", &e);
   assert_int_equal(p.nunits, 1);
   assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, NULL, &proof, &why, &e), OK);
@@ -246,8 +253,10 @@ static void choices_cost_what_they_do(void **state)
     struct err e = {0};
     struct graph *g;
     struct lower_plan p;
-    if (i == COUNT(files)) g = read(&mem, "X: f16[64, 256]\n return softmax(X, dim=1)");
-    else must(front_load(&mem, files[i], 0, NULL, &g, &e), files[i], &e);
+    if (i == COUNT(files))
+      g = read(&mem, "X: f16[64, 256]\n return softmax(X, dim=1)");
+    else
+      must(front_load(&mem, files[i], 0, NULL, &g, &e), files[i], &e);
     must(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "a plan", &e);
     for (int u = 0; u < p.nunits; u++)
       for (int k = 0; k < p.unit[u].nchoices && !p.unit[u].product; k++, compared++) {
@@ -266,10 +275,14 @@ static void choices_cost_what_they_do(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrapped_computes_the_same), cmocka_unit_test(refused),
-      cmocka_unit_test(programs_run),              cmocka_unit_test(a_wrong_element_is_seen),
-      cmocka_unit_test(types_between_kernels),     cmocka_unit_test(workspace_is_shared),
-      cmocka_unit_test(fewer_blocks_keep_their_tiles), cmocka_unit_test(kernels_are_proven),
+      cmocka_unit_test(wrapped_computes_the_same),
+      cmocka_unit_test(refused),
+      cmocka_unit_test(programs_run),
+      cmocka_unit_test(a_wrong_element_is_seen),
+      cmocka_unit_test(types_between_kernels),
+      cmocka_unit_test(workspace_is_shared),
+      cmocka_unit_test(fewer_blocks_keep_their_tiles),
+      cmocka_unit_test(kernels_are_proven),
       cmocka_unit_test(choices_cost_what_they_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,104 +26,125 @@ static const struct {
                    "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
     {"one row without a loop", "X: f16[1, 256]\n W: f16[256, 64]\n"
                                "O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O"},
-    {"32 rows, steps that do not divide", "X: f16[32, 352]\n W: f16[352, 64]\n"
-                                          "O = block(; i=11) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
+    {"32 rows, steps that do not divide",
+     "X: f16[32, 352]\n W: f16[352, 64]\n"
+     "O = block(; i=11) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
     {"k by 16", "X: f16[8, 80]\n W: f16[80, 32]\n"
                 "O = block(; i=5) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
     {"rms norm", "X: f16[8, 256]\n W: f16[256, 128]\n"
                  "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
                  "p = accum(matmul(x, w))\n s = accum_sum(x * x, dim=1)\n save(p / sqrt(s * 0.00390625 + 0.00001), omap={x:1}) }\n return O"},
     {"rms accumulator, one row", "X: f16[1, 256]\n W: f16[256, 128]\n"
-                 "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-                 "p = accum(matmul(x, w))\n s = accum_rms(x, dim=1)\n save(p / s, omap={x:1}) }\n return O"},
+                                 "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
+                                 "p = accum(matmul(x, w))\n s = accum_rms(x, dim=1)\n save(p / s, omap={x:1}) }\n return O"},
     {"gated", "X: f16[5, 128]\n W: f16[128, 128]\n V: f16[128, 128]\n"
               "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n v = iter(V, imap={x:1}, fmap={i:0})\n"
               "save(silu(accum(matmul(x, w))) * accum(matmul(x, v)), omap={x:1}) }\n return O"},
-    {"low rank", "X: f16[16, 128]\n W: f16[128, 128]\n A: f16[128, 16]\n B: f16[16, 128]\n"
-                 "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
-                 "save(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b), omap={x:1}) }\n return O"},
+    {"low rank",
+     "X: f16[16, 128]\n W: f16[128, 128]\n A: f16[128, 16]\n B: f16[16, 128]\n"
+     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
+     "save(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b), omap={x:1}) }\n return O"},
     {"low rank inside the loop", "X: f16[4, 128]\n W: f16[128, 64]\n A: f16[128, 16]\n B: f16[16, 64]\n"
-                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
-                 "save(accum(matmul(x, w) + matmul(matmul(x, a), b))) }\n return O"},
+                                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
+                                 "save(accum(matmul(x, w) + matmul(matmul(x, a), b))) }\n return O"},
     {"low rank joined", "X: f16[4, 128]\n W: f16[128, 64]\n A: f16[128, 16]\n B: f16[16, 64]\n"
-                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
-                 "save(accum(concat_matmul(x, matmul(x, a), w, b))) }\n return O"},
+                        "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
+                        "save(accum(concat_matmul(x, matmul(x, a), w, b))) }\n return O"},
     {"adapter", "X: f16[8, 128]\n A: f16[128, 16]\n B: f16[16, 128]\n"
                 "O = block(x=1; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n r = iter(X, imap={x:1})\n"
                 "save(r + matmul(relu(accum(matmul(x, a))), b), omap={x:1}) }\n return O"},
     {"experts", "X: f16[2, 8, 64]\n W: f16[2, 64, 64]\n"
                 "O = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0, y:2}, fmap={i:1})\n"
                 "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0, y:2}) }\n return O"},
-    {"low rank added to the weights", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n a = iter(A, fmap={i:0})\n"
-                "save(accum(matmul(x, matmul(a, b) + w)), omap={x:1}) }\n return O"},
+    {"low rank added to the weights",
+     "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n a = iter(A, fmap={i:0})\n"
+     "save(accum(matmul(x, matmul(a, b) + w)), omap={x:1}) }\n return O"},
     {"the same without a loop", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-                "O = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n b = iter(B, imap={x:1})\n a = iter(A)\n"
-                "save(matmul(x, matmul(a, b) + w), omap={x:1}) }\n return O"},
-    {"relu between, without a loop", "X: f16[4, 64]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-                "O = block(x=2) { x = iter(X)\n b = iter(B, imap={x:1})\n a = iter(A)\n save(matmul(relu(matmul(x, a)), b), omap={x:1}) }\n return O"},
+                                "O = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n b = iter(B, imap={x:1})\n a = iter(A)\n"
+                                "save(matmul(x, matmul(a, b) + w), omap={x:1}) }\n return O"},
+    {"relu between, without a loop",
+     "X: f16[4, 64]\n A: f16[64, 16]\n B: f16[16, 128]\n"
+     "O = block(x=2) { x = iter(X)\n b = iter(B, imap={x:1})\n a = iter(A)\n save(matmul(relu(matmul(x, a)), b), omap={x:1}) }\n return O"},
     {"several experts in a block", "X: f16[4, 8, 64]\n W: f16[4, 64, 64]\n"
-                "O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
-                "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0}) }\n return O"},
-    {"experts as columns", "X: f16[1, 64]\n W: f16[4, 64, 96]\n"
-                "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
-                "save(reshape(accum(matmul(reshape(transpose(w, perm=[0, 2, 1]), [192, 32]), reshape(x, [32, 1]))), [2, 96, 1]), omap={x:0}) }\n return O"},
+                                   "O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+                                   "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0}) }\n return O"},
+    {"experts as columns",
+     "X: f16[1, 64]\n W: f16[4, 64, 96]\n"
+     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
+     "save(reshape(accum(matmul(reshape(transpose(w, perm=[0, 2, 1]), [192, 32]), reshape(x, [32, 1]))), [2, 96, 1]), omap={x:0}) }\n return O"},
     {"bf16, rows of fp32", "X: f32[4, 128]\n W: bf16[128, 64]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x * 0.5, w))) }\n return O"},
-    {"all bf16, rms norm", "X: bf16[4, 128]\n W: bf16[128, 64]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w)) / accum_rms(x, dim=1)) }\n return O"},
-    {"contiguous along k", "X: f16[9, 128]\n W: f16[64, 128]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(x, transpose(w)))) }\n return O"},
+                           "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x * 0.5, w))) }\n return O"},
+    {"all bf16, rms norm",
+     "X: bf16[4, 128]\n W: bf16[128, 64]\n"
+     "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w)) / accum_rms(x, dim=1)) }\n return O"},
+    {"contiguous along k",
+     "X: f16[9, 128]\n W: f16[64, 128]\n"
+     "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(x, transpose(w)))) }\n return O"},
     {"turned", "X: f16[8, 128]\n W: f16[64, 128]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(w, transpose(x)))) }\n return O"},
+               "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(w, transpose(x)))) }\n return O"},
     {"scaled before the product", "X: f16[4, 128]\n W: f16[128, 64]\n G: f16[1, 128]\n S: f32[4, 1]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n g = iter(G, fmap={i:1})\n s = iter(S)\n save(accum(matmul(s * (x * g), w))) }\n return O"},
+                                  "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n g = iter(G, fmap={i:1})\n s = iter(S)\n "
+                                  "save(accum(matmul(s * (x * g), w))) }\n return O"},
     {"bias and residual", "X: f16[4, 128]\n W: f16[128, 64]\n B: f16[64]\n R: f16[4, 64]\n"
-                "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n b = iter(B)\n r = iter(R)\n save(relu(accum(matmul(x, w)) + b) + r) }\n return O"},
+                          "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n b = iter(B)\n r = iter(R)\n "
+                          "save(relu(accum(matmul(x, w)) + b) + r) }\n return O"},
     {"parts of k", "X: f16[4, 128]\n W: f16[128, 64]\n"
-                "O, Q = block(x=2; i=2) { x = iter(X, imap={x:1}, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:0})\n"
-                "save(accum(matmul(x, w)), omap={x:0})\n save(accum_sum(x * x, dim=1), omap={x:0}) }\n return O, Q"},
+                   "O, Q = block(x=2; i=2) { x = iter(X, imap={x:1}, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:0})\n"
+                   "save(accum(matmul(x, w)), omap={x:0})\n save(accum_sum(x * x, dim=1), omap={x:0}) }\n return O, Q"},
     {"parts of k summed", "X: f16[4, 256]\n W: f16[256, 128]\n"
-                "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
-                "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
-                "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [4, 32]), omap={x:1}) }\n return O"},
-    {"gated parts", "X: f16[8, 256]\n W: f16[256, 128]\n V: f16[256, 128]\n"
-                "P, Q = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n v = iter(V, imap={x:1, y:0}, fmap={i:0})\n"
-                "save(reshape(accum(matmul(x, w)), [1, 8, 64]), omap={x:2, y:0})\n save(reshape(accum(matmul(x, v)), [1, 8, 64]), omap={x:2, y:0}) }\n"
-                "O = block(x=2, y=2) { q = iter(Q, imap={x:1, y:2})\n p = iter(P, imap={x:1, y:2})\n"
-                "t = sum(q, dim=0)\n u = sum(p, dim=0)\n save(reshape(t * silu(u), [4, 64]), omap={x:0, y:1}) }\n return O"},
+                          "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
+                          "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
+                          "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [4, 32]), omap={x:1}) }\n return O"},
+    {"gated parts",
+     "X: f16[8, 256]\n W: f16[256, 128]\n V: f16[256, 128]\n"
+     "P, Q = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n v = iter(V, imap={x:1, y:0}, "
+     "fmap={i:0})\n"
+     "save(reshape(accum(matmul(x, w)), [1, 8, 64]), omap={x:2, y:0})\n save(reshape(accum(matmul(x, v)), [1, 8, 64]), omap={x:2, y:0}) }\n"
+     "O = block(x=2, y=2) { q = iter(Q, imap={x:1, y:2})\n p = iter(P, imap={x:1, y:2})\n"
+     "t = sum(q, dim=0)\n u = sum(p, dim=0)\n save(reshape(t * silu(u), [4, 64]), omap={x:0, y:1}) }\n return O"},
     {"low rank parts", "X: f16[16, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-                "P = block(x=2, y=4; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n x = iter(X, imap={y:1}, fmap={i:1})\n a = iter(A, imap={y:0}, fmap={i:0})\n"
-                "t = matmul(accum(matmul(x, a)), b)\n save(reshape(t + accum(matmul(x, w)), [1, 16, 64]), omap={x:2, y:0}) }\n"
-                "O = block(x=2, y=4) { p = iter(P, imap={x:1, y:2})\n save(reshape(sum(p, dim=0), [8, 32]), omap={x:0, y:1}) }\n return O"},
-    {"adapter in parts, rows apart", "X: f16[8, 256]\n A: f16[256, 16]\n B: f16[16, 256]\n"
-                "P = block(x=4, y=4) { a = iter(A, imap={y:0})\n x = iter(X, imap={x:0, y:1})\n save(reshape(matmul(x, a), [1, 2, 16]), omap={x:1, y:0}) }\n"
-                "O = block(x=2) { x = iter(X, imap={x:1})\n b = iter(B, imap={x:1})\n p = iter(P)\n t = relu(sum(p, dim=0))\n"
-                "save(reshape(matmul(t, reshape(b, [1, 16, 128])) + x, [8, 128]), omap={x:1}) }\n return O"},
-    {"a tail that scales rows and adds a bias", "X: f16[4, 256]\n W: f16[256, 128]\n S: f32[4, 1]\n B: f16[128]\n"
-                "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
-                "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
-                "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n s = iter(S, imap={y:0})\n b = iter(B, imap={x:0})\n"
-                "save(reshape(sum(p / s, dim=0), [2, 32]) + b, omap={x:1, y:0}) }\n return O"},
-    {"one row, sums of single products", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-                "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
-                "t = reshape(x, [128, 1])\n u = reshape(sum(accum(a * t), dim=0), [16, 1])\n save(sum(u * b, dim=0) + accum(matmul(x, w)), omap={x:1}) }\n return O"},
-    {"the same, all sums in the loop", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-                "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
-                "t = reshape(x, [128, 1])\n u = reshape(sum(t * a, dim=0), [16, 1])\n save(accum(sum(u * b, dim=0)) + accum_sum(t * w, dim=0), omap={x:1}) }\n return O"},
-    {"one row, means of single products", "X: f16[256, 1]\n W: f16[256, 64]\n A: f16[256, 16]\n B: f16[16, 64]\n"
-                "O = block(; i=2) { b = iter(B)\n w = iter(W, fmap={i:0})\n x = iter(X, fmap={i:0})\n a = iter(A, fmap={i:0})\n"
-                "u = reshape(relu(mean(accum(a * x), dim=0)), [16, 1])\n save(mean(u * b, dim=0) + accum_mean(x * w, dim=0)) }\n return O"},
-    {"one row, sums of single products in parts", "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-                "P = block(x=2, y=4) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0})\n x = iter(X, imap={y:1})\n a = iter(A, imap={y:0})\n"
-                "u = reshape(sum(a * reshape(x, [64, 1]), dim=0), [16, 1])\n save(reshape(sum(u * b, dim=0) + matmul(x, w), [1, 1, 64]), omap={x:2, y:0}) }\n"
-                "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [1, 32]), omap={x:1}) }\n return O"},
+                       "P = block(x=2, y=4; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n x = iter(X, imap={y:1}, "
+                       "fmap={i:1})\n a = iter(A, imap={y:0}, fmap={i:0})\n"
+                       "t = matmul(accum(matmul(x, a)), b)\n save(reshape(t + accum(matmul(x, w)), [1, 16, 64]), omap={x:2, y:0}) }\n"
+                       "O = block(x=2, y=4) { p = iter(P, imap={x:1, y:2})\n save(reshape(sum(p, dim=0), [8, 32]), omap={x:0, y:1}) }\n return O"},
+    {"adapter in parts, rows apart",
+     "X: f16[8, 256]\n A: f16[256, 16]\n B: f16[16, 256]\n"
+     "P = block(x=4, y=4) { a = iter(A, imap={y:0})\n x = iter(X, imap={x:0, y:1})\n save(reshape(matmul(x, a), [1, 2, 16]), omap={x:1, y:0}) }\n"
+     "O = block(x=2) { x = iter(X, imap={x:1})\n b = iter(B, imap={x:1})\n p = iter(P)\n t = relu(sum(p, dim=0))\n"
+     "save(reshape(matmul(t, reshape(b, [1, 16, 128])) + x, [8, 128]), omap={x:1}) }\n return O"},
+    {"a tail that scales rows and adds a bias",
+     "X: f16[4, 256]\n W: f16[256, 128]\n S: f32[4, 1]\n B: f16[128]\n"
+     "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
+     "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
+     "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n s = iter(S, imap={y:0})\n b = iter(B, imap={x:0})\n"
+     "save(reshape(sum(p / s, dim=0), [2, 32]) + b, omap={x:1, y:0}) }\n return O"},
+    {"one row, sums of single products",
+     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+     "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
+     "t = reshape(x, [128, 1])\n u = reshape(sum(accum(a * t), dim=0), [16, 1])\n save(sum(u * b, dim=0) + accum(matmul(x, w)), omap={x:1}) }\n "
+     "return O"},
+    {"the same, all sums in the loop",
+     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+     "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
+     "t = reshape(x, [128, 1])\n u = reshape(sum(t * a, dim=0), [16, 1])\n save(accum(sum(u * b, dim=0)) + accum_sum(t * w, dim=0), omap={x:1}) }\n "
+     "return O"},
+    {"one row, means of single products",
+     "X: f16[256, 1]\n W: f16[256, 64]\n A: f16[256, 16]\n B: f16[16, 64]\n"
+     "O = block(; i=2) { b = iter(B)\n w = iter(W, fmap={i:0})\n x = iter(X, fmap={i:0})\n a = iter(A, fmap={i:0})\n"
+     "u = reshape(relu(mean(accum(a * x), dim=0)), [16, 1])\n save(mean(u * b, dim=0) + accum_mean(x * w, dim=0)) }\n return O"},
+    {"one row, sums of single products in parts",
+     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
+     "P = block(x=2, y=4) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0})\n x = iter(X, imap={y:1})\n a = iter(A, imap={y:0})\n"
+     "u = reshape(sum(a * reshape(x, [64, 1]), dim=0), [16, 1])\n save(reshape(sum(u * b, dim=0) + matmul(x, w), [1, 1, 64]), omap={x:2, y:0}) }\n"
+     "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [1, 32]), omap={x:1}) }\n return O"},
     {"a norm whose sum comes after the loop", "X: f16[4, 256]\n W: f16[256, 64]\n"
-                "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-                "s = sum(accum(x * x), dim=1)\n save(accum(matmul(x, w)) / sqrt(s * 0.00390625)) }\n return O"},
-    {"a tail without parts", "X: f16[4, 256]\n W: f16[256, 128]\n"
-                "P = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }\n"
-                "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p * 0.1), omap={x:1}) }\n return O"},
+                                              "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
+                                              "s = sum(accum(x * x), dim=1)\n save(accum(matmul(x, w)) / sqrt(s * 0.00390625)) }\n return O"},
+    {"a tail without parts",
+     "X: f16[4, 256]\n W: f16[256, 128]\n"
+     "P = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }\n"
+     "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p * 0.1), omap={x:1}) }\n return O"},
 };
 
 struct held {
@@ -147,7 +168,8 @@ static void open_graph(struct held *h, const char *name, const char *text)
   h->g = graph_of(&h->mem, arena_printf(&h->mem, "graph g {\n %s\n}\n", text));
   while (h->g->nodes[node].op != OP_BLOCK) node++;
   if (norm_make(&h->mem, h->g, node, &h->n, why) != OK) fail_msg("%s: %s", name, why);
-  while (++node < h->g->nnodes && h->g->nodes[node].op != OP_BLOCK) {}
+  while (++node < h->g->nnodes && h->g->nodes[node].op != OP_BLOCK) {
+  }
   h->has_tail = node < h->g->nnodes;
   if (h->has_tail && norm_make(&h->mem, h->g, node, &h->tail, why) != OK) fail_msg("%s: %s", name, why);
   h->store = NEWS(&h->mem, enum dtype, h->g->ntensors);
@@ -193,12 +215,14 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct sim_report r;
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
-  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5]);
+  const char *what =
+      arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5]);
   if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
   if (getenv("MICA_SHOW")) fprintf(stderr, "// %s\n%s", what, text);
-  if (tile_parse(&h->mem, name, text, &p, &e) || tile_lower(p, p->kernels[0], j->gpu->arch, &e)) fail_msg("%s: %d:%d: %s", what, e.at.line, e.at.col, e.text);
+  if (tile_parse(&h->mem, name, text, &p, &e) || tile_lower(p, p->kernels[0], j->gpu->arch, &e))
+    fail_msg("%s: %d:%d: %s", what, e.at.line, e.at.col, e.text);
   if (tile_host_open(&host, &h->mem, p, p->kernels[0], 0, NULL, &e)) fail_msg("%s: %s", what, e.text);
   for (int a = 0, b = 0; b < host.k->nbuffers; b++) {
     if (host.k->buffers[b].mem != MEM_GL) continue;
@@ -216,7 +240,8 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
 // Of a few rings, those that this graph takes.
 static int hold_rings(struct held *h, const char *name, const struct lower_job *j)
 {
-  static const struct knobs rings[] = {{{2, 64, 2, 1, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}}, {{1, 32, 2, 1, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
+  static const struct knobs rings[] = {{{2, 64, 2, 1, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}},
+                                       {{1, 32, 2, 1, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
   int n = 0;
   for (size_t i = 0; i < COUNT(rings); i++)
     if (isfinite(scheme_cost(&scheme_skinny, j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
@@ -233,7 +258,13 @@ static void settings(void **state)
       char why[160] = "";
       if (getenv("MICA_ONLY") && !strstr(graphs[i].name, getenv("MICA_ONLY"))) continue;
       open_graph(&h, graphs[i].name, graphs[i].text);
-      struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = gpu ? &a100 : &h200, .name = "m", .dependent = !gpu};
+      struct lower_job j = {.mem = &h.mem,
+                            .n = &h.n,
+                            .tail = h.has_tail ? &h.tail : NULL,
+                            .store = h.store,
+                            .gpu = gpu ? &a100 : &h200,
+                            .name = "m",
+                            .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
       if (!n) fail_msg("%s: %s", graphs[i].name, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_cost(&scheme_skinny, &j, &k[c])));
@@ -249,16 +280,20 @@ static const struct {
 } refused[] = {
     {"X: f16[64, 64]\n W: f16[64, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "32 rows"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-     "save(accum(relu(matmul(x, w)))) }\n return O", "relu between"},
+     "save(accum(relu(matmul(x, w)))) }\n return O",
+     "relu between"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=1)) }\n return O", "sum after"},
     {"X: f16[1, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-     "save(accum(matmul(x, w)) + sum(accum(w * exp(w)), dim=0)) }\n return O", "not one of rows"},
+     "save(accum(matmul(x, w)) + sum(accum(w * exp(w)), dim=0)) }\n return O",
+     "not one of rows"},
     {"X: f16[4, 64]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "no product"},
     {"X: f16[4, 40]\n W: f16[40, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "do not divide"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n P = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n"
-     "save(reshape(exp(matmul(x, w)), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(sum(p, dim=0)) }\n return O", "do not add up"},
+     "save(reshape(exp(matmul(x, w)), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(sum(p, dim=0)) }\n return O",
+     "do not add up"},
     {"X: f16[4, 64]\n W: f16[64, 64]\n P = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n"
-     "save(reshape(matmul(x, w), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(max(p, dim=0)) }\n return O", "max after"},
+     "save(reshape(matmul(x, w), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(max(p, dim=0)) }\n return O",
+     "max after"},
 };
 
 static void reasons(void **state)

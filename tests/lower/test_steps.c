@@ -2,7 +2,7 @@
 #include "../graphs.h"
 #include "lower/lower.h"
 
-#define FRAME(h, u, body)                                                                                               \
+#define FRAME(h, u, body)                                                                                                             \
   "X: f16[64, 128]\n W: f16[128, 32]\n H: f16[64, 64]\n U: f16[64, 32]\n O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1})\n" \
   "w = iter(W, fmap={i:0})\n h = iter(" h ")\n u = iter(" u ")\n " body " }\n return O"
 #define BOTH(body) FRAME("H, imap={x:0}", "U", body)
@@ -19,12 +19,15 @@ static const struct {
     {"an operand is computed", BOTH("save(accum(matmul(x, w)) + matmul(exp(h), u), omap={x:0})"), false},
     {"steps would be too short",
      "X: f16[64, 128]\n W: f16[128, 32]\n H: f16[64, 32]\n U: f16[32, 32]\n O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-     "h = iter(H)\n u = iter(U)\n save(accum(matmul(x, w)) + matmul(h, u)) }\n return O", false},
-    {"no loop", "H: f16[64, 64]\n U: f16[64, 32]\n O = block(x=2) { h = iter(H, imap={x:0})\n u = iter(U)\n save(matmul(h, u), omap={x:0}) }\n return O", false},
+     "h = iter(H)\n u = iter(U)\n save(accum(matmul(x, w)) + matmul(h, u)) }\n return O",
+     false},
+    {"no loop",
+     "H: f16[64, 64]\n U: f16[64, 32]\n O = block(x=2) { h = iter(H, imap={x:0})\n u = iter(U)\n save(matmul(h, u), omap={x:0}) }\n return O", false},
     {"the grid cuts what is summed",
      "X: f16[2, 64, 128]\n W: f16[128, 32]\n H: f16[64, 128]\n U: f16[128, 32]\n O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n"
      "w = iter(W, fmap={i:0})\n h = iter(H, imap={x:1})\n u = iter(U, imap={x:0})\n"
-     "save(accum(matmul(x, w)) + matmul(h, u), omap={x:0}) }\n return O", false},
+     "save(accum(matmul(x, w)) + matmul(h, u), omap={x:0}) }\n return O",
+     false},
 };
 
 static void test_steps(void **state)

@@ -33,27 +33,31 @@ static const struct {
      "A, B = block(x=16, y=2) { q = iter(Q, imap={y:0})\n k = iter(K, imap={y:0, x:1})\n v = iter(V, imap={y:0, x:1})\n"
      "e = exp(matmul(q, transpose(k, perm=[0, 2, 1])))\n save(reshape(matmul(e, v), [1, 1, 16, 32]), omap={x:0, y:1})\n"
      "save(reshape(sum(e, dim=2), [1, 1, 16, 1]), omap={x:0, y:1}) }\n"
-     "O = block(x=2, y=4, z=2) { a = iter(A, imap={x:1, y:2, z:3})\n b = iter(B, imap={x:1, y:2})\n save(sum(a, dim=0) / sum(b, dim=0), omap={x:0, y:1, z:2}) }\n"
+     "O = block(x=2, y=4, z=2) { a = iter(A, imap={x:1, y:2, z:3})\n b = iter(B, imap={x:1, y:2})\n save(sum(a, dim=0) / sum(b, dim=0), omap={x:0, "
+     "y:1, z:2}) }\n"
      "return O",
      CLUSTERS | LAST},
     {"rows of a group that are no 16, splits that are no power of two", "mma",
      "Q: f16[1, 2, 7, 16]\n K: f16[1, 2, 96, 16]\n V: f16[1, 2, 96, 24]\n"
      "A, B = block(x=2, y=3; i=2) { q = iter(Q, imap={x:1})\n k = iter(K, imap={x:1, y:2}, fmap={i:2})\n v = iter(V, imap={x:1, y:2}, fmap={i:2})\n"
      "e = exp(matmul(q, transpose(k, perm=[0, 1, 3, 2])) * 0.25)\n"
-     "save(reshape(accum(matmul(e, v)), [1, 1, 1, 7, 24]), omap={x:2, y:0})\n save(reshape(accum_sum(e, dim=3), [1, 1, 1, 7, 1]), omap={x:2, y:0}) }\n"
+     "save(reshape(accum(matmul(e, v)), [1, 1, 1, 7, 24]), omap={x:2, y:0})\n save(reshape(accum_sum(e, dim=3), [1, 1, 1, 7, 1]), omap={x:2, y:0}) "
+     "}\n"
      "O = block(x=7) { a = iter(A, imap={x:3})\n b = iter(B, imap={x:3})\n save(sum(a, dim=0) / sum(b, dim=0), omap={x:2}) }\n return O",
      CLUSTERS | LAST},
     {"rows cut by the head, together in the tail", "mma",
      "Q: f16[32, 16]\n K: f16[128, 16]\n V: f16[128, 16]\n"
      "A, B = block(x=2, y=4) { q = iter(Q, imap={x:0})\n k = iter(K, imap={y:0})\n v = iter(V, imap={y:0})\n"
-     "e = exp(matmul(q, transpose(k, perm=[1, 0])))\n save(reshape(matmul(e, v), [1, 16, 16]), omap={x:1, y:0})\n save(reshape(sum(e, dim=1), [1, 16, 1]), omap={x:1, y:0}) }\n"
+     "e = exp(matmul(q, transpose(k, perm=[1, 0])))\n save(reshape(matmul(e, v), [1, 16, 16]), omap={x:1, y:0})\n save(reshape(sum(e, dim=1), [1, "
+     "16, 1]), omap={x:1, y:0}) }\n"
      "O = block() { a = iter(A)\n b = iter(B)\n save(sum(a, dim=0) / sum(b, dim=0)) }\n return O",
      CLUSTERS | LAST},
     {"sums over k, columns cut by the head in 2 and by the tail in 4", "mma",
      "X: f16[16, 256]\n W: f16[256, 64]\n R: f16[16, 64]\n"
      "P = block(x=2, y=8; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
      "save(reshape(accum(matmul(x, w)), [1, 16, 32]), omap={x:2, y:0}) }\n"
-     "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n r = iter(R, imap={x:1, y:0})\n save(relu(sum(p, dim=0)) + r, omap={x:1, y:0}) }\n return O",
+     "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n r = iter(R, imap={x:1, y:0})\n save(relu(sum(p, dim=0)) + r, omap={x:1, y:0}) }\n return "
+     "O",
      CLUSTERS | LAST},
     {"two grid axes of parts", "mma",
      "X: f16[16, 128]\n W: f16[128, 16]\n U = reshape(X, [16, 2, 2, 32])\n V = reshape(W, [2, 2, 32, 16])\n"
@@ -72,10 +76,12 @@ static const struct {
      "X: f16[64, 192]\n W: f16[192, 64]\n"
      "P = block(x=2, y=3; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
      "save(reshape(accum(matmul(x, w)), [1, 64, 32]), omap={x:2, y:0}) }\n"
-     "O = block(x=2) { p = iter(P, imap={x:2})\n r = iter(X, imap={x:1})\n save(sum(p, dim=0) + sum(reshape(r, [64, 3, 32]), dim=1), omap={x:1}) }\n return O",
+     "O = block(x=2) { p = iter(P, imap={x:2})\n r = iter(X, imap={x:1})\n save(sum(p, dim=0) + sum(reshape(r, [64, 3, 32]), dim=1), omap={x:1}) }\n "
+     "return O",
      CLUSTERS | LAST},
     {"17 parts are no cluster", "mma",
-     "X: f16[16, 272]\n W: f16[272, 16]\n P = block(x=17) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n save(reshape(matmul(x, w), [1, 16, 16]), omap={x:0}) }\n"
+     "X: f16[16, 272]\n W: f16[272, 16]\n P = block(x=17) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n save(reshape(matmul(x, w), [1, 16, "
+     "16]), omap={x:0}) }\n"
      "O = block(x=2) { p = iter(P, imap={x:1})\n save(sum(p, dim=0), omap={x:0}) }\n return O",
      LAST},
 };
@@ -172,7 +178,8 @@ static const char *const refused[] = {
     "X: f16[16, 64]\n W: f16[64, 32]\n P = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n save(matmul(x, w), omap={x:1}) }\n"
     "O = block(x=2) { p = iter(P, imap={x:1})\n save(exp(p * 0.01), omap={x:1}) }\n return O",
     // a row is summed over columns of several blocks, by which no block alone is told apart from others
-    "X: f16[16, 64]\n W: f16[64, 32]\n P = block(x=2, y=2) { x = iter(X, imap={y:1})\n w = iter(W, imap={x:1, y:0})\n save(reshape(matmul(x, w), [1, 16, 16]), omap={x:2, y:0}) }\n"
+    "X: f16[16, 64]\n W: f16[64, 32]\n P = block(x=2, y=2) { x = iter(X, imap={y:1})\n w = iter(W, imap={x:1, y:0})\n save(reshape(matmul(x, w), [1, "
+    "16, 16]), omap={x:2, y:0}) }\n"
     "O = block() { p = iter(P)\n s = sum(p, dim=0)\n save(s / sum(s, dim=2)) }\n return O",
 };
 

@@ -22,7 +22,8 @@ struct line { // "in NAME TYPE EXTENTS... : ELEMENTS..."
 
 static int number_of_type(const char *name)
 {
-#define TYPE(id, number, text, bytes, kind, dtype) if (!strcmp(name, text)) return number;
+#define TYPE(id, number, text, bytes, kind, dtype) \
+  if (!strcmp(name, text)) return number;
 #include "onnx/type.def"
 #undef TYPE
   return 0;
@@ -38,8 +39,10 @@ static bool read_line(struct arena *mem, FILE *f, struct line *l)
   for (int64_t i = 0; i < onnx_elements(&s); i++) {
     double v;
     assert_int_equal(fscanf(f, "%lf", &v), 1);
-    if (onnx_type_kind(l->x->type) == REAL) l->x->f[i] = v;
-    else l->x->i[i] = (int64_t)v;
+    if (onnx_type_kind(l->x->type) == REAL)
+      l->x->f[i] = v;
+    else
+      l->x->i[i] = (int64_t)v;
   }
   return true;
 }
@@ -118,13 +121,13 @@ static const struct {
   int programs, left; // what became of it
   int64_t batch;      // of --set
 } models[] = {
-    {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0}, {"gated_mlp", 1, 0, 8}, {"attention", 1, 0, 0},  {"bert", 1, 3, 0},
-    {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},   {"patches", 1, 0, 0},   {"grouped", 1, 0, 0},    {"activations", 1, 0, 0},
-    {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},   {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0}, {"constants", 1, 0, 0},
-    {"functions", 1, 0, 0},  {"einsums", 20, 0, 0},  {"norms", 2, 0, 0},     {"old_groups", 1, 0, 0}, {"fused", 1, 0, 0},
-    {"attentions", 2, 1, 0}, {"hidden", 1, 4, 0}, {"rotary", 2, 4, 0},     {"transformer", 1, 4, 0}, {"grouped_queries", 1, 0, 0}, {"conversions", 1, 0, 0}, {"mixed", 3, 8, 0},
-    {"mlp_script", 1, 0, 0},  {"gated_dynamo", 1, 0, 4}, {"bert_dynamo23", 1, 2, 0}, {"llama_script", 2, 5, 0}, {"llama_dynamo", 2, 4, 0}, {"lora_dynamo", 1, 0, 0},
-    {"experts_dynamo", 2, 4, 0}, {"llama_half_dynamo23", 2, 6, 0},
+    {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0},   {"gated_mlp", 1, 0, 8},   {"attention", 1, 0, 0},      {"bert", 1, 3, 0},
+    {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},     {"patches", 1, 0, 0},     {"grouped", 1, 0, 0},        {"activations", 1, 0, 0},
+    {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},     {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0},   {"constants", 1, 0, 0},
+    {"functions", 1, 0, 0},    {"einsums", 20, 0, 0},     {"norms", 2, 0, 0},       {"old_groups", 1, 0, 0},     {"fused", 1, 0, 0},
+    {"attentions", 2, 1, 0},   {"hidden", 1, 4, 0},       {"rotary", 2, 4, 0},      {"transformer", 1, 4, 0},    {"grouped_queries", 1, 0, 0},
+    {"conversions", 1, 0, 0},  {"mixed", 3, 8, 0},        {"mlp_script", 1, 0, 0},  {"gated_dynamo", 1, 0, 4},   {"bert_dynamo23", 1, 2, 0},
+    {"llama_script", 2, 5, 0}, {"llama_dynamo", 2, 4, 0}, {"lora_dynamo", 1, 0, 0}, {"experts_dynamo", 2, 4, 0}, {"llama_half_dynamo23", 2, 6, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
@@ -150,13 +153,16 @@ static void test_answers(void **state)
     while (read_line(&mem, f, &l)) {
       int v = onnx_find(r.m, l.name);
       assert_true(v >= 0);
-      if (!strcmp(l.word, "in")) r.at[v] = l.x;
+      if (!strcmp(l.word, "in"))
+        r.at[v] = l.x;
       else if (!answers++)
-        for (int k = 0; k < r.m->nsteps; k++) r.m->steps[k].program >= 0 ? run_program(&r, &r.m->programs[r.m->steps[k].program]) : run_node(&r, r.m->steps[k].node);
+        for (int k = 0; k < r.m->nsteps; k++)
+          r.m->steps[k].program >= 0 ? run_program(&r, &r.m->programs[r.m->steps[k].program]) : run_node(&r, r.m->steps[k].node);
       if (!strcmp(l.word, "out")) assert_answer(models[i].name, &l, cells_of(&r, v), tolerance(r.m));
     }
     for (int k = 0; k < r.m->nnodes; k++) left += r.m->nodes[k].fate == ONNX_LEFT && r.m->nodes[k].used;
-    if (r.m->nprograms != models[i].programs || left != models[i].left || answers != r.m->noutputs) fail_msg("%s: %d programs, %d left, %d answers", models[i].name, r.m->nprograms, left, answers);
+    if (r.m->nprograms != models[i].programs || left != models[i].left || answers != r.m->noutputs)
+      fail_msg("%s: %d programs, %d left, %d answers", models[i].name, r.m->nprograms, left, answers);
     fclose(f), onnx_close(r.m), arena_close(&mem);
   }
 }
@@ -167,33 +173,36 @@ static void test_named(void **state)
   (void)state;
   static const struct {
     const char *model, *says[24];
-  } rows[] = {{"unsupported", {
-      "\"cell\" (GRU): there is no operator of this name that Mica knows",
-      "\"thing\" (com.example.FusedThing): operators of the domain `com.example` are not known",
-      "\"/unsupported/state\" (Identity): the shape of `gru_3_1` is not known",
-      "3 nodes taken in 1 program, 0 folded, 0 left as they are, 4 unsupported",
-  }}, {"refused", {
-      "\"n0\" (Attention): its input 6, `lengths`, is not taken",
-      "\"n1\" (Attention): its input 0 has no 5 heads (q_num_heads)",
-      "\"n2\" (Attention): its mask does not fit [1, 2, 4, 4]; one that is shorter is not taken",
-      "\"n3\" (Attention): its query, key and value do not fit one another",
-      "\"n4\" (Attention): only one of past_key and past_value is given",
-      "\"n5\" (RotaryEmbedding): its position_ids have no row a token",
-      "\"n6\" (RotaryEmbedding): its tables have 4 columns for 6 elements that turn, of 8",
-      "\"n7\" (com.microsoft.RotaryEmbedding): its attribute scale is 2, which is not taken",
-      "\"n8\" (com.microsoft.RotaryEmbedding): its attribute is_packed_batching is 1, which is not taken",
-      "\"n9\" (com.microsoft.GroupQueryAttention): its seqlens_k is computed when the model runs",
-      "\"n10\" (com.microsoft.GroupQueryAttention): its seqlens_k is 4; only 3, for keys that are all there, is taken",
-      "\"n11\" (com.microsoft.GroupQueryAttention): its input 11, head_sink, is not taken",
-      "\"n12\" (com.microsoft.GroupQueryAttention): its attribute smooth_softmax is set",
-      "\"n13\" (com.microsoft.GroupQueryAttention): its key and value do not fit its query",
-      "\"n14\" (com.microsoft.MultiHeadAttention): input 1 is missing",
-      "\"n15\" (com.microsoft.MultiHeadAttention): its mask is neither [1, 4] nor [1, 4, 4]",
-      "\"n16\" (com.microsoft.Attention): its input 4, past, is not taken",
-      "\"n17\" (com.microsoft.Attention): 32 and 32 elements have no 5 heads",
-      "\"n18\" (com.microsoft.FusedMatMul): transBatchA or transBatchB is set",
-      "\"n19\" (GroupNormalization): 4 groups of its channels",
-  }}};
+  } rows[] = {{"unsupported",
+               {
+                   "\"cell\" (GRU): there is no operator of this name that Mica knows",
+                   "\"thing\" (com.example.FusedThing): operators of the domain `com.example` are not known",
+                   "\"/unsupported/state\" (Identity): the shape of `gru_3_1` is not known",
+                   "3 nodes taken in 1 program, 0 folded, 0 left as they are, 4 unsupported",
+               }},
+              {"refused",
+               {
+                   "\"n0\" (Attention): its input 6, `lengths`, is not taken",
+                   "\"n1\" (Attention): its input 0 has no 5 heads (q_num_heads)",
+                   "\"n2\" (Attention): its mask does not fit [1, 2, 4, 4]; one that is shorter is not taken",
+                   "\"n3\" (Attention): its query, key and value do not fit one another",
+                   "\"n4\" (Attention): only one of past_key and past_value is given",
+                   "\"n5\" (RotaryEmbedding): its position_ids have no row a token",
+                   "\"n6\" (RotaryEmbedding): its tables have 4 columns for 6 elements that turn, of 8",
+                   "\"n7\" (com.microsoft.RotaryEmbedding): its attribute scale is 2, which is not taken",
+                   "\"n8\" (com.microsoft.RotaryEmbedding): its attribute is_packed_batching is 1, which is not taken",
+                   "\"n9\" (com.microsoft.GroupQueryAttention): its seqlens_k is computed when the model runs",
+                   "\"n10\" (com.microsoft.GroupQueryAttention): its seqlens_k is 4; only 3, for keys that are all there, is taken",
+                   "\"n11\" (com.microsoft.GroupQueryAttention): its input 11, head_sink, is not taken",
+                   "\"n12\" (com.microsoft.GroupQueryAttention): its attribute smooth_softmax is set",
+                   "\"n13\" (com.microsoft.GroupQueryAttention): its key and value do not fit its query",
+                   "\"n14\" (com.microsoft.MultiHeadAttention): input 1 is missing",
+                   "\"n15\" (com.microsoft.MultiHeadAttention): its mask is neither [1, 4] nor [1, 4, 4]",
+                   "\"n16\" (com.microsoft.Attention): its input 4, past, is not taken",
+                   "\"n17\" (com.microsoft.Attention): 32 and 32 elements have no 5 heads",
+                   "\"n18\" (com.microsoft.FusedMatMul): transBatchA or transBatchB is set",
+                   "\"n19\" (GroupNormalization): 4 groups of its channels",
+               }}};
   for (size_t k = 0; k < COUNT(rows); k++) {
     struct arena mem = {0};
     struct onnx_model *m;
@@ -242,6 +251,7 @@ static void test_fused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_named), cmocka_unit_test(test_convex), cmocka_unit_test(test_fused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_named), cmocka_unit_test(test_convex),
+                                     cmocka_unit_test(test_fused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

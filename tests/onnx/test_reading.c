@@ -38,8 +38,10 @@ enum { ROWS = 2, COLS = 3, SYMBOL = -7 };
 static void put_value(struct str *graph, int field, const char *name, int type, int64_t rows)
 {
   struct str v = {0}, t = {0}, tensor = {0}, shape = {0}, d = {0};
-  if (rows == SYMBOL) put_text(&d, 2, "n");
-  else put_int(&d, 1, rows);
+  if (rows == SYMBOL)
+    put_text(&d, 2, "n");
+  else
+    put_int(&d, 1, rows);
   put_message(&shape, 1, &d);
   put_int(&d, 1, COLS), put_message(&shape, 1, &d);
   put_int(&tensor, 1, type), put_message(&tensor, 2, &shape);
@@ -59,11 +61,11 @@ static void put_node(struct str *graph, const char *type, const char *a, const c
 
 struct wanted { // what is unusual about a model x + w
   int opset;
-  int64_t rows, dim;           // of x; of w: an extent
-  const char *in, *type;       // what the node reads, and does
+  int64_t rows, dim;     // of x; of w: an extent
+  const char *in, *type; // what the node reads, and does
   const char *file, *offset, *length;
-  size_t bytes;                // of raw data
-  int twice;                   // there are two nodes of one output
+  size_t bytes; // of raw data
+  int twice;    // there are two nodes of one output
 };
 
 static void put_weight(struct str *graph, const struct wanted *w)
@@ -76,8 +78,10 @@ static void put_weight(struct str *graph, const struct wanted *w)
     if (!said[i][1]) continue;
     put_text(&pair, 1, said[i][0]), put_text(&pair, 2, said[i][1]), put_message(&t, 13, &pair);
   }
-  if (w->file) put_int(&t, 14, 1);
-  else put_bytes(&t, 9, raw, w->bytes ? w->bytes : 4 * COLS);
+  if (w->file)
+    put_int(&t, 14, 1);
+  else
+    put_bytes(&t, 9, raw, w->bytes ? w->bytes : 4 * COLS);
   put_message(graph, 5, &t);
 }
 
@@ -331,8 +335,8 @@ static void test_functions(void **state)
 {
   (void)state;
   static const struct {
-    int chain, times, inputs;  // f0 calls f1 so often, which calls f2 so often, ...
-    const char *last, *says;   // what the last one calls; NULL: it is a relu
+    int chain, times, inputs; // f0 calls f1 so often, which calls f2 so often, ...
+    const char *last, *says;  // what the last one calls; NULL: it is a relu
   } rows[] = {
       {1, 1, 1, NULL, NULL},
       {5, 3, 1, NULL, NULL},
@@ -369,7 +373,7 @@ static void test_functions(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_external), cmocka_unit_test(test_symbol), cmocka_unit_test(test_damaged),
-                                     cmocka_unit_test(test_functions), cmocka_unit_test(test_equations)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong),   cmocka_unit_test(test_external),  cmocka_unit_test(test_symbol),
+                                     cmocka_unit_test(test_damaged), cmocka_unit_test(test_functions), cmocka_unit_test(test_equations)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

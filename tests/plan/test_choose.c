@@ -80,8 +80,7 @@ static double z3_least(const struct choose *c)
   for (int v = 0; v < c->nvars; v++) {
     Z3_ast all[8];
     int one[8];
-    for (int k = 0; k < c->values[v]; k++)
-      is[v][k] = all[k] = Z3_mk_const(z, Z3_mk_int_symbol(z, v * 8 + k), Z3_mk_bool_sort(z)), one[k] = 1;
+    for (int k = 0; k < c->values[v]; k++) is[v][k] = all[k] = Z3_mk_const(z, Z3_mk_int_symbol(z, v * 8 + k), Z3_mk_bool_sort(z)), one[k] = 1;
     Z3_optimize_assert(z, opt, Z3_mk_pbeq(z, (unsigned)c->values[v], all, one, 1));
   }
   for (int t = 0; t < c->ntables; t++) {
@@ -95,8 +94,10 @@ static double z3_least(const struct choose *c)
       Z3_ast never = Z3_mk_not(z, x->n ? Z3_mk_and(z, (unsigned)x->n, both) : Z3_mk_true(z));
       char weight[32];
       snprintf(weight, sizeof weight, "%.0f", x->cost[at]);
-      if (isinf(x->cost[at])) Z3_optimize_assert(z, opt, never);
-      else Z3_optimize_assert_soft(z, opt, never, weight, NULL);
+      if (isinf(x->cost[at]))
+        Z3_optimize_assert(z, opt, never);
+      else
+        Z3_optimize_assert_soft(z, opt, never, weight, NULL);
     }
   }
   double cost = INFINITY;

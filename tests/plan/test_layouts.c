@@ -15,12 +15,12 @@ static int named(const struct graph *g, const char *name)
   return -1;
 }
 
-#define PRODUCT                                                                                                        \
-  "A: f16[64, 128]\n B: f16[128, 64]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"                   \
+#define PRODUCT                                                                                                               \
+  "A: f16[64, 128]\n B: f16[128, 64]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n" \
   "save(accum(matmul(a, b)), omap={x:0}) }\n return O"
 // The first kernel leaves a tensor that the second reads by columns only.
-#define BY_COLUMNS                                                                                                     \
-  "X: f16[64, 64]\n T = block(x=4) { x = iter(X, imap={x:0})\n save(exp(transpose(x)), omap={x:1}) }\n"                 \
+#define BY_COLUMNS                                                                                      \
+  "X: f16[64, 64]\n T = block(x=4) { x = iter(X, imap={x:0})\n save(exp(transpose(x)), omap={x:1}) }\n" \
   "O = block(x=32) { t = iter(T, imap={x:1})\n save(sum(t, dim=0), omap={x:1}) }\n return O"
 
 static const struct {
@@ -80,9 +80,11 @@ static void against_all(void **state)
 {
   (void)state;
   static const char *const texts[] = {
-      PRODUCT, BY_COLUMNS,
+      PRODUCT,
+      BY_COLUMNS,
       "X: f16[32, 64]\n O = block(x=2) { x = iter(X, imap={x:0})\n s = sum(exp(x), dim=1)\n save(exp(x) / s, omap={x:0}) }\n return O",
-      "X: f16[2, 32, 64]\n Y: f16[2, 64, 32]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x + transpose(y), omap={x:0}) }\n return O",
+      "X: f16[2, 32, 64]\n Y: f16[2, 64, 32]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x + transpose(y), "
+      "omap={x:0}) }\n return O",
       "X: f16[32, 64]\n W: f16[64, 32]\n Y = matmul(X, W)\n return exp(Y)",
   };
   for (size_t i = 0; i < COUNT(texts); i++) {
@@ -134,7 +136,7 @@ static void strides(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(chosen), cmocka_unit_test(between), cmocka_unit_test(against_all),
-                                     cmocka_unit_test(banks), cmocka_unit_test(strides)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(chosen), cmocka_unit_test(between), cmocka_unit_test(against_all), cmocka_unit_test(banks),
+                                     cmocka_unit_test(strides)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

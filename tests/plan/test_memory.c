@@ -74,10 +74,7 @@ static bool runs(const struct graph *g, const int64_t *offset)
   return execute(&m, VARYING) && execute(&m, VARYING) && execute(&m, AFTER);
 }
 
-static bool planned(const struct graph *g, int t)
-{
-  return root(g, t) == t && g->nodes[g->tensors[t].node].op != OP_CONST;
-}
+static bool planned(const struct graph *g, int t) { return root(g, t) == t && g->nodes[g->tensors[t].node].op != OP_CONST; }
 
 // Is there a placement of total at most `limit` slots? Tries all.
 static bool fits(const struct graph *g, int64_t *offset, int t, int64_t limit)
@@ -97,8 +94,7 @@ static bool fits(const struct graph *g, int64_t *offset, int t, int64_t limit)
 // A block graph over random operators; what does not fit together is skipped.
 static const struct graph *random_block(struct arena *mem, struct rng *r, int nodes)
 {
-  static const enum op ops[] = {OP_EXP,     OP_ADD,       OP_SUM,       OP_ACCUM, OP_ACCUM_MAX,
-                                OP_RESHAPE, OP_TRANSPOSE, OP_ACCUM_SUM, OP_MUL};
+  static const enum op ops[] = {OP_EXP, OP_ADD, OP_SUM, OP_ACCUM, OP_ACCUM_MAX, OP_RESHAPE, OP_TRANSPOSE, OP_ACCUM_SUM, OP_MUL};
   struct graph *k = graph_new(mem, KERNEL, NULL), *g = graph_new(mem, BLOCK, NULL);
   struct shape s = {2, {32, 16}};
   int x, t;
@@ -120,8 +116,7 @@ static const struct graph *random_block(struct arena *mem, struct rng *r, int no
     (void)graph_add(g, op, op_rows[op].least, in, &a, NOWHERE, &t, &e);
   }
   for (int i = 0; i < g->ntensors; i++)
-    if (g->tensors[i].phase != VARYING && rng_below(r, 2))
-      (void)graph_add(g, OP_SAVE, 1, &i, NULL, NOWHERE, NULL, &none);
+    if (g->tensors[i].phase != VARYING && rng_below(r, 2)) (void)graph_add(g, OP_SAVE, 1, &i, NULL, NOWHERE, NULL, &none);
   return g;
 }
 
@@ -171,8 +166,7 @@ static void small_plans_are_the_best(void **state)
     better_than_no_sharing += total < all;
     bool small = total && placements < 20000;
     tried += small;
-    if (small && fits(g, offset, 0, total / SLOT - 1))
-      fail_msg("block %d: %lld bytes are not the least", i, (long long)total);
+    if (small && fits(g, offset, 0, total / SLOT - 1)) fail_msg("block %d: %lld bytes are not the least", i, (long long)total);
     arena_close(&mem);
   }
   assert_true(tried > 100 && better_than_no_sharing > 20);
@@ -181,9 +175,8 @@ static void small_plans_are_the_best(void **state)
 static void skipped_tensors_take_no_room(void **state)
 {
   (void)state;
-  static const char text[] =
-      "graph g { Q: f32[16, 16]\n K: f32[16, 64]\n O = block(; i=4) { q = iter(Q)\n k = iter(K, fmap={i:1})\n"
-      " s = matmul(q, k)\n r = reshape(s, [256])\n c = const(2)\n save(accum(r * c)) }\n return O }";
+  static const char text[] = "graph g { Q: f32[16, 16]\n K: f32[16, 64]\n O = block(; i=4) { q = iter(Q)\n k = iter(K, fmap={i:1})\n"
+                             " s = matmul(q, k)\n r = reshape(s, [256])\n c = const(2)\n save(accum(r * c)) }\n return O }";
   struct arena mem = {0};
   struct err e = {0};
   struct graph *g;

@@ -18,18 +18,18 @@ static const struct {
     {"a transpose above", "X: f32[4, 6]\n T = transpose(X)\n O = block(x=3) { t = iter(T, imap={x:0})\n save(t, omap={x:0}) }\n return O"},
     {"a transpose inside", "X: f32[4, 6]\n O = block(x=3) { t = iter(X, imap={x:1})\n save(transpose(t), omap={x:0}) }\n return O"},
     {"a reshape above", "X: f32[4, 6]\n T = reshape(X, [2, 12])\n O = block(x=4) { t = iter(T, imap={x:1})\n save(t, omap={x:1}) }\n return O"},
-    {"reshapes inside", "X: f32[4, 12]\n O = block(x=2) { t = iter(X, imap={x:0})\n save(reshape(transpose(reshape(t, [2, 3, 4]), perm=[2, 0, 1]), [4, 6]), omap={x:1}) }\n return O"},
+    {"reshapes inside", "X: f32[4, 12]\n O = block(x=2) { t = iter(X, imap={x:0})\n save(reshape(transpose(reshape(t, [2, 3, 4]), perm=[2, 0, 1]), "
+                        "[4, 6]), omap={x:1}) }\n return O"},
     {"repeated above", "X: f32[4, 6]\n T = repeat(X, dim=0, times=3)\n O = block(x=2) { t = iter(T, imap={x:0})\n save(t, omap={x:0}) }\n return O"},
     {"repeated inside", "X: f32[4, 6]\n O = block(x=2) { t = iter(X, imap={x:0})\n save(repeat(t, dim=1, times=2), omap={x:0}) }\n return O"},
-    {"heads in groups", "X: f32[1, 8, 2, 4]\n T = reshape(X, [1, 2, 4, 2, 4])\n O = block(x=2, y=2) { t = iter(T, imap={x:1, y:2})\n save(reshape(t, [1, 1, 4, 4]), omap={x:1, y:2}) }\n return O"},
-    {"four dimensions permuted", "X: f32[2, 3, 4, 5]\n T = transpose(X, perm=[2, 0, 3, 1])\n O = block(x=2, y=3) { t = iter(T, imap={x:0, y:3})\n save(t, omap={x:2, y:1}) }\n return O"},
+    {"heads in groups", "X: f32[1, 8, 2, 4]\n T = reshape(X, [1, 2, 4, 2, 4])\n O = block(x=2, y=2) { t = iter(T, imap={x:1, y:2})\n save(reshape(t, "
+                        "[1, 1, 4, 4]), omap={x:1, y:2}) }\n return O"},
+    {"four dimensions permuted", "X: f32[2, 3, 4, 5]\n T = transpose(X, perm=[2, 0, 3, 1])\n O = block(x=2, y=3) { t = iter(T, imap={x:0, y:3})\n "
+                                 "save(t, omap={x:2, y:1}) }\n return O"},
     {"a loop of one", "X: f32[4, 6]\n O = block(x=2; i=1) { t = iter(X, imap={x:0}, fmap={i:1})\n save(accum(t), omap={x:0}) }\n return O"},
 };
 
-static struct graph *read(struct arena *mem, const char *text)
-{
-  return graph_of(mem, arena_printf(mem, "graph g {\n %s\n}\n", text));
-}
+static struct graph *read(struct arena *mem, const char *text) { return graph_of(mem, arena_printf(mem, "graph g {\n %s\n}\n", text)); }
 
 // Walks all blocks and letters; returns how many elements were compared.
 static int compare(const struct norm *n, const double *saved)
@@ -43,7 +43,8 @@ static int compare(const struct norm *n, const double *saved)
       int64_t source = from->offset, target = to->offset, rest = block, left = at;
       for (int i = b->ngrid - 1; i >= 0; rest /= b->grid[i--]) source += rest % b->grid[i] * from->grid[i], target += rest % b->grid[i] * to->grid[i];
       for (int l = 0; l < n->nletters; l++)
-        if (n->t[to->tile].has >> l & 1) source += left % n->extent[l] * from->stride[l], target += left % n->extent[l] * to->stride[l], left /= n->extent[l];
+        if (n->t[to->tile].has >> l & 1)
+          source += left % n->extent[l] * from->stride[l], target += left % n->extent[l] * to->stride[l], left /= n->extent[l];
       assert_int_equal((int64_t)saved[target], source);
       count++;
     }

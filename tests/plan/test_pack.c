@@ -33,8 +33,7 @@ static int64_t brute(struct plan_piece *p, int n, int placed, int64_t limit)
   int64_t best = limit;
   for (int64_t at = 0; at + p[placed].bytes < best; at++) {
     bool fits = true;
-    for (int i = 0; i < placed && fits; i++)
-      fits = !meet(&p[i], &p[placed]) || at >= p[i].offset + p[i].bytes || p[i].offset >= at + p[placed].bytes;
+    for (int i = 0; i < placed && fits; i++) fits = !meet(&p[i], &p[placed]) || at >= p[i].offset + p[i].bytes || p[i].offset >= at + p[placed].bytes;
     if (!fits) continue;
     p[placed].offset = at;
     best = MIN(best, brute(p, n, placed + 1, best));

@@ -23,9 +23,9 @@ static const struct known knowns[] = {
      "loop   depth 1  t2   matmul|after  depth 0  t4   exp|at most 0 barriers before the loop, 1 in it, 0 after",
      "from A: chunks of 16 bytes along|to shared memory, in a ring|accum     t3   registers that products add to"},
     {"a sum of products",
-     "A: f16[64, 64]\n B: f16[64, 32]\n C: f16[64, 32]\n"
-     IN_BLOCK("x=2; i=4", "a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n c = iter(C, fmap={i:0})\n"
-                          "save(accum(matmul(a, b) + matmul(a, c)), omap={x:0})"),
+     "A: f16[64, 64]\n B: f16[64, 32]\n C: f16[64, 32]\n" IN_BLOCK(
+         "x=2; i=4", "a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n c = iter(C, fmap={i:0})\n"
+                     "save(accum(matmul(a, b) + matmul(a, c)), omap={x:0})"),
      "(added in the accumulator)|t3 = t0 t1: rows|; adds to t6", "accum", "accum     t6   registers that products add to"},
     {"a right operand that is computed",
      "A: f16[64, 64]\n B: f16[64, 64]\n" IN_BLOCK("x=2", "a = iter(A, imap={x:0})\n b = iter(B)\n save(matmul(a, exp(b)), omap={x:0})"),
@@ -37,8 +37,8 @@ static const struct known knowns[] = {
     {"a row is divided by its sum", "X: f16[64, 64]\n" IN_BLOCK("x=8", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})"),
      "t1 = exp t0 device memory; t3 = div t1 registers, t2 registers|t2 = sum t1 folded", "depth 0  t1   exp|depth 1  t2   sum|0 after",
      "chunks of 16 bytes along"},
-    {"rows are read by columns", "X: f16[64, 64]\n T = transpose(X)\n" IN_BLOCK("x=64", "x = iter(T, imap={x:0})\n save(exp(x), omap={x:0})"),
-     "exp", "exp", "from X: one by one|to O: chunks of 16 bytes"},
+    {"rows are read by columns", "X: f16[64, 64]\n T = transpose(X)\n" IN_BLOCK("x=64", "x = iter(T, imap={x:0})\n save(exp(x), omap={x:0})"), "exp",
+     "exp", "from X: one by one|to O: chunks of 16 bytes"},
 };
 
 static void contains(const char *name, const char *parts, const struct str *text)
@@ -230,8 +230,10 @@ static void warps(void **s)
     struct warp_layout w[WARP_LAYOUTS];
     char why[160];
     int m = sizes[i][0], c = sizes[i][1], k = sizes[i][2], seen = 0;
-    struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n A: f16[%d, %d]\n B: f16[%d, %d]\n O = block(x=1) { a = iter(A)\n b = iter(B)\n"
-                                                        "save(matmul(a, b)) }\n return O\n}\n", m, k, k, c));
+    struct graph *g = graph_of(&mem, arena_printf(&mem,
+                                                  "graph g {\n A: f16[%d, %d]\n B: f16[%d, %d]\n O = block(x=1) { a = iter(A)\n b = iter(B)\n"
+                                                  "save(matmul(a, b)) }\n return O\n}\n",
+                                                  m, k, k, c));
     int node = 0;
     while (g->nodes[node].op != OP_BLOCK) node++;
     assert_int_equal(norm_make(&mem, g, node, &n, why), OK);
@@ -241,8 +243,10 @@ static void warps(void **s)
       for (int r = 0; r < w[at].rows; r++) // what each warp does, as if it had its share of whole tiles
         for (int l = 0; l < w[at].cols; l++) {
           int64_t rows = (m / 16 + w[at].rows - 1) / w[at].rows, wide = c / 8, steps = k / 16;
-          if (w[at].sums) steps = (steps + w[at].cols - 1) / w[at].cols, parts += 2 * 4 * rows * 16 * wide * 8;
-          else wide = (wide + w[at].cols - 1) / w[at].cols;
+          if (w[at].sums)
+            steps = (steps + w[at].cols - 1) / w[at].cols, parts += 2 * 4 * rows * 16 * wide * 8;
+          else
+            wide = (wide + w[at].cols - 1) / w[at].cols;
           calls = rows * wide * steps, busiest = MAX(busiest, calls), elements += rows * 16 * steps * 16 + wide * 8 * steps * 16;
         }
       assert_int_equal(w[at].calls, busiest);
@@ -252,8 +256,7 @@ static void warps(void **s)
         if (w[other].rows * w[other].cols == w[at].rows * w[at].cols)
           assert_true(w[at].calls < w[other].calls || (w[at].calls == w[other].calls && w[at].volume <= w[other].volume));
       seen |= w[at].rows * w[at].cols;
-      for (int other = 0; other < at; other++)
-        assert_true(w[other].rows != w[at].rows || w[other].cols != w[at].cols || w[other].sums != w[at].sums);
+      for (int other = 0; other < at; other++) assert_true(w[other].rows != w[at].rows || w[other].cols != w[at].cols || w[other].sums != w[at].sums);
     }
     int pairs = 0;
     for (int rows = 1; rows <= 16 && rows <= m / 16; rows *= 2)

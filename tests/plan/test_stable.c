@@ -19,43 +19,31 @@
 #define TILES(q, k, v) "  q = iter(Q, imap=" q ")\n  k = iter(K, imap=" k ", fmap={i:2})\n  v = iter(V, imap=" v ", fmap={i:1})\n"
 #define ALL_KEYS TILES("{x:0}", "{x:0}", "{x:0}")
 #define PARTIAL(o, l) KERNEL_SPLIT "  save(" o ")\n  save(" l ")\n }\n"
-#define KERNEL_SPLIT " A, B = block(x=2, y=2; i=2) {\n" TILES("{x:0}", "{x:0, y:2}", "{x:0, y:1}") \
-  "  e = exp(matmul(q, k))\n  o = accum(matmul(e, v))\n  l = accum_sum(e, dim=2)\n"
+#define KERNEL_SPLIT                                              \
+  " A, B = block(x=2, y=2; i=2) {\n" TILES("{x:0}", "{x:0, y:2}", \
+                                           "{x:0, y:1}") "  e = exp(matmul(q, k))\n  o = accum(matmul(e, v))\n  l = accum_sum(e, dim=2)\n"
 
 static const struct {
   const char *name, *text;
   const char *has[3]; // in the stable graph
 } forms[] = {
-    {"program",
-     PROGRAM(QKV, " E = exp(matmul(Q, K))\n return matmul(E / sum(E, dim=2), V)\n"),
-     {"max(t0, dim=2)"}},
-    {"late division",
-     PROGRAM(QKV, " E = exp(matmul(Q, K) * 0.5)\n return matmul(E, V) / sum(E, dim=2)\n"),
-     {"max(t0, dim=2)"}},
-    {"reciprocal",
-     PROGRAM(QKV, " E = exp(matmul(Q, K))\n return matmul(E, V) * (1 / sum(E, dim=2))\n"),
-     {"max("}},
+    {"program", PROGRAM(QKV, " E = exp(matmul(Q, K))\n return matmul(E / sum(E, dim=2), V)\n"), {"max(t0, dim=2)"}},
+    {"late division", PROGRAM(QKV, " E = exp(matmul(Q, K) * 0.5)\n return matmul(E, V) / sum(E, dim=2)\n"), {"max(t0, dim=2)"}},
+    {"reciprocal", PROGRAM(QKV, " E = exp(matmul(Q, K))\n return matmul(E, V) * (1 / sum(E, dim=2))\n"), {"max("}},
     {"two",
      PROGRAM(QKV, " A = exp(matmul(Q, K))\n B = exp(matmul(Q, K) * 2)\n"
                   " return matmul(A, V) / sum(A, dim=2) + matmul(B, V) / sum(B, dim=2)\n"),
      {"max(t0, dim=2)", "max(t1, dim=2)"}},
-    {"keys first",
-     PROGRAM(QKV, " E = exp(transpose(matmul(Q, K)))\n return matmul(transpose(V), E) / sum(E, dim=1)\n"),
-     {"dim=1"}},
-    {"two summed dimensions",
-     PROGRAM("X: f32[4, 8, 16]", " E = exp(X)\n return E / sum(sum(E, dim=2), dim=1)\n"),
-     {"dim=2", "dim=1"}},
-    {"norm of a numerator",
-     PROGRAM(QKV, " n = matmul(exp(matmul(Q, K)), V)\n return n / sqrt(mean(square(n), dim=2))\n"),
-     {"max("}},
+    {"keys first", PROGRAM(QKV, " E = exp(transpose(matmul(Q, K)))\n return matmul(transpose(V), E) / sum(E, dim=1)\n"), {"dim=1"}},
+    {"two summed dimensions", PROGRAM("X: f32[4, 8, 16]", " E = exp(X)\n return E / sum(sum(E, dim=2), dim=1)\n"), {"dim=2", "dim=1"}},
+    {"norm of a numerator", PROGRAM(QKV, " n = matmul(exp(matmul(Q, K)), V)\n return n / sqrt(mean(square(n), dim=2))\n"), {"max("}},
     {"parts of heads",
      PROGRAM("X: f32[4, 16]", " E = reshape(exp(X), [2, 2, 16])\n A, B = split(E, dim=0, parts=2)\n"
                               " return A / sum(A, dim=2), B / sum(B, dim=2)\n"),
      {"max(X, dim=1)"}},
     {"repeated",
-     PROGRAM("Q: f32[4, 2, 4]\n K: f32[2, 4, 16]\n V: f32[2, 16, 6]",
-             " E = exp(matmul(Q, repeat(K, dim=0, times=2)))\n"
-             " return matmul(E, repeat(V, dim=0, times=2)) / sum(E, dim=2)\n"),
+     PROGRAM("Q: f32[4, 2, 4]\n K: f32[2, 4, 16]\n V: f32[2, 16, 6]", " E = exp(matmul(Q, repeat(K, dim=0, times=2)))\n"
+                                                                      " return matmul(E, repeat(V, dim=0, times=2)) / sum(E, dim=2)\n"),
      {"max("}},
     {"rows in a block",
      "graph g {\n X: f32[8, 16]\n Y = block(x=2) {\n  x = iter(X, imap={x:0})\n  e = exp(x)\n"
@@ -66,9 +54,9 @@ static const struct {
      "  n = accum(e, fmap={i:0})\n  d = accum(sum(e, dim=1), fmap={i:0})\n  save(n / d, omap={x:0})\n }\n return Y }",
      {"max(x, dim=1)", "fmap={i:0}"}},
     {"one kernel",
-     KERNEL_OF(" O = block(x=2, y=2; i=4) {\n" TILES("{x:0, y:1}", "{x:0}", "{x:0}")
-               "  e = exp(matmul(q, k))\n  n = accum(matmul(e, v))\n  d = accum_sum(e, dim=2)\n"
-               "  save(n / d, omap={x:0, y:1})\n }\n"),
+     KERNEL_OF(" O = block(x=2, y=2; i=4) {\n" TILES("{x:0, y:1}", "{x:0}",
+                                                     "{x:0}") "  e = exp(matmul(q, k))\n  n = accum(matmul(e, v))\n  d = accum_sum(e, dim=2)\n"
+                                                              "  save(n / d, omap={x:0, y:1})\n }\n"),
      {"accum_max(", "accum_rescale(", "accum_sum_rescale("}},
     {"sum after the loop",
      KERNEL_OF(" O = block(x=2; i=4) {\n" ALL_KEYS "  e = exp(matmul(q, k))\n"
@@ -92,29 +80,29 @@ static const struct {
                "  vn = v / sqrt(mean(square(v), dim=2))\n  save(accum(matmul(e, vn)) / accum_sum(e, dim=2), omap={x:0})\n }\n"),
      {"accum_max(", "accum_rescale("}},
     {"split, joined rows",
-     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}", "l, omap={x:0, y:1}")
-               " O = block(x=2, y=2) {\n  a = iter(A, imap={x:0, y:2})\n  b = iter(B, imap={x:0})\n"
-               "  n = sum(reshape(a, [1, 2, 8, 3]), dim=1)\n  d = sum(reshape(b, [1, 2, 8, 1]), dim=1)\n"
-               "  save(reshape(n / d, [1, 8, 3]), omap={x:0, y:2})\n }\n"),
+     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}",
+                       "l, omap={x:0, y:1}") " O = block(x=2, y=2) {\n  a = iter(A, imap={x:0, y:2})\n  b = iter(B, imap={x:0})\n"
+                                             "  n = sum(reshape(a, [1, 2, 8, 3]), dim=1)\n  d = sum(reshape(b, [1, 2, 8, 1]), dim=1)\n"
+                                             "  save(reshape(n / d, [1, 8, 3]), omap={x:0, y:2})\n }\n"),
      {"save(t1, omap={x:0, y:1})", "max(t1, dim=1)"}},
     {"split, a dimension of its own",
-     KERNEL_OF(PARTIAL("reshape(o, [1, 1, 8, 6]), omap={x:1, y:0}", "reshape(l, [1, 1, 8, 1]), omap={x:1, y:0}")
-               " O = block(x=2) {\n  a = iter(A, imap={x:1})\n  b = iter(B, imap={x:1})\n"
-               "  save(reshape(sum(a, dim=0) / sum(b, dim=0), [1, 8, 6]), omap={x:0})\n }\n"),
+     KERNEL_OF(PARTIAL("reshape(o, [1, 1, 8, 6]), omap={x:1, y:0}",
+                       "reshape(l, [1, 1, 8, 1]), omap={x:1, y:0}") " O = block(x=2) {\n  a = iter(A, imap={x:1})\n  b = iter(B, imap={x:1})\n"
+                                                                    "  save(reshape(sum(a, dim=0) / sum(b, dim=0), [1, 8, 6]), omap={x:0})\n }\n"),
      {"accum_max(reshape(", "dim=0"}},
     {"split, second loop",
-     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}", "l, omap={x:0, y:1}")
-               " O = block(x=2; i=2) {\n  a = iter(A, imap={x:0}, fmap={i:1})\n  b = iter(B, imap={x:0}, fmap={i:1})\n"
-               "  save(accum(a) / accum(b), omap={x:0})\n }\n"),
+     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}",
+                       "l, omap={x:0, y:1}") " O = block(x=2; i=2) {\n  a = iter(A, imap={x:0}, fmap={i:1})\n  b = iter(B, imap={x:0}, fmap={i:1})\n"
+                                             "  save(accum(a) / accum(b), omap={x:0})\n }\n"),
      {"accum_max(t0)", "accum_rescale("}},
     {"split, joined columns",
-     KERNEL_OF(PARTIAL("o, omap={x:0, y:2}", "l, omap={x:0, y:2}")
-               " O = block(x=2; i=2) {\n  a = iter(A, imap={x:0}, fmap={i:2})\n  b = iter(B, imap={x:0}, fmap={i:2})\n"
-               "  save(accum(a) / accum(b), omap={x:0})\n }\n"),
+     KERNEL_OF(PARTIAL("o, omap={x:0, y:2}",
+                       "l, omap={x:0, y:2}") " O = block(x=2; i=2) {\n  a = iter(A, imap={x:0}, fmap={i:2})\n  b = iter(B, imap={x:0}, fmap={i:2})\n"
+                                             "  save(accum(a) / accum(b), omap={x:0})\n }\n"),
      {"save(t1, omap={x:0, y:2})", "accum_rescale("}},
     {"split, finished by library operators",
-     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}", "l, omap={x:0, y:1}")
-               " n = sum(reshape(A, [2, 2, 8, 6]), dim=1)\n d = sum(reshape(B, [2, 2, 8, 1]), dim=1)\n O = n / d\n"),
+     KERNEL_OF(PARTIAL("o, omap={x:0, y:1}",
+                       "l, omap={x:0, y:1}") " n = sum(reshape(A, [2, 2, 8, 6]), dim=1)\n d = sum(reshape(B, [2, 2, 8, 1]), dim=1)\n O = n / d\n"),
      {"max("}},
     {"unsplit, divided later",
      KERNEL_OF(" A, B = block(x=2; i=4) {\n" ALL_KEYS "  e = exp(matmul(q, k))\n  save(accum(matmul(e, v)), omap={x:0})\n"
@@ -129,8 +117,7 @@ static const struct {
 } kept[] = {
     {"program moe { X: f32[4, 8]\n A: f32[8, 8]\n B: f32[8, 4]\n return matmul(exp(matmul(X, A)), B) }",
      "exp of kernel node 4 stays as written: no division cancels"},
-    {"program sigmoid { X: f32[4, 8]\n e = exp(-X)\n return 1 / (e + 1) }",
-     "exp `e` stays as written: add_scalar is not linear in it"},
+    {"program sigmoid { X: f32[4, 8]\n e = exp(-X)\n return 1 / (e + 1) }", "exp `e` stays as written: add_scalar is not linear in it"},
     {"program lse { X: f32[4, 8]\n e = exp(X)\n return log(sum(e, dim=1)) }", "log is not linear"},
     {"program other { X: f32[4, 8]\n Y: f32[4, 8]\n e = exp(X)\n return e / sum(Y, dim=1) }", "no division cancels"},
     {"program shifted { X: f32[4, 8]\n e = exp(X - max(X, dim=1))\n return e / sum(e, dim=1) }", ""},
@@ -145,8 +132,7 @@ static struct graph *plain_of(struct arena *mem, const char *text)
   return g;
 }
 
-static struct graph *stabilized(struct arena *mem, const char *name, const struct graph *g, bool *changed,
-                                char note[256])
+static struct graph *stabilized(struct arena *mem, const char *name, const struct graph *g, bool *changed, char note[256])
 {
   struct err e = {0};
   struct graph *s;
@@ -255,7 +241,7 @@ static void survives_large_logits(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure), cmocka_unit_test(says_why_not),
-                                     cmocka_unit_test(is_equal), cmocka_unit_test(survives_large_logits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure), cmocka_unit_test(says_why_not), cmocka_unit_test(is_equal),
+                                     cmocka_unit_test(survives_large_logits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -443,8 +443,7 @@ static void damaged_inside(void **state)
   char *path = path_in(&mem, "inside.db"), *text, *json;
   size_t n;
   assert_int_equal(db_open(path, &db, &e), OK);
-  for (int i = 0; i < 400; i++)
-    assert_int_equal(db_put(db, arena_printf(&mem, "key %d", i), "{\"some\": \"text to fill pages\"}", NULL, 0, &e), OK);
+  for (int i = 0; i < 400; i++) assert_int_equal(db_put(db, arena_printf(&mem, "key %d", i), "{\"some\": \"text to fill pages\"}", NULL, 0, &e), OK);
   db_close(db);
   assert_int_equal(file_read(&mem, path, &text, &n, &e), OK);
   memset(text + 200, 0xa5, n - 200);
@@ -502,12 +501,10 @@ static int enter(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(put_and_get),    cmocka_unit_test(two_at_once), cmocka_unit_test(damaged),
-      cmocka_unit_test(units),          cmocka_unit_test(layouts),
-      cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),     cmocka_unit_test(foreign_files),
-      cmocka_unit_test(changed_rows),   cmocka_unit_test(another_key), cmocka_unit_test(modes),
-      cmocka_unit_test(of_others),      cmocka_unit_test(the_key),     cmocka_unit_test(without_a_home),
-      cmocka_unit_test(no_files),       cmocka_unit_test(no_log_on_networks),
+      cmocka_unit_test(put_and_get),  cmocka_unit_test(two_at_once),    cmocka_unit_test(damaged),  cmocka_unit_test(units),
+      cmocka_unit_test(layouts),      cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),  cmocka_unit_test(foreign_files),
+      cmocka_unit_test(changed_rows), cmocka_unit_test(another_key),    cmocka_unit_test(modes),    cmocka_unit_test(of_others),
+      cmocka_unit_test(the_key),      cmocka_unit_test(without_a_home), cmocka_unit_test(no_files), cmocka_unit_test(no_log_on_networks),
   };
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

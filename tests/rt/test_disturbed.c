@@ -22,17 +22,17 @@ static void causes(void **state)
     enum disturbance why;
   } rows[] = {
       {{9, 1.74e-3, 12e-6, 0, 53e-6}, DISTURBED_NOT},
-      {{9, 1.80e-3, 90e-6, 0, 70e-6}, DISTURBED_NOT},     // a short task of the system's; a clock that fell by a quarter
-      {{9, 1.10e-3, 0.24e-3, 0, 53e-6}, DISTURBED_NOT},   // threads that sleep between calls wake up
+      {{9, 1.80e-3, 90e-6, 0, 70e-6}, DISTURBED_NOT},   // a short task of the system's; a clock that fell by a quarter
+      {{9, 1.10e-3, 0.24e-3, 0, 53e-6}, DISTURBED_NOT}, // threads that sleep between calls wake up
       {{1, 30.4e-3, 28.9e-3, 0, 55e-6}, DISTURBED_WAITED},
       {{4, 5.10e-3, 3.20e-3, 0, 730e-6}, DISTURBED_WAITED},
       {{9, 2.10e-3, 0, 0, 730e-6}, DISTURBED_SLOWED},
       {{9, 2.10e-3, 0, 0, 84e-6}, DISTURBED_SLOWED},
-      {{1, 2.0, 0.3, 0, 53e-6}, DISTURBED_NOT},           // of a long call some waiting changes little
+      {{1, 2.0, 0.3, 0, 53e-6}, DISTURBED_NOT}, // of a long call some waiting changes little
       {{1, 2.0, 0.9, 0, 53e-6}, DISTURBED_WAITED},
       {{1, 2.0, 0, 0.7, 53e-6}, DISTURBED_STOLEN},
-      {{1, 2.0, 0, 0.02, 53e-6}, DISTURBED_NOT},          // two ticks of 10 ms
-      {{9, 1.74e-3, 0, 5e-3, 53e-6}, DISTURBED_STOLEN},   // one tick of two processors
+      {{1, 2.0, 0, 0.02, 53e-6}, DISTURBED_NOT},        // two ticks of 10 ms
+      {{9, 1.74e-3, 0, 5e-3, 53e-6}, DISTURBED_STOLEN}, // one tick of two processors
   };
   for (size_t i = 0; i < COUNT(rows); i++)
     if (stretch_cause(&rows[i].s, BEST) != rows[i].why) fail_msg("stretch %zu: %d", i, stretch_cause(&rows[i].s, BEST));

@@ -154,7 +154,7 @@ static const struct graph *expanded(struct arena *mem, const char *text)
   return g;
 }
 
-#define SCORES(rest) \
+#define SCORES(rest)                                                                           \
   "program p { X: bf16[128, 512]\n Y: bf16[512, 128]\n Z: bf16[512, 128]\n V: bf16[128, 32]\n" \
   " S = matmul(matmul(X, Y), transpose(matmul(X, Z)))\n " rest " }"
 #define SHARP(scores) SCORES("return matmul(softmax(" scores ", dim=1), V)")
@@ -189,9 +189,13 @@ static void inputs_of_many_checks(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  static const struct { const char *text; bool smaller; } cases[] = {
-    {SHARP("S * 0.125"), true}, {SHARP("S * 0.0001"), false}, {SCORES("return matmul(S * 0.125, V)"), false},
-    {"program p { X: bf16[64, 512]\n return matmul(X - X * 1.01 + exp(X * 0) - 1, transpose(X)) }", false}}; // rounding counts at any size
+  static const struct {
+    const char *text;
+    bool smaller;
+  } cases[] = {{SHARP("S * 0.125"), true},
+               {SHARP("S * 0.0001"), false},
+               {SCORES("return matmul(S * 0.125, V)"), false},
+               {"program p { X: bf16[64, 512]\n return matmul(X - X * 1.01 + exp(X * 0) - 1, transpose(X)) }", false}}; // rounding counts at any size
   for (int i = 0; i < 4; i++) {
     const struct graph *g = expanded(&mem, cases[i].text);
     struct buffers *b;
@@ -201,8 +205,10 @@ static void inputs_of_many_checks(void **state)
     double before = numeric_read(BF16, b->in[0], 7), after;
     if (numeric_reference_apart(g, b, &r, &e)) fail_msg("%s", e.text);
     after = numeric_read(BF16, b->in[0], 7);
-    if (cases[i].smaller) assert_true(after != 0 && fabs(after) <= 0.25 * fabs(before));
-    else assert_true(after == before);
+    if (cases[i].smaller)
+      assert_true(after != 0 && fabs(after) <= 0.25 * fabs(before));
+    else
+      assert_true(after == before);
     reference64_close(&r);
     buffers_close(b);
   }

@@ -32,7 +32,8 @@ static const struct {
     {"program p { X: f16[40, 24]\n Y: f16[40, 24]\n return X * Y, X / (abs(Y) + 1), minimum(X, Y), clamp(X, lo=-1, hi=1) }", NULL, true},
     {"program p { X: bf16[40, 24]\n return sum(pow(X, 3), dim=1), log(abs(X)), gelu(X), silu(X) }", NULL, true},
     // x is gone, and with it its NaN and infinities
-    {"program p { X: f32[40, 24]\n Y: f32[40, 24]\n return (X + Y) - X }", "program p { X: f32[40, 24]\n Y: f32[40, 24]\n return Y * pow(X, 0) }", true},
+    {"program p { X: f32[40, 24]\n Y: f32[40, 24]\n return (X + Y) - X }", "program p { X: f32[40, 24]\n Y: f32[40, 24]\n return Y * pow(X, 0) }",
+     true},
     // inf times a sum of weights, and inf times each
     {"program p { X: f32[40, 24]\n A: f32[24, 16]\n B: f32[24, 16]\n return matmul(X, A) + matmul(X, B) }",
      "program p { X: f32[40, 24]\n A: f32[24, 16]\n B: f32[24, 16]\n return matmul(X, A + B) }", true},
@@ -61,10 +62,11 @@ static void right_code_passes(void **state)
 }
 
 // C of functions that have the right value for all numbers.
-#define FUNCTION(body)                                                                                                       \
-  "#include <math.h>\n#include <stddef.h>\nsize_t mica_p_workspace(void) { return 0; }\n"                                      \
+#define FUNCTION(body)                                                                    \
+  "#include <math.h>\n#include <stddef.h>\nsize_t mica_p_workspace(void) { return 0; }\n" \
   "int mica_p(void *const *in, void *const *out, void *w) { const float *x = in[0]; float *y = out[0]; (void)w;\n" body "return 0; }\n"
-#define ROWS(start, step, end) FUNCTION("for (int i = 0; i < 40; i++) { float r = " start "; for (int j = 0; j < 24; j++) { float a = x[24 * i + j]; " step " }\n" end " }\n")
+#define ROWS(start, step, end) \
+  FUNCTION("for (int i = 0; i < 40; i++) { float r = " start "; for (int j = 0; j < 24; j++) { float a = x[24 * i + j]; " step " }\n" end " }\n")
 
 static const struct {
   const char *program, *code;
@@ -131,6 +133,7 @@ static void says_how_much_it_held(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(right_code_passes), cmocka_unit_test(lost_values_are_found), cmocka_unit_test(says_how_much_it_held)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(right_code_passes), cmocka_unit_test(lost_values_are_found),
+                                     cmocka_unit_test(says_how_much_it_held)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

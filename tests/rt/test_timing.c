@@ -59,8 +59,8 @@ static void test_goes_on(void **state)
   fill(t + CALLS, 3, 3e-3);
   assert_false(timing_goes_on(t, 2, CALLS, CALLS, CALLS, LEAST_ROUNDS, 0.2, 0.15));
   assert_true(timing_goes_on(t, 2, CALLS, LEAST_ROUNDS - 1, LEAST_ROUNDS - 1, LEAST_ROUNDS, 9, 0.15)); // too few rounds
-  assert_true(timing_goes_on(t, 1, CALLS, LEAST_ROUNDS - 1, CALLS, LEAST_ROUNDS, 0.2, 0.15)); // too few were kept
-  assert_false(timing_goes_on(t, 1, CALLS, 0, CALLS, LEAST_ROUNDS, 0.6, 0.15));               // that is how it stays
+  assert_true(timing_goes_on(t, 1, CALLS, LEAST_ROUNDS - 1, CALLS, LEAST_ROUNDS, 0.2, 0.15));          // too few were kept
+  assert_false(timing_goes_on(t, 1, CALLS, 0, CALLS, LEAST_ROUNDS, 0.6, 0.15));                        // that is how it stays
 }
 
 int main(void)

@@ -12,9 +12,19 @@
 
 #include <cmocka.h>
 
-static const struct target machine = {.name = "test", .cores = 2, .lanes = 16, .l1 = 32 << 10, .l2 = 1 << 20, .l3 = 32 << 20,
-                                      .scratch = 768 << 10, .memory = (int64_t)16 << 30, .bandwidth = 40e9,
-                                      .cache_bandwidth = 200e9, .flops = 220e9, .exp_rate = 7e9, .launch = 4e-6};
+static const struct target machine = {.name = "test",
+                                      .cores = 2,
+                                      .lanes = 16,
+                                      .l1 = 32 << 10,
+                                      .l2 = 1 << 20,
+                                      .l3 = 32 << 20,
+                                      .scratch = 768 << 10,
+                                      .memory = (int64_t)16 << 30,
+                                      .bandwidth = 40e9,
+                                      .cache_bandwidth = 200e9,
+                                      .flops = 220e9,
+                                      .exp_rate = 7e9,
+                                      .launch = 4e-6};
 
 // The program of examples/name.mica in f32, without composites.
 static inline struct graph *load(struct arena *mem, const char *name, int nset, const struct setting *set)

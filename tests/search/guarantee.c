@@ -108,10 +108,7 @@ static enum reason reason_of(const struct cover *c)
   static const enum reason as[] = {[ALIKE_SELF] = HELD, [ALIKE_AXES] = AXES, [ALIKE_JOINS] = JOINS};
   if (c->held) return as[c->as];
   if (c->rules >> PRUNE_EXPR & 1) return EXPR;
-  return c->rules == 1u << PRUNE_WHOLE    ? WHOLE
-         : c->rules == 1u << PRUNE_SQUARE ? SQUARE
-         : c->rules == 1u << PRUNE_SHAPE  ? SHAPE
-                                          : REASONS;
+  return c->rules == 1u << PRUNE_WHOLE ? WHOLE : c->rules == 1u << PRUNE_SQUARE ? SQUARE : c->rules == 1u << PRUNE_SHAPE ? SHAPE : REASONS;
 }
 
 // Idle loops are no loops, and without one accum_rms is three operators.
@@ -126,8 +123,8 @@ static struct search_opts opts_of(const struct row *r, unsigned off)
 }
 
 // Does the space hold the graphs whose answer names these rules once they are off? Says which it does not.
-static int not_held_without(struct arena *mem, const struct row *r, const struct graph *p, const struct naive *x,
-                            const struct cover *c, unsigned rules)
+static int not_held_without(struct arena *mem, const struct row *r, const struct graph *p, const struct naive *x, const struct cover *c,
+                            unsigned rules)
 {
   struct graph **g = NEWS(mem, struct graph *, x->n + 1);
   struct cover *again = NEWS(mem, struct cover, x->n + 1);
@@ -165,8 +162,7 @@ static bool foreign(const struct graph *p, const struct graph *g)
 {
   const struct graph *b = block_of(g);
   bool any = false;
-  for (int i = 0; i < b->nnodes; i++)
-    any |= mean_of_parts(b, &b->nodes[i]) || (b->nodes[i].op == OP_MUL && !has_products(p));
+  for (int i = 0; i < b->nnodes; i++) any |= mean_of_parts(b, &b->nodes[i]) || (b->nodes[i].op == OP_MUL && !has_products(p));
   return any;
 }
 
@@ -177,8 +173,7 @@ static bool reads_views(const struct graph *g)
 {
   bool views = false;
   for (int i = 0; i < g->nnodes; i++)
-    for (int k = 0; k < g->nodes[i].nin && g->nodes[i].sub; k++)
-      views |= op_rows[g->nodes[g->tensors[g->nodes[i].in[k]].node].op].rule == RULE_VIEW;
+    for (int k = 0; k < g->nodes[i].nin && g->nodes[i].sub; k++) views |= op_rows[g->nodes[g->tensors[g->nodes[i].in[k]].node].op].rule == RULE_VIEW;
   return views;
 }
 
@@ -211,8 +206,7 @@ static int search_alone(const struct row *r, const struct both *f, int *inner)
   for (int i = 0; i < f->ours.n; i++) {
     if (naive_has(&f->brute, f->ours.found[i].key)) continue;
     ++*inner;
-    if (!reads_views(f->ours.found[i].g))
-      bad++, refuse(r, f->ours.found[i].g, "the search alone", "Algorithm 1 does not find it");
+    if (!reads_views(f->ours.found[i].g)) bad++, refuse(r, f->ours.found[i].g, "the search alone", "Algorithm 1 does not find it");
   }
   return bad;
 }
@@ -227,8 +221,7 @@ static bool proved_by_axioms(struct arena *mem, const struct graph *p, const str
 }
 
 // Counts the reasons of the graphs of Algorithm 1 that are not literally the search's.
-static int reasons(struct arena *mem, const struct row *r, const struct graph *p, const struct both *f, int *by,
-                   int *proved)
+static int reasons(struct arena *mem, const struct row *r, const struct graph *p, const struct both *f, int *by, int *proved)
 {
   const struct naive *x = &f->brute;
   struct graph **g = NEWS(mem, struct graph *, x->n + 1);
@@ -270,13 +263,11 @@ static int check(const struct row *r)
   tables_graphs(&mem, ts, r->l.max_ops, r->l.max_axes, 2, &x, &f.sized);
   tables_close(ts);
   int inner = 0, proved = 0, by[REASONS] = {0};
-  int bad = !none_cheaper(&f.brute, &f.ours, &f.sized, r) + search_alone(r, &f, &inner) +
-            reasons(&mem, r, p, &f, by, &proved);
+  int bad = !none_cheaper(&f.brute, &f.ours, &f.sized, r) + search_alone(r, &f, &inner) + reasons(&mem, r, p, &f, by, &proved);
   print_message("%s: %llu prefixes, %llu complete, %llu equal, %llu wrong; structures: %d, by the axioms %d, search "
                 "%d, inner %d;",
-                r->name, (unsigned long long)f.brute.prefixes, (unsigned long long)f.brute.complete,
-                (unsigned long long)f.brute.equal, (unsigned long long)f.brute.wrong, f.brute.n, proved, f.ours.n,
-                inner);
+                r->name, (unsigned long long)f.brute.prefixes, (unsigned long long)f.brute.complete, (unsigned long long)f.brute.equal,
+                (unsigned long long)f.brute.wrong, f.brute.n, proved, f.ours.n, inner);
   for (int k = 0; k < REASONS; k++) print_message(" %s %d", names[k], by[k]);
   print_message("; %.2f s\n", now_seconds() - start);
   if (!proved) bad++, print_message("%s: the axioms prove none of them\n", r->name);

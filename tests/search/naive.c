@@ -92,8 +92,7 @@ static struct graph *finished(struct growth *g, const struct attrs *save)
   int *at = NEWS(g->mem, int, g->p->ntensors), in[MOST_INPUTS + 2], out, last = g->b->ntensors - 1, status = OK;
   for (int i = 0; i < g->p->nnodes && !status; i++) {
     const struct tensor *t = &g->p->tensors[g->p->nodes[i].out];
-    if (g->p->nodes[i].op == OP_INPUT)
-      status = graph_input(k, t->name, t->dtype, &t->shape, NOWHERE, &at[g->p->nodes[i].out], &e);
+    if (g->p->nodes[i].op == OP_INPUT) status = graph_input(k, t->name, t->dtype, &t->shape, NOWHERE, &at[g->p->nodes[i].out], &e);
   }
   for (int i = 0; i < g->niter; i++) in[i] = at[g->from[i]];
   if (!status) status = graph_add(b, OP_SAVE, 1, &last, save, NOWHERE, &(int){0}, &e);
@@ -194,8 +193,7 @@ static void add(struct growth *g, const struct choice *c, const struct attrs *a,
 // Rank of the paper: the largest input first, then the next, then what is done with them.
 static uint64_t rank_of(int hi, int lo, int choice, int v, int order)
 {
-  return ((((uint64_t)hi * 64 + (uint64_t)(lo + 1)) * 64 + (uint64_t)choice) * 16 + (uint64_t)v) * 2 + (uint64_t)order +
-         1;
+  return ((((uint64_t)hi * 64 + (uint64_t)(lo + 1)) * 64 + (uint64_t)choice) * 16 + (uint64_t)v) * 2 + (uint64_t)order + 1;
 }
 
 static void add_all(struct growth *g, int hi, int lo, uint64_t rank)
@@ -245,8 +243,7 @@ static void start(struct growth *g, int ngrid, int nloop)
   struct err e = {0};
   int out, status = OK;
   g->b = roomy(&mem, ngrid, nloop);
-  for (int i = 0; i < g->niter && !status; i++)
-    status = graph_iter(g->b, g->p, g->from[i], &g->iter[i], NOWHERE, &out, &e);
+  for (int i = 0; i < g->niter && !status; i++) status = graph_iter(g->b, g->p, g->from[i], &g->iter[i], NOWHERE, &out, &e);
   for (int i = 0, input = 0; i < g->p->nnodes && !status; i++) {
     if (g->p->nodes[i].op != OP_INPUT) continue;
     const struct whole whole = {g->p->tensors[g->p->nodes[i].out].shape, g->x->in[input++]};
@@ -283,8 +280,7 @@ static bool ordered(const struct growth *g, int ngrid)
 }
 
 // Iterators for input number k and those behind it: one, or up to `copies` more.
-static void each_iter(struct growth *g, const int *inputs, int ninput, int k, int ngrid, int nloop, int copies,
-                      int64_t least)
+static void each_iter(struct growth *g, const int *inputs, int ninput, int k, int ngrid, int nloop, int copies, int64_t least)
 {
   if (k == ninput) {
     if (ordered(g, ngrid)) start(g, ngrid, nloop);
@@ -308,8 +304,7 @@ struct trial_inputs trial_open(struct arena *mem, const struct graph *p)
   return x;
 }
 
-void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x,
-               struct naive *out)
+void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x, struct naive *out)
 {
   struct growth *g = NEW(mem, struct growth);
   struct err e = {0};
@@ -317,8 +312,7 @@ void naive_run(struct arena *mem, const struct graph *p, const struct naive_limi
   int inputs[MOST_INPUTS], n = graph_inputs(p, NULL);
   *out = (struct naive){0};
   g->mem = mem, g->p = p, g->l = l, g->out = out, g->x = x;
-  CHECK(n <= MOST_INPUTS && graph_outputs(p, NULL) == 1 &&
-        eval_run(mem, p, DOM_FIELD, &x->F, x->in, &want, NULL, &e) == OK);
+  CHECK(n <= MOST_INPUTS && graph_outputs(p, NULL) == 1 && eval_run(mem, p, DOM_FIELD, &x->F, x->in, &want, NULL, &e) == OK);
   graph_inputs(p, inputs), graph_outputs(p, &g->output);
   g->want = (struct whole){p->tensors[g->output].shape, want};
   read_choices(g);

@@ -35,8 +35,7 @@ struct tiles {  // one tensor of a block graph, in every block and, where it var
   struct ffv *v;
 };
 // Fills t[..] of node i's result. whole: of an iterator, the tensor that it cuts.
-void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole,
-                struct tiles *t);
+void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole, struct tiles *t);
 // Joins the tiles of tensor x as a saver with these attributes does.
 struct whole tiles_save(struct arena *mem, const struct graph *b, int x, const struct attrs *a, const struct tiles *t);
 uint64_t tiles_key(const struct graph *b, const struct tiles *t);
@@ -80,8 +79,7 @@ struct trial_inputs { // the same for everything that is compared
   void **in;
 };
 struct trial_inputs trial_open(struct arena *mem, const struct graph *p);
-void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x,
-               struct naive *out);
+void naive_run(struct arena *mem, const struct graph *p, const struct naive_limits *l, struct trial_inputs *x, struct naive *out);
 
 // ---- tables.c ------------------------------------------------------------------------------------------------------
 
@@ -94,8 +92,7 @@ const struct planner *tables_planner(const struct tables *t);
 bool tables_root(const struct tables *t, int table, int v); // is value v of that table the output?
 // All graphs of the search with at most max_ops operators whose axes have extents 2, 4, .., 2^powers, as far as those
 // divide. powers 1: what naive_run tries.
-void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x,
-                   struct naive *out);
+void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x, struct naive *out);
 
 bool naive_has(const struct naive *x, uint64_t key);
 

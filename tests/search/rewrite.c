@@ -21,8 +21,7 @@ struct rewriting {
 
 static bool adds_loop(const struct rewriting *r)
 {
-  return !r->b->nloop &&
-         (r->how == ADD_IDLE_LOOP || r->how == ADD_ITERATION || (r->how == AXIS_TO_LOOP && r->b->ngrid));
+  return !r->b->nloop && (r->how == ADD_IDLE_LOOP || r->how == ADD_ITERATION || (r->how == AXIS_TO_LOOP && r->b->ngrid));
 }
 
 static bool splits(const struct rewriting *r)
@@ -60,8 +59,7 @@ static void axes(struct rewriting *r)
 static void maps(const struct rewriting *r, const struct node *n, struct attrs *a)
 {
   int k = r->b->ngrid;
-  for (int i = 0; i < k && r->how == SWAP_AXES; i++)
-    a->imap[i] = n->a.imap[k - 1 - i], a->omap[i] = n->a.omap[k - 1 - i];
+  for (int i = 0; i < k && r->how == SWAP_AXES; i++) a->imap[i] = n->a.imap[k - 1 - i], a->omap[i] = n->a.omap[k - 1 - i];
   if (splits(r)) a->imap[k] = a->imap[0], a->omap[k] = a->omap[0];
   if (adds_loop(r) && r->how == AXIS_TO_LOOP) a->fmap[0] = a->imap[k - 1], a->imap[k - 1] = a->omap[k - 1] = REPLICA;
   if (adds_loop(r) && r->how == ADD_ITERATION && n->op == OP_ITER) a->fmap[0] = 0;
@@ -106,10 +104,8 @@ static enum op other_op(struct rewriting *r, const struct node *n, int in, struc
   enum op op = n->op;
   if (r->how == DROP_LOOP && op == OP_ACCUM_SUM) op = OP_SUM;
   if (r->how == DROP_LOOP && op == OP_ACCUM_MEAN) op = OP_MEAN;
-  if (r->how == SUM_TO_ACCUM && op == OP_ACCUM_SUM && x->shape.d[a->dim] == 1)
-    op = OP_ACCUM, *a = attrs_default(OP_ACCUM);
-  if (r->how == ACCUM_TO_SUM && n->op == OP_ACCUM && unit_dim(x) >= 0)
-    op = OP_ACCUM_SUM, *a = attrs_default(op), a->dim = unit_dim(x);
+  if (r->how == SUM_TO_ACCUM && op == OP_ACCUM_SUM && x->shape.d[a->dim] == 1) op = OP_ACCUM, *a = attrs_default(OP_ACCUM);
+  if (r->how == ACCUM_TO_SUM && n->op == OP_ACCUM && unit_dim(x) >= 0) op = OP_ACCUM_SUM, *a = attrs_default(op), a->dim = unit_dim(x);
   r->changed |= op != n->op;
   return op;
 }
@@ -163,8 +159,7 @@ static void rewrite_block(struct rewriting *r, struct graph *g, struct node *n)
   memset(r->at, -1, sizeof(int) * (size_t)b->ntensors);
   axes(r);
   for (int i = 0; i < b->nnodes && r->e->status == OK; i++)
-    if (b->nodes[i].op == OP_SAVE || (b->nodes[i].op == OP_ITER && r->how != MAKE_TWICE && r->at[b->nodes[i].out] < 0))
-      copy(r, i);
+    if (b->nodes[i].op == OP_SAVE || (b->nodes[i].op == OP_ITER && r->how != MAKE_TWICE && r->at[b->nodes[i].out] < 0)) copy(r, i);
   n->sub = r->to, n->in = r->in, n->nin = r->nin;
 }
 

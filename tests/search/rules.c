@@ -41,8 +41,8 @@ static const struct row {
 // clang-format on
 
 // Adds to *removed, where given, what `rule` removed.
-static void graphs(struct arena *mem, const struct graph *p, unsigned off, int ops, int powers, struct trial_inputs *x,
-                   struct naive *out, enum prune rule, uint64_t *removed)
+static void graphs(struct arena *mem, const struct graph *p, unsigned off, int ops, int powers, struct trial_inputs *x, struct naive *out,
+                   enum prune rule, uint64_t *removed)
 {
   struct tables *t = tables_open(mem, p, off, ops, false);
   tables_graphs(mem, t, ops, 2, powers, x, out);
@@ -124,8 +124,7 @@ static bool may_be_lost(const struct graph *p, const struct naive_graph *g, cons
   if (!same && represented(g, sized)) return true;
   struct str s = {0};
   graph_print(g->g, &s);
-  print_message("%s\n%s", same ? "lost, and the axioms prove it" : "lost, and nothing that was there takes as little",
-                str_text(&s));
+  print_message("%s\n%s", same ? "lost, and the axioms prove it" : "lost, and nothing that was there takes as little", str_text(&s));
   str_free(&s);
   return false;
 }
@@ -143,12 +142,11 @@ static bool check_blind(const struct row *r, bool deep, int sum[2])
   graphs(&mem, p, 1u << PRUNE_EXPR, ops, 1, &x, &off, PRUNE_EXPR, &removed[1]);
   graphs(&mem, p, 0, ops, 2, &x, &sized, PRUNE_EXPR, NULL);
   int lost = beside(&on, &off), more = beside(&off, &on);
-  bool good = !lost && on.n == r->blind[deep].found && more == r->blind[deep].more && removed[0] && !removed[1] &&
-              !on.wrong && !off.wrong;
+  bool good = !lost && on.n == r->blind[deep].found && more == r->blind[deep].more && removed[0] && !removed[1] && !on.wrong && !off.wrong;
   for (int i = 0; i < off.n; i++)
     if (!naive_has(&on, off.found[i].key)) good &= may_be_lost(p, &off.found[i], &sized);
-  print_message("%.9s: %d operators, %d graphs, without the oracle %d more, %d lost; %.2f s\n", r->text, ops, on.n,
-                more, lost, now_seconds() - start);
+  print_message("%.9s: %d operators, %d graphs, without the oracle %d more, %d lost; %.2f s\n", r->text, ops, on.n, more, lost,
+                now_seconds() - start);
   sum[0] += on.n, sum[1] += more;
   arena_close(&mem);
   return good;

@@ -38,8 +38,7 @@ static void add_devices(struct tables *t, bool given)
     const struct node *n = &t->s.p->nodes[t->s.p->tensors[t->s.visit[v].tensor].node];
     bool out = false;
     for (int o = 0; o < t->s.nout; o++) out |= t->s.out[o] == v;
-    if ((n->op == OP_INPUT || n->op == OP_CONST) != given || (!given && (out || op_rows[n->op].rule == RULE_VIEW)))
-      continue;
+    if ((n->op == OP_INPUT || n->op == OP_CONST) != given || (!given && (out || op_rows[n->op].rule == RULE_VIEW))) continue;
     add_device(t, v);
   }
 }
@@ -70,15 +69,14 @@ struct tables *tables_open(struct arena *mem, const struct graph *p, unsigned of
   assert_int_equal(reference_build(&t->w.ref, mem, &t->f, t->w.ex), OK);
   vocabulary_build(&t->voc, mem, &t->s);
   t->m = (struct model){&t->s, &machine, t->dev};
-  t->pl = (struct planner){
-      .m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->w.stats, .mem = mem, .complete = true};
+  t->pl = (struct planner){.m = &t->m, .o = &t->o, .later_ops = max_ops, .stats = &t->w.stats, .mem = mem, .complete = true};
   add_devices(t, true);
   t->pl.nfixed = t->pl.ndev;
   if (cuts) add_devices(t, false);
   t->pl.ncut = t->pl.ndev - t->pl.nfixed;
   for (unsigned grid = 0; grid < 1u << t->s.nclass; grid++)
     for (int c = -1; c < t->s.nclass && __builtin_popcount(grid) <= MAX_GRID; c++)
-      if (c < 0 || (t->s.class[c].kind & (CONTRACTED | REDUCED))) add_table(mem, t, &cap, grid, c);
+      if (c < 0 || (t->s.classes[c].kind & (CONTRACTED | REDUCED))) add_table(mem, t, &cap, grid, c);
   for (int o = 0; o < t->s.nout; o++) add_device(t, t->s.out[o]);
   if (!t->pl.complete) fail_msg("too many values with %d operators, off %x", max_ops, off);
   for (int i = 0; i < t->pl.ntables; i++) extract_open(mem, &t->pl.tables[i], t->pl.nfixed), work_open(mem, &t->m, &t->pl.tables[i]);
@@ -121,8 +119,8 @@ static bool sizes_from(const struct tables *t, const struct schedule *sch, int c
   if (sch->loop >= 0) z->iterations = z->ext[sch->loop][LOOP] = 2 << code % powers, code /= powers;
   for (int c = 0; c < t->s.nclass; c++) {
     int64_t axes = z->ext[c][GRID] * z->ext[c][LOOP];
-    if (t->s.class[c].extent % axes) return false;
-    z->ext[c][TILE] = t->s.class[c].extent / axes;
+    if (t->s.classes[c].extent % axes) return false;
+    z->ext[c][TILE] = t->s.classes[c].extent / axes;
   }
   return !code;
 }
@@ -155,8 +153,7 @@ static bool take(void *arg, const struct pick *p)
   return true;
 }
 
-void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x,
-                   struct naive *out)
+void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axes, int powers, struct trial_inputs *x, struct naive *out)
 {
   *out = (struct naive){0};
   for (int i = 0; i < t->pl.ntables; i++) {
@@ -167,8 +164,7 @@ void tables_graphs(struct arena *mem, struct tables *t, int max_ops, int max_axe
       if (!tables_root(t, i, v)) continue;
       k.o.root[0] = v;
       for (int code = 0; code < powers * powers * powers * powers; code++)
-        if (sizes_from(t, &y->sch, code, powers, &k.o.z))
-          assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
+        if (sizes_from(t, &y->sch, code, powers, &k.o.z)) assert_true(extract(y, &v, 1, max_ops, t->pl.nfixed, 0, take, &k));
     }
   }
 }

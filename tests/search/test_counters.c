@@ -18,13 +18,13 @@ static const struct {
   const char *name;
   int kernels, block_ops; // limits; 0: defaults
 } rows[] = {
-    {"m_rms", 0, 7},   {"m_gated", 0, 6},   {"m_lora", 0, 8},    {"m_gqa", 2, 8},     {"m_gqa", 3, 11},    {"m_gqa", 0, 0},
-    {"m_mha", 0, 0},   {"m_mqa", 0, 0},     {"m_qknorm", 0, 16}, {"qknorm_qk", 0, 0}, {"chameleon", 0, 0}, {"mha_dec", 0, 0},
-    {"mha_spec", 0, 0}, {"mha_pre", 0, 0},  {"gqa_dec", 0, 0},   {"gqa_spec", 0, 0},  {"gqa_pre", 0, 0},   {"mqa_dec", 0, 0},
-    {"mqa_spec", 0, 0}, {"mqa_pre", 0, 0},  {"g_fmha", 0, 0},    {"g_fmha_mask", 0, 0}, {"mlp", 0, 0},     {"lora", 0, 0},
-    {"m_lora", 0, 0},  {"llama_lora", 0, 0}, {"llama_rms_lora", 0, 0}, {"m_rms", 0, 0}, {"chameleon_rms", 0, 0}, {"llama_rms", 0, 0},
-    {"ngpt", 0, 0},    {"ngpt_alpha", 0, 0}, {"m_gated", 0, 0},  {"m_ntrans", 0, 0},  {"g_norm", 0, 0},    {"softmax", 0, 0},
-    {"g_gemm", 0, 0},  {"g_mlp20", 0, 0},   {"g_lstm", 0, 0},    {"m_moe", 0, 0},     {"moe", 0, 0},
+    {"m_rms", 0, 7},    {"m_gated", 0, 6},    {"m_lora", 0, 8},         {"m_gqa", 2, 8},       {"m_gqa", 3, 11},        {"m_gqa", 0, 0},
+    {"m_mha", 0, 0},    {"m_mqa", 0, 0},      {"m_qknorm", 0, 16},      {"qknorm_qk", 0, 0},   {"chameleon", 0, 0},     {"mha_dec", 0, 0},
+    {"mha_spec", 0, 0}, {"mha_pre", 0, 0},    {"gqa_dec", 0, 0},        {"gqa_spec", 0, 0},    {"gqa_pre", 0, 0},       {"mqa_dec", 0, 0},
+    {"mqa_spec", 0, 0}, {"mqa_pre", 0, 0},    {"g_fmha", 0, 0},         {"g_fmha_mask", 0, 0}, {"mlp", 0, 0},           {"lora", 0, 0},
+    {"m_lora", 0, 0},   {"llama_lora", 0, 0}, {"llama_rms_lora", 0, 0}, {"m_rms", 0, 0},       {"chameleon_rms", 0, 0}, {"llama_rms", 0, 0},
+    {"ngpt", 0, 0},     {"ngpt_alpha", 0, 0}, {"m_gated", 0, 0},        {"m_ntrans", 0, 0},    {"g_norm", 0, 0},        {"softmax", 0, 0},
+    {"g_gemm", 0, 0},   {"g_mlp20", 0, 0},    {"g_lstm", 0, 0},         {"m_moe", 0, 0},       {"moe", 0, 0},
 };
 
 static char *search_row(struct arena *mem, size_t i, struct search_result *r)
@@ -37,8 +37,7 @@ static char *search_row(struct arena *mem, size_t i, struct search_result *r)
   str_add(&s, "%s,%d,%d,%llu,%llu,%llu,%llu,%llu", rows[i].name, rows[i].kernels, rows[i].block_ops, (unsigned long long)c->states,
           (unsigned long long)c->values, (unsigned long long)c->schedules, (unsigned long long)c->graphs, (unsigned long long)c->verified);
   for (int k = 0; k < PRUNES; k++) str_add(&s, ",%llu", (unsigned long long)c->pruned[k]);
-  str_add(&s, ",%d,%d,%d,\"%s\"\n", r->complete, r->n ? r->found[0].kernels : 0, r->n ? r->found[0].block_ops : 0,
-          r->n ? r->found[0].schedule : "");
+  str_add(&s, ",%d,%d,%d,\"%s\"\n", r->complete, r->n ? r->found[0].kernels : 0, r->n ? r->found[0].block_ops : 0, r->n ? r->found[0].schedule : "");
   char *text = arena_strdup(mem, str_text(&s));
   str_free(&s);
   return text;

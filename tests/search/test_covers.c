@@ -158,22 +158,15 @@ static int most_ops(const struct graph *g)
 }
 
 // A rule that is named is the reason: without it the graph is held, and without fewer it is not.
-static void check_rules(struct arena *mem, const char *name, const struct graph *p, struct graph *g,
-                        const struct cover *c)
+static void check_rules(struct arena *mem, const char *name, const struct graph *p, struct graph *g, const struct cover *c)
 {
-  struct search_opts o = {.threads = 2,
-                          .seed = 7,
-                          .max_values = 4000,
-                          .max_kernel_ops = graph_ops(g),
-                          .max_block_ops = most_ops(g),
-                          .off = c->rules};
+  struct search_opts o = {.threads = 2, .seed = 7, .max_values = 4000, .max_kernel_ops = graph_ops(g), .max_block_ops = most_ops(g), .off = c->rules};
   if (!c->rules) return;
   struct cover without = covers_under(mem, p, g, &o);
   if (!without.held) fail_msg("%s: %s, but without: %s", name, c->why, without.why);
   for (int r = 0; r < PRUNES && __builtin_popcount(c->rules) > 1; r++) {
     o.off = c->rules & ~(1u << r);
-    if (c->rules >> r & 1 && covers_under(mem, p, g, &o).held)
-      fail_msg("%s: %s, but not `%s`", name, c->why, prune_rows[r].name);
+    if (c->rules >> r & 1 && covers_under(mem, p, g, &o).held) fail_msg("%s: %s, but not `%s`", name, c->why, prune_rows[r].name);
   }
 }
 
@@ -252,7 +245,7 @@ static void test_limits(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_found), cmocka_unit_test(test_rows),
-                                     cmocka_unit_test(test_rewrites), cmocka_unit_test(test_limits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_found), cmocka_unit_test(test_rows), cmocka_unit_test(test_rewrites),
+                                     cmocka_unit_test(test_limits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

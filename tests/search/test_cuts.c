@@ -24,8 +24,13 @@ static void add_inputs(struct bench *b)
   for (int v = 0; v < b->s.nvisit; v++) {
     int t = b->s.visit[v].tensor;
     if (p->nodes[p->tensors[t].node].op != OP_INPUT) continue;
-    b->dev[b->ndev++] = (struct device){.has = b->s.visit[v].full, .e = {b->w.ref.e[v]}, .ehash = expr_hash(b->w.ex, b->w.ref.e[v]),
-                                        .f = b->w.ref.f[v], .hash = b->w.ref.hash[v], .visit = v, .input = t};
+    b->dev[b->ndev++] = (struct device){.has = b->s.visit[v].full,
+                                        .e = {b->w.ref.e[v]},
+                                        .ehash = expr_hash(b->w.ex, b->w.ref.e[v]),
+                                        .f = b->w.ref.f[v],
+                                        .hash = b->w.ref.hash[v],
+                                        .visit = v,
+                                        .input = t};
   }
 }
 
@@ -113,7 +118,7 @@ static double elements(const struct bench *b, const struct cut *x)
 {
   mask has = b->t[x->table].v[x->value].has;
   double n = 1;
-  for (int c = 0; c < b->s.nclass; c++) n *= (has & all_of(c)) == all_of(c) ? (double)b->s.class[c].extent : 1;
+  for (int c = 0; c < b->s.nclass; c++) n *= (has & all_of(c)) == all_of(c) ? (double)b->s.classes[c].extent : 1;
   return n;
 }
 
@@ -153,7 +158,7 @@ static void test_parts(void **state)
   for (int i = 0; i < n; i++) {
     int k;
     assert_true(partial_class(&b->s, b->t[c[i].table].v[c[i].value].has, &k));
-    assert_true(b->s.class[k].kind & CONTRACTED);
+    assert_true(b->s.classes[k].kind & CONTRACTED);
   }
   close_bench(b);
   arena_close(&mem);

@@ -30,10 +30,7 @@ struct prefix {
 
 static void grow(struct prefix *p, uint64_t rank);
 
-static void push(struct prefix *p, int v, uint64_t key)
-{
-  p->at[v] = p->n, p->users[p->n] = 0, p->value[p->n++] = v, p->idle++, p->key += key;
-}
+static void push(struct prefix *p, int v, uint64_t key) { p->at[v] = p->n, p->users[p->n] = 0, p->value[p->n++] = v, p->idle++, p->key += key; }
 
 static void pop(struct prefix *p, uint64_t key) { p->at[p->value[--p->n]] = -1, p->idle--, p->key -= key; }
 
@@ -93,17 +90,10 @@ static void leaves(struct prefix *p, int v, int extra)
   pop(p, leaf_key(v));
 }
 
-static uint64_t depth_first(struct arena *mem, const struct table *t, int root, int max_ops, int first_extra, int extra,
-                            struct graphs *out)
+static uint64_t depth_first(struct arena *mem, const struct table *t, int root, int max_ops, int first_extra, int extra, struct graphs *out)
 {
   int *owner = NEWS(mem, int, t->nd + 1);
-  struct prefix p = {.t = t,
-                     .owner = owner,
-                     .root = root,
-                     .max_ops = max_ops,
-                     .first_extra = first_extra,
-                     .at = NEWS(mem, int, t->n),
-                     .out = out};
+  struct prefix p = {.t = t, .owner = owner, .root = root, .max_ops = max_ops, .first_extra = first_extra, .at = NEWS(mem, int, t->n), .out = out};
   memset(p.at, -1, sizeof(int) * (size_t)t->n);
   for (int k = 0; k < 2; k++) {
     p.first[k] = NEWS(mem, int, t->n), p.next[k] = NEWS(mem, int, t->nd + 1);
@@ -172,8 +162,8 @@ static void compare(const char *name, int ops, bool later)
       graphs += x.n;
       arena_close(&one);
     }
-  print_message("%s, %d operators%s: %d graphs, %llu prefixes, %.2f s\n", name, ops,
-                later ? " and earlier kernels" : "", graphs, (unsigned long long)steps, now_seconds() - t0);
+  print_message("%s, %d operators%s: %d graphs, %llu prefixes, %.2f s\n", name, ops, later ? " and earlier kernels" : "", graphs,
+                (unsigned long long)steps, now_seconds() - t0);
   assert_true(graphs > 0);
   tables_close(ts);
   arena_close(&mem);

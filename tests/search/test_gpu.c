@@ -52,9 +52,12 @@ static void kinds_of(const struct graph *g, char *out, size_t room)
     if (!sub) out[n++] = 'L';
     for (int k = 0; sub && k < sub->nnodes && n + 2 < room; k++) {
       enum op op = sub->nodes[k].op;
-      if (op == OP_MATMUL) out[n++] = 'm';
-      else if (op == OP_EXP) out[n++] = 'e';
-      else if (op == OP_MEAN || op == OP_ACCUM_MEAN || op == OP_ACCUM_RMS) out[n++] = 'r';
+      if (op == OP_MATMUL)
+        out[n++] = 'm';
+      else if (op == OP_EXP)
+        out[n++] = 'e';
+      else if (op == OP_MEAN || op == OP_ACCUM_MEAN || op == OP_ACCUM_RMS)
+        out[n++] = 'r';
     }
   }
   out[n] = 0;
@@ -115,8 +118,7 @@ static int sizes_of_structure(const struct search_result *r, int structure)
   int n = 0;
   for (int i = 0; i < r->n; i++) {
     bool is_new = r->found[i].structure == structure;
-    for (int k = 0; k < i && is_new; k++)
-      is_new = r->found[k].structure != structure || sizes_hash(r->found[k].g) != sizes_hash(r->found[i].g);
+    for (int k = 0; k < i && is_new; k++) is_new = r->found[k].structure != structure || sizes_hash(r->found[k].g) != sizes_hash(r->found[i].g);
     n += is_new;
   }
   return n;
@@ -142,7 +144,8 @@ static void test_structures(void **state)
     } else if (first_blocks(r.found[at].g) < rows[i].blocks) {
       print_message("%s: %s: few blocks, %s\n", rows[i].program, rows[i].what, r.found[at].schedule), missing++;
     } else if (sizes_of_structure(&r, r.found[at].structure) < rows[i].sizes) {
-      print_message("%s: %s: %d sizes, %s\n", rows[i].program, rows[i].what, sizes_of_structure(&r, r.found[at].structure), r.found[at].schedule), missing++;
+      print_message("%s: %s: %d sizes, %s\n", rows[i].program, rows[i].what, sizes_of_structure(&r, r.found[at].structure), r.found[at].schedule),
+          missing++;
     }
     for (int k = 1; k < r.n; k++) assert_true(r.found[k - 1].cost <= r.found[k].cost);
     arena_close(&mem);

@@ -57,10 +57,7 @@ static void follow(struct scan *s, const struct options *to)
   memcpy(s->o, to->o, sizeof *s->o * (size_t)to->n);
 }
 
-static bool same(const struct scan *s, const struct options *to)
-{
-  return s->n == to->n && !memcmp(s->o, to->o, sizeof *s->o * (size_t)to->n);
-}
+static bool same(const struct scan *s, const struct options *to) { return s->n == to->n && !memcmp(s->o, to->o, sizeof *s->o * (size_t)to->n); }
 
 static void one(struct scan *s, struct options *to, const struct option *x, int *given_way)
 {
@@ -85,12 +82,16 @@ static void one(struct scan *s, struct options *to, const struct option *x, int 
     assert_int_equal(size_of_needs(s, x->needs), before + 1);
     return;
   }
-  if (at == -1) s->o[s->n++] = *x;
-  else if (at >= 0 && x->cost < s->o[at].cost) s->o[at] = *x;
+  if (at == -1)
+    s->o[s->n++] = *x;
+  else if (at >= 0 && x->cost < s->o[at].cost)
+    s->o[at] = *x;
   assert_true(same(s, to));
   if (at == -2) assert_true(below <= 0);
-  if (below <= 0) assert_int_equal(at, -2);
-  else if (x->cost >= below && twins < 2) assert_true(at >= 0 && s->o[at].cost <= below); // it was not kept
+  if (below <= 0)
+    assert_int_equal(at, -2);
+  else if (x->cost >= below && twins < 2)
+    assert_true(at >= 0 && s->o[at].cost <= below); // it was not kept
 }
 
 static void test_keep(void **state)
@@ -106,8 +107,8 @@ static void test_keep(void **state)
     keep_open(&mem, to);
     for (int i = 0; i < 1500; i++) {
       uint64_t needs = 1 + (i < 500 ? rng_below(&r, 40) : rng_below(&r, kinds));
-      struct option x = {.table = (int)rng_below(&r, 4), .cost = (double)(1 + rng_below(&r, 500)), .structure = 1 + rng_below(&r, 30),
-                         .needs = needs};
+      struct option x = {
+          .table = (int)rng_below(&r, 4), .cost = (double)(1 + rng_below(&r, 500)), .structure = 1 + rng_below(&r, 30), .needs = needs};
       one(s, to, &x, &given_way);
     }
     full += to->n == MOST;

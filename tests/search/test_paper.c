@@ -18,19 +18,22 @@ static const struct {
              "e = exp(matmul(q, k))\n save(matmul(e, v), omap={x:0, y:2})\n save(sum(e, dim=2), omap={x:0, y:2}) }\n"
              "O = block(x=2) { " SPLIT_LAST "save(sum_to(a, dim=2, extent=64) / sum(b, dim=2), omap={x:0}) }\n return O }"},
     {"the same with a loop in the first kernel", "m_gqa",
-     QKV_GQA "A, B = block(x=2, y=16; i=4) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0, y:2}, fmap={i:2})\n v = iter(V, imap={x:0, y:1}, fmap={i:1})\n"
-             "e = exp(matmul(q, k))\n save(accum(matmul(e, v)), omap={x:0, y:2})\n save(accum_sum(e, dim=2), omap={x:0, y:2}) }\n"
-             "O = block(x=2) { " SPLIT_LAST "save(sum_to(a, dim=2, extent=64) / sum(b, dim=2), omap={x:0}) }\n return O }"},
+     QKV_GQA
+     "A, B = block(x=2, y=16; i=4) { q = iter(Q, imap={x:0})\n k = iter(K, imap={x:0, y:2}, fmap={i:2})\n v = iter(V, imap={x:0, y:1}, fmap={i:1})\n"
+     "e = exp(matmul(q, k))\n save(accum(matmul(e, v)), omap={x:0, y:2})\n save(accum_sum(e, dim=2), omap={x:0, y:2}) }\n"
+     "O = block(x=2) { " SPLIT_LAST "save(sum_to(a, dim=2, extent=64) / sum(b, dim=2), omap={x:0}) }\n return O }"},
     {"Figure 4c: the query heads of a kv head are rows of one product, keys split over blocks", "gqa_dec",
      "graph g { q: f32[1, 16, 1, 128]\n k: f32[1, 2, 4096, 128]\n v: f32[1, 2, 4096, 128]\n"
      "A, B = block(x=2, y=16) { heads = iter(q, imap={x:1})\n keys = iter(k, imap={x:1, y:2})\n values = iter(v, imap={x:1, y:2})\n"
      "e = exp(matmul(reshape(heads, [1, 1, 8, 128]), transpose(keys)) / sqrt(128))\n"
      "save(reshape(matmul(e, values), [1, 8, 1, 128]), omap={x:1, y:3})\n save(reshape(sum(e, dim=3), [1, 8, 1, 1]), omap={x:1, y:3}) }\n"
-     "O = block(x=2) { a = iter(A, imap={x:1})\n b = iter(B, imap={x:1})\n save(sum_to(a, dim=3, extent=128) / sum(b, dim=3), omap={x:1}) }\n return O }"},
+     "O = block(x=2) { a = iter(A, imap={x:1})\n b = iter(B, imap={x:1})\n save(sum_to(a, dim=3, extent=128) / sum(b, dim=3), omap={x:1}) }\n return "
+     "O }"},
     {"Figure 8b: heads, queries and keys split at once", "mha_spec",
      "graph g { q: f32[1, 32, 32, 128]\n k: f32[1, 32, 4096, 128]\n v: f32[1, 32, 4096, 128]\n"
      "A, B = block(x=32, y=2, z=16) { queries = iter(q, imap={x:1, y:2})\n keys = iter(k, imap={x:1, z:2})\n values = iter(v, imap={x:1, z:2})\n"
-     "e = exp(matmul(queries, transpose(keys)) / sqrt(128))\n save(matmul(e, values), omap={x:1, y:2, z:3})\n save(sum(e, dim=3), omap={x:1, y:2, z:3}) }\n"
+     "e = exp(matmul(queries, transpose(keys)) / sqrt(128))\n save(matmul(e, values), omap={x:1, y:2, z:3})\n save(sum(e, dim=3), omap={x:1, y:2, "
+     "z:3}) }\n"
      "O = block(x=32, y=2) { a = iter(A, imap={x:1, y:2})\n b = iter(B, imap={x:1, y:2})\n"
      "save(sum_to(a, dim=3, extent=128) / sum(b, dim=3), omap={x:1, y:2}) }\n return O }"},
     {"lora in one kernel: X A is never stored", "lora",
@@ -73,11 +76,13 @@ static const struct {
      "save(exp(accum(matmul(x, a))), omap={x:0, y:2}) }\n return matmul(E, B) }"},
     {"g_lstm: both products in one kernel", "g_lstm",
      "graph g { x: f32[1024, 128]\n h: f32[1024, 128]\n W: f32[128, 128]\n U: f32[128, 128]\n bias: f32[128]\n"
-     "O = block(x=16, y=2) { a = iter(x, imap={x:0})\n b = iter(h, imap={x:0})\n w = iter(W, imap={y:1})\n u = iter(U, imap={y:1})\n c = iter(bias, imap={y:0})\n"
+     "O = block(x=16, y=2) { a = iter(x, imap={x:0})\n b = iter(h, imap={x:0})\n w = iter(W, imap={y:1})\n u = iter(U, imap={y:1})\n c = iter(bias, "
+     "imap={y:0})\n"
      "save(relu(matmul(a, w) + matmul(b, u) + c), omap={x:0, y:1}) }\n return O }"},
     {"g_fmha: attention with the mask inside", "g_fmha_mask",
      "graph g { q: f32[32, 16, 384, 64]\n k: f32[32, 16, 384, 64]\n v: f32[32, 16, 384, 64]\n m: f32[32, 1, 1, 384]\n"
-     "O = block(x=32, y=16; i=3) { a = iter(q, imap={x:0, y:1})\n b = iter(k, imap={x:0, y:1}, fmap={i:2})\n c = iter(v, imap={x:0, y:1}, fmap={i:2})\n"
+     "O = block(x=32, y=16; i=3) { a = iter(q, imap={x:0, y:1})\n b = iter(k, imap={x:0, y:1}, fmap={i:2})\n c = iter(v, imap={x:0, y:1}, "
+     "fmap={i:2})\n"
      "mask = iter(m, imap={x:0}, fmap={i:3})\n e = exp(matmul(a, transpose(b)) / sqrt(64) + mask)\n"
      "save(accum(matmul(e, c)) / accum_sum(e, dim=3), omap={x:0, y:1}) }\n return O }"},
     {"g_gemm: bias and relu as epilogue", "g_gemm",

@@ -10,9 +10,8 @@ static void test_hard(void **state)
   static const struct {
     const char *name;
     bool hard;
-  } rows[] = {{"m_gqa", false},    {"m_gated", false},   {"llama_rms_lora", false},
-              {"m_qknorm", false}, {"qknorm_qk", false}, {"g_norm", false},
-              {"moe", true},       {"ngpt_alpha", true}, {"layer", true}};
+  } rows[] = {{"m_gqa", false},  {"m_gated", false}, {"llama_rms_lora", false}, {"m_qknorm", false}, {"qknorm_qk", false},
+              {"g_norm", false}, {"moe", true},      {"ngpt_alpha", true},      {"layer", true}};
   for (size_t i = 0; i < COUNT(rows); i++)
     for (uint64_t seed = 7; seed <= 8; seed++) {
       struct arena mem = {0};

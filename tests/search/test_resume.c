@@ -46,8 +46,7 @@ struct setting_of {
   const char *name;
   int kernels, block_ops;
 };
-static const struct setting_of some[] = {
-    {"m_gqa", 3, 9}, {"m_rms", 0, 7}, {"m_lora", 0, 8}, {"g_lstm", 2, 6}, {"m_mqa", 0, 0}};
+static const struct setting_of some[] = {{"m_gqa", 3, 9}, {"m_rms", 0, 7}, {"m_lora", 0, 8}, {"g_lstm", 2, 6}, {"m_mqa", 0, 0}};
 
 // Sanitizers take long.
 static bool sanitized(void) { return getenv("MICA_SANITIZED"); }
@@ -186,8 +185,7 @@ static void test_cut_off(void **state)
       stop = 0;
       before = shelf.n;
       shelf.stop = &stop, o.stop = &stop, shelf.puts = 0, shelf.last = 1 + (int)rng_below(&rng, 16);
-      o.threads =
-          sanitized() ? 1 : 1 + cuts % 3; // a stop is one of a signal: a plain int, which the thread sanitizer minds
+      o.threads = sanitized() ? 1 : 1 + cuts % 3; // a stop is one of a signal: a plain int, which the thread sanitizer minds
       r = run(&mem, &some[i], &o);
       assert_int_equal(r.stats.resumed, before);
       if (stop) assert_false(r.complete);
@@ -216,8 +214,7 @@ static void damage(struct rng *rng, struct kept *k)
   case 1: k->bytes[rng_below(rng, body)] ^= (unsigned char)(1u << rng_below(rng, 8)); break; // one bit
   case 2: k->bytes[rng_below(rng, body)] = (unsigned char)rng_next(rng); break;
   default: // a run of bytes from elsewhere
-    for (size_t at = rng_below(rng, body), from = rng_below(rng, body), n = rng_below(rng, 64);
-         n && at < body && from < body; n--)
+    for (size_t at = rng_below(rng, body), from = rng_below(rng, body), n = rng_below(rng, 64); n && at < body && from < body; n--)
       k->bytes[at++] = k->bytes[from++];
   }
 }
@@ -318,8 +315,7 @@ static void *take_part(void *arg)
   return NULL;
 }
 
-static void run_crew(struct process *p, int size, const struct setting_of *what, const struct search_store *store,
-                     stop_flag stop)
+static void run_crew(struct process *p, int size, const struct setting_of *what, const struct search_store *store, stop_flag stop)
 {
   struct meeting m = {.size = size};
   pthread_t t[MOST_PROCESSES];
@@ -386,14 +382,8 @@ static void test_crew_kept(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_and_runs),
-      cmocka_unit_test(test_first_look),
-      cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_cut_off),
-      cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_forged),
-      cmocka_unit_test(test_crew),
-      cmocka_unit_test(test_crew_kept),
+      cmocka_unit_test(test_threads_and_runs), cmocka_unit_test(test_first_look), cmocka_unit_test(test_kept), cmocka_unit_test(test_cut_off),
+      cmocka_unit_test(test_damaged),          cmocka_unit_test(test_forged),     cmocka_unit_test(test_crew), cmocka_unit_test(test_crew_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,10 +30,7 @@ static const struct graph *block(const struct graph *g, int k)
   return NULL;
 }
 
-static int library_ops(const struct graph *g)
-{
-  return graph_ops(g) - count(g, OP_BLOCK);
-}
+static int library_ops(const struct graph *g) { return graph_ops(g) - count(g, OP_BLOCK); }
 
 // ---- one kernel ---------------------------------------------------------------------------------------------------
 
@@ -41,18 +38,18 @@ static const struct fused {
   const char *name;
   int products, exps, iters; // of the one block graph; iters: each input is loaded once
 } one_kernel[] = {
-    {"m_gqa", 2, 1, 3}, {"m_mha", 2, 1, 3}, {"m_mqa", 2, 1, 3}, {"lora", 3, 0, 4}, {"m_lora", 3, 0, 4},
-    {"m_rms", 1, 0, 2}, {"m_gated", 2, 0, 3}, {"m_ntrans", 0, 0, 3}, {"g_norm", 0, 0, 3}, {"softmax", 0, 1, 1},
-    {"mha_dec", 2, 1, 3}, {"gqa_dec", 2, 1, 3}, {"gqa_spec", 2, 1, 3}, {"mqa_dec", 2, 1, 3}, {"chameleon", 2, 1, 3},
-    {"g_lstm", 2, 0, 5}, {"g_gemm", 1, 0, 3}, {"g_fmha_mask", 2, 1, 4}, {"qknorm_qk", 2, 1, 3}, {"m_qknorm", 2, 1, 3},
+    {"m_gqa", 2, 1, 3},   {"m_mha", 2, 1, 3},   {"m_mqa", 2, 1, 3},       {"lora", 3, 0, 4},      {"m_lora", 3, 0, 4},
+    {"m_rms", 1, 0, 2},   {"m_gated", 2, 0, 3}, {"m_ntrans", 0, 0, 3},    {"g_norm", 0, 0, 3},    {"softmax", 0, 1, 1},
+    {"mha_dec", 2, 1, 3}, {"gqa_dec", 2, 1, 3}, {"gqa_spec", 2, 1, 3},    {"mqa_dec", 2, 1, 3},   {"chameleon", 2, 1, 3},
+    {"g_lstm", 2, 0, 5},  {"g_gemm", 1, 0, 3},  {"g_fmha_mask", 2, 1, 4}, {"qknorm_qk", 2, 1, 3}, {"m_qknorm", 2, 1, 3},
 };
 
 static bool holds(const struct search_result *r, const struct fused *f)
 {
   for (int k = 0; k < r->n; k++) {
     const struct graph *b = block(r->found[k].g, 0);
-    if (r->found[k].kernels == 1 && b && library_ops(r->found[k].g) == 0 && count(b, OP_MATMUL) == f->products &&
-        count(b, OP_EXP) == f->exps && count(b, OP_ITER) == f->iters)
+    if (r->found[k].kernels == 1 && b && library_ops(r->found[k].g) == 0 && count(b, OP_MATMUL) == f->products && count(b, OP_EXP) == f->exps &&
+        count(b, OP_ITER) == f->iters)
       return true;
   }
   print_message("%s: %d graphs; %s\n", f->name, r->n, r->why);
@@ -80,7 +77,7 @@ static void test_default_limits(void **state)
     struct fused f;
     uint64_t most;
   } rows[] = {
-      {{"m_gated", 2, 0, 3}, 1000000}, {{"m_rms", 1, 0, 2}, 60000}, {{"lora", 3, 0, 4}, 200000},
+      {{"m_gated", 2, 0, 3}, 1000000}, {{"m_rms", 1, 0, 2}, 60000},  {{"lora", 3, 0, 4}, 200000},
       {{"gqa_dec", 2, 1, 3}, 400000},  {{"m_gqa", 2, 1, 3}, 120000},
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
@@ -110,7 +107,8 @@ static void test_together(void **state)
   int pairs = 0;
   for (int i = 0; i < r.n; i++) {
     const struct graph *first = block(r.found[i].g, 0), *second = block(r.found[i].g, 1);
-    pairs += r.found[i].kernels == 2 && second && graph_outputs(first, NULL) == 2 && first->ngrid && graph_outputs(second, NULL) == 2 && second->ngrid;
+    pairs +=
+        r.found[i].kernels == 2 && second && graph_outputs(first, NULL) == 2 && first->ngrid && graph_outputs(second, NULL) == 2 && second->ngrid;
   }
   assert_true(pairs > 0);
   arena_close(&mem);
@@ -177,8 +175,7 @@ static void test_split(void **state)
     struct graph *p = load(&mem, rows[i].name, 0, NULL);
     struct search_result r = find(&mem, p, 2, 11, 2);
     bool found = false;
-    for (int k = 0; k < r.n; k++)
-      found |= splits_sum(r.found[k].g) && count(block(r.found[k].g, 0), OP_MATMUL) == rows[i].first_products;
+    for (int k = 0; k < r.n; k++) found |= splits_sum(r.found[k].g) && count(block(r.found[k].g, 0), OP_MATMUL) == rows[i].first_products;
     if (!found) print_message("%s: %d graphs; %s\n", rows[i].name, r.n, r.why);
     assert_true(found);
     arena_close(&mem);
@@ -287,9 +284,8 @@ static void test_verified(void **state)
 static void test_single_elements(void **state)
 {
   (void)state;
-  static const char *const texts[] = {
-      "program p { X: f32[1, 64]\n H: f32[1, 64]\n A: f32[1, 64]\n return rms_norm(X + A * (rms_norm(H) + X)) }",
-      "program p { X: f32[1, 64]\n S: f32[1, 1]\n return X * S / sqrt(sum(square(X), dim=1) + 2) }"};
+  static const char *const texts[] = {"program p { X: f32[1, 64]\n H: f32[1, 64]\n A: f32[1, 64]\n return rms_norm(X + A * (rms_norm(H) + X)) }",
+                                      "program p { X: f32[1, 64]\n S: f32[1, 1]\n return X * S / sqrt(sum(square(X), dim=1) + 2) }"};
   for (size_t i = 0; i < COUNT(texts); i++) {
     struct arena mem = {0};
     struct graph *p, *g = graph_of(&mem, texts[i]);
@@ -362,8 +358,8 @@ static const struct {
 
 static struct search_opts small_opts(size_t i, int rule, bool off)
 {
-  return (struct search_opts){.max_kernel_ops = 1, .max_block_ops = small[i].ops,
-                              .max_values = 60000, .most = 400, .threads = 2, .seed = 1, .off = off ? 1u << rule : 0};
+  return (struct search_opts){
+      .max_kernel_ops = 1, .max_block_ops = small[i].ops, .max_values = 60000, .most = 400, .threads = 2, .seed = 1, .off = off ? 1u << rule : 0};
 }
 
 static struct search_result find_small(struct arena *mem, const struct graph *p, const struct search_opts *o)
@@ -422,9 +418,19 @@ static void test_rules_lose_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel), cmocka_unit_test(test_default_limits), cmocka_unit_test(test_together), cmocka_unit_test(test_chain), cmocka_unit_test(test_split), cmocka_unit_test(test_split_later),
-      cmocka_unit_test(test_most_cuts), cmocka_unit_test(test_most_sets), cmocka_unit_test(test_verified), cmocka_unit_test(test_single_elements),
-      cmocka_unit_test(test_deterministic), cmocka_unit_test(test_limits), cmocka_unit_test(test_rules_lose_nothing),
+      cmocka_unit_test(test_one_kernel),
+      cmocka_unit_test(test_default_limits),
+      cmocka_unit_test(test_together),
+      cmocka_unit_test(test_chain),
+      cmocka_unit_test(test_split),
+      cmocka_unit_test(test_split_later),
+      cmocka_unit_test(test_most_cuts),
+      cmocka_unit_test(test_most_sets),
+      cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_single_elements),
+      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void check_sizes(const struct bench *b, const struct sizes *z)
 {
   int64_t blocks = 1;
   for (int c = 0; c < b->s.nclass; c++) {
-    assert_int_equal(z->ext[c][GRID] * z->ext[c][LOOP] * z->ext[c][TILE], b->s.class[c].extent);
+    assert_int_equal(z->ext[c][GRID] * z->ext[c][LOOP] * z->ext[c][TILE], b->s.classes[c].extent);
     blocks *= z->ext[c][GRID];
   }
   assert_int_equal(blocks, z->blocks);
@@ -109,13 +109,18 @@ static void test_sizes(void **state)
   for (int v = 0; v < b->s.nvisit; v++) {
     enum op op = b->s.p->nodes[b->s.p->tensors[b->s.visit[v].tensor].node].op;
     if (op != OP_INPUT && op != OP_CONST) continue;
-    b->dev[ndev++] = (struct device){.has = b->s.visit[v].full, .e = {b->w.ref.e[v]}, .ehash = expr_hash(b->w.ex, b->w.ref.e[v]),
-                                     .f = b->w.ref.f[v], .hash = b->w.ref.hash[v], .visit = v,
+    b->dev[ndev++] = (struct device){.has = b->s.visit[v].full,
+                                     .e = {b->w.ref.e[v]},
+                                     .ehash = expr_hash(b->w.ex, b->w.ref.e[v]),
+                                     .f = b->w.ref.f[v],
+                                     .hash = b->w.ref.hash[v],
+                                     .visit = v,
                                      .input = op == OP_INPUT ? b->s.visit[v].tensor : -1};
   }
   b->m = (struct model){&b->s, &machine, b->dev};
   for (int grid = 0; grid < b->s.nclass; grid++)
-    for (int loop = 0; loop < b->s.nclass; loop++) tables += (b->s.class[loop].kind & (CONTRACTED | REDUCED)) && grid != loop && find_table(b, grid, loop, ndev);
+    for (int loop = 0; loop < b->s.nclass; loop++)
+      tables += (b->s.classes[loop].kind & (CONTRACTED | REDUCED)) && grid != loop && find_table(b, grid, loop, ndev);
   assert_true(tables > 0 && b->picks >= 40 && b->chosen >= 40 && b->shared > 10);
   expr_close(b->w.ex);
   arena_close(&b->w.pairs.mem), arena_close(&b->w.scratch), arena_close(&b->mem);

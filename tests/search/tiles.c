@@ -28,8 +28,7 @@ static void corner(int n, const int8_t *map, const int64_t *extent, int64_t numb
 static struct value tile_at(const struct graph *b, const struct tiles *t, int x, struct spot s)
 {
   const struct tiles *y = &t[x];
-  return (struct value){b->tensors[x].shape,
-                        (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
+  return (struct value){b->tensors[x].shape, (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
 }
 
 static void load(const struct graph *b, const struct node *n, struct spot s, const struct whole *from, struct value o)
@@ -41,8 +40,7 @@ static void load(const struct graph *b, const struct node *n, struct spot s, con
   move_cut(sizeof(struct ffv), (struct value){from->s, (char *)from->v}, at, o);
 }
 
-static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct value o,
-                       struct value x)
+static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct value o, struct value x)
 {
   struct fold f = op_rows[n->op].flags & REDUCES ? fold_of(n, &x.s, &o.s) : (struct fold){1, 1, 1, shape_size(&x.s)};
   bool joins = (op_rows[n->op].attrs & A_FMAP) && b->nloop && n->a.fmap[0] != REPLICA;
@@ -55,15 +53,12 @@ static void accumulate(struct field *F, const struct graph *b, const struct node
   }
   int64_t iters = graph_iterations(b);
   domain_ff.fold(F, n->op, !s.iter, &f, o.p, x.p);
-  if ((op_rows[n->op].flags & MEAN) && s.iter == iters - 1)
-    domain_ff.finish(F, op_rows[n->op].flags & RMS, f.len * iters, shape_size(&o.s), o.p);
+  if ((op_rows[n->op].flags & MEAN) && s.iter == iters - 1) domain_ff.finish(F, op_rows[n->op].flags & RMS, f.len * iters, shape_size(&o.s), o.p);
 }
 
-static void one_tile(struct field *F, const struct graph *b, const struct node *n, struct spot s,
-                     const struct whole *whole, struct tiles *t)
+static void one_tile(struct field *F, const struct graph *b, const struct node *n, struct spot s, const struct whole *whole, struct tiles *t)
 {
-  struct value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o,
-               y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
+  struct value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o, y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
   struct fold f;
   switch (op_rows[n->op].rule) {
   case RULE_IO: load(b, n, s, whole, o); break;
@@ -84,8 +79,7 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
   }
 }
 
-void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole,
-                struct tiles *t)
+void tiles_make(struct arena *mem, struct field *F, const struct graph *b, int i, const struct whole *whole, struct tiles *t)
 {
   const struct node *n = &b->nodes[i];
   if (!n->nout) return;

@@ -7,8 +7,7 @@ enum { VARS = 5, ROUNDS = 400 };
 
 static ex any(struct ex_pool *p, struct rng *r, const ex *vars, int depth)
 {
-  if (!depth || rng_below(r, 6) == 0)
-    return rng_below(r, 4) ? vars[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 9) - 4);
+  if (!depth || rng_below(r, 6) == 0) return rng_below(r, 4) ? vars[rng_below(r, VARS)] : EX_C((int64_t)rng_below(r, 9) - 4);
   ex a = any(p, r, vars, depth - 1), b = any(p, r, vars, depth - 1), positive = EX_C((int64_t)rng_below(r, 12) + 1);
   switch (rng_below(r, 12)) {
   case 0: return ex_mul(p, a, b);

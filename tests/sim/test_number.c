@@ -56,11 +56,10 @@ static void fma_of(enum tile_type t, double (*exact)(long double), int spread, u
   for (int i = 0; i < MANY / N; i++) {
     uint16_t a[N], b[N], c[N], d[N];
     for (int l = 0; l < N; l++) {
-      double x =
-          ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)spread) - spread / 2) * (rng_next(&r) & 1 ? 1 : -1);
+      double x = ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)spread) - spread / 2) * (rng_next(&r) & 1 ? 1 : -1);
       double y = ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)spread) - spread / 2);
-      double z = rng_next(&r) & 1 ? -x * y * (1 + ldexp(rng_unit(&r), -9))
-                                  : ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)(2 * spread)) - spread);
+      double z =
+          rng_next(&r) & 1 ? -x * y * (1 + ldexp(rng_unit(&r), -9)) : ldexp(1 + rng_unit(&r), (int)rng_below(&r, (uint64_t)(2 * spread)) - spread);
       num_set(t, x, &a[l]), num_set(t, y, &b[l]), num_set(t, z, &c[l]);
     }
     memcpy(d, c, sizeof d);
@@ -68,8 +67,7 @@ static void fma_of(enum tile_type t, double (*exact)(long double), int spread, u
     for (int l = 0; l < N; l++) {
       long double sum = (long double)num_one(t, &a[l]) * num_one(t, &b[l]) + num_one(t, &c[l]);
       if (!same(num_one(t, &d[l]), exact(sum)))
-        fail_msg("%a * %a + %a is %a, not %a", num_one(t, &a[l]), num_one(t, &b[l]), num_one(t, &c[l]),
-                 num_one(t, &d[l]), exact(sum));
+        fail_msg("%a * %a + %a is %a, not %a", num_one(t, &a[l]), num_one(t, &b[l]), num_one(t, &c[l]), num_one(t, &d[l]), exact(sum));
     }
   }
 }
@@ -104,13 +102,12 @@ static void integers(void **state)
   assert_int_equal(c[31], (int32_t)((uint32_t)INT32_MAX + 15u * 93u)); // wraps around
   for (int l = 0; l < N; l++) x[l] = l == 0 ? 1e30 : l == 1 ? -1e30 : l == 2 ? NAN : -2.7;
   num_store(TT_I32, x, a);
-  assert_int_equal(a[0], INT32_MAX), assert_int_equal(a[1], INT32_MIN), assert_int_equal(a[2], 0),
-      assert_int_equal(a[3], -2);
+  assert_int_equal(a[0], INT32_MAX), assert_int_equal(a[1], INT32_MIN), assert_int_equal(a[2], 0), assert_int_equal(a[3], -2);
 }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_value), cmocka_unit_test(roundings),
-                                     cmocka_unit_test(fused), cmocka_unit_test(halfway), cmocka_unit_test(integers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_value), cmocka_unit_test(roundings), cmocka_unit_test(fused), cmocka_unit_test(halfway),
+                                     cmocka_unit_test(integers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,7 @@ static int64_t times(const struct tile_run *t, const char *row)
 static void near(struct tile_run *t, const char *name, int64_t at, double want, double tolerance)
 {
   double got = tile_get(t, name, at);
-  if (!(fabs(got - want) <= tolerance * (1 + fabs(want))))
-    fail_msg("%s[%lld] is %g, not %g", name, (long long)at, got, want);
+  if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) fail_msg("%s[%lld] is %g, not %g", name, (long long)at, got, want);
 }
 
 static void transposed(void **state)
@@ -290,12 +289,11 @@ static void last_block(void **state)
 static void prefetch(void **state)
 {
   (void)state;
-  static const char text[] =
-      "order row\nkernel ahead {\ntarget sm_90a\n%X:[128].fp16.GL\n%Y:[128].fp16.GL\n#grid:[2].block\n#t:[64].thread\n"
-      "%Y <- Spec<<<#grid, #t>>>(%X) {\n@b = #grid.indices()\n@i = #t.indices()\n#me = #t.scalar()\n%r:[1].fp16.RF\n"
-      "Sync<prefetch.L2><<<#grid, #me>>>(%X[@b * 64 + @i])\nSync<prefetch.L2><<<#grid, #me>>>(%Y[127 - @b * 64 - @i])\n"
-      "Sync<grid.wait><<<#grid, #t>>>()\n%r <- Move<<<#grid, #me>>>(%X.tile([1])[@b * 64 + @i])\n"
-      "%Y.tile([1])[@b * 64 + @i] <- Move<<<#grid, #me>>>(%r)\n}}\n";
+  static const char text[] = "order row\nkernel ahead {\ntarget sm_90a\n%X:[128].fp16.GL\n%Y:[128].fp16.GL\n#grid:[2].block\n#t:[64].thread\n"
+                             "%Y <- Spec<<<#grid, #t>>>(%X) {\n@b = #grid.indices()\n@i = #t.indices()\n#me = #t.scalar()\n%r:[1].fp16.RF\n"
+                             "Sync<prefetch.L2><<<#grid, #me>>>(%X[@b * 64 + @i])\nSync<prefetch.L2><<<#grid, #me>>>(%Y[127 - @b * 64 - @i])\n"
+                             "Sync<grid.wait><<<#grid, #t>>>()\n%r <- Move<<<#grid, #me>>>(%X.tile([1])[@b * 64 + @i])\n"
+                             "%Y.tile([1])[@b * 64 + @i] <- Move<<<#grid, #me>>>(%r)\n}}\n";
   struct tile_run t;
   tile_open(&t, "ahead", text, "");
   tile_fill(&t, 1, "Y");
@@ -314,8 +312,7 @@ static void odd_sizes(void **state)
   tile_fill(&t, 1, "Y");
   tile_clean(&t);
   for (int i = 0; i < 5 * 67; i++) {
-    float x = (float)tile_get(&t, "X", i), e = num_half(num_to_half((float)exp((double)x))),
-          two = num_half(num_to_half(2 * e));
+    float x = (float)tile_get(&t, "X", i), e = num_half(num_to_half((float)exp((double)x))), two = num_half(num_to_half(2 * e));
     assert_true((float)tile_get(&t, "Y", i) == num_half(num_to_half(two + x)));
   }
   tile_close(&t);
@@ -325,14 +322,13 @@ static void odd_sizes(void **state)
 static void notes_gemm(void **state)
 {
   (void)state;
-  static const char text[] =
-      "order column\n%1:[64, 32].fp16.GL\n%2:[32, 64].fp16.GL\n%3:[64, 64].fp16.GL\n#4:[2, 2].block\n#5:[8, 4].thread\n"
-      "%3 <- Spec<<<#4, #5>>>(%1, %2) {\n@bm, @bn = #4.indices()\n@tm, @tn = #5.indices()\n#21:[].block = #4.scalar()\n"
-      "#22:[].thread = #5.scalar()\nfor (k = 0; k < 32; k += 1) {\nfor (m = 0; m < 4; m += 1) {\nfor (n = 0; n < 8; n "
-      "+= 1) {\n"
-      "%15 = %1.tile([32, _])[@bm, 0].tile([4, _])[@tm, 0]\n%16 = %2.tile([_, 32])[0, @bn].tile([_, 8])[0, @tn]\n"
-      "%17 = %3.tile([32, 32])[@bm, @bn].tile([4, 8])[@tm, @tn]\n"
-      "%17[m, n] <- MatMul<<<#21, #22>>>(%15[m, k], %16[k, n])\n}}}}\n";
+  static const char text[] = "order column\n%1:[64, 32].fp16.GL\n%2:[32, 64].fp16.GL\n%3:[64, 64].fp16.GL\n#4:[2, 2].block\n#5:[8, 4].thread\n"
+                             "%3 <- Spec<<<#4, #5>>>(%1, %2) {\n@bm, @bn = #4.indices()\n@tm, @tn = #5.indices()\n#21:[].block = #4.scalar()\n"
+                             "#22:[].thread = #5.scalar()\nfor (k = 0; k < 32; k += 1) {\nfor (m = 0; m < 4; m += 1) {\nfor (n = 0; n < 8; n "
+                             "+= 1) {\n"
+                             "%15 = %1.tile([32, _])[@bm, 0].tile([4, _])[@tm, 0]\n%16 = %2.tile([_, 32])[0, @bn].tile([_, 8])[0, @tn]\n"
+                             "%17 = %3.tile([32, 32])[@bm, @bn].tile([4, 8])[@tm, @tn]\n"
+                             "%17[m, n] <- MatMul<<<#21, #22>>>(%15[m, k], %16[k, n])\n}}}}\n";
   struct tile_run t;
   tile_open(&t, "gemm", text, "");
   tile_fill(&t, 1, "");
@@ -354,11 +350,10 @@ static void notes_gemm(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(transposed), cmocka_unit_test(conflicts),  cmocka_unit_test(products),
-      cmocka_unit_test(ring),       cmocka_unit_test(outputs),    cmocka_unit_test(fragments),
-      cmocka_unit_test(atomics),    cmocka_unit_test(warps),      cmocka_unit_test(copies),
-      cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(prefetch), cmocka_unit_test(odd_sizes),
-      cmocka_unit_test(notes_gemm), cmocka_unit_test(multicasts), cmocka_unit_test(integers),
+      cmocka_unit_test(transposed), cmocka_unit_test(conflicts),  cmocka_unit_test(products),   cmocka_unit_test(ring),
+      cmocka_unit_test(outputs),    cmocka_unit_test(fragments),  cmocka_unit_test(atomics),    cmocka_unit_test(warps),
+      cmocka_unit_test(copies),     cmocka_unit_test(clusters),   cmocka_unit_test(last_block), cmocka_unit_test(prefetch),
+      cmocka_unit_test(odd_sizes),  cmocka_unit_test(notes_gemm), cmocka_unit_test(multicasts), cmocka_unit_test(integers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

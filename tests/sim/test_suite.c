@@ -96,14 +96,14 @@ static void good(const char *path)
 static void broken(const char *path)
 {
   struct tile_run t;
-  char expect[128], also[128], class[64];
+  char expect[128], also[128], kind[64];
   int line;
   bool found = false, other = false;
   run(path, &t, expect, also);
-  if (sscanf(expect, "%63s %d", class, &line) != 2) fail_msg("%s: no expectation", path);
+  if (sscanf(expect, "%63s %d", kind, &line) != 2) fail_msg("%s: no expectation", path);
   for (int i = 0; i < t.r.nerrors; i++) {
-    const char *name = sim_class_name[t.r.errors[i].class];
-    bool same = !strcmp(name, class);
+    const char *name = sim_class_name[t.r.errors[i].kind];
+    bool same = !strcmp(name, kind);
     found |= same && t.r.errors[i].at.line == line;
     other |= !same && !strstr(also, name);
   }
@@ -176,7 +176,6 @@ static void broken_kernels(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(broken_kernels),
-                                     cmocka_unit_test(synchronizations)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(broken_kernels), cmocka_unit_test(synchronizations)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,8 +173,8 @@ static void test_best_for_device(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_rates), cmocka_unit_test(test_gpus), cmocka_unit_test(test_unknown),
-                                     cmocka_unit_test(test_own), cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device),
-                                     cmocka_unit_test(test_best_for_device)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_list), cmocka_unit_test(test_rates),        cmocka_unit_test(test_gpus),         cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_own),  cmocka_unit_test(test_newer_device), cmocka_unit_test(test_unfit_device), cmocka_unit_test(test_best_for_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

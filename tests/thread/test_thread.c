@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#define BLOCK_OF(body)                                                                                                 \
-  "graph g { X: f32[8, 16]\n Y: f32[8, 16]\n Z: f32[16, 4]\n R: f32[8, 1]\n O = block(x=2; i=4) { x = iter(X, "        \
+#define BLOCK_OF(body)                                                                                          \
+  "graph g { X: f32[8, 16]\n Y: f32[8, 16]\n Z: f32[16, 4]\n R: f32[8, 1]\n O = block(x=2; i=4) { x = iter(X, " \
   "imap={x:0}, fmap={i:1})\n " body " }\n return O }"
 #define Y_TILE "y = iter(Y, imap={x:0}, fmap={i:1})\n "
 #define Z_TILE "z = iter(Z, fmap={i:0})\n "
@@ -23,33 +23,13 @@ static const struct {
   const char *has[2]; // in the result
   const char *hasnt;
 } forms[] = {
-    {"a chain",
-     BLOCK_OF(Y_TILE "save(accum(exp(x * y) + 1, fmap={i:1}), omap={x:0})"),
-     1,
-     {"thread(x=1; i=4)", "exp("},
-     NULL},
+    {"a chain", BLOCK_OF(Y_TILE "save(accum(exp(x * y) + 1, fmap={i:1}), omap={x:0})"), 1, {"thread(x=1; i=4)", "exp("}, NULL},
     {"one operator alone", BLOCK_OF("save(accum(exp(x), fmap={i:1}), omap={x:0})"), 0, {NULL}, "thread"},
-    {"broadcast",
-     BLOCK_OF(R_TILE "save(accum(exp(x * r) * 2, fmap={i:1}), omap={x:0})"),
-     1,
-     {"iter(r, fmap={i:0})"},
-     NULL},
+    {"broadcast", BLOCK_OF(R_TILE "save(accum(exp(x * r) * 2, fmap={i:1}), omap={x:0})"), 1, {"iter(r, fmap={i:0})"}, NULL},
     {"a reduction ends it", BLOCK_OF("save(accum(sum(square(x), dim=1)), omap={x:0})"), 1, {"sum("}, NULL},
-    {"along the rows",
-     BLOCK_OF("save(accum(max(square(x), dim=0), fmap={i:1}), omap={x:0})"),
-     1,
-     {"i=4", "iter(x, fmap={i:1})"},
-     NULL},
-    {"nothing follows a reduction",
-     BLOCK_OF("s = sum(square(x), dim=1)\n save(accum(sqrt(s) * 3), omap={x:0})"),
-     2,
-     {NULL},
-     NULL},
-    {"a second reader",
-     BLOCK_OF(Z_TILE "e = exp(x * 0.5)\n save(accum(matmul(e, z)) / accum(sum(e, dim=1)), omap={x:0})"),
-     1,
-     {"e, "},
-     NULL},
+    {"along the rows", BLOCK_OF("save(accum(max(square(x), dim=0), fmap={i:1}), omap={x:0})"), 1, {"i=4", "iter(x, fmap={i:1})"}, NULL},
+    {"nothing follows a reduction", BLOCK_OF("s = sum(square(x), dim=1)\n save(accum(sqrt(s) * 3), omap={x:0})"), 2, {NULL}, NULL},
+    {"a second reader", BLOCK_OF(Z_TILE "e = exp(x * 0.5)\n save(accum(matmul(e, z)) / accum(sum(e, dim=1)), omap={x:0})"), 1, {"e, "}, NULL},
     {"phases stay apart",
      BLOCK_OF(R_TILE "a = exp(r) * 2\n b = accum(sum(x * 2 + 1, dim=1))\n save((b * a + 1) / (b + 3), omap={x:0})"),
      3,
@@ -60,16 +40,8 @@ static const struct {
      1,
      {NULL},
      NULL},
-    {"constants go along",
-     BLOCK_OF("c = const(2)\n save(accum(pow(maximum(x, c), c), fmap={i:1}), omap={x:0})"),
-     1,
-     {"const(2)"},
-     NULL},
-    {"constants that stay",
-     BLOCK_OF("c = const(2)\n save(accum(exp(x * c), fmap={i:1}) / c, omap={x:0})"),
-     1,
-     {"const(2)"},
-     NULL},
+    {"constants go along", BLOCK_OF("c = const(2)\n save(accum(pow(maximum(x, c), c), fmap={i:1}), omap={x:0})"), 1, {"const(2)"}, NULL},
+    {"constants that stay", BLOCK_OF("c = const(2)\n save(accum(exp(x * c), fmap={i:1}) / c, omap={x:0})"), 1, {"const(2)"}, NULL},
     {"the running maximum",
      BLOCK_OF("m, d = accum_max(max(x, dim=1))\n e = exp(x - m)\n save(1 / accum_sum_rescale(e, exp(d), dim=1), "
               "omap={x:0})"),
@@ -107,8 +79,7 @@ static struct graph *fused(struct arena *mem, const char *name, const struct gra
 static int count_threads(const struct graph *g)
 {
   int n = 0;
-  for (int i = 0; i < g->nnodes; i++)
-    n += g->nodes[i].op == OP_THREAD ? 1 : g->nodes[i].sub ? count_threads(g->nodes[i].sub) : 0;
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].op == OP_THREAD ? 1 : g->nodes[i].sub ? count_threads(g->nodes[i].sub) : 0;
   return n;
 }
 
@@ -137,8 +108,7 @@ static void fuses_what_the_rules_say(void **state)
     struct str text = {0};
     struct graph *g = graph_of(&mem, forms[i].text), *t = fused(&mem, forms[i].name, g);
     graph_print(t, &text);
-    if (count_threads(t) != forms[i].threads)
-      fail_msg("%s: %d thread graphs\n%s", forms[i].name, count_threads(t), str_text(&text));
+    if (count_threads(t) != forms[i].threads) fail_msg("%s: %d thread graphs\n%s", forms[i].name, count_threads(t), str_text(&text));
     assert_holds(forms[i].name, t, forms[i].has, COUNT(forms[i].has));
     if (forms[i].hasnt) assert_null(strstr(str_text(&text), forms[i].hasnt));
     assert_true(graph_same(t, graph_of(&mem, str_text(&text)))); // thread graphs print and parse
@@ -200,8 +170,7 @@ static void hand_written_ones_are_checked(void **state)
 // A block over random operators; whatever no one reads is saved.
 static struct graph *random_graph(struct arena *mem, struct rng *r)
 {
-  static const enum op ops[] = {OP_EXP, OP_NEG,    OP_ADD,       OP_MUL,     OP_SUB,  OP_SUM,
-                                OP_MAX, OP_MATMUL, OP_TRANSPOSE, OP_SIGMOID, OP_ACCUM};
+  static const enum op ops[] = {OP_EXP, OP_NEG, OP_ADD, OP_MUL, OP_SUB, OP_SUM, OP_MAX, OP_MATMUL, OP_TRANSPOSE, OP_SIGMOID, OP_ACCUM};
   struct graph *k = graph_new(mem, KERNEL, NULL), *g = graph_new(mem, BLOCK, NULL);
   const struct shape s = {2, {4, 4}};
   int x[3], t, outs[64];
@@ -219,9 +188,8 @@ static struct graph *random_graph(struct arena *mem, struct rng *r)
     struct attrs a = attrs_default(op);
     a.dim = op == OP_SUM || op == OP_MAX ? (int)rng_below(r, 2) : 0;
     if (op == OP_ACCUM && rng_below(r, 2)) a.fmap[0] = 0;
-    (void)graph_add(g, op, op_rows[op].least,
-                    (const int[]){(int)rng_below(r, (uint64_t)g->ntensors), (int)rng_below(r, (uint64_t)g->ntensors)},
-                    &a, NOWHERE, &t, &e);
+    (void)graph_add(g, op, op_rows[op].least, (const int[]){(int)rng_below(r, (uint64_t)g->ntensors), (int)rng_below(r, (uint64_t)g->ntensors)}, &a,
+                    NOWHERE, &t, &e);
   }
   for (int i = 0, n = g->ntensors; i < n; i++) // varying results are accumulated
     if (g->tensors[i].phase == VARYING) (void)graph_add(g, OP_ACCUM, 1, &i, NULL, NOWHERE, &t, &none);
@@ -230,8 +198,7 @@ static struct graph *random_graph(struct arena *mem, struct rng *r)
   for (int i = 0, n = g->ntensors; i < n; i++)
     if (!used[i]) (void)graph_add(g, OP_SAVE, 1, &i, NULL, NOWHERE, NULL, &none);
   if (graph_nest(k, g, 3, x, NOWHERE, &t, &none)) return NULL;
-  for (int i = 0, n = graph_outputs(g, outs); i < n; i++)
-    (void)graph_add(k, OP_OUTPUT, 1, (const int[]){t + i}, NULL, NOWHERE, NULL, &none);
+  for (int i = 0, n = graph_outputs(g, outs); i < n; i++) (void)graph_add(k, OP_OUTPUT, 1, (const int[]){t + i}, NULL, NOWHERE, NULL, &none);
   return k;
 }
 

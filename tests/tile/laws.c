@@ -59,9 +59,9 @@ static const char *text(struct world *w, struct lay l)
   return kept;
 }
 
-#define HOLDS(cond, ...)                                                                                               \
-  do {                                                                                                                 \
-    if (!(cond)) fail_msg(__VA_ARGS__);                                                                                \
+#define HOLDS(cond, ...)                \
+  do {                                  \
+    if (!(cond)) fail_msg(__VA_ARGS__); \
   } while (0)
 
 // ---- sets of offsets ----
@@ -112,8 +112,7 @@ static void coalesces(struct world *w, struct lay a)
   struct lay r;
   HOLDS(tried(w, COALESCE, lay_coalesce(&w->c, a, &r)), "coalesce refuses %s", text(w, a));
   HOLDS(size_of(w, r) == size_of(w, a), "coalesce %s is %s", text(w, a), text(w, r));
-  for (int64_t i = 0; i < 2 * size_of(w, a); i++)
-    HOLDS(lay_call(&r, i) == lay_call(&a, i), "coalesce %s is %s", text(w, a), text(w, r));
+  for (int64_t i = 0; i < 2 * size_of(w, a); i++) HOLDS(lay_call(&r, i) == lay_call(&a, i), "coalesce %s is %s", text(w, a), text(w, r));
 }
 
 // Is s:d of B, seen through A, a layout at all? Every way to cut s is tried.
@@ -122,8 +121,7 @@ static bool cut(struct lay a, int64_t s, int64_t d)
   if (s == 1) return true;
   for (int64_t n = 2; n <= s; n++) {
     bool good = s % n == 0;
-    for (int64_t i = 0; i < s && good; i++)
-      good = lay_call(&a, i * d) == i % n * lay_call(&a, d) + lay_call(&a, i / n * n * d);
+    for (int64_t i = 0; i < s && good; i++) good = lay_call(&a, i * d) == i % n * lay_call(&a, d) + lay_call(&a, i / n * n * d);
     if (good && cut(a, s / n, d * n)) return true;
   }
   return false;
@@ -159,8 +157,7 @@ static void composes(struct world *w, struct lay a, struct lay b)
   HOLDS(lay_rank(r) == lay_rank(b) || b.node->arity == LAY_LEAF, "%s o %s is %s", text(w, a), text(w, b), text(w, r));
   HOLDS(size_of(w, r) == size_of(w, b), "%s o %s is %s", text(w, a), text(w, b), text(w, r));
   for (int m = 0; b.node->arity != LAY_LEAF && m < lay_rank(b); m++)
-    HOLDS(size_of(w, lay_mode(r, m)) == size_of(w, lay_mode(b, m)), "%s o %s is %s", text(w, a), text(w, b),
-          text(w, r));
+    HOLDS(size_of(w, lay_mode(r, m)) == size_of(w, lay_mode(b, m)), "%s o %s is %s", text(w, a), text(w, b), text(w, r));
   for (int64_t i = 0; i < size_of(w, b); i++)
     HOLDS(lay_call(&r, i) == lay_call(&plain, lay_call(&b, i)), "%s o %s is %s", text(w, a), text(w, b), text(w, r));
 }
@@ -171,8 +168,7 @@ static struct lay moving(struct world *w, struct lay a)
   struct lay mode[LAY_LEAVES];
   int n = 0;
   for (int i = 0; i < a.n; i++)
-    if (a.node[i].arity == LAY_LEAF && a.node[i].stride != 0)
-      mode[n++] = lay_int(&w->c, a.node[i].shape, a.node[i].stride);
+    if (a.node[i].arity == LAY_LEAF && a.node[i].stride != 0) mode[n++] = lay_int(&w->c, a.node[i].shape, a.node[i].stride);
   return lay_tuple(&w->c, n, mode);
 }
 
@@ -181,8 +177,7 @@ static void complements(struct world *w, struct lay a, int64_t size)
   struct lay r, both[2] = {moving(w, a)}, whole;
   if (!tried(w, COMPLEMENT, lay_complement(&w->c, a, EX_C(size), &r))) return;
   for (int64_t i = 1; i < size_of(w, r); i++)
-    HOLDS(lay_call(&r, i) > lay_call(&r, i - 1), "complement %s in %lld is %s", text(w, a), (long long)size,
-          text(w, r));
+    HOLDS(lay_call(&r, i) > lay_call(&r, i - 1), "complement %s in %lld is %s", text(w, a), (long long)size, text(w, r));
   both[1] = r;
   whole = lay_tuple(&w->c, 2, both);
   int64_t n, *v = values(w, whole, NULL, &n);
@@ -199,8 +194,7 @@ static void divides(struct world *w, struct lay a, struct lay b)
   HOLDS(lay_rank(r) == 2 && lay_complement(&w->c, b, lay_size(&w->c, a), &part[1]), "%s / %s", text(w, a), text(w, b));
   whole = lay_tuple(&w->c, 2, part);
   for (int64_t i = 0; i < size_of(w, whole); i++)
-    HOLDS(lay_call(&r, i) == lay_call(&plain, lay_call(&whole, i)), "%s / %s is %s", text(w, a), text(w, b),
-          text(w, r));
+    HOLDS(lay_call(&r, i) == lay_call(&plain, lay_call(&whole, i)), "%s / %s is %s", text(w, a), text(w, b), text(w, r));
   if (size_of(w, whole) == size_of(w, a) && all_different(w, b))
     HOLDS(same_values(w, r, a), "%s / %s loses elements: %s", text(w, a), text(w, b), text(w, r));
 }
@@ -212,8 +206,7 @@ static void zips(struct world *w, struct lay a, struct lay b)
   for (int m = 0; m < lay_rank(b); m++) {
     HOLDS(lay_divide(&w->c, lay_mode(a, m), lay_mode(b, m), &one_mode), "zipped %s / %s", text(w, a), text(w, b));
     for (int side = 0; side < 2; side++)
-      HOLDS(lay_equal(lay_mode(lay_mode(r, side), m), lay_mode(one_mode, side)), "zipped %s / %s", text(w, a),
-            text(w, b));
+      HOLDS(lay_equal(lay_mode(lay_mode(r, side), m), lay_mode(one_mode, side)), "zipped %s / %s", text(w, a), text(w, b));
   }
 }
 
@@ -223,24 +216,21 @@ static void multiplies(struct world *w, struct lay a, struct lay b)
   if (!tried(w, PRODUCT, lay_product(&w->c, a, b, &r))) return;
   HOLDS(lay_equal(lay_mode(r, 0), a), "%s x %s is %s", text(w, a), text(w, b), text(w, r));
   HOLDS(size_of(w, r) == size_of(w, a) * size_of(w, b), "%s x %s is %s", text(w, a), text(w, b), text(w, r));
-  if (all_different(w, a) && all_different(w, b))
-    HOLDS(all_different(w, r), "%s x %s is %s", text(w, a), text(w, b), text(w, r));
+  if (all_different(w, a) && all_different(w, b)) HOLDS(all_different(w, r), "%s x %s is %s", text(w, a), text(w, b), text(w, r));
 }
 
 static void inverts(struct world *w, struct lay a)
 {
   struct lay r;
   HOLDS(tried(w, RIGHT_INVERSE, lay_right_inverse(&w->c, a, &r)), "no right inverse of %s", text(w, a));
-  for (int64_t i = 0; i < size_of(w, r); i++)
-    HOLDS(lay_call(&a, lay_call(&r, i)) == i, "right inverse of %s is %s", text(w, a), text(w, r));
+  for (int64_t i = 0; i < size_of(w, r); i++) HOLDS(lay_call(&a, lay_call(&r, i)) == i, "right inverse of %s is %s", text(w, a), text(w, r));
   bool compact = all_different(w, a) && size_of(w, a) == cosize_of(w, a);
   HOLDS(!compact || size_of(w, r) == size_of(w, a), "right inverse of %s is only %s", text(w, a), text(w, r));
   if (!tried(w, LEFT_INVERSE, lay_left_inverse(&w->c, a, &r))) {
     HOLDS(!compact, "no left inverse of %s: %s", text(w, a), w->c.why);
     return;
   }
-  for (int64_t i = 0; i < size_of(w, a); i++)
-    HOLDS(lay_call(&r, lay_call(&a, i)) == i, "left inverse of %s is %s", text(w, a), text(w, r));
+  for (int64_t i = 0; i < size_of(w, a); i++) HOLDS(lay_call(&r, lay_call(&a, i)) == i, "left inverse of %s is %s", text(w, a), text(w, r));
 }
 
 // Together tile and rest visit what A has, each element as often, or more where partial.
@@ -250,27 +240,23 @@ static void tiles(struct world *w, struct lay a, struct lay b)
   bool partial[LAY_LEAVES] = {0}, any = false;
   if (!tried(w, TILE, lay_tile(&w->c, a, b, &outer, &inner, partial))) return;
   int rank = lay_rank(a);
-  HOLDS(lay_rank(outer) == rank && lay_rank(inner) == rank, "tile %s by %s: %s of %s", text(w, a), text(w, b),
-        text(w, outer), text(w, inner));
+  HOLDS(lay_rank(outer) == rank && lay_rank(inner) == rank, "tile %s by %s: %s of %s", text(w, a), text(w, b), text(w, outer), text(w, inner));
   for (int d = 0; d < rank; d++) {
     struct lay t = lay_rank(b) == rank ? lay_mode(b, d) : b;
     lay_coalesce(&w->c, lay_mode(a, d), &plain);
     struct lay in = lay_mode(inner, d);
     for (int64_t i = 0; i < size_of(w, t); i++)
-      HOLDS(lay_call(&in, i) == lay_call(&plain, lay_call(&t, i)), "tile %s by %s has %s", text(w, a), text(w, b),
-            text(w, inner));
+      HOLDS(lay_call(&in, i) == lay_call(&plain, lay_call(&t, i)), "tile %s by %s has %s", text(w, a), text(w, b), text(w, inner));
     struct lay rest, out = lay_mode(outer, d);
     HOLDS(lay_complement(&w->c, t, lay_size(&w->c, plain), &rest), "tile %s by %s", text(w, a), text(w, b));
     for (int64_t i = 0; i < size_of(w, rest); i++)
-      HOLDS(lay_call(&out, i) == lay_call(&plain, lay_call(&rest, i)), "tile %s by %s of %s", text(w, a), text(w, b),
-            text(w, outer));
+      HOLDS(lay_call(&out, i) == lay_call(&plain, lay_call(&rest, i)), "tile %s by %s of %s", text(w, a), text(w, b), text(w, outer));
     any = any || partial[d];
   }
   struct lay whole = lay_tuple(&w->c, 2, (struct lay[]){inner, outer});
   bool exact = size_of(w, whole) == size_of(w, a);
   if (!any && all_different(w, b)) HOLDS(exact, "tile %s by %s is not partial and covers more", text(w, a), text(w, b));
-  if (any)
-    HOLDS(size_of(w, whole) > size_of(w, a), "tile %s by %s is partial and covers no more", text(w, a), text(w, b));
+  if (any) HOLDS(size_of(w, whole) > size_of(w, a), "tile %s by %s is partial and covers no more", text(w, a), text(w, b));
   if (exact && all_different(w, b))
     HOLDS(same_values(w, whole, a), "tile %s by %s: %s of %s", text(w, a), text(w, b), text(w, outer), text(w, inner));
 }

@@ -36,9 +36,7 @@ static inline int lowered_open(struct lowered *l, const char *g, const char *h, 
   str_add(&s, "    #lanes4s = #t.tile([4])\n    @four, @in4 = #lanes4s.indices()\n    #lanes4 = #lanes4s[@four]\n");
   str_add(&s, "    #warps = #t.tile([32])\n    @wi, @lane = #warps.indices()\n    #warp = #warps[@wi]\n");
   str_add(&s, "    #groups = #t.tile([128])\n    @gi, @i = #groups.indices()\n    #group = #groups[@gi]\n");
-  str_add(&s,
-          "    #pairs = #warp.tile((4,2):(1,16))\n    @pi, _ = #pairs.indices()\n    #pair = #pairs[@pi]\n%s\n  }\n}\n",
-          body);
+  str_add(&s, "    #pairs = #warp.tile((4,2):(1,16))\n    @pi, _ = #pairs.indices()\n    #pair = #pairs[@pi]\n%s\n  }\n}\n", body);
   int status = lowered_text(l, str_text(&s), arch);
   str_free(&s);
   return status;

@@ -14,9 +14,8 @@ static const struct {
   const char *name;
   int64_t lo, hi, multiple;
 } vars[] = {
-    {"M", 1, INT64_MAX, 1},    {"N", 128, INT64_MAX, 128}, {"K", 32, 4096, 32}, {"i", 0, 7, 1},      {"j", 0, 15, 1},
-    {"t", 0, 31, 1},           {"b", 0, 1023, 1},          {"z", -20, 20, 1},   {"one", 0, 0, 1},    {"w", 0, 96, 32},
-    {"E", 2, INT64_MAX, 2},    {"s", 20, 23, 1},
+    {"M", 1, INT64_MAX, 1}, {"N", 128, INT64_MAX, 128}, {"K", 32, 4096, 32}, {"i", 0, 7, 1},   {"j", 0, 15, 1},        {"t", 0, 31, 1},
+    {"b", 0, 1023, 1},      {"z", -20, 20, 1},          {"one", 0, 0, 1},    {"w", 0, 96, 32}, {"E", 2, INT64_MAX, 2}, {"s", 20, 23, 1},
 };
 enum { VARS = COUNT(vars), TRIES = 6 };
 
@@ -89,9 +88,9 @@ static const struct {
   int level;
   ex (*make)(struct ex_pool *p, ex a, ex b);
 } ops[] = {
-    {"||", 1, ex_either}, {"&&", 2, ex_both}, {"^", 3, ex_xor}, {"& ", 4, ex_bits}, {"==", 5, ex_eq}, {"!=", 5, differ},
-    {">> ", 7, ex_shr},   {"<= ", 6, ex_le},  {">= ", 6, at_least}, {"< ", 6, ex_lt}, {"> ", 6, more}, {"+", 8, ex_add},
-    {"-", 8, ex_sub},     {"*", 9, ex_mul},   {"/", 9, ex_div}, {"%", 9, ex_mod},
+    {"||", 1, ex_either}, {"&&", 2, ex_both}, {"^", 3, ex_xor},     {"& ", 4, ex_bits}, {"==", 5, ex_eq}, {"!=", 5, differ},
+    {">> ", 7, ex_shr},   {"<= ", 6, ex_le},  {">= ", 6, at_least}, {"< ", 6, ex_lt},   {"> ", 6, more},  {"+", 8, ex_add},
+    {"-", 8, ex_sub},     {"*", 9, ex_mul},   {"/", 9, ex_div},     {"%", 9, ex_mod},
 };
 
 static ex read_level(struct reader *r, int level)
@@ -224,8 +223,7 @@ static void texts_are_exact(void **state)
     struct str out = {0};
     ex x = read_text(&w, texts[c].written);
     ex_text(w.p, x, &out);
-    if (strcmp(str_text(&out), texts[c].simplified))
-      print_error("%s is %s, not %s\n", texts[c].written, str_text(&out), texts[c].simplified);
+    if (strcmp(str_text(&out), texts[c].simplified)) print_error("%s is %s, not %s\n", texts[c].written, str_text(&out), texts[c].simplified);
     bad += strcmp(str_text(&out), texts[c].simplified) != 0;
     assert_true(read_text(&w, str_text(&out)) == x);
     assert_false(ex_overflowed(w.p));
@@ -286,8 +284,8 @@ static int64_t naive(int op, int64_t a, int64_t b, int64_t c)
 
 static ex simplified(struct ex_pool *p, int op, ex a, ex b, ex c)
 {
-  static ex (*const two[])(struct ex_pool *, ex, ex) = {ex_add, ex_sub, ex_mul, ex_div, ex_mod, ex_ceil_div, ex_min, ex_max,
-                                                       ex_xor, ex_bits, ex_shr, ex_lt, ex_le, ex_eq, ex_both, ex_either};
+  static ex (*const two[])(struct ex_pool *, ex, ex) = {ex_add, ex_sub,  ex_mul, ex_div, ex_mod, ex_ceil_div, ex_min,  ex_max,
+                                                        ex_xor, ex_bits, ex_shr, ex_lt,  ex_le,  ex_eq,       ex_both, ex_either};
   return op == NOT ? ex_not(p, a) : op == SELECT ? ex_select(p, a, b, c) : two[op](p, a, b);
 }
 
@@ -345,8 +343,8 @@ static void check(struct world *w, const struct term *t, uint64_t seed)
     bool fine = got == v && range.lo <= v && v <= range.hi && (multiple ? v % multiple == 0 : v == 0) && (!proved || v) &&
                 (!divisible || v % point[i][0] == 0) && ex_eval(w->p, again, point[i]) == v;
     if (!fine)
-      fail_msg("seed %llu, point %d: %s is %lld in [%lld, %lld] by %lld, not %lld", (unsigned long long)seed, i,
-               str_text(&out), (long long)got, (long long)range.lo, (long long)range.hi, (long long)multiple, (long long)v);
+      fail_msg("seed %llu, point %d: %s is %lld in [%lld, %lld] by %lld, not %lld", (unsigned long long)seed, i, str_text(&out), (long long)got,
+               (long long)range.lo, (long long)range.hi, (long long)multiple, (long long)v);
   }
   str_free(&out);
 }
@@ -441,9 +439,8 @@ static void numbers_do_not_touch_the_pool(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(texts_are_exact),           cmocka_unit_test(random_expressions_keep_their_values),
-      cmocka_unit_test(substitution_is_evaluation), cmocka_unit_test(overflow_is_reported),
-      cmocka_unit_test(numbers_do_not_touch_the_pool),
+      cmocka_unit_test(texts_are_exact),      cmocka_unit_test(random_expressions_keep_their_values), cmocka_unit_test(substitution_is_evaluation),
+      cmocka_unit_test(overflow_is_reported), cmocka_unit_test(numbers_do_not_touch_the_pool),
   };
   return cmocka_run_group_tests_name("expressions", tests, NULL, NULL);
 }

@@ -9,10 +9,7 @@
 
 #include <cmocka.h>
 
-static const struct instr_operand *pattern(const struct instr *r, int i)
-{
-  return !i && r->nout ? r->out : &r->in[i - r->nout];
-}
+static const struct instr_operand *pattern(const struct instr *r, int i) { return !i && r->nout ? r->out : &r->in[i - r->nout]; }
 
 static int64_t thread_value(const struct instr_operand *o, int thread, int value)
 {
@@ -147,8 +144,7 @@ static void is_mma(const char *name, int operand, int64_t (*at)(int lane, int i)
   const struct instr_operand *o = pattern(r, operand);
   for (int lane = 0; lane < r->threads; lane++)
     for (int i = 0; i < o->count; i++)
-      if (thread_value(o, lane, i) != at(lane, i))
-        fail_msg("%s, operand %d: lane %d, element %d", name, operand, lane, i);
+      if (thread_value(o, lane, i) != at(lane, i)) fail_msg("%s, operand %d: lane %d, element %d", name, operand, lane, i);
 }
 
 static int64_t a16(int l, int i) { return l / 4 + 8 * (i >> 1 & 1) + 16 * (2 * (l % 4) + (i & 1) + 8 * (i >> 2)); }
@@ -158,10 +154,7 @@ static int64_t a8(int l, int i) { return l / 4 + 8 * (i >> 1) + 16 * (2 * (l % 4
 static int64_t b8(int l, int i) { return l / 4 + 8 * (2 * (l % 4) + i); }
 static int64_t volta_c(int t, int i) { return (t & 1) + (i & 2) + 4 * (t >> 2) + 8 * ((i & 1) + (t & 2) + (i & 4)); }
 static int64_t volta_a(int t, int i) { return t + 8 * i; }
-static int64_t group_c(int t, int i)
-{
-  return 16 * (t / 32) + t % 32 / 4 + 8 * (i >> 1 & 1) + 64 * (8 * (i >> 2) + 2 * (t % 4) + (i & 1));
-}
+static int64_t group_c(int t, int i) { return 16 * (t / 32) + t % 32 / 4 + 8 * (i >> 1 & 1) + 64 * (8 * (i >> 2) + 2 * (t % 4) + (i & 1)); }
 
 static void layouts_are_the_manual_s(void **state)
 {
@@ -189,8 +182,7 @@ static void layouts_are_the_manual_s(void **state)
 static void matrices_are_the_manual_s(void **state)
 {
   (void)state;
-  static const char *const rows[] = {"ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4",
-                                     "stmatrix.x1", "stmatrix.x2", "stmatrix.x4"};
+  static const char *const rows[] = {"ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4", "stmatrix.x1", "stmatrix.x2", "stmatrix.x4"};
   for (int i = 0; i < 12; i++) {
     char name[64];
     snprintf(name, sizeof name, "%.8s%s%s", rows[i % 6], i < 6 ? "" : ".trans", rows[i % 6] + 8);
@@ -202,8 +194,7 @@ static void matrices_are_the_manual_s(void **state)
     for (int lane = 0; lane < 32; lane++)
       for (int e = 0; e < mats->count; e++) {
         int down = lane / 4, along = 2 * (lane % 4) + e % 2;
-        assert_int_equal(thread_value(mats, lane, e),
-                         (r->trans ? along : down) + 8 * (r->trans ? down : along) + 64 * (e / 2));
+        assert_int_equal(thread_value(mats, lane, e), (r->trans ? along : down) + 8 * (r->trans ? down : along) + 64 * (e / 2));
       }
     for (int lane = 0; lane < 8 * r->n; lane++)
       for (int e = 0; e < 8; e++) assert_int_equal(thread_value(row, lane, e), lane % 8 + 8 * e + 64 * (lane / 8));
@@ -215,8 +206,7 @@ static bool any_row(enum spec_kind spec, const char *op, enum tile_type t)
   int n;
   const struct instr *r = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (r[i].spec == spec && r[i].op && !strcmp(r[i].op, op) && !r[i].chosen && r[i].in[0].type == t && r[i].width == 1)
-      return true;
+    if (r[i].spec == spec && r[i].op && !strcmp(r[i].op, op) && !r[i].chosen && r[i].in[0].type == t && r[i].width == 1) return true;
   return false;
 }
 
@@ -226,11 +216,9 @@ static void every_operator_has_rows(void **state)
   static const enum tile_type types[] = {TT_F32, TT_F16, TT_BF16};
   for (int t = 0; t < 3; t++) {
     for (int op = 0; op < UN_COUNT; op++)
-      if (!any_row(SPEC_UNARY, unary_name[op], types[t]))
-        fail_msg("no %s of %s", unary_name[op], tile_types[types[t]].name);
+      if (!any_row(SPEC_UNARY, unary_name[op], types[t])) fail_msg("no %s of %s", unary_name[op], tile_types[types[t]].name);
     for (int op = 0; op < BI_COUNT; op++)
-      if (!any_row(SPEC_BINARY, binary_name[op], types[t]))
-        fail_msg("no %s of %s", binary_name[op], tile_types[types[t]].name);
+      if (!any_row(SPEC_BINARY, binary_name[op], types[t])) fail_msg("no %s of %s", binary_name[op], tile_types[types[t]].name);
   }
 }
 

@@ -26,8 +26,7 @@ static void world_open(struct world *w)
 {
   *w = (struct world){0};
   w->c.mem = &w->mem, w->c.ex = ex_open(&w->mem);
-  for (int i = 0; i < SYMBOLS; i++)
-    w->symbol[i] = ex_var(w->c.ex, symbols[i].name, symbols[i].multiple, INT64_MAX, symbols[i].multiple);
+  for (int i = 0; i < SYMBOLS; i++) w->symbol[i] = ex_var(w->c.ex, symbols[i].name, symbols[i].multiple, INT64_MAX, symbols[i].multiple);
 }
 
 static ex named(void *arg, const char *name)
@@ -61,10 +60,8 @@ static const struct {
 } tables[] = {
     {"[4,8:1,4]", " 0  4  8 12 16 20 24 28\n 1  5  9 13 17 21 25 29\n 2  6 10 14 18 22 26 30\n 3  7 11 15 19 23 27 31\n"},
     {"[4,8:8,1]", " 0  1  2  3  4  5  6  7\n 8  9 10 11 12 13 14 15\n16 17 18 19 20 21 22 23\n24 25 26 27 28 29 30 31\n"},
-    {"[4,(2,4):2,(1,8)]",
-     " 0  1  8  9 16 17 24 25\n 2  3 10 11 18 19 26 27\n 4  5 12 13 20 21 28 29\n 6  7 14 15 22 23 30 31\n"},
-    {"[(2,2),(2,4):(1,4),(2,8)]",
-     " 0  2  8 10 16 18 24 26\n 1  3  9 11 17 19 25 27\n 4  6 12 14 20 22 28 30\n 5  7 13 15 21 23 29 31\n"},
+    {"[4,(2,4):2,(1,8)]", " 0  1  8  9 16 17 24 25\n 2  3 10 11 18 19 26 27\n 4  5 12 13 20 21 28 29\n 6  7 14 15 22 23 30 31\n"},
+    {"[(2,2),(2,4):(1,4),(2,8)]", " 0  2  8 10 16 18 24 26\n 1  3  9 11 17 19 25 27\n 4  6 12 14 20 22 28 30\n 5  7 13 15 21 23 29 31\n"},
     {"3:2", "0 2 4\n"},
     {"(2,2,2)", "[_, _, 0]\n0 2\n1 3\n\n[_, _, 1]\n4 6\n5 7\n"},
     {"()", "0\n"},
@@ -159,8 +156,7 @@ static void operations_are_exact(void **state)
     bool done = operations[i].run(&w.c, layout(&w, operations[i].a, false), layout(&w, operations[i].b, false), &out);
     const char *want = operations[i].result, *got = done ? text(&w, out) : w.c.why;
     if (done != !!want || (want ? strcmp(got, want) != 0 : !strstr(got, operations[i].refused)))
-      bad++, print_error("%s %s %s: %s, not %s\n", operations[i].name, operations[i].a, operations[i].b, got,
-                         want ? want : operations[i].refused);
+      bad++, print_error("%s %s %s: %s, not %s\n", operations[i].name, operations[i].a, operations[i].b, got, want ? want : operations[i].refused);
     if (done) assert_true(lay_equal(layout(&w, got, false), out));
     arena_close(&w.mem);
   }
@@ -189,8 +185,7 @@ static void symbols_stand_for_numbers(void **state)
     if (compose && operations[i].run(&w.c, a, b, &out)) {
       for (size_t p = 0; p < COUNT(points); p++) {
         struct lay na = at_values(&w, a, points[p]), nb = at_values(&w, b, points[p]), nr = at_values(&w, out, points[p]);
-        for (int64_t x = 0; x < ex_value(lay_size(&w.c, nb)); x++)
-          assert_int_equal(lay_call(&nr, x), lay_call(&na, lay_call(&nb, x)));
+        for (int64_t x = 0; x < ex_value(lay_size(&w.c, nb)); x++) assert_int_equal(lay_call(&nr, x), lay_call(&na, lay_call(&nb, x)));
       }
       composed++;
     }
@@ -335,8 +330,10 @@ static void text_is_read(void **state)
     struct lay l;
     bool read = lay_parse(&w.c, readings[i].written, readings[i].row, named, &w, &l);
     if (read != readings[i].read) fail_msg("%s: %s", readings[i].written, read ? text(&w, l) : w.c.why);
-    if (read) assert_string_equal(text(&w, l), readings[i].text);
-    else if (!strstr(w.c.why, readings[i].text)) fail_msg("%s: %s", readings[i].written, w.c.why);
+    if (read)
+      assert_string_equal(text(&w, l), readings[i].text);
+    else if (!strstr(w.c.why, readings[i].text))
+      fail_msg("%s: %s", readings[i].written, w.c.why);
     arena_close(&w.mem);
   }
 }
@@ -379,11 +376,11 @@ static void a_sample_of_the_laws(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(layouts_are_drawn),         cmocka_unit_test(swizzles_are_involutions),
-      cmocka_unit_test(operations_are_exact),      cmocka_unit_test(symbols_stand_for_numbers),
-      cmocka_unit_test(tilings_are_graphenes),     cmocka_unit_test(thread_groups),
-      cmocka_unit_test(coordinates),               cmocka_unit_test(text_is_read),
-      cmocka_unit_test(noise_is_refused),          cmocka_unit_test(a_sample_of_the_laws),
+      cmocka_unit_test(layouts_are_drawn),     cmocka_unit_test(swizzles_are_involutions),
+      cmocka_unit_test(operations_are_exact),  cmocka_unit_test(symbols_stand_for_numbers),
+      cmocka_unit_test(tilings_are_graphenes), cmocka_unit_test(thread_groups),
+      cmocka_unit_test(coordinates),           cmocka_unit_test(text_is_read),
+      cmocka_unit_test(noise_is_refused),      cmocka_unit_test(a_sample_of_the_laws),
   };
   return cmocka_run_group_tests_name("layouts", tests, NULL, NULL);
 }

@@ -26,10 +26,8 @@ static const struct {
     {"[1].i32.GL", "%a:[4].fp32.RF %c:[4].fp32.RF %c <- MatMul" ME "(%a, %a)", 90, "fma.fp32"},
     {"[1].i32.GL", "%a:[4].fp32.RF %c:[4].fp32.RF %c <- MatMul" ME "(%a, %a)", 100, "fma.fp32x2"},
     {"[1].i32.GL", "%a:[3].fp32.RF %c:[3].fp32.RF %c <- MatMul" ME "(%a, %a)", 100, "fma.fp32"},
-    {"[1].i32.GL", "%a:[4,1].fp16.RF %b:[1,4].fp16.RF %c:[2,4].fp32.RF %c <- MatMul<<<#b, #pair>>>(%a, %b)", 80,
-     "mma.m8n8k4.fp32.fp16"},
-    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)",
-     80, "mma.m16n8k16.fp32.fp16"},
+    {"[1].i32.GL", "%a:[4,1].fp16.RF %b:[1,4].fp16.RF %c:[2,4].fp32.RF %c <- MatMul<<<#b, #pair>>>(%a, %b)", 80, "mma.m8n8k4.fp32.fp16"},
+    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)", 80, "mma.m16n8k16.fp32.fp16"},
     // moves: the widest that is contiguous and aligned
     {"[1].fp16.GL", "%r:[1].fp16.RF %r <- Move" ME "(%g)", 80, "ld.global.u16"},
     {"[6].fp16.GL", "%r:[6].fp16.RF %r <- Move" ME "(%g)", 80, "ld.global.u32"},
@@ -47,17 +45,13 @@ static const struct {
     {"[8].fp16.GL", "%s:[8].fp16.SH %s <- Move" ME "(%g)", 80, "ldst.global.shared.v4.u32"},
     {"[8].fp16.GL", "%r:[8].fp16.RF %q:[8].fp16.RF %q <- Move" ME "(%r)", 80, "mov.v4.u32"},
     {"[8].fp16.GL", "%s:[8].fp16.SH.swizzle(1, 2, 1) %r:[8].fp16.RF %r <- Move" ME "(%s)", 80, "ld.shared.v2.u32"},
-    {"[M, N].fp16.GL", "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 0].tile([1,8])[@wi, @in4])", 80,
-     "ld.global.v4.u32"},
-    {"[M, M].fp16.GL", "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 0].tile([1,8])[@wi, @in4])", 80,
-     "ld.global.u16"},
-    {"[M].fp16.GL", "%r:[8].fp16.RF %r <- Move" ME "(%g.tile([8])[@bid])", 80,
-     "ld.global.u16"}, // the end may cut a vector
+    {"[M, N].fp16.GL", "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 0].tile([1,8])[@wi, @in4])", 80, "ld.global.v4.u32"},
+    {"[M, M].fp16.GL", "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 0].tile([1,8])[@wi, @in4])", 80, "ld.global.u16"},
+    {"[M].fp16.GL", "%r:[8].fp16.RF %r <- Move" ME "(%g.tile([8])[@bid])", 80, "ld.global.u16"}, // the end may cut a vector
     {"[8].fp32.GL", "%r:[8].fp32.RF %g <- Move<st.global.cs>" ME "(%r)", 80, "st.global.cs.v4.u32"},
     {"[8].fp32.GL", "%r:[8].fp32.RF %r <- Move<ld.global.nc>" ME "(%g)", 80, "ld.global.nc.v4.u32"},
     {"[8].fp32.GL", "%r:[8].fp32.RF %r <- Move<ld.global.nc.u32>" ME "(%g)", 80, "ld.global.nc.u32"},
-    {"[8].fp32.GL", "%s:[8].fp32.SH %r:[8].fp32.RF %r <- Move" ME "(%s.peer(1 - @bid % 2))", 90,
-     "ld.shared.cluster.v4.u32"},
+    {"[8].fp32.GL", "%s:[8].fp32.SH %r:[8].fp32.RF %r <- Move" ME "(%s.peer(1 - @bid % 2))", 90, "ld.shared.cluster.v4.u32"},
     {"[8].fp32.GL", "%s:[8].fp32.SH %r:[8].fp32.RF %s.peer(0) <- Move" ME "(%r)", 90, "st.shared.cluster.v4.u32"},
     {"[8].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%g)", 80, "cp.async.cg.16"},
     {"[8].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async.ca>" ME "(%g)", 80, "cp.async.ca.16"},
@@ -65,11 +59,9 @@ static const struct {
     {"[2].fp16.GL", "%s:[2].fp16.SH %s <- Move<cp.async>" ME "(%g)", 80, "cp.async.ca.4"},
     {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,1].[1,2].fp16.RF %r <- Move" WARP "(%s)", 80, "ldmatrix.x2"},
     {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[1,2].bf16.RF %u:[1,8].bf16.SH %r <- Move" WARP "(%u)", 80, "ldmatrix.x1"},
-    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[2,1].fp16.RF %r <- Move<ldmatrix.trans>" WARP "(%s)", 80,
-     "ldmatrix.trans.x4"},
+    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[2,1].fp16.RF %r <- Move<ldmatrix.trans>" WARP "(%s)", 80, "ldmatrix.trans.x4"},
     {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %s <- Move" WARP "(%r)", 90, "stmatrix.x4"},
-    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %s <- Move<stmatrix.trans>" WARP "(%r)", 90,
-     "stmatrix.trans.x4"},
+    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %s <- Move<stmatrix.trans>" WARP "(%r)", 90, "stmatrix.trans.x4"},
     // atomics
     {"[4].fp32.GL", "%r:[4].fp32.RF %g <- Move<red.add>" ME "(%r)", 80, "red.add.fp32.GL"},
     {"[4].fp32.GL", "%r:[4].fp32.RF %g <- Move<red.add>" ME "(%r)", 90, "red.add.v4.fp32.GL"},
@@ -77,14 +69,10 @@ static const struct {
     {"[1].i32.GL", "%r:[].i32.RF %old:[].i32.RF %old <- Move<atom.add>" ME "(%g[0], %r)", 80, "atom.add.i32.GL"},
     {"[1].i32.GL", "%s:[].i32.SH %r:[].i32.RF %s <- Move<red.max>" ME "(%r)", 80, "red.max.i32.SH"},
     // products
-    {"[1].i32.GL", "%a:[2,2].[1,2].bf16.RF %b:[2,1].[2,1].bf16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)",
-     80, "mma.m16n8k16.fp32.bf16"},
-    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp16.RF %c <- MatMul" WARP "(%a, %b)",
-     80, "mma.m16n8k16.fp16.fp16"},
-    {"[1].i32.GL", "%a:[2,1].[1,2].fp16.RF %b:[1,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)",
-     80, "mma.m16n8k8.fp32.fp16"},
-    {"[1].i32.GL", "%a:[4,8].fp16.RF %b:[8,2].fp16.RF %c:[4,2].fp32.RF %c <- MatMul" ME "(%a, %b)", 80,
-     "fma.fp32.fp16"},
+    {"[1].i32.GL", "%a:[2,2].[1,2].bf16.RF %b:[2,1].[2,1].bf16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)", 80, "mma.m16n8k16.fp32.bf16"},
+    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp16.RF %c <- MatMul" WARP "(%a, %b)", 80, "mma.m16n8k16.fp16.fp16"},
+    {"[1].i32.GL", "%a:[2,1].[1,2].fp16.RF %b:[1,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)", 80, "mma.m16n8k8.fp32.fp16"},
+    {"[1].i32.GL", "%a:[4,8].fp16.RF %b:[8,2].fp16.RF %c:[4,2].fp32.RF %c <- MatMul" ME "(%a, %b)", 80, "fma.fp32.fp16"},
     {"[1].i32.GL",
      "%a:[64,64].fp16.SH.swizzle(3,3,3) %b:[64,64].fp16.SH.swizzle(3,3,3) %c:[1,8].[2,1].[1,2].fp32.RF "
      "%c <- MatMul<wgmma>" GROUP "(%a.tile([64,16])[0, 1], %b.tile([16,64])[1, 0])",
@@ -129,15 +117,11 @@ static const struct {
     {"[1].i32.GL", "%b1:[2].mbar.SH Sync<mbar.arrive>" ME "(%b1[1].peer(0))", 90, "mbar.arrive.cluster"},
     {"[1].i32.GL", "Sync<setmaxnreg.inc, 232>" GROUP "()", 90, "setmaxnreg.inc"},
     // TMA
-    {"[M, N].fp16.GL",
-     "%s:[128,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
-     "tma.load.2d"},
-    {"[M, N].fp16.GL",
-     "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast, 1 + @bid % 2 * 2>" ME "(%g.tile([128,64])[@bid, 0], %b1)",
-     90, "tma.multicast.2d"},
+    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90, "tma.load.2d"},
+    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast, 1 + @bid % 2 * 2>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
+     "tma.multicast.2d"},
     {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "tma.store.2d"},
-    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma.red.add>" ME "(%s)", 90,
-     "tma.red.add.2d"},
+    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma.red.add>" ME "(%s)", 90, "tma.red.add.2d"},
 };
 
 static void specs_become_instructions(void **state)
@@ -164,58 +148,36 @@ static const struct {
     {"[8].fp32.GL", "%r:[8].fp32.RF %r <- Move" WARP "(%g)", 80, "done by 1 thread, and #warp has 32"},
     {"[8].fp32.GL", "%r:[8].fp32.RF %r <- Move<bulk>" ME "(%g)", 80, "there is no such instruction"},
     {"[M, N].fp32.GL", "%r:[8].fp32.RF %r <- Move" ME "(%g)", 80, "not constant"},
-    {"[M, N].fp16.GL",
-     "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast, 4>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
+    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast, 4>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
      "a bit for each block of the cluster: it lies in 0 .. 3"},
-    {"[M, N].fp16.GL",
-     "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
+    {"[M, N].fp16.GL", "%s:[128,64].fp16.SH %b1:[].mbar.SH %s <- Move<tma.multicast>" ME "(%g.tile([128,64])[@bid, 0], %b1)", 90,
      "a number is missing: <tma.multicast, n>"},
     {"[8].fp32.GL", "%r:[].u32.RF %r <- Reduction<+><<<#b, #lanes4>>>(%r)", 80, "done by 32 threads together"},
     {"[8].fp16.GL", "%s:[8:2].fp16.SH %s <- Move<cp.async>" ME "(%g)", 80, "no contiguous dimension"},
-    {"[64,15].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([1,8])[@wi, 0])", 80,
-     "its offset is wi * 15 elements"},
+    {"[64,15].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([1,8])[@wi, 0])", 80, "its offset is wi * 15 elements"},
     {"[64,12].fp16.GL", "%s:[1,4].fp16.SH %s <- Move<cp.async.cg>" ME "(%g.tile([1,4])[@wi, 0])", 80, "multiple of 8"},
-    {"[64,12].fp16.GL",
-     "%s:[2,8].fp16.SH %s <- Move<cp.async.cg>" ME "(%g.tile([2,_])[@wi, 0].tile([2,4])[0, 1].reshape(0, [8]))", 80,
+    {"[64,12].fp16.GL", "%s:[2,8].fp16.SH %s <- Move<cp.async.cg>" ME "(%g.tile([2,_])[@wi, 0].tile([2,4])[0, 1].reshape(0, [8]))", 80,
      "do not agree"},
-    {"[M].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([8])[@bid])", 80,
-     "for all 8 elements of the vector or for none"},
-    {"[M, M].fp16.GL", "%s:[1,8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([1,8])[@bid, 0])", 80,
-     "not known to be aligned to 16 bytes"},
-    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" ALL "(%s)", 80,
-     "32 threads together, and #t has 256"},
-    {"[1].i32.GL", "%s:[1,8].fp32.SH %r:[2,2].[1,2].fp32.RF %r <- Move<ldmatrix>" WARP "(%s)", 80,
-     "types of two bytes"},
-    {"[1].i32.GL", "%s:[1,4].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s)", 80,
-     "row of 8 contiguous"},
-    {"[1].i32.GL", "%s:[64,9].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])",
-     80, "does not divide"},
-    {"[1].i32.GL",
-     "%s:[64,12].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP
-     "(%s.tile([1,4])[@lane, 0].reshape(0, [1,4]))",
-     80, "row of 8"},
-    {"[1].i32.GL",
-     "%s:[64,8:12,1].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])", 80,
-     "aligned to 16 bytes"},
-    {"[1].i32.GL",
-     "%s:[64,8].fp16.SH.swizzle(1,2,3) %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])",
-     80, "keeps only 4"},
-    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2:1,4].fp16.RF %r <- Move<ldmatrix>" WARP "(%s)", 80,
-     "do not share a 32-bit register"},
+    {"[M].fp16.GL", "%s:[8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([8])[@bid])", 80, "for all 8 elements of the vector or for none"},
+    {"[M, M].fp16.GL", "%s:[1,8].fp16.SH %s <- Move<cp.async>" ME "(%g.tile([1,8])[@bid, 0])", 80, "not known to be aligned to 16 bytes"},
+    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" ALL "(%s)", 80, "32 threads together, and #t has 256"},
+    {"[1].i32.GL", "%s:[1,8].fp32.SH %r:[2,2].[1,2].fp32.RF %r <- Move<ldmatrix>" WARP "(%s)", 80, "types of two bytes"},
+    {"[1].i32.GL", "%s:[1,4].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s)", 80, "row of 8 contiguous"},
+    {"[1].i32.GL", "%s:[64,9].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])", 80, "does not divide"},
+    {"[1].i32.GL", "%s:[64,12].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,4])[@lane, 0].reshape(0, [1,4]))", 80,
+     "row of 8"},
+    {"[1].i32.GL", "%s:[64,8:12,1].fp16.SH %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])", 80, "aligned to 16 bytes"},
+    {"[1].i32.GL", "%s:[64,8].fp16.SH.swizzle(1,2,3) %r:[2,2].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s.tile([1,8])[@lane, 0])", 80,
+     "keeps only 4"},
+    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2:1,4].fp16.RF %r <- Move<ldmatrix>" WARP "(%s)", 80, "do not share a 32-bit register"},
     {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[3].[1,2].fp16.RF %r <- Move<ldmatrix>" WARP "(%s)", 80, "do not agree"},
-    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %s <- Move<stmatrix>" WARP "(%r)", 80,
-     "it needs sm_90a or later"},
-    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[1,2].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)",
-     80, "does not end in a fragment [2,1].[2,1]"},
-    {"[1].i32.GL",
-     "%a:[2,3].[2,2].[1,2].fp16.RF %b:[2,1].[2,1].[2,1].fp16.RF %c:[2,1].[2,1].[1,2].fp32.RF %c <- MatMul" WARP
-     "(%a, %b)",
-     80, "[m,k] x [k,n] -> [m,n] does not hold"},
-    {"[1].i32.GL", "%a:[4,3].fp32.RF %b:[2,4].fp32.RF %c:[4,4].fp32.RF %c <- MatMul" ME "(%a, %b)", 80,
+    {"[1].i32.GL", "%s:[1,8].fp16.SH %r:[2,2].[1,2].fp16.RF %s <- Move<stmatrix>" WARP "(%r)", 80, "it needs sm_90a or later"},
+    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[2,1].[1,2].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)", 80,
+     "does not end in a fragment [2,1].[2,1]"},
+    {"[1].i32.GL", "%a:[2,3].[2,2].[1,2].fp16.RF %b:[2,1].[2,1].[2,1].fp16.RF %c:[2,1].[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %b)", 80,
      "[m,k] x [k,n] -> [m,n] does not hold"},
-    {"[1].i32.GL",
-     "%a:[4,1].fp16.RF %b:[1,4].fp16.RF %c:[2,4].fp32.RF %c <- MatMul<mma.m8n8k4><<<#b, #lanes4>>>(%a, %b)", 80,
-     "8 threads together"},
+    {"[1].i32.GL", "%a:[4,3].fp32.RF %b:[2,4].fp32.RF %c:[4,4].fp32.RF %c <- MatMul" ME "(%a, %b)", 80, "[m,k] x [k,n] -> [m,n] does not hold"},
+    {"[1].i32.GL", "%a:[4,1].fp16.RF %b:[1,4].fp16.RF %c:[2,4].fp32.RF %c <- MatMul<mma.m8n8k4><<<#b, #lanes4>>>(%a, %b)", 80, "8 threads together"},
     {"[1].i32.GL",
      "%a:[64,64].fp16.SH.swizzle(3,3,4) %b:[64,64].fp16.SH.swizzle(3,3,3) %c:[1,8].[2,1].[1,2].fp32.RF "
      "%c <- MatMul<wgmma>" GROUP "(%a.tile([64,16])[0, 1], %b.tile([16,64])[1, 0])",
@@ -228,15 +190,13 @@ static const struct {
      "%a:[2].[64,64].fp16.SH.swizzle(3,3,3) %b:[64,64].fp16.SH.swizzle(3,3,3) %c:[1,8].[2,1].[1,2].fp32.RF "
      "%c <- MatMul<wgmma>" GROUP "(%a[0].tile([8,64])[1, 0].reshape(0, [64,8]), %b.tile([16,64])[1, 0])",
      90, "does not end in a tile"},
-    {"[1].i32.GL",
-     "%a:[2,2].[1,2].fp16.RF %b:[16,32].fp16.SH %c:[1,4].[2,1].[1,2].fp32.RF %c <- MatMul<wgmma>" GROUP "(%a, %b)", 100,
+    {"[1].i32.GL", "%a:[2,2].[1,2].fp16.RF %b:[16,32].fp16.SH %c:[1,4].[2,1].[1,2].fp32.RF %c <- MatMul<wgmma>" GROUP "(%a, %b)", 100,
      "it needs sm_90a and no other"},
     {"[8].fp32.GL", "%r:[8].fp32.RF %r <- UnaryPointwise<tanh.exact>" ME "(%r)", 80, "there is no such instruction"},
     {"[8].fp32.GL", "%r:[8].fp32.RF %q:[8].fp16.RF %q <- UnaryPointwise<exp>" ME "(%r)", 80, "it works on"},
     {"[8].fp32.GL", "%r:[4,2].fp32.RF %q:[2,2].fp32.RF %r <- BinaryPointwise<+>" ME "(%r, %q)", 80, "do not agree"},
     {"[8].fp32.GL", "%r:[4,8].fp32.RF %o:[2,1].fp32.RF %o <- Reduction<max>" ME "(%r)", 80, "do not agree"},
-    {"[8].fp32.GL", "%r:[4,8].fp32.RF %o:[4,1].fp32.RF %o <- Reduction<max, 0>" ME "(%r)", 80,
-     "over the axes that are named"},
+    {"[8].fp32.GL", "%r:[4,8].fp32.RF %o:[4,1].fp32.RF %o <- Reduction<max, 0>" ME "(%r)", 80, "over the axes that are named"},
     {"[8].fp32.GL", "%r:[4,4].fp32.RF %o:[4,1].fp32.RF %o <- Reduction<max, 2>" ME "(%r)", 80, "has the axes 0 .. 1"},
     {"[8].fp32.GL", "%r:[2].fp32.RF %r <- Reduction<+, 0>" WARP "(%r)", 80, "takes no number"},
     {"[8].fp32.GL", "%r:[2].fp32.RF %r <- Reduction<+>" ALL "(%r)", 80, "2 to 32 threads of a warp, and #t has 256"},
@@ -251,20 +211,14 @@ static const struct {
     {"[1].i32.GL", "Sync<cp.commit, 3>" ME "()", 80, "takes no number"},
     {"[1].i32.GL", "%b1:[2].mbar.SH Sync<mbar.arrive>" ME "(%b1)", 90, "it takes one mbarrier"},
     {"[1].i32.GL", "Sync<>" ME "()", 80, ""},
-    {"[1].i32.GL", "%r:[1].i32.RF %r <- Move<ld.global.nc>" ME "(%g) %g <- Move" ME "(%r)", 80,
-     "is written in this kernel"},
-    {"[M, N].fp16.GL", "%s:[128,128].fp16.SH.swizzle(3,3,3) %g.tile([128,128])[@bid, 0] <- Move<tma>" ME "(%s)", 90,
-     "exceeds the swizzle's 128"},
-    {"[M, N].fp16.GL", "%s:[128,64:1,128].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90,
-     "is not contiguous in"},
-    {"[M, N].fp16.GL", "%s:[128,64:72,1].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90,
-     "not laid out densely"},
-    {"[M, M].fp16.GL", "%s:[128,64].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90,
-     "not known to be a multiple of 16 bytes"},
+    {"[1].i32.GL", "%r:[1].i32.RF %r <- Move<ld.global.nc>" ME "(%g) %g <- Move" ME "(%r)", 80, "is written in this kernel"},
+    {"[M, N].fp16.GL", "%s:[128,128].fp16.SH.swizzle(3,3,3) %g.tile([128,128])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "exceeds the swizzle's 128"},
+    {"[M, N].fp16.GL", "%s:[128,64:1,128].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "is not contiguous in"},
+    {"[M, N].fp16.GL", "%s:[128,64:72,1].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "not laid out densely"},
+    {"[M, M].fp16.GL", "%s:[128,64].fp16.SH %g.tile([128,64])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "not known to be a multiple of 16 bytes"},
     {"[M, N].fp16.GL", "%s:[8,512].fp16.SH %g.tile([8,512])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "at most 256"},
     {"[M, N].fp16.GL", "%s:[64,4].fp16.SH %g.tile([64,4])[@bid, 0] <- Move<tma>" ME "(%s)", 90, "no multiple of 16"},
-    {"[M, N].fp16.GL", "%s:[9].[4,8].fp16.SH %g.tile([4,8])[@bid, 0] <- Move<tma>" ME "(%s[@lane % 9])", 90,
-     "aligned to 128 bytes"},
+    {"[M, N].fp16.GL", "%s:[9].[4,8].fp16.SH %g.tile([4,8])[@bid, 0] <- Move<tma>" ME "(%s[@lane % 9])", 90, "aligned to 128 bytes"},
 };
 
 static void refusals_say_why(void **state)
@@ -307,8 +261,7 @@ static void a_kernel_for_a_later_target_is_refused(void **state)
 {
   (void)state;
   struct lowered l;
-  const char *text =
-      "kernel k {\n target sm_90a\n %x:[1].fp32.GL\n #b:[1].block\n #t:[1].thread\n %x <- Spec<<<#b, #t>>>() { }\n}";
+  const char *text = "kernel k {\n target sm_90a\n %x:[1].fp32.GL\n #b:[1].block\n #t:[1].thread\n %x <- Spec<<<#b, #t>>>() { }\n}";
   assert_int_equal(lowered_text(&l, text, 80), USER);
   assert_non_null(strstr(l.e.text, "is for sm_90a, not for sm_80"));
   arena_close(&l.mem);
@@ -320,8 +273,8 @@ static void lowering_again_gives_the_same(void **state)
 {
   (void)state;
   struct lowered l;
-  const char *body = "%s:[128,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME
-                     "(%g.tile([128,64])[@bid, 0], %b1) Sync<barrier>" GROUP "()";
+  const char *body =
+      "%s:[128,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME "(%g.tile([128,64])[@bid, 0], %b1) Sync<barrier>" GROUP "()";
   if (lowered_open(&l, "[M, N].fp16.GL", "[1].i32.GL", body, 90)) fail_msg("%s", l.e.text);
   struct tile_atom first[] = {*lowered_atom(&l, 0), *lowered_atom(&l, 1)};
   int64_t bytes = l.k->shared_bytes;
@@ -331,8 +284,7 @@ static void lowering_again_gives_the_same(void **state)
   assert_int_equal(tile_lower(l.p, l.k, 90, &l.e), OK);
   for (int i = 0; i < 2; i++) {
     const struct tile_atom *a = lowered_atom(&l, i);
-    assert_true(a->row == first[i].row && a->barrier == first[i].barrier &&
-                a->operand[1].map == first[i].operand[1].map);
+    assert_true(a->row == first[i].row && a->barrier == first[i].barrier && a->operand[1].map == first[i].operand[1].map);
   }
   assert_true(l.k->nmaps == 1 && l.k->shared_bytes == bytes);
   arena_close(&l.mem);

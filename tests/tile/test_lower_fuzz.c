@@ -43,7 +43,8 @@ static bool mutate(struct rng *r, char *text)
   size_t at, from, n = part(text, r, bracket, &at), length = strlen(text);
   if (!n) return false;
   char by[256] = "";
-  if (!bracket && isdigit((unsigned char)text[at])) snprintf(by, sizeof by, "%s", numbers[rng_below(r, COUNT(numbers))]);
+  if (!bracket && isdigit((unsigned char)text[at]))
+    snprintf(by, sizeof by, "%s", numbers[rng_below(r, COUNT(numbers))]);
   else {
     size_t m = part(text, r, bracket, &from);
     if (!m || m >= sizeof by) return false;
@@ -60,8 +61,7 @@ static void whole(const struct tile_kernel *k)
 {
   assert_true(k->lowered);
   for (int i = 0; i < k->nbuffers; i++)
-    if (k->buffers[i].mem == MEM_SH)
-      assert_true(k->buffers[i].offset >= 0 && k->buffers[i].offset + k->buffers[i].bytes <= k->shared_bytes);
+    if (k->buffers[i].mem == MEM_SH) assert_true(k->buffers[i].offset >= 0 && k->buffers[i].offset + k->buffers[i].bytes <= k->shared_bytes);
   for (int i = 0; i < k->nspecs; i++) {
     const struct tile_atom *a = k->specs[i].atom;
     assert_true(k->specs[i].decomposed || k->specs[i].kind == SPEC_ALLOCATE || a);
@@ -80,8 +80,10 @@ static bool lowered(const char *text, int arch, bool *read)
   bool ok = *read = !tile_parse(&mem, "mutant.tile", text, &p, &e);
   for (int i = 0; ok && i < p->nkernels; i++) {
     ok = !tile_lower(p, p->kernels[i], arch, &e);
-    if (ok) whole(p->kernels[i]);
-    else assert_true(e.id == ERR_TILE && *e.text && e.at.line > 0);
+    if (ok)
+      whole(p->kernels[i]);
+    else
+      assert_true(e.id == ERR_TILE && *e.text && e.at.line > 0);
   }
   arena_close(&mem);
   return ok;

@@ -86,8 +86,10 @@ static void test_notes(void **state)
     int at = group ? find_group(k, printed[i].name + 1) : find_view(k, printed[i].name + 1);
     assert_true(at >= 0);
     struct str is = {0};
-    if (group) tile_group_text(p, k, at, &is);
-    else tile_view_text(p, k, at, &is);
+    if (group)
+      tile_group_text(p, k, at, &is);
+    else
+      tile_view_text(p, k, at, &is);
     if (strcmp(str_text(&is), printed[i].type)) {
       print_error("%s %s: is %s, the notes print %s\n", printed[i].file, printed[i].name, str_text(&is), printed[i].type);
       wrong++;
@@ -176,50 +178,49 @@ static void test_print(void **state)
 }
 
 // Everything that the language has, in the form in which it is printed.
-static const char everything[] =
-    "order column\n"
-    "\n"
-    "kernel all {\n"
-    "  target sm_90a\n"
-    "  cluster 2\n"
-    "  param M in 1..4096\n"
-    "  param N multiple 8\n"
-    "  %x:[M,N].fp16.GL\n"
-    "  %i:[4].i32.GL\n"
-    "  #b:[(M + 15) / 16].block\n"
-    "  #t:[128].thread\n"
-    "  %x <- Spec<<<#b, #t>>>(%x, %i) {\n"
-    "    @bid = #b.indices()\n"
-    "    @tid = #t.indices()\n"
-    "    #me:[].thread = #t.scalar()\n"
-    "    #w:[4:32].[32:1].thread = #t.tile([32])\n"
-    "    @warp, _ = #w.indices()\n"
-    "    #mine:[32:1].thread = #w[@warp]\n"
-    "    %s:[8,16].fp16.SH.swizzle(2, 3, 3)\n"
-    "    %bar:[].mbar.SH\n"
-    "    %other:[8,16:1,8].fp16.SH = %s.peer(1)\n"
-    "    %r:[2].[4].fp32.RF\n"
-    "    %r <- Init<-inf><<<#b, #me>>>()\n"
-    "    @n = value(%i[0])\n"
-    "    @m = @warp * 2 + @n\n"
-    "    for (k = 0; k < N / 8; k += 1) rolled {\n"
-    "      Sync<mbar.wait, k % 2><<<#b, #me>>>(%bar)\n"
-    "      for (j = 0; j < 2; j += 1) unroll {\n"
-    "        if (@m < k) {\n"
-    "          %r[j] <- Init<0.5><<<#b, #me>>>()\n"
-    "        } else if (k == 3 || j != 1) {\n"
-    "          %r[j] <- BinaryPointwise<-><<<#b, #me>>>(%r[0], %r[1])\n"
-    "        } else {\n"
-    "          %r[j] <- BinaryPointwise<<><<<#b, #me>>>(%r[0], %r[1])\n"
-    "        }\n"
-    "      }\n"
-    "    }\n"
-    "    Work<<<#b, #mine>>>(%s) {\n"
-    "      Sync<cp.wait, (@warp >> @warp % 2)><<<#b, #mine>>>()\n"
-    "      %r[0] <- Reduction<max, 0><<<#b, #mine>>>(%r)\n"
-    "    }\n"
-    "  }\n"
-    "}\n";
+static const char everything[] = "order column\n"
+                                 "\n"
+                                 "kernel all {\n"
+                                 "  target sm_90a\n"
+                                 "  cluster 2\n"
+                                 "  param M in 1..4096\n"
+                                 "  param N multiple 8\n"
+                                 "  %x:[M,N].fp16.GL\n"
+                                 "  %i:[4].i32.GL\n"
+                                 "  #b:[(M + 15) / 16].block\n"
+                                 "  #t:[128].thread\n"
+                                 "  %x <- Spec<<<#b, #t>>>(%x, %i) {\n"
+                                 "    @bid = #b.indices()\n"
+                                 "    @tid = #t.indices()\n"
+                                 "    #me:[].thread = #t.scalar()\n"
+                                 "    #w:[4:32].[32:1].thread = #t.tile([32])\n"
+                                 "    @warp, _ = #w.indices()\n"
+                                 "    #mine:[32:1].thread = #w[@warp]\n"
+                                 "    %s:[8,16].fp16.SH.swizzle(2, 3, 3)\n"
+                                 "    %bar:[].mbar.SH\n"
+                                 "    %other:[8,16:1,8].fp16.SH = %s.peer(1)\n"
+                                 "    %r:[2].[4].fp32.RF\n"
+                                 "    %r <- Init<-inf><<<#b, #me>>>()\n"
+                                 "    @n = value(%i[0])\n"
+                                 "    @m = @warp * 2 + @n\n"
+                                 "    for (k = 0; k < N / 8; k += 1) rolled {\n"
+                                 "      Sync<mbar.wait, k % 2><<<#b, #me>>>(%bar)\n"
+                                 "      for (j = 0; j < 2; j += 1) unroll {\n"
+                                 "        if (@m < k) {\n"
+                                 "          %r[j] <- Init<0.5><<<#b, #me>>>()\n"
+                                 "        } else if (k == 3 || j != 1) {\n"
+                                 "          %r[j] <- BinaryPointwise<-><<<#b, #me>>>(%r[0], %r[1])\n"
+                                 "        } else {\n"
+                                 "          %r[j] <- BinaryPointwise<<><<<#b, #me>>>(%r[0], %r[1])\n"
+                                 "        }\n"
+                                 "      }\n"
+                                 "    }\n"
+                                 "    Work<<<#b, #mine>>>(%s) {\n"
+                                 "      Sync<cp.wait, (@warp >> @warp % 2)><<<#b, #mine>>>()\n"
+                                 "      %r[0] <- Reduction<max, 0><<<#b, #mine>>>(%r)\n"
+                                 "    }\n"
+                                 "  }\n"
+                                 "}\n";
 
 static void test_everything(void **state)
 {
@@ -259,8 +260,7 @@ static void test_settings(void **state)
 
 // ---- wrong texts ----
 // "B:" puts the text into the body of a kernel, at line 2; "H:" before its spec.
-#define HEAD                                                                                                           \
-  "param M %x:[M,64].fp16.GL %y:[64,64].fp16.GL #b:[8].block #t:[32].thread %y <- Spec<<<#b,#t>>>(%x) { #me = #t.scalar()\n"
+#define HEAD "param M %x:[M,64].fp16.GL %y:[64,64].fp16.GL #b:[8].block #t:[32].thread %y <- Spec<<<#b,#t>>>(%x) { #me = #t.scalar()\n"
 static const struct {
   const char *text;
   enum errid id;
@@ -309,7 +309,8 @@ static const struct {
     {"B:%r:[M].fp16.SH", ERR_TILE, 2, 4, "constant size", ""},
     {"B:%r:[4].fp16.GL", ERR_TILE, 2, 4, "before the kernel's spec", ""},
     {"B:%r:[8].fp16.SH.swizle(3,3,3)", ERR_TILE, 2, 16, "`swizle`", ""},
-    {"B:%a:[4,4].[16,15].fp16.GL = %y.tile([16,16])", ERR_TILE, 2, 4, "this is [4,4:1024,16].[16,16:64,1].fp16.GL, and not [4,4].[16,15].fp16.GL", "leave it out"},
+    {"B:%a:[4,4].[16,15].fp16.GL = %y.tile([16,16])", ERR_TILE, 2, 4, "this is [4,4:1024,16].[16,16:64,1].fp16.GL, and not [4,4].[16,15].fp16.GL",
+     "leave it out"},
     {"B:%a:[4,4:1,4].[16,16].fp16.GL = %y.tile([16,16])", ERR_TILE, 2, 4, "and not [4,4:1,4].[16,16]", ""},
     {"B:%a:[4,4].[16,16].fp32.GL = %y.tile([16,16])", ERR_TILE, 2, 4, "fp32", ""},
     {"B:#q:[4].[9].thread = #t.tile([8])", ERR_TILE, 2, 4, "[4:8].[8:1].thread", "annotation"},
@@ -366,12 +367,12 @@ static void test_errors(void **state)
     struct tile_program *p;
     const char *text = whole_text(&mem, rows[i].text);
     int s = parse(&mem, text, &p, &e);
-    bool good = s == USER && e.id == rows[i].id && e.at.line == rows[i].line && e.at.col == rows[i].col &&
-                strstr(e.text, rows[i].says) && strstr(e.hint, rows[i].hint) && *e.hint && e.at.file;
+    bool good = s == USER && e.id == rows[i].id && e.at.line == rows[i].line && e.at.col == rows[i].col && strstr(e.text, rows[i].says) &&
+                strstr(e.hint, rows[i].hint) && *e.hint && e.at.file;
     if (!good) {
       if (s) err_print(stderr, &e);
-      print_error("%s\nwanted %s at %d:%d saying \"%s\", hint \"%s\"\n\n", text, err_name(rows[i].id), rows[i].line,
-                  rows[i].col, rows[i].says, rows[i].hint);
+      print_error("%s\nwanted %s at %d:%d saying \"%s\", hint \"%s\"\n\n", text, err_name(rows[i].id), rows[i].line, rows[i].col, rows[i].says,
+                  rows[i].hint);
     }
     wrong += !good;
     arena_close(&mem);
@@ -395,8 +396,8 @@ static void test_limits(void **state)
   (void)state;
   static const struct {
     const char *before, *open, *middle, *close, *after;
-    int good;  // so many are read
-    int most;  // so many are tried at last
+    int good; // so many are read
+    int most; // so many are tried at last
   } deep[] = {
       {"@a = ", "(", "1", ")", "", 20, 100000},
       {"@a = ", "-", "1", "", "", 20, 100000},
@@ -460,9 +461,9 @@ static void test_sizes(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_notes),      cmocka_unit_test(test_offsets),  cmocka_unit_test(test_indices),
-      cmocka_unit_test(test_print),      cmocka_unit_test(test_everything), cmocka_unit_test(test_settings),
-      cmocka_unit_test(test_errors),     cmocka_unit_test(test_limits),   cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_notes),  cmocka_unit_test(test_offsets),    cmocka_unit_test(test_indices),
+      cmocka_unit_test(test_print),  cmocka_unit_test(test_everything), cmocka_unit_test(test_settings),
+      cmocka_unit_test(test_errors), cmocka_unit_test(test_limits),     cmocka_unit_test(test_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

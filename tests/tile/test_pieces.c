@@ -33,8 +33,7 @@ static void touched(const struct tile_atom *a, struct touches *out)
         assert_true(ex_is_const(a->operand[o].offset));
         t.at[o] = ex_value(a->operand[o].offset) + (a->width > 1 ? lane : 0);
         int64_t rest = r;
-        for (int m = 0; m < a->nmodes; rest /= a->extent[m++])
-          t.at[o] += rest % a->extent[m] * ex_value(a->operand[o].stride[m]);
+        for (int m = 0; m < a->nmodes; rest /= a->extent[m++]) t.at[o] += rest % a->extent[m] * ex_value(a->operand[o].stride[m]);
       }
       assert_true(out->n < MOST);
       out->t[out->n++] = t;
@@ -72,9 +71,8 @@ static void draw_tensor(struct rng *r, const char *name, const char *type, const
     int d = rank == 2 ? (i + first) % 2 : i;
     ends[d] = draw_mode(r, &shape[d], &stride[d], extent[d], &next);
   }
-  str_add(out, "%s:[%s%s%s : %s%s%s].%s.RF ", name, str_text(&shape[0]), rank == 2 ? "," : "",
-          rank == 2 ? str_text(&shape[1]) : "", str_text(&stride[0]), rank == 2 ? "," : "",
-          rank == 2 ? str_text(&stride[1]) : "", type);
+  str_add(out, "%s:[%s%s%s : %s%s%s].%s.RF ", name, str_text(&shape[0]), rank == 2 ? "," : "", rank == 2 ? str_text(&shape[1]) : "",
+          str_text(&stride[0]), rank == 2 ? "," : "", rank == 2 ? str_text(&stride[1]) : "", type);
   for (int i = 0; i < 2; i++) str_free(&shape[i]), str_free(&stride[i]);
   (void)ends;
 }
@@ -106,8 +104,7 @@ static void moves_touch_every_element_once(void **state)
     struct touches is, wanted = {0};
     touched(a, &is);
     for (int64_t c[2] = {0}; c[0] < extent[0]; c[0]++)
-      for (c[1] = 0; c[1] < extent[1]; c[1]++)
-        wanted.t[wanted.n++] = (struct touch){{element(&l, 0, a, c, 2), element(&l, 1, a, c, 2)}};
+      for (c[1] = 0; c[1] < extent[1]; c[1]++) wanted.t[wanted.n++] = (struct touch){{element(&l, 0, a, c, 2), element(&l, 1, a, c, 2)}};
     same_touches(str_text(&s), &is, &wanted);
     vectors += a->width > 1;
     str_free(&s), arena_close(&l.mem);
@@ -122,8 +119,7 @@ static void broadcasts_and_reductions(void **state)
   for (int i = 0; i < 400; i++) {
     struct str s = {0};
     bool reduce = i % 2;
-    int full[] = {2 + (int)rng_below(&r, 7), 2 + (int)rng_below(&r, 7)},
-        part[] = {rng_below(&r, 2) ? full[0] : 1, full[1]};
+    int full[] = {2 + (int)rng_below(&r, 7), 2 + (int)rng_below(&r, 7)}, part[] = {rng_below(&r, 2) ? full[0] : 1, full[1]};
     if (rng_below(&r, 3) == 0) part[1] = 1;
     draw_tensor(&r, "%x", "fp32", full, 2, &s), draw_tensor(&r, "%y", "fp32", part, 2, &s);
     str_add(&s, reduce ? "%%y <- Reduction<+>" ME "(%%x)" : "%%x <- BinaryPointwise<+>" ME "(%%x, %%y)");
@@ -162,9 +158,8 @@ static void products_touch_every_term_once(void **state)
     for (int64_t x = 0; x < m; x++)
       for (int64_t y = 0; y < n; y++)
         for (int64_t z = 0; z < k; z++)
-          wanted.t[wanted.n++] =
-              (struct touch){{element(&l, 0, a, (int64_t[]){x, y}, 2), element(&l, 1, a, (int64_t[]){x, z}, 2),
-                              element(&l, 2, a, (int64_t[]){z, y}, 2)}};
+          wanted.t[wanted.n++] = (struct touch){
+              {element(&l, 0, a, (int64_t[]){x, y}, 2), element(&l, 1, a, (int64_t[]){x, z}, 2), element(&l, 2, a, (int64_t[]){z, y}, 2)}};
     same_touches(str_text(&s), &is, &wanted);
     str_free(&s), arena_close(&l.mem);
   }
@@ -175,12 +170,11 @@ static void products_of_fragments_are_repeated(void **state)
 {
   (void)state;
   struct lowered l;
-  assert_int_equal(
-      lowered_open(&l, "[1].i32.GL", "[1].i32.GL",
-                   "%a:[2,3].[2,2].[1,2].fp16.RF %bb:[3,2].[2,1].[2,1].fp16.RF %c:[2,2].[2,1].[1,2].fp32.RF "
-                   "%c <- MatMul" WARP "(%a, %bb)",
-                   80),
-      OK);
+  assert_int_equal(lowered_open(&l, "[1].i32.GL", "[1].i32.GL",
+                                "%a:[2,3].[2,2].[1,2].fp16.RF %bb:[3,2].[2,1].[2,1].fp16.RF %c:[2,2].[2,1].[1,2].fp32.RF "
+                                "%c <- MatMul" WARP "(%a, %bb)",
+                                80),
+                   OK);
   const struct tile_atom *a = lowered_atom(&l, -1);
   struct touches is, wanted = {0};
   touched(&(struct tile_atom){.nmodes = a->nmodes,
@@ -192,8 +186,7 @@ static void products_of_fragments_are_repeated(void **state)
           &is);
   for (int m = 0; m < 2; m++)
     for (int n = 0; n < 2; n++)
-      for (int k = 0; k < 3; k++)
-        wanted.t[wanted.n++] = (struct touch){{4 * (2 * m + n), 8 * (3 * m + k), 4 * (2 * k + n)}};
+      for (int k = 0; k < 3; k++) wanted.t[wanted.n++] = (struct touch){{4 * (2 * m + n), 8 * (3 * m + k), 4 * (2 * k + n)}};
   same_touches("mma", &is, &wanted);
   arena_close(&l.mem);
 }
@@ -203,13 +196,11 @@ static void fragments_find_their_elements(void **state)
 {
   (void)state;
   struct lowered l;
-  assert_int_equal(
-      lowered_open(&l, "[1].i32.GL", "[1].i32.GL",
-                   "%a:[2,2:2,4].[1,2:1,1].fp16.RF %bb:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP
-                   "(%a, %bb) "
-                   "%v:[2,4].fp32.RF %x:[4,1].fp16.RF %y:[1,4].fp16.RF %v <- MatMul<<<#b, #pair>>>(%x, %y)",
-                   80),
-      OK);
+  assert_int_equal(lowered_open(&l, "[1].i32.GL", "[1].i32.GL",
+                                "%a:[2,2:2,4].[1,2:1,1].fp16.RF %bb:[2,1].[2,1].fp16.RF %c:[2,1].[1,2].fp32.RF %c <- MatMul" WARP "(%a, %bb) "
+                                "%v:[2,4].fp32.RF %x:[4,1].fp16.RF %y:[1,4].fp16.RF %v <- MatMul<<<#b, #pair>>>(%x, %y)",
+                                80),
+                   OK);
   const struct tile_operand *a = &lowered_atom(&l, 0)->operand[1], *c = &lowered_atom(&l, 1)->operand[0];
   for (int i = 0; i < 8; i++) {
     assert_int_equal(lay_call(&a->inner, i), (i & 1) + 2 * (i >> 1 & 1) + 4 * (i >> 2));
@@ -238,8 +229,8 @@ static void matrices_are_counted_as_they_are_addressed(void **state)
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct lowered l;
     char body[512];
-    snprintf(body, sizeof body, "%%s:[16,16].fp16.SH %%r:%s.fp16.RF %%r <- Move<%s>" WARP "(%%s.tile([1,8])[%s])",
-             cases[i].fragment, cases[i].name, cases[i].row);
+    snprintf(body, sizeof body, "%%s:[16,16].fp16.SH %%r:%s.fp16.RF %%r <- Move<%s>" WARP "(%%s.tile([1,8])[%s])", cases[i].fragment, cases[i].name,
+             cases[i].row);
     if (lowered_open(&l, "[1].i32.GL", "[1].i32.GL", body, 80)) fail_msg("%s: %s", body, l.e.text);
     int64_t at = lay_call(&lowered_atom(&l, -1)->operand[0].inner, 2);
     if (at != cases[i].second) fail_msg("%s: the second matrix is at %d", body, (int)at);

@@ -52,11 +52,10 @@ static void conditions_and_mbarriers_do_not_share(void **state)
 {
   (void)state;
   struct lowered l;
-  open_or_fail(
-      &l, "[1].i32.GL",
-      "if (@wi == 0) { %x:[100].fp32.SH } else { %y:[100].fp32.SH }\n if (@wi == 1) { %z:[100].fp32.SH }\n" SCOPE(
-          "%m:[2].mbar.SH %u:[4].fp32.SH") SCOPE("%n:[3].mbar.SH %v:[4].fp32.SH"),
-      80);
+  open_or_fail(&l, "[1].i32.GL",
+               "if (@wi == 0) { %x:[100].fp32.SH } else { %y:[100].fp32.SH }\n if (@wi == 1) { %z:[100].fp32.SH }\n" SCOPE(
+                   "%m:[2].mbar.SH %u:[4].fp32.SH") SCOPE("%n:[3].mbar.SH %v:[4].fp32.SH"),
+               80);
   static const char *const all[] = {"x", "y", "z", "m", "n", "u"};
   for (int i = 0; i < 6; i++)
     for (int j = 0; j < i; j++) assert_true(apart(&l, all[i], all[j]));
@@ -76,9 +75,7 @@ static void alignments(void **state)
     struct lowered l;
     char body[512];
     int columns = i ? 8 << i : 64;
-    snprintf(body, sizeof body,
-             "%%s0:[1].fp16.SH %%s:[128,%d].fp16.SH%s %%b1:[].mbar.SH %%s <- Move<tma>" ME
-             "(%%g.tile([128,%d])[@bid, 0], %%b1)",
+    snprintf(body, sizeof body, "%%s0:[1].fp16.SH %%s:[128,%d].fp16.SH%s %%b1:[].mbar.SH %%s <- Move<tma>" ME "(%%g.tile([128,%d])[@bid, 0], %%b1)",
              columns, cases[i].swizzle, columns);
     open_or_fail(&l, "[M, N].fp16.GL", body, 90);
     assert_int_equal(buffer(&l, "s")->offset % cases[i].align, 0);
@@ -128,8 +125,7 @@ static void parts_of_a_block_have_barriers_of_their_own(void **state)
   (void)state;
   struct lowered l;
   open_or_fail(&l, "[1].i32.GL",
-               "Sync<barrier>" ALL "() Sync<barrier>" GROUP
-               "() #pairs2 = #t.tile([64]) #last = #pairs2[3] #zero = #groups[0] #rest = #t.tile([96])\n"
+               "Sync<barrier>" ALL "() Sync<barrier>" GROUP "() #pairs2 = #t.tile([64]) #last = #pairs2[3] #zero = #groups[0] #rest = #t.tile([96])\n"
                "#part = #rest[1] Sync<barrier><<<#b, #last>>>() Sync<barrier><<<#b, #zero>>>() Sync<barrier><<<#b, "
                "#part>>>() Sync<barrier>" GROUP "()",
                80);
@@ -160,8 +156,7 @@ static void fifteen_barriers_are_the_most(void **state)
              "#g = #t.tile([%d])\n #h = #g[0]\n Sync<barrier><<<#b, #h>>>()\n}\n}",
              cases[i].size);
     int status = lowered_text(&l, text, 80);
-    if (cases[i].why ? status != USER || !strstr(l.e.text, cases[i].why) : status != OK)
-      fail_msg("%s: %s", text, l.e.text);
+    if (cases[i].why ? status != USER || !strstr(l.e.text, cases[i].why) : status != OK) fail_msg("%s: %s", text, l.e.text);
     arena_close(&l.mem);
   }
 }
@@ -182,8 +177,7 @@ static void equal_maps_are_one(void **state)
   struct lowered l;
   open_or_fail(&l, "[M, N].fp16.GL",
                "%s:[2].[64,64].fp16.SH.swizzle(3,3,3) %u:[32,64].fp16.SH %b1:[].mbar.SH\n"
-               "%s[0] <- Move<tma>" ME "(%g.tile([64,64])[@bid, 0], %b1) %s[1] <- Move<tma>" ME
-               "(%g.tile([64,64])[@bid, 1], %b1)\n"
+               "%s[0] <- Move<tma>" ME "(%g.tile([64,64])[@bid, 0], %b1) %s[1] <- Move<tma>" ME "(%g.tile([64,64])[@bid, 1], %b1)\n"
                "%u <- Move<tma>" ME "(%g.tile([32,64])[@bid, 0], %b1)",
                90);
   assert_int_equal(l.k->nmaps, 2);
@@ -191,8 +185,7 @@ static void equal_maps_are_one(void **state)
   assert_int_equal(lowered_atom(&l, 1)->operand[1].map, 0);
   assert_int_equal(lowered_atom(&l, 2)->operand[1].map, 1);
   const struct tile_map *map = &l.k->maps[0];
-  assert_true(map->rank == 2 && map->box[0] == 64 && map->box[1] == 64 && map->stride[0] == EX_C(1) &&
-              map->stride[1] == map->size[0]);
+  assert_true(map->rank == 2 && map->box[0] == 64 && map->box[1] == 64 && map->stride[0] == EX_C(1) && map->stride[1] == map->size[0]);
   assert_true(lowered_atom(&l, 1)->operand[1].coord[0] == EX_C(64)); // fastest first
   arena_close(&l.mem);
 }
@@ -203,14 +196,11 @@ static void boxes_are_repeated(void **state)
   (void)state;
   struct lowered l;
   open_or_fail(&l, "[M, N].fp16.GL",
-               "%s:[1,2].[64,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME
-               "(%g.tile([64,128])[@bid, 0].tile([64,64]), %b1)",
-               90);
+               "%s:[1,2].[64,64].fp16.SH.swizzle(3,3,3) %b1:[].mbar.SH %s <- Move<tma>" ME "(%g.tile([64,128])[@bid, 0].tile([64,64]), %b1)", 90);
   const struct tile_atom *a = lowered_atom(&l, 0);
   assert_int_equal(a->nmodes, 1);
   assert_int_equal(a->extent[0], 2);
-  assert_true(a->operand[0].stride[0] == EX_C(4096) && a->operand[1].coord_stride[0][0] == EX_C(64) &&
-              a->operand[1].coord_stride[1][0] == EX_C(0));
+  assert_true(a->operand[0].stride[0] == EX_C(4096) && a->operand[1].coord_stride[0][0] == EX_C(64) && a->operand[1].coord_stride[1][0] == EX_C(0));
   arena_close(&l.mem);
 }
 
@@ -218,21 +208,17 @@ static void short_tiles_are_guarded(void **state)
 {
   (void)state;
   struct lowered l;
-  open_or_fail(&l, "[M, N].fp16.GL",
-               "%r:[4,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 1].tile([4,8])[@wi, @in4])", 80);
+  open_or_fail(&l, "[M, N].fp16.GL", "%r:[4,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[@bid, 1].tile([4,8])[@wi, @in4])", 80);
   const struct tile_operand *o = &lowered_atom(&l, 0)->operand[1];
   assert_int_equal(o->nguards, 2);
   assert_int_equal(lowered_atom(&l, 0)->width, 8);
   assert_true(o->guard[0].stride[0] == EX_C(1) && o->guard[1].stride[0] == EX_C(0)); // the loop goes down the rows
   assert_true(o->guard[0].limit == l.k->params[0] && o->guard[1].limit == l.k->params[1]);
   arena_close(&l.mem);
-  open_or_fail(&l, "[512, 64].fp16.GL",
-               "%r:[4,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[0, 0].tile([4,8])[@wi, @in4])", 80);
+  open_or_fail(&l, "[512, 64].fp16.GL", "%r:[4,8].fp16.RF %r <- Move" ME "(%g.tile([128,64])[0, 0].tile([4,8])[@wi, @in4])", 80);
   assert_int_equal(lowered_atom(&l, 0)->operand[1].nguards, 0);
   arena_close(&l.mem);
-  open_or_fail(&l, "[100, 64].fp16.GL",
-               "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([30,64])[1, 0].tile([2,64])[@wi, 0].tile([1,8])[0, @in4])",
-               80);
+  open_or_fail(&l, "[100, 64].fp16.GL", "%r:[1,8].fp16.RF %r <- Move" ME "(%g.tile([30,64])[1, 0].tile([2,64])[@wi, 0].tile([1,8])[0, @in4])", 80);
   assert_int_equal(lowered_atom(&l, 0)->operand[1].nguards, 0); // rows 30 .. 45 of 100
   arena_close(&l.mem);
 }
@@ -253,11 +239,10 @@ static void outputs_are_what_is_written(void **state)
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct lowered l;
     char text[512];
-    snprintf(text, sizeof text, "kernel k {\n%%x:[].i32.GL\n%%y:[].i32.GL\n#b:[1].block\n#t:[1].thread\n%s {\n%s\n}\n}",
-             cases[i].spec, cases[i].body);
+    snprintf(text, sizeof text, "kernel k {\n%%x:[].i32.GL\n%%y:[].i32.GL\n#b:[1].block\n#t:[1].thread\n%s {\n%s\n}\n}", cases[i].spec,
+             cases[i].body);
     int status = lowered_text(&l, text, 80);
-    if (cases[i].why ? status != USER || !strstr(l.e.text, cases[i].why) : status != OK)
-      fail_msg("%s: %s", text, l.e.text);
+    if (cases[i].why ? status != USER || !strstr(l.e.text, cases[i].why) : status != OK) fail_msg("%s: %s", text, l.e.text);
     if (!status) assert_int_equal(buffer(&l, "x")->written, i == 4);
     arena_close(&l.mem);
   }

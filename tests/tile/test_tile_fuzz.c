@@ -56,10 +56,56 @@ enum { CASES = 4000, MOST = 8192 };
 static size_t mutate(const struct texts *t, struct rng *r, char *out)
 {
   static const char *const words[] = {
-      "-1", "0", "2", "1099511627776", "9223372036854775807", "(", ")", "[", "]", "{", "}", "=", ":", ",", "<-", "<<<", ">>>",
-      ".", "%", "#", "@", "_", "?", "/ 0", "%1", "#t", "@k", " M", "N", "ceil(", "min(", ".tile([8])", ".tile(4,2:1,16)",
-      "[0]", "[0, 0]", ".reshape(0, [4,2])", ".scalar()", ".indices()", "for (k = 0; k < 4; k += 1) {", "if (M < 3) {", "else {",
-      "%q:[2,4].fp16.RF", "Init<inf>", "<+>", "order column", "//", "\n", "(2,2)", "const T = 3", "cluster 4",
+      "-1",
+      "0",
+      "2",
+      "1099511627776",
+      "9223372036854775807",
+      "(",
+      ")",
+      "[",
+      "]",
+      "{",
+      "}",
+      "=",
+      ":",
+      ",",
+      "<-",
+      "<<<",
+      ">>>",
+      ".",
+      "%",
+      "#",
+      "@",
+      "_",
+      "?",
+      "/ 0",
+      "%1",
+      "#t",
+      "@k",
+      " M",
+      "N",
+      "ceil(",
+      "min(",
+      ".tile([8])",
+      ".tile(4,2:1,16)",
+      "[0]",
+      "[0, 0]",
+      ".reshape(0, [4,2])",
+      ".scalar()",
+      ".indices()",
+      "for (k = 0; k < 4; k += 1) {",
+      "if (M < 3) {",
+      "else {",
+      "%q:[2,4].fp16.RF",
+      "Init<inf>",
+      "<+>",
+      "order column",
+      "//",
+      "\n",
+      "(2,2)",
+      "const T = 3",
+      "cluster 4",
   };
   const char *from = t->text[rng_below(r, (uint64_t)t->n)];
   size_t n = MIN(strlen(from), (size_t)MOST - 1);
@@ -69,9 +115,9 @@ static size_t mutate(const struct texts *t, struct rng *r, char *out)
     const char *other = t->text[rng_below(r, (uint64_t)t->n)], *word = words[rng_below(r, COUNT(words))];
     size_t m = strlen(other), wide = strlen(word);
     switch (rng_below(r, 6)) {
-    case 0: out[at] = (char)(rng_below(r, 4) ? 32 + rng_below(r, 95) : 1 + rng_below(r, 255)); break; // a byte
-    case 1: n = rng_below(r, 8) ? n : at; break;                                                       // truncated
-    case 2: memmove(out + at, out + at + len, n - at - len), n -= len; break;                          // cut
+    case 0: out[at] = (char)(rng_below(r, 4) ? 32 + rng_below(r, 95) : 1 + rng_below(r, 255)); break;        // a byte
+    case 1: n = rng_below(r, 8) ? n : at; break;                                                             // truncated
+    case 2: memmove(out + at, out + at + len, n - at - len), n -= len; break;                                // cut
     case 3: len = MIN(len, m), memcpy(out + at, other + rng_below(r, m - len + 1), MIN(len, n - at)); break; // spliced
     case 4:
       if (n + wide < MOST) memmove(out + at + wide, out + at, n - at), memcpy(out + at, word, wide), n += wide;
@@ -108,8 +154,7 @@ static void test_random_bytes(void **state)
   for (int i = 0; i < 3000; i++) {
     char text[256];
     size_t n = rng_below(&r, sizeof text);
-    for (size_t k = 0; k < n; k++)
-      text[k] = i % 2 ? (char)(1 + rng_below(&r, 255)) : " ()[]{}<>,:=+-*/%#@.\nabk19"[rng_below(&r, 27)];
+    for (size_t k = 0; k < n; k++) text[k] = i % 2 ? (char)(1 + rng_below(&r, 255)) : " ()[]{}<>,:=+-*/%#@.\nabk19"[rng_below(&r, 27)];
     text[n] = 0;
     assert_true(one(text));
   }

@@ -27,9 +27,8 @@ struct hunt {
 
 // Every parameter of an example has a small value under which it is still what it is, and of which kernels for GPUs are
 // made.
-static const struct setting small[] = {{"b", 1},   {"t", 4},       {"s", 32},     {"m", 16},    {"n", 64},
-                                       {"k", 128}, {"r", 16},      {"d", 64},     {"heads", 4}, {"kv", 2},
-                                       {"f", 128}, {"hidden", 64}, {"inner", 128}};
+static const struct setting small[] = {{"b", 1},  {"t", 4},     {"s", 32}, {"m", 16},  {"n", 64},      {"k", 128},    {"r", 16},
+                                       {"d", 64}, {"heads", 4}, {"kv", 2}, {"f", 128}, {"hidden", 64}, {"inner", 128}};
 
 static struct graph *program_of(struct arena *mem, const char *path)
 {
@@ -43,8 +42,7 @@ static struct graph *program_of(struct arena *mem, const char *path)
     set[n] = small[i];
     n += !front_load(mem, path, n + 1, set, &try, &none);
   }
-  if (front_load(mem, path, n, set, &g, &e) || graph_expand(mem, g, false, &plain, &e))
-    fail_msg("%s: %s", path, e.text);
+  if (front_load(mem, path, n, set, &g, &e) || graph_expand(mem, g, false, &plain, &e)) fail_msg("%s: %s", path, e.text);
   return plain;
 }
 
@@ -128,8 +126,7 @@ static void hunt_file(struct hunt *h, const char *path, const struct target *t, 
   if (lax_partition(&mem, program_of(&mem, path), PART, NULL, &parts, &e)) fail_msg("%s: %s", path, e.text);
   for (int i = 0; i < parts.n; i++)
     if (parts.parts[i].searchable) hunt_part(h, parts.parts[i].g, t, each);
-  printf("%-32s %-7s %3d parts %5lld different mutants, %.1f s\n", path, t->name, parts.n,
-         (long long)(h->tried - before), now_seconds() - begin);
+  printf("%-32s %-7s %3d parts %5lld different mutants, %.1f s\n", path, t->name, parts.n, (long long)(h->tried - before), now_seconds() - begin);
   fflush(stdout);
   arena_close(&mem);
 }
@@ -151,8 +148,8 @@ void hunt_examples(bool quick)
     free(names[i]);
   }
   free(names);
-  printf("%lld different mutants, %lld accepted; of the others %lld equal, %lld unclear\n", (long long)h.tried,
-         (long long)h.wrong, (long long)h.same, (long long)h.unclear);
+  printf("%lld different mutants, %lld accepted; of the others %lld equal, %lld unclear\n", (long long)h.tried, (long long)h.wrong, (long long)h.same,
+         (long long)h.unclear);
   for (int j = 0; j < JUDGEMENTS; j++) printf("  %5lld %s\n", (long long)h.by[j], judgement_names[j]);
   assert_true(quick || h.tried >= 5000);
   assert_int_equal(h.wrong, 0);

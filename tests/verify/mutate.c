@@ -5,9 +5,9 @@
 #include <string.h>
 
 const char *const change_names[CHANGES] = {
-  [CHANGE_IMAP] = "imap", [CHANGE_OMAP] = "omap", [CHANGE_FMAP] = "fmap", [CHANGE_SWAP] = "swap",
-  [CHANGE_OPERAND] = "operand", [CHANGE_OP] = "operator", [CHANGE_DROP] = "drop", [CHANGE_AXIS] = "axis",
-  [CHANGE_SCALAR] = "scalar", [CHANGE_DIM] = "dim", [CHANGE_ORDER] = "order", [CHANGE_COUNT] = "count",
+    [CHANGE_IMAP] = "imap",       [CHANGE_OMAP] = "omap",   [CHANGE_FMAP] = "fmap",   [CHANGE_SWAP] = "swap",
+    [CHANGE_OPERAND] = "operand", [CHANGE_OP] = "operator", [CHANGE_DROP] = "drop",   [CHANGE_AXIS] = "axis",
+    [CHANGE_SCALAR] = "scalar",   [CHANGE_DIM] = "dim",     [CHANGE_ORDER] = "order", [CHANGE_COUNT] = "count",
 };
 
 struct maker {
@@ -61,10 +61,14 @@ static int build(struct graph *to, const struct graph *above, const int *from, c
     int in[64], out = 0, k = n->op == OP_ITER ? iter++ : 0;
     if (!node[i]) continue;
     for (int j = 0; j < n->nin; j++) in[j] = at[n->in[j]];
-    if (n->op == OP_INPUT) s = graph_input(to, g->tensors[n->out].name, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, &out, &e);
-    else if (n->op == OP_ITER) s = graph_iter(to, above, from[k], &n->a, n->at, &out, &e);
-    else if (n->sub) s = build_nested(to, at, n, &out);
-    else s = graph_add(to, n->op, n->nin, in, &n->a, n->at, &out, &e);
+    if (n->op == OP_INPUT)
+      s = graph_input(to, g->tensors[n->out].name, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, &out, &e);
+    else if (n->op == OP_ITER)
+      s = graph_iter(to, above, from[k], &n->a, n->at, &out, &e);
+    else if (n->sub)
+      s = build_nested(to, at, n, &out);
+    else
+      s = graph_add(to, n->op, n->nin, in, &n->a, n->at, &out, &e);
     for (int j = 0; j < n->nout && !s; j++) at[n->out + j] = out + j;
     if (!s && n->nout && to->nodes[to->nnodes - 1].nout != n->nout) s = USER;
   }

@@ -6,7 +6,9 @@
 #include "eval/eval.h"
 
 enum change {
-  CHANGE_IMAP, CHANGE_OMAP, CHANGE_FMAP, // one entry of a map
+  CHANGE_IMAP,
+  CHANGE_OMAP,
+  CHANGE_FMAP,    // one entry of a map
   CHANGE_SWAP,    // two operands
   CHANGE_OPERAND, // another tensor of the same shape
   CHANGE_OP,      // another operator of the same arity, rule and attributes; accumulators too

@@ -5,8 +5,7 @@
 #include <stdio.h>
 
 const char *const judgement_names[JUDGEMENTS] = {
-    [PROVED] = "proved",       [FULL] = "full",           [REDUCED] = "reduced",
-    [UNDECIDED] = "undecided", [NOT_EQUAL] = "not-equal", [REFUSED] = "refused",
+    [PROVED] = "proved", [FULL] = "full", [REDUCED] = "reduced", [UNDECIDED] = "undecided", [NOT_EQUAL] = "not-equal", [REFUSED] = "refused",
 };
 
 enum judgement judge(const struct graph *a, const struct graph *b, uint64_t seed, int threads, char note[256])

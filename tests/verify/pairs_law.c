@@ -8,18 +8,14 @@ struct scope {
 };
 
 // Made when first named, so that no input is idle.
-static struct term *argument(struct scope *o, int i)
-{
-  return o->x[i] ? o->x[i] : (o->x[i] = draw_argument(o->g, o->s));
-}
+static struct term *argument(struct scope *o, int i) { return o->x[i] ? o->x[i] : (o->x[i] = draw_argument(o->g, o->s)); }
 
 static struct term *positive(struct scope *o, int i)
 {
   if (o->positive[i]) return o->positive[i];
   struct gen *g = o->g;
   struct term *x = term_input(g, o->s);
-  x = draw(g, 2) ? term_one(g, OP_EXP, x)
-                 : term_two(g, OP_ADD, term_one(g, OP_SQUARE, x), term_number(g, draw_constant(g)));
+  x = draw(g, 2) ? term_one(g, OP_EXP, x) : term_two(g, OP_ADD, term_one(g, OP_SQUARE, x), term_number(g, draw_constant(g)));
   return o->positive[i] = x;
 }
 
@@ -104,9 +100,9 @@ static void law(struct scope *o, int line, struct rat c, struct rat d, int64_t m
   const int64_t r = o->s.d[0], n = o->s.d[1];
   (void)r, (void)n, (void)m, (void)d;
   switch (line) {
-#define LAW(kind, x, y)                                                                                                \
-  case __LINE__:                                                                                                       \
-    *a = x, *b = y;                                                                                                    \
+#define LAW(kind, x, y) \
+  case __LINE__:        \
+    *a = x, *b = y;     \
     break;
 #include "pairs_law.def"
 #undef LAW

@@ -13,8 +13,7 @@ void near(struct gen *g, enum kind_id k)
   struct shape s = draw_shape(g);
   struct term *x = draw_argument(g, s), *y = draw_argument(g, s), *a, *b;
   struct rat c = rat(1 + draw(g, 99), 1 + draw(g, 9)), t = rat(1, draw_of(g, COUNT(tiny), tiny));
-  struct term *c1 = term_number(g, c),
-              *c2 = term_number(g, draw(g, 2) ? rat_add(c, t) : rat_mul(c, rat_add(rat(1, 1), t)));
+  struct term *c1 = term_number(g, c), *c2 = term_number(g, draw(g, 2) ? rat_add(c, t) : rat_mul(c, rat_add(rat(1, 1), t)));
   (void)k;
   switch (draw(g, 10)) {
   case 0: a = mul(g, x, c1), b = mul(g, x, c2); break;
@@ -40,13 +39,8 @@ void digits(struct gen *g, enum kind_id k)
   struct term *x = draw_argument(g, s), *c1, *c2;
   (void)k;
   switch (draw(g, 4)) {
-  case 0:
-    c1 = number(g, 1, 1), c2 = term_digits(g, rat(e18 + odd, e18), arena_printf(g->mem, "1.%018lld", (long long)odd));
-    break;
-  case 1:
-    c1 = number(g, base, e18),
-    c2 = term_digits(g, rat(base + odd, e18), arena_printf(g->mem, "0.%018lld", (long long)(base + odd)));
-    break;
+  case 0: c1 = number(g, 1, 1), c2 = term_digits(g, rat(e18 + odd, e18), arena_printf(g->mem, "1.%018lld", (long long)odd)); break;
+  case 1: c1 = number(g, base, e18), c2 = term_digits(g, rat(base + odd, e18), arena_printf(g->mem, "0.%018lld", (long long)(base + odd))); break;
   case 2: c1 = number(g, big, 1), c2 = number(g, big + 1, 1); break;
   default: c1 = number(g, 1, 3), c2 = term_digits(g, rat(333333333333333333, e18), "0.333333333333333333");
   }
@@ -57,9 +51,8 @@ void digits(struct gen *g, enum kind_id k)
 }
 
 // The primes that every run of the tests once used (src/eval/primes.def), and 2^31 - 1, 2^61 - 1.
-static const int64_t PRIMES[] = {2147483579,       1073741789,         4294967087,          2147483543,
-                                 4503599627370023, 2251799813685011,   4611686018427376319, 2305843009213688159,
-                                 2147483647,       2305843009213693951};
+static const int64_t PRIMES[] = {2147483579,       1073741789,          4294967087,          2147483543, 4503599627370023,
+                                 2251799813685011, 4611686018427376319, 2305843009213688159, 2147483647, 2305843009213693951};
 
 // p X with constants that a double holds: p = h 2^32 + l.
 static struct term *times_prime(struct gen *g, struct term *x, int64_t p)
@@ -83,8 +76,7 @@ void primes(struct gen *g, enum kind_id k)
   case 1: a = mul(g, y, term_one(g, OP_EXP, a)), b = mul(g, y, term_one(g, OP_EXP, b)); break;
   case 2: a = term_one(g, OP_RELU, a), b = term_one(g, OP_RELU, b); break;
   case 3:
-    a = mul(g, a, number(g, 1, PRIMES[from] - 1)), b = mul(g, mul(g, a, number(g, -1, 1)), number(g, 1, 1)),
-    b = mul(g, x, number(g, -1, 1));
+    a = mul(g, a, number(g, 1, PRIMES[from] - 1)), b = mul(g, mul(g, a, number(g, -1, 1)), number(g, 1, 1)), b = mul(g, x, number(g, -1, 1));
     break;
   default: break;
   }

@@ -30,8 +30,7 @@ void means(struct gen *g, enum kind_id k)
     if (how == 1) both[i] = term_two(g, op, scaled(g, a, c, divided), scaled(g, b, m, divided));
     if (how == 2) both[i] = term_two(g, op, scaled(g, a, n, divided), scaled(g, b, c, divided));
     if (how == 3)
-      both[i] = term_two(g, OP_SUB, scaled(g, sum(g, mul(g, x, x)), n, divided),
-                         mul(g, scaled(g, a, c, divided), scaled(g, a, n, divided)));
+      both[i] = term_two(g, OP_SUB, scaled(g, sum(g, mul(g, x, x)), n, divided), mul(g, scaled(g, a, c, divided), scaled(g, a, n, divided)));
     if (how == 4) both[i] = mul(g, term_along(g, OP_MEAN, x, -1), scaled(g, b, c, divided));
   }
   result(g, both[0], both[1]);
@@ -89,8 +88,7 @@ void heads(struct gen *g, enum kind_id kind)
   int64_t n = draw_of(g, COUNT(widths_of), widths_of), a = divisor(g, n), b = divisor(g, n);
   int64_t many = n > 1000 && draw(g, 4) ? 2048 : 1 + draw(g, 4), rows = n > 1000 ? extent(g, 1, many) : many;
   int64_t k = draw_of(g, COUNT(depths), depths), depth = extent(g, 2, k);
-  struct term *x = draw(g, 2) ? draw_input(g, shape2(rows, n))
-                              : term_matmul(g, draw_input(g, shape2(rows, depth)), draw_input(g, shape2(depth, n)));
+  struct term *x = draw(g, 2) ? draw_input(g, shape2(rows, n)) : term_matmul(g, draw_input(g, shape2(rows, depth)), draw_input(g, shape2(depth, n)));
   int what = draw(g, 8), turned = draw(g, 4);
   (void)kind;
   if (turned == 1) b = n / a;
@@ -123,9 +121,7 @@ void parts(struct gen *g, enum kind_id kind)
     a = term_groups(g, x, 1, p);
     b = term_reshape(g, term_along(g, OP_SUM, term_reshape(g, x, shape3(r, p, n / p)), 1), a->s);
     break;
-  default:
-    a = term_two(g, OP_DIV, sum(g, term_chunk(g, x, 1, p, 0)), number(g, n / p, 1));
-    b = term_along(g, OP_MEAN, x, 1);
+  default: a = term_two(g, OP_DIV, sum(g, term_chunk(g, x, 1, p, 0)), number(g, n / p, 1)); b = term_along(g, OP_MEAN, x, 1);
   }
   if (draw(g, 2)) a = term_one(g, OP_EXP, a), b = term_one(g, OP_EXP, b);
   result(g, a, b);

@@ -29,8 +29,7 @@ struct rat rat_mul(struct rat a, struct rat b)
 struct rat rat_add(struct rat a, struct rat b)
 {
   int64_t x, y, p, q;
-  CHECK(!__builtin_mul_overflow(a.p, b.q, &x) && !__builtin_mul_overflow(b.p, a.q, &y) &&
-        !__builtin_add_overflow(x, y, &p));
+  CHECK(!__builtin_mul_overflow(a.p, b.q, &x) && !__builtin_mul_overflow(b.p, a.q, &y) && !__builtin_add_overflow(x, y, &p));
   CHECK(!__builtin_mul_overflow(a.q, b.q, &q));
   return rat(p, q);
 }

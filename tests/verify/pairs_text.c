@@ -94,8 +94,7 @@ static void statements(struct term *t, int *next, struct str *out)
   if (t->op == OP_CONST || (t->uses < 2 && !t->as_split)) return;
   int name = (*next)++;
   str_add(out, "  ");
-  for (int i = 0; t->as_split && i < t->parts; i++)
-    str_add(out, i ? ", " : ""), str_add(out, i == t->index ? "t%d" : "_", name);
+  for (int i = 0; t->as_split && i < t->parts; i++) str_add(out, i ? ", " : ""), str_add(out, i == t->index ? "t%d" : "_", name);
   if (t->as_split) {
     str_add(out, " = split("), use(t->in[0], out), str_add(out, ", dim=%d, parts=%lld)", t->dim, (long long)t->parts);
   } else {

@@ -19,8 +19,7 @@ static struct term *leaf(struct forest *f)
 
 static struct term *tree(struct forest *f, int depth)
 {
-  static const enum op ones[] = {OP_EXP, OP_SQUARE,  OP_NEG,  OP_RELU,   OP_SQRT,
-                                 OP_ABS, OP_SIGMOID, OP_TANH, OP_SQUARE, OP_NEG};
+  static const enum op ones[] = {OP_EXP, OP_SQUARE, OP_NEG, OP_RELU, OP_SQRT, OP_ABS, OP_SIGMOID, OP_TANH, OP_SQUARE, OP_NEG};
   static const enum op twos[] = {OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_ADD, OP_MUL, OP_MAXIMUM, OP_MINIMUM};
   static const enum op folds[] = {OP_SUM, OP_SUM, OP_MEAN, OP_MAX};
   struct gen *g = f->g;
@@ -139,21 +138,15 @@ static struct term *another(struct gen *g, struct term *t)
   case OP_EXP:
     return sum ? two(g, x->op == OP_ADD ? OP_MUL : OP_DIV, term_one(g, OP_EXP, x->in[0]), term_one(g, OP_EXP, x->in[1]))
                : two(g, OP_DIV, one, term_one(g, OP_EXP, term_one(g, OP_NEG, x)));
-  case OP_SUM:
-    return two(g, OP_MUL, term_along(g, OP_SUM, two(g, OP_MUL, x, term_number(g, c)), t->dim),
-               term_number(g, rat_inv(c)));
+  case OP_SUM: return two(g, OP_MUL, term_along(g, OP_SUM, two(g, OP_MUL, x, term_number(g, c)), t->dim), term_number(g, rat_inv(c)));
   case OP_MEAN: return two(g, OP_DIV, term_along(g, OP_SUM, x, t->dim), term_number(g, rat(x->s.d[t->dim], 1)));
-  case OP_MAX:
-    return two(g, OP_SUB, term_along(g, OP_MAX, two(g, OP_ADD, x, term_number(g, c)), t->dim), term_number(g, c));
-  case OP_SQRT:
-    return two(g, OP_DIV, term_one(g, OP_SQRT, two(g, OP_MUL, x, term_number(g, rat_mul(c, c)))), term_number(g, c));
+  case OP_MAX: return two(g, OP_SUB, term_along(g, OP_MAX, two(g, OP_ADD, x, term_number(g, c)), t->dim), term_number(g, c));
+  case OP_SQRT: return two(g, OP_DIV, term_one(g, OP_SQRT, two(g, OP_MUL, x, term_number(g, rat_mul(c, c)))), term_number(g, c));
   case OP_RELU: return two(g, OP_MAXIMUM, x, term_number(g, rat(0, 1)));
   case OP_ABS: return term_one(g, OP_ABS, term_one(g, OP_NEG, x));
   case OP_MAXIMUM: return two(g, OP_MAXIMUM, y, x);
-  case OP_MINIMUM:
-    return tensors ? term_one(g, OP_NEG, two(g, OP_MAXIMUM, term_one(g, OP_NEG, x), term_one(g, OP_NEG, y))) : t;
-  case OP_TRANSPOSE:
-    return two(g, OP_DIV, term_transpose(g, two(g, OP_MUL, x, term_number(g, c)), t->perm), term_number(g, c));
+  case OP_MINIMUM: return tensors ? term_one(g, OP_NEG, two(g, OP_MAXIMUM, term_one(g, OP_NEG, x), term_one(g, OP_NEG, y))) : t;
+  case OP_TRANSPOSE: return two(g, OP_DIV, term_transpose(g, two(g, OP_MUL, x, term_number(g, c)), t->perm), term_number(g, c));
   default: return t;
   }
 }

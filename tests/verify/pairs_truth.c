@@ -28,14 +28,8 @@ static struct val exact(wide v) { return (struct val){v, 0}; }
 static struct val of_rat(struct rat c) { return val((wide)c.p / (wide)c.q, 0); }
 static struct val plus(struct val x, struct val y) { return val(x.v + y.v, x.e + y.e); }
 static struct val minus(struct val x) { return (struct val){-x.v, x.e}; }
-static struct val times(struct val x, struct val y)
-{
-  return val(x.v * y.v, size(x) * y.e + size(y) * x.e + x.e * y.e);
-}
-static struct val larger(struct val x, struct val y)
-{
-  return !is(x) || !is(y) ? no() : (struct val){x.v > y.v ? x.v : y.v, x.e > y.e ? x.e : y.e};
-}
+static struct val times(struct val x, struct val y) { return val(x.v * y.v, size(x) * y.e + size(y) * x.e + x.e * y.e); }
+static struct val larger(struct val x, struct val y) { return !is(x) || !is(y) ? no() : (struct val){x.v > y.v ? x.v : y.v, x.e > y.e ? x.e : y.e}; }
 
 // x is not zero, by a wide margin: else what depends on it is not defined here.
 static bool clear(struct val x) { return is(x) && size(x) > 1e6L * x.e && x.v != 0; }
@@ -59,10 +53,7 @@ static struct val power_of_e(struct val x)
   wide r = wide_exp(x.v);
   return x.e < 1e-3L ? val(r, (long double)r * x.e * 1.01L) : no();
 }
-static struct val logarithm(struct val x)
-{
-  return clear(x) && x.v > 0 ? val(wide_log(x.v), x.e / size(x) * 1.01L + EPS) : no();
-}
+static struct val logarithm(struct val x) { return clear(x) && x.v > 0 ? val(wide_log(x.v), x.e / size(x) * 1.01L + EPS) : no(); }
 static struct val power(struct val x, struct val y)
 {
   bool whole = !y.e && y.v == (int)y.v;
@@ -70,8 +61,7 @@ static struct val power(struct val x, struct val y)
   if (zero(x) && y.v > 0) return x;
   if (!clear(x) || (x.v < 0 && !whole)) return no();
   wide r = wide_pow(x.v, y.v), log = wide_log(wide_abs(x.v));
-  return val(r, (long double)wide_abs(r) *
-                    (size(y) * x.e / size(x) * 1.1L + (long double)wide_abs(log) * (y.e + EPS * size(y))));
+  return val(r, (long double)wide_abs(r) * (size(y) * x.e / size(x) * 1.1L + (long double)wide_abs(log) * (y.e + EPS * size(y))));
 }
 static struct val smooth(wide r, struct val x) { return val(r, 2 * x.e); } // of a slope below 2
 static struct val sigmoid(struct val x) { return over(exact(1), plus(exact(1), power_of_e(minus(x)))); }
@@ -94,8 +84,7 @@ static struct val one(const struct term *t, struct val x)
   case OP_ABS: return larger(x, minus(x));
   case OP_SILU: return times(x, sigmoid(x));
   case OP_SIGMOID: return sigmoid(x);
-  case OP_GELU:
-    return smooth(x.v * (1 + wide_erf(x.v / wide_sqrt(2))) / 2, (struct val){x.v, x.e + EPS * (1 + size(x))});
+  case OP_GELU: return smooth(x.v * (1 + wide_erf(x.v / wide_sqrt(2))) / 2, (struct val){x.v, x.e + EPS * (1 + size(x))});
   case OP_RELU: return larger(x, exact(0));
   case OP_TANH: return hyperbolic(x);
   case OP_CLAMP: return minus(larger(minus(larger(x, of_rat(t->lo))), minus(of_rat(t->hi))));
@@ -179,10 +168,7 @@ static struct val along(const struct line *l, int64_t i)
   return (struct val){l->x->v[k], l->x->e[k]};
 }
 
-static struct val shifted_power(const struct line *l, int64_t i, struct val shift)
-{
-  return power_of_e(plus(along(l, i), minus(shift)));
-}
+static struct val shifted_power(const struct line *l, int64_t i, struct val shift) { return power_of_e(plus(along(l, i), minus(shift))); }
 
 static void shares(struct term *t, const struct line *l)
 {

@@ -7,10 +7,7 @@ static const struct shape LAST_TWO = {0};
 static struct term *mul(struct gen *g, struct term *x, struct term *y) { return term_two(g, OP_MUL, x, y); }
 static struct term *sum(struct gen *g, struct term *x, int dim) { return term_along(g, OP_SUM, x, dim); }
 static struct term *turn(struct gen *g, struct term *x) { return term_transpose(g, x, LAST_TWO); }
-static struct term *join(struct gen *g, struct term *x, struct term *y, int dim)
-{
-  return term_concat(g, 2, (struct term *[]){x, y}, dim);
-}
+static struct term *join(struct gen *g, struct term *x, struct term *y, int dim) { return term_concat(g, 2, (struct term *[]){x, y}, dim); }
 
 // A function of one argument that keeps the shape, in which places matter or not.
 static struct term *some(struct gen *g, int what, struct term *x)
@@ -22,8 +19,7 @@ static struct term *some(struct gen *g, int what, struct term *x)
 void slices(struct gen *g, enum kind_id kind)
 {
   static const int64_t many[] = {2, 3, 4, 8, 16, 64};
-  int64_t p = draw_of(g, COUNT(many), many), each = 1 + draw(g, 4), n = p * each, i = draw(g, (int)p),
-          j = draw(g, (int)p), r = 1 + draw(g, 4);
+  int64_t p = draw_of(g, COUNT(many), many), each = 1 + draw(g, 4), n = p * each, i = draw(g, (int)p), j = draw(g, (int)p), r = 1 + draw(g, 4);
   struct term *x = draw_input(g, shape2(r, n)), *y = draw_input(g, shape2(r, each)), *a, *b;
   int what = draw(g, 8);
   (void)kind;
@@ -41,8 +37,7 @@ void slices(struct gen *g, enum kind_id kind)
     break;
   }
   default:
-    a = term_repeat(g, term_chunk(g, x, 1, p, i), 1, p), b = term_repeat(g, term_chunk(g, x, 1, p, j), 1, p),
-    a = mul(g, a, x), b = mul(g, b, x);
+    a = term_repeat(g, term_chunk(g, x, 1, p, i), 1, p), b = term_repeat(g, term_chunk(g, x, 1, p, j), 1, p), a = mul(g, a, x), b = mul(g, b, x);
   }
   result(g, some(g, what, a), some(g, what, b));
 }
@@ -67,8 +62,7 @@ void repeats(struct gen *g, enum kind_id kind)
     struct term *wrong = term_reshape(g, dim ? turn(g, tile) : tile, keys->s);
     a = term_matmul(g, keys, y), b = term_matmul(g, wrong, y);
   } else {
-    a = term_reshape(g, term_repeat(g, x, 0, k), shape2(1, r * n * k)),
-    b = term_reshape(g, term_repeat(g, x, 1, k), a->s);
+    a = term_reshape(g, term_repeat(g, x, 0, k), shape2(1, r * n * k)), b = term_reshape(g, term_repeat(g, x, 1, k), a->s);
   }
   int what = draw(g, 8);
   result(g, some(g, what, a), some(g, what, b));
@@ -81,8 +75,7 @@ void squares(struct gen *g, enum kind_id kind)
   int64_t n = draw_of(g, COUNT(sizes), sizes);
   struct shape s = shape2(n, n);
   struct term *x = draw_input(g, s), *y = draw_input(g, s), *c = draw_input(g, shape3(n, n, n)), *a, *b;
-  static const struct shape perms[] = {{3, {0, 1, 2}}, {3, {0, 2, 1}}, {3, {1, 0, 2}},
-                                       {3, {1, 2, 0}}, {3, {2, 0, 1}}, {3, {2, 1, 0}}};
+  static const struct shape perms[] = {{3, {0, 1, 2}}, {3, {0, 2, 1}}, {3, {1, 0, 2}}, {3, {1, 2, 0}}, {3, {2, 0, 1}}, {3, {2, 1, 0}}};
   int p = draw(g, 6), q = draw(g, 6), d = draw(g, 3), e = draw(g, 3), what = draw(g, 8);
   (void)kind;
   switch (draw(g, 10)) {
@@ -115,9 +108,7 @@ void views(struct gen *g, enum kind_id kind)
   switch (draw(g, 10)) {
   case 0: a = x, b = whole; break;
   case 1: a = some(g, what, turn(g, x)), b = turn(g, some(g, what, x)); break;
-  case 2:
-    a = term_reshape(g, some(g, what, x), shape2(n, r)), b = some(g, what, term_reshape(g, x, shape2(n, r)));
-    break;
+  case 2: a = term_reshape(g, some(g, what, x), shape2(n, r)), b = some(g, what, term_reshape(g, x, shape2(n, r))); break;
   case 3: a = turn(g, mul(g, x, y)), b = mul(g, turn(g, x), turn(g, y)); break;
   case 4: a = sum(g, x, 0), b = turn(g, sum(g, turn(g, x), 1)); break;
   case 5: a = term_repeat(g, some(g, what, x), 0, 3), b = some(g, what, term_repeat(g, x, 0, 3)); break;
@@ -125,10 +116,9 @@ void views(struct gen *g, enum kind_id kind)
   case 7: a = term_chunk(g, mul(g, x, y), 1, p, 1), b = mul(g, piece[1], term_chunk(g, y, 1, p, 1)); break;
   case 8:
     a = term_reshape(g, term_repeat(g, x, 1, p), shape3(r, n, p)),
-    b = mul(g, term_reshape(g, x, shape3(r, n, 1)),
-            term_two(g, OP_ADD,
-                     mul(g, term_number(g, rat(0, 1)), term_repeat(g, term_reshape(g, x, shape3(r, n, 1)), 2, p)),
-                     term_number(g, rat(1, 1))));
+    b = mul(
+        g, term_reshape(g, x, shape3(r, n, 1)),
+        term_two(g, OP_ADD, mul(g, term_number(g, rat(0, 1)), term_repeat(g, term_reshape(g, x, shape3(r, n, 1)), 2, p)), term_number(g, rat(1, 1))));
     break;
   default: a = turn(g, turn(g, some(g, what, x))), b = some(g, what, whole);
   }
@@ -157,15 +147,13 @@ void products(struct gen *g, enum kind_id kind)
   case 2: a = term_matmul(g, mul(g, x, c), w), b = mul(g, term_matmul(g, x, w), c); break;
   case 3: {
     struct term *v = draw_input(g, w->s);
-    a = term_matmul(g, x, term_two(g, OP_ADD, w, v)),
-    b = term_two(g, OP_ADD, term_matmul(g, x, w), term_matmul(g, x, v));
+    a = term_matmul(g, x, term_two(g, OP_ADD, w, v)), b = term_two(g, OP_ADD, term_matmul(g, x, w), term_matmul(g, x, v));
     break;
   }
   case 4: a = sum(g, term_matmul(g, x, w), 1), b = term_matmul(g, x, sum(g, w, 1)); break;
   case 5: {
     struct term *u = draw_input(g, shape2(r, m)), *v = draw_input(g, shape2(m, n));
-    a = term_matmul(g, join(g, x, u, 1), join(g, w, v, 0)),
-    b = term_two(g, OP_ADD, term_matmul(g, x, w), term_matmul(g, u, v));
+    a = term_matmul(g, join(g, x, u, 1), join(g, w, v, 0)), b = term_two(g, OP_ADD, term_matmul(g, x, w), term_matmul(g, u, v));
     break;
   }
   case 6: {

@@ -59,8 +59,7 @@ wide wide_log(wide x)
 // erf(x) = 2 / sqrt(pi) * exp(-x^2) * sum of x (2 x^2)^k / (1 3 5 ... (2 k + 1)): all terms have one sign.
 wide wide_erf(wide x)
 {
-  static const wide TWO_OVER_ROOT_PI =
-      (wide)1.1283791670955126 + (wide)1.533545961316588e-17 + (wide)-4.765684596693686e-34;
+  static const wide TWO_OVER_ROOT_PI = (wide)1.1283791670955126 + (wide)1.533545961316588e-17 + (wide)-4.765684596693686e-34;
   if (!wide_ok(x)) return wide_nan();
   if (x < 0) return -wide_erf(-x);
   if (x > 9) return 1;

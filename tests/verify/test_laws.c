@@ -171,11 +171,9 @@ static const struct pair proved[] = {
     {"abs(2 * relu(X + Y) - X - Y)", "abs(X + Y)"},
     // parts of a sum
     {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
-    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "2") " + " PART(
-         "X", "1") " * " PART("Y", "1") ", dim=1)",
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "2") " + " PART("X", "1") " * " PART("Y", "1") ", dim=1)",
      "sum(Y * X, dim=1)"},
-    {"log(sum(exp(" PART("X", "0") ") + exp(" PART("X", "1") ") + exp(" PART("X", "2") "), dim=1))",
-     "log(sum(exp(X), dim=1))"},
+    {"log(sum(exp(" PART("X", "0") ") + exp(" PART("X", "1") ") + exp(" PART("X", "2") "), dim=1))", "log(sum(exp(X), dim=1))"},
 };
 
 static const struct pair unproved[] = {
@@ -276,8 +274,7 @@ static const struct pair unproved[] = {
     {"sum(" PART("X", "0") " + " PART("X", "1") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
     {"sum(" PART("X", "0") " + " PART("X", "1") ", dim=1)", "sum(X, dim=1)"},
     {"sum(" PART("X", "0") " + " PART("X", "1") " + 2 * " PART("X", "2") ", dim=1)", "sum(X, dim=1)"},
-    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "1") " + " PART(
-         "X", "1") " * " PART("Y", "2") ", dim=1)",
+    {"sum(" PART("X", "0") " * " PART("Y", "0") " + " PART("X", "2") " * " PART("Y", "1") " + " PART("X", "1") " * " PART("Y", "2") ", dim=1)",
      "sum(Y * X, dim=1)"},
 };
 
@@ -324,9 +321,8 @@ static void check(const struct pair *list, size_t n, bool equal)
       arena_close(&mem);
       continue;
     }
-    print_message("%s | %s: %s there, %s back (%s), real numbers %s\n", list[i].a, list[i].b,
-                  there ? "proved" : "not proved", back ? "proved" : "not proved", why,
-                  differ(a, b) ? "differ" : "agree");
+    print_message("%s | %s: %s there, %s back (%s), real numbers %s\n", list[i].a, list[i].b, there ? "proved" : "not proved",
+                  back ? "proved" : "not proved", why, differ(a, b) ? "differ" : "agree");
     wrong++;
     arena_close(&mem);
   }

@@ -21,7 +21,7 @@ enum { SEEDS = 3, MOST_REASONS = 16 };
 
 struct tally {
   const char *name;
-  const struct graph *original; // small
+  const struct graph *original;         // small
   void *in[SEEDS][64], *out[SEEDS][64]; // of the original, in float64
   int made[CHANGES], accepted[CHANGES], by_reason[MOST_REASONS];
   int wrong, unexplained, filter_missed, filter_extra, rejected_equal;
@@ -33,10 +33,7 @@ struct tally {
 
 static const struct shape *argument(const struct mutation *m) { return &m->in->tensors[m->in->nodes[m->node].in[0]].shape; }
 
-static bool commutes(const struct mutation *m)
-{
-  return m->change == CHANGE_SWAP && op_rows[m->op].flags & COMMUTES;
-}
+static bool commutes(const struct mutation *m) { return m->change == CHANGE_SWAP && op_rows[m->op].flags & COMMUTES; }
 static bool axis(const struct mutation *m) { return m->change == CHANGE_AXIS; }
 
 static bool whole_group(const struct mutation *m)
@@ -54,10 +51,7 @@ static bool same_order(const struct mutation *m)
   return (m->change == CHANGE_ORDER || m->change == CHANGE_OP) && is_view(m->op_before) && m->op_before != OP_REPEAT;
 }
 static bool joined_elsewhere(const struct mutation *m) { return m->change == CHANGE_OMAP; }
-static bool repeats_one(const struct mutation *m)
-{
-  return m->op_before == OP_REPEAT && argument(m)->d[m->in->nodes[m->node].a.dim] == 1;
-}
+static bool repeats_one(const struct mutation *m) { return m->op_before == OP_REPEAT && argument(m)->d[m->in->nodes[m->node].a.dim] == 1; }
 static bool dims_of_one(const struct mutation *m)
 {
   return m->change == CHANGE_DIM && argument(m)->d[m->y] == 1 && argument(m)->d[m->in->nodes[m->node].a.dim] == 1;
@@ -74,19 +68,19 @@ static const struct reason {
   bool (*is)(const struct mutation *m);
   const char *why;
 } reasons[] = {
-  {NULL, commutes, "the operator commutes"},
-  {NULL, axis, "the same work in another number of blocks or iterations: tiles, savers and accumulators follow"},
-  {NULL, whole_group, "one group of the whole extent"},
-  {NULL, dims_of_one, "another dimension of extent 1"},
-  {NULL, repeats_one, "one slice broadcasts instead of being repeated"},
-  {"rouped", same_order, "a view of the same elements in the same order, up to extents of 1, before a reshape"},
-  {"moe", same_order, "transposes an extent of 1 before a reshape"},
-  {"split", joined_elsewhere, "a reshape follows that reads the same elements in the same order"},
-  {"soft", parts_of_sum, "the second kernel sums parts of any size"},
-  {"split", parts_of_sum, "the second kernel sums parts of any size"},
-  {"stable", under_running_maximum, "the shift of a stable softmax cancels whatever its value is"},
-  {"layer norm", repeated_mean, "the mean of repeated means is the mean"},
-  {"ngpt_alpha", normalized_twice, "the outer norm cancels any factor of a row, such as the inner norm's"},
+    {NULL, commutes, "the operator commutes"},
+    {NULL, axis, "the same work in another number of blocks or iterations: tiles, savers and accumulators follow"},
+    {NULL, whole_group, "one group of the whole extent"},
+    {NULL, dims_of_one, "another dimension of extent 1"},
+    {NULL, repeats_one, "one slice broadcasts instead of being repeated"},
+    {"rouped", same_order, "a view of the same elements in the same order, up to extents of 1, before a reshape"},
+    {"moe", same_order, "transposes an extent of 1 before a reshape"},
+    {"split", joined_elsewhere, "a reshape follows that reads the same elements in the same order"},
+    {"soft", parts_of_sum, "the second kernel sums parts of any size"},
+    {"split", parts_of_sum, "the second kernel sums parts of any size"},
+    {"stable", under_running_maximum, "the shift of a stable softmax cancels whatever its value is"},
+    {"layer norm", repeated_mean, "the mean of repeated means is the mean"},
+    {"ngpt_alpha", normalized_twice, "the outer norm cancels any factor of a row, such as the inner norm's"},
 };
 
 // ---- the oracle: real numbers ----
@@ -143,9 +137,12 @@ static void found(void *arg, const struct graph *g, const struct mutation *m)
   bool proved = verify_prove(t->original, g, undecided);
   int why = reason_of(t, m);
   t->made[m->change]++, t->accepted[m->change] += c.equal;
-  if (c.equal && !real) t->wrong++, complain(t, g, m, "accepted, but differs on real numbers");
-  else if (c.equal && why < 0) t->unexplained++, complain(t, g, m, "accepted without a reason");
-  else if (c.equal) t->by_reason[why]++;
+  if (c.equal && !real)
+    t->wrong++, complain(t, g, m, "accepted, but differs on real numbers");
+  else if (c.equal && why < 0)
+    t->unexplained++, complain(t, g, m, "accepted without a reason");
+  else if (c.equal)
+    t->by_reason[why]++;
   if (c.equal && !filtered) t->filter_missed++, complain(t, g, m, "equal, but the filter rejects it");
   t->proved += proved;
   if (proved && !real) t->proved_wrong++, complain(t, g, m, "proved, but it is not equal");

@@ -30,8 +30,7 @@ struct table {
 
 static int usage(const char *what)
 {
-  fprintf(stderr, "test_pairs: %s\n  hint: the options stand in the head of tests/verify/test_pairs.c; kinds are",
-          what);
+  fprintf(stderr, "test_pairs: %s\n  hint: the options stand in the head of tests/verify/test_pairs.c; kinds are", what);
   for (int k = 0; k < KINDS; k++) fprintf(stderr, " %s", pair_kinds[k].name);
   fprintf(stderr, "\n");
   return 2;
@@ -86,8 +85,7 @@ static enum judgement judge_texts(const struct str text[2], const struct options
   struct err e = {0};
   enum judgement j = REFUSED;
   int s = OK;
-  for (int i = 0; i < 2 && !s; i++)
-    s = front_parse(&mem, str_text(&text[i]), strlen(str_text(&text[i])), i ? "g" : "p", 0, NULL, &g[i], &e);
+  for (int i = 0; i < 2 && !s; i++) s = front_parse(&mem, str_text(&text[i]), strlen(str_text(&text[i])), i ? "g" : "p", 0, NULL, &g[i], &e);
   if (s)
     snprintf(note, 256, "%s", e.text);
   else
@@ -96,10 +94,7 @@ static enum judgement judge_texts(const struct str text[2], const struct options
   return j;
 }
 
-static bool is_wrong(const struct kind *k, enum judgement j)
-{
-  return k->equal ? j == NOT_EQUAL : j == PROVED || j == FULL || j == REDUCED;
-}
+static bool is_wrong(const struct kind *k, enum judgement j) { return k->equal ? j == NOT_EQUAL : j == PROVED || j == FULL || j == REDUCED; }
 
 static void pair(struct table *t, const struct options *o, int64_t i)
 {
@@ -119,13 +114,11 @@ static void pair(struct table *t, const struct options *o, int64_t i)
       bool wrong = is_wrong(&pair_kinds[k], j);
       row->pairs++, row->by[j]++, row->wrong += wrong;
       if (wrong || o->verbose)
-        printf("# pair %lld, %s: %s%s, %.2f s. %s\n%s%s\n", (long long)i, pair_kinds[k].name, judgement_names[j],
-               wrong ? ", WRONG" : "", took, note, str_text(&text[0]), str_text(&text[1]));
+        printf("# pair %lld, %s: %s%s, %.2f s. %s\n%s%s\n", (long long)i, pair_kinds[k].name, judgement_names[j], wrong ? ", WRONG" : "", took, note,
+               str_text(&text[0]), str_text(&text[1]));
     } else {
       row->thrown++;
-      if (o->verbose)
-        printf("# pair %lld, %s: thrown away\n%s%s\n", (long long)i, pair_kinds[k].name, str_text(&text[0]),
-               str_text(&text[1]));
+      if (o->verbose) printf("# pair %lld, %s: thrown away\n%s%s\n", (long long)i, pair_kinds[k].name, str_text(&text[0]), str_text(&text[1]));
     }
     str_free(&text[0]), str_free(&text[1]);
     if (drawn) return;
@@ -157,10 +150,8 @@ static bool decided(const struct table *t)
 {
   int64_t equal = 0, undecided = 0;
   for (int k = 0; k < KINDS; k++)
-    if (pair_kinds[k].equal && !pair_kinds[k].beyond)
-      equal += t->row[k].pairs, undecided += t->row[k].by[UNDECIDED] + t->row[k].by[REFUSED];
-  if (undecided > 1 + equal / 100)
-    printf("# %lld of %lld equal pairs are undecided\n", (long long)undecided, (long long)equal);
+    if (pair_kinds[k].equal && !pair_kinds[k].beyond) equal += t->row[k].pairs, undecided += t->row[k].by[UNDECIDED] + t->row[k].by[REFUSED];
+  if (undecided > 1 + equal / 100) printf("# %lld of %lld equal pairs are undecided\n", (long long)undecided, (long long)equal);
   return undecided <= 1 + equal / 100;
 }
 

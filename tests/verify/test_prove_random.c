@@ -41,8 +41,7 @@ static struct attrs random_attrs(struct rng *r, enum op op, const struct shape *
   a.times = a.parts = 2, a.index = (int64_t)rng_below(r, 2), a.scalar = scalars[rng_below(r, COUNT(scalars))];
   a.lo = (double)rng_below(r, 3) - 1, a.hi = (double)rng_below(r, 3) - 1;
   if (op == OP_SUM && rng_below(r, 3) == 0) a.group = some_divisor(r, x->d[a.dim]);
-  for (a.shape.n = 0; op == OP_RESHAPE && a.shape.n < 2; n /= a.shape.d[a.shape.n++])
-    a.shape.d[a.shape.n] = some_divisor(r, n);
+  for (a.shape.n = 0; op == OP_RESHAPE && a.shape.n < 2; n /= a.shape.d[a.shape.n++]) a.shape.d[a.shape.n] = some_divisor(r, n);
   a.shape.d[a.shape.n++] = n;
   for (int i = 0; i < x->n && op == OP_TRANSPOSE; i++) {
     int k = (int)rng_below(r, (uint64_t)++a.perm.n);
@@ -68,8 +67,7 @@ static struct graph *random_program(struct arena *mem, struct rng *r, const stru
   graph_input(g, "Y", F32, &of->input, NOWHERE, &out, &e);
   for (int tries = 0; tries < 12 && g->nnodes < most; tries++) {
     enum op op = of->ops[rng_below(r, of->nops)];
-    int in[] = {rng_below(r, 4) ? last : (int)rng_below(r, (uint64_t)g->ntensors),
-                (int)rng_below(r, (uint64_t)g->ntensors)};
+    int in[] = {rng_below(r, 4) ? last : (int)rng_below(r, (uint64_t)g->ntensors), (int)rng_below(r, (uint64_t)g->ntensors)};
     const struct shape *x = &g->tensors[in[0]].shape;
     struct attrs a = random_attrs(r, op, x);
     int64_t n = shape_size(x);
@@ -81,8 +79,7 @@ static struct graph *random_program(struct arena *mem, struct rng *r, const stru
       c.scalar = powers[rng_below(r, COUNT(powers))];
       if (graph_add(g, OP_CONST, 0, NULL, &c, NOWHERE, &in[1], &ignored)) continue;
     }
-    if (!graph_add(g, op, op_rows[op].least > 1 || op == OP_CONCAT ? 2 : 1, in, &a, NOWHERE, &out, &ignored))
-      last = out;
+    if (!graph_add(g, op, op_rows[op].least > 1 || op == OP_CONCAT ? 2 : 1, in, &a, NOWHERE, &out, &ignored)) last = out;
   }
   assert_int_equal(graph_add(g, OP_OUTPUT, 1, &last, NULL, NOWHERE, &out, &e), OK);
   return g;
@@ -116,15 +113,13 @@ static bool huge(double x) { return isfinite(x) && fabs(x) > 1e6; }
 // what is added to it? value[t]: of tensor t.
 static bool loses(const struct graph *g, double *const *value)
 {
-  static const enum op passing[] = {OP_ADD,        OP_SUB,        OP_MUL,       OP_NEG,   OP_SUM, OP_MEAN,
-                                    OP_MUL_SCALAR, OP_ADD_SCALAR, OP_SQUARE,    OP_SQRT,  OP_ABS, OP_RESHAPE,
-                                    OP_REPEAT,     OP_CONCAT,     OP_TRANSPOSE, OP_CHUNK, OP_LOG, OP_OUTPUT};
+  static const enum op passing[] = {OP_ADD,  OP_SUB, OP_MUL,     OP_NEG,    OP_SUM,    OP_MEAN,      OP_MUL_SCALAR, OP_ADD_SCALAR, OP_SQUARE,
+                                    OP_SQRT, OP_ABS, OP_RESHAPE, OP_REPEAT, OP_CONCAT, OP_TRANSPOSE, OP_CHUNK,      OP_LOG,        OP_OUTPUT};
   for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++) {
     bool passes = false;
     for (size_t i = 0; i < COUNT(passing); i++) passes |= n->op == passing[i];
     for (int i = 0; i < n->nin; i++)
-      if (any(g, n->in[i], value[n->in[i]], huge) || (!passes && any(g, n->in[i], value[n->in[i]], undefined)))
-        return true;
+      if (any(g, n->in[i], value[n->in[i]], huge) || (!passes && any(g, n->in[i], value[n->in[i]], undefined))) return true;
   }
   return false;
 }
@@ -260,10 +255,9 @@ static void near_misses(struct set *s, int kind)
 static void test_near(void **state)
 {
   (void)state;
-  static const enum op ops[] = {OP_ABS,        OP_ABS,        OP_LOG,   OP_EXP, OP_SQRT, OP_SQRT,   OP_RSQRT,
-                                OP_RELU,       OP_MAXIMUM,    OP_MAX,   OP_NEG, OP_MUL,  OP_MUL,    OP_MINIMUM,
-                                OP_MUL_SCALAR, OP_ADD_SCALAR, OP_CLAMP, OP_DIV, OP_SUB,  OP_SQUARE, OP_SIGMOID,
-                                OP_SILU,       OP_TANH,       OP_POW,   OP_ADD, OP_MAX,  OP_SUM,    OP_MUL_SCALAR};
+  static const enum op ops[] = {OP_ABS,     OP_ABS,  OP_LOG,  OP_EXP,     OP_SQRT,       OP_SQRT,       OP_RSQRT, OP_RELU,      OP_MAXIMUM, OP_MAX,
+                                OP_NEG,     OP_MUL,  OP_MUL,  OP_MINIMUM, OP_MUL_SCALAR, OP_ADD_SCALAR, OP_CLAMP, OP_DIV,       OP_SUB,     OP_SQUARE,
+                                OP_SIGMOID, OP_SILU, OP_TANH, OP_POW,     OP_ADD,        OP_MAX,        OP_SUM,   OP_MUL_SCALAR};
   static const enum op mixed[] = {OP_ABS,     OP_LOG,     OP_EXP,     OP_SQRT,       OP_RELU, OP_MAXIMUM, OP_MAX,
                                   OP_MUL,     OP_MINIMUM, OP_CHUNK,   OP_MUL_SCALAR, OP_SUM,  OP_REPEAT,  OP_CONCAT,
                                   OP_SOFTMAX, OP_MATMUL,  OP_RESHAPE, OP_TRANSPOSE,  OP_ADD,  OP_DIV,     OP_SUB,
@@ -278,8 +272,7 @@ static void test_near(void **state)
     pairs += s.pairs, proved += s.proved, agree += s.agree;
     arena_close(&s.mem);
   }
-  print_message("%d pairs of programs that agree on inputs of some kind; %d agree on all kinds, %d proved\n", pairs,
-                agree, proved);
+  print_message("%d pairs of programs that agree on inputs of some kind; %d agree on all kinds, %d proved\n", pairs, agree, proved);
   assert_true(proved > 100);
 }
 

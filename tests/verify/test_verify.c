@@ -52,35 +52,35 @@ static void test_cases(void **state)
 
 #define IN2 "X: f32[4, 6]; Y: f32[4, 6]"
 // The sum of X over the iterations is 4 X.
-#define REPEATED                                                                                                       \
-  "graph g { X: f32[1, 6]; W: f32[8, 6]\n"                                                                             \
+#define REPEATED                                                                                                                               \
+  "graph g { X: f32[1, 6]; W: f32[8, 6]\n"                                                                                                     \
   "  O = block(x=2; i=4) { x = iter(X, imap={x:1}); w = iter(W, imap={x:1}, fmap={i:0}); save(accum(x) + accum_sum(w, dim=0), omap={x:1}) }\n" \
   "  return O }"
 
 static const struct {
   const char *a, *b;
 } equal_pairs[] = {
-  {"program p { " IN2 "; return X * (Y + 1) }", "program p { " IN2 "; return X * Y + X }"},
-  {"program p { " IN2 "; return exp(X) * exp(Y) }", "program p { " IN2 "; return exp(X + Y) }"},
-  {"program p { " IN2 "; return exp(X) / exp(Y) }", "program p { " IN2 "; return exp(X - Y) }"},
-  {"program p { " IN2 "; return sqrt(X) / sqrt(Y) }", "program p { " IN2 "; return sqrt(X / Y) }"},
-  {"program p { " IN2 "; return rms_norm(Y * rms_norm(X)) }", "program p { " IN2 "; return rms_norm(Y * X) }"},
-  {"program p { " IN2 "; return mean(X, dim=1) * 6 + Y }", "program p { " IN2 "; return sum(X, dim=1) + Y }"},
-  {"program p { " IN2 "; return transpose(X + Y) }", "program p { " IN2 "; return transpose(X) + transpose(Y) }"},
-  {"program p { " IN2 "; return max(X, dim=1) + Y }", "program p { " IN2 "; return Y + max(reshape(max(reshape(X, [4, 2, 3]), dim=2), [4, 2]), dim=1) }"},
-  {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return maximum(Y, X) }"},
-  {"program p { " IN2 "; return relu(X) - relu(X) + Y }", "program p { " IN2 "; return Y + 0 * X }"},
-  {"program p { " IN2 "; return X, Y }", "program q { A: f16[4, 6]; B: f16[4, 6]; return A, B }"},
-  // the softmax of a stable loop and of two passes
-  {"program p { " IN2 "; return softmax(X, dim=1) * Y }",
-   "program p { " IN2 "; E = exp(X - max(X, dim=1)); return E * Y / sum(E, dim=1) }"},
-  // rms: a mean, an accumulated mean, a sum and the size
-  {"program p { X: f32[6, 4096]; return rms_norm(X) }",
-   "graph g { X: f32[6, 4096]; S = block(x=3; i=64) { save(accum_rms(iter(X, imap={x:0}, fmap={i:1}), dim=1), omap={x:0}) }; return X / S }"},
-  {"program p { X: f32[6, 4096]; return rms_norm(X) }",
-   "graph g { X: f32[6, 4096]; S = block(x=3; i=64) { save(sqrt(accum_sum(square(iter(X, imap={x:0}, fmap={i:1})), dim=1) / 4096), omap={x:0}) }; return X / S }"},
-  {"program p { X: f32[6, 48]; return mean(X, dim=1) }", "program p { X: f32[6, 48]; return sum(X, dim=1) / 48 }"},
-  {"program p { X: f32[1, 6]; W: f32[8, 6]; return X * 4 + sum(W, dim=0) }", REPEATED},
+    {"program p { " IN2 "; return X * (Y + 1) }", "program p { " IN2 "; return X * Y + X }"},
+    {"program p { " IN2 "; return exp(X) * exp(Y) }", "program p { " IN2 "; return exp(X + Y) }"},
+    {"program p { " IN2 "; return exp(X) / exp(Y) }", "program p { " IN2 "; return exp(X - Y) }"},
+    {"program p { " IN2 "; return sqrt(X) / sqrt(Y) }", "program p { " IN2 "; return sqrt(X / Y) }"},
+    {"program p { " IN2 "; return rms_norm(Y * rms_norm(X)) }", "program p { " IN2 "; return rms_norm(Y * X) }"},
+    {"program p { " IN2 "; return mean(X, dim=1) * 6 + Y }", "program p { " IN2 "; return sum(X, dim=1) + Y }"},
+    {"program p { " IN2 "; return transpose(X + Y) }", "program p { " IN2 "; return transpose(X) + transpose(Y) }"},
+    {"program p { " IN2 "; return max(X, dim=1) + Y }",
+     "program p { " IN2 "; return Y + max(reshape(max(reshape(X, [4, 2, 3]), dim=2), [4, 2]), dim=1) }"},
+    {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return maximum(Y, X) }"},
+    {"program p { " IN2 "; return relu(X) - relu(X) + Y }", "program p { " IN2 "; return Y + 0 * X }"},
+    {"program p { " IN2 "; return X, Y }", "program q { A: f16[4, 6]; B: f16[4, 6]; return A, B }"},
+    // the softmax of a stable loop and of two passes
+    {"program p { " IN2 "; return softmax(X, dim=1) * Y }", "program p { " IN2 "; E = exp(X - max(X, dim=1)); return E * Y / sum(E, dim=1) }"},
+    // rms: a mean, an accumulated mean, a sum and the size
+    {"program p { X: f32[6, 4096]; return rms_norm(X) }",
+     "graph g { X: f32[6, 4096]; S = block(x=3; i=64) { save(accum_rms(iter(X, imap={x:0}, fmap={i:1}), dim=1), omap={x:0}) }; return X / S }"},
+    {"program p { X: f32[6, 4096]; return rms_norm(X) }", "graph g { X: f32[6, 4096]; S = block(x=3; i=64) { save(sqrt(accum_sum(square(iter(X, "
+                                                          "imap={x:0}, fmap={i:1})), dim=1) / 4096), omap={x:0}) }; return X / S }"},
+    {"program p { X: f32[6, 48]; return mean(X, dim=1) }", "program p { X: f32[6, 48]; return sum(X, dim=1) / 48 }"},
+    {"program p { X: f32[1, 6]; W: f32[8, 6]; return X * 4 + sum(W, dim=0) }", REPEATED},
 };
 
 static void test_equal(void **state)
@@ -99,36 +99,38 @@ static void test_equal(void **state)
 static const struct {
   const char *a, *b;
 } unequal_pairs[] = {
-  {"program p { " IN2 "; return X - Y }", "program p { " IN2 "; return Y - X }"},
-  {"program p { " IN2 "; return exp(X + Y) }", "program p { " IN2 "; return exp(X) + exp(Y) }"},
-  {"program p { " IN2 "; return exp(X * Y) }", "program p { " IN2 "; return exp(X) * exp(Y) }"},
-  // in a field in which 29 is no residue, these were equal
-  {"program p { " IN2 "; return 29 * sqrt(X) }", "program p { " IN2 "; return -sqrt(841 * X) }"},
-  {"program p { " IN2 "; return rms_norm(13 * X) }", "program p { " IN2 "; return -rms_norm(X) }"},
-  {"program p { " IN2 "; return sqrt(square(X)) }", "program p { " IN2 "; return X }"},
-  {"program p { " IN2 "; return exp(X) * 1e-30 + Y }", "program p { " IN2 "; return Y }"},
-  {"program p { " IN2 "; return X * 1.000000000001 }", "program p { " IN2 "; return X }"},
-  {"program p { X: f32[4, 48]; Y: f32[4, 96]; return sum(X, dim=1) * sum(Y, dim=1) / 48 }", "program p { X: f32[4, 48]; Y: f32[4, 96]; return sum(X, dim=1) * sum(Y, dim=1) / 96 }"},
-  {"program p { " IN2 "; return relu(X) }", "program p { " IN2 "; return gelu(X) }"},
-  {"program p { " IN2 "; return relu(X + Y) }", "program p { " IN2 "; return relu(X) + relu(Y) }"},
-  {"program p { " IN2 "; return sum(X, dim=1) }", "program p { " IN2 "; return mean(X, dim=1) }"},
-  {"program p { " IN2 "; return sum(X, dim=1) * 0.5 }", "program p { " IN2 "; return mean(X, dim=1) }"},
-  {"program p { " IN2 "; return max(X, dim=1) }", "program p { " IN2 "; return sum(X, dim=1) }"},
-  {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return minimum(X, Y) }"},
-  {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return X }"},
-  {"program p { " IN2 "; return clamp(X, -1, 1) }", "program p { " IN2 "; return clamp(X, -1, 2) }"},
-  {"program p { " IN2 "; return softmax(X, dim=1) }", "program p { " IN2 "; return softmax(X, dim=0) }"},
-  {"program p { " IN2 "; return rms_norm(X, eps=1e-5) }", "program p { " IN2 "; return rms_norm(X, eps=1e-6) }"},
-  {"program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, Y) }", "program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(Y, X) }"},
-  {"program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, Y) }", "program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, transpose(Y)) }"},
-  {"program p { X: f32[6, 4]; return transpose(X) }", "program p { X: f32[6, 4]; return reshape(X, [4, 6]) }"},
-  {"program p { X: f32[3, 48]; return mean(X, dim=1) }", "program p { X: f32[3, 48]; return sum(X, dim=1) / 24 }"},
-  // softmax of each tile instead of the whole row
-  {"program p { X: f32[4, 8]; return softmax(X, dim=1) }",
-   "graph g { X: f32[4, 8]; O = block(x=2) { save(softmax(iter(X, imap={x:1}), dim=1), omap={x:1}) }; return O }"},
-  // the factor of a running sum is missing
-  {"program p { X: f32[4, 8]; E = exp(X); return sum(E, dim=1) / exp(max(X, dim=1)) }",
-   "graph g { X: f32[4, 8]; O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(x, dim=1)); save(accum_sum(exp(x - m), dim=1), omap={x:0}) }; return O }"},
+    {"program p { " IN2 "; return X - Y }", "program p { " IN2 "; return Y - X }"},
+    {"program p { " IN2 "; return exp(X + Y) }", "program p { " IN2 "; return exp(X) + exp(Y) }"},
+    {"program p { " IN2 "; return exp(X * Y) }", "program p { " IN2 "; return exp(X) * exp(Y) }"},
+    // in a field in which 29 is no residue, these were equal
+    {"program p { " IN2 "; return 29 * sqrt(X) }", "program p { " IN2 "; return -sqrt(841 * X) }"},
+    {"program p { " IN2 "; return rms_norm(13 * X) }", "program p { " IN2 "; return -rms_norm(X) }"},
+    {"program p { " IN2 "; return sqrt(square(X)) }", "program p { " IN2 "; return X }"},
+    {"program p { " IN2 "; return exp(X) * 1e-30 + Y }", "program p { " IN2 "; return Y }"},
+    {"program p { " IN2 "; return X * 1.000000000001 }", "program p { " IN2 "; return X }"},
+    {"program p { X: f32[4, 48]; Y: f32[4, 96]; return sum(X, dim=1) * sum(Y, dim=1) / 48 }",
+     "program p { X: f32[4, 48]; Y: f32[4, 96]; return sum(X, dim=1) * sum(Y, dim=1) / 96 }"},
+    {"program p { " IN2 "; return relu(X) }", "program p { " IN2 "; return gelu(X) }"},
+    {"program p { " IN2 "; return relu(X + Y) }", "program p { " IN2 "; return relu(X) + relu(Y) }"},
+    {"program p { " IN2 "; return sum(X, dim=1) }", "program p { " IN2 "; return mean(X, dim=1) }"},
+    {"program p { " IN2 "; return sum(X, dim=1) * 0.5 }", "program p { " IN2 "; return mean(X, dim=1) }"},
+    {"program p { " IN2 "; return max(X, dim=1) }", "program p { " IN2 "; return sum(X, dim=1) }"},
+    {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return minimum(X, Y) }"},
+    {"program p { " IN2 "; return maximum(X, Y) }", "program p { " IN2 "; return X }"},
+    {"program p { " IN2 "; return clamp(X, -1, 1) }", "program p { " IN2 "; return clamp(X, -1, 2) }"},
+    {"program p { " IN2 "; return softmax(X, dim=1) }", "program p { " IN2 "; return softmax(X, dim=0) }"},
+    {"program p { " IN2 "; return rms_norm(X, eps=1e-5) }", "program p { " IN2 "; return rms_norm(X, eps=1e-6) }"},
+    {"program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, Y) }", "program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(Y, X) }"},
+    {"program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, Y) }", "program p { X: f32[4, 4]; Y: f32[4, 4]; return matmul(X, transpose(Y)) }"},
+    {"program p { X: f32[6, 4]; return transpose(X) }", "program p { X: f32[6, 4]; return reshape(X, [4, 6]) }"},
+    {"program p { X: f32[3, 48]; return mean(X, dim=1) }", "program p { X: f32[3, 48]; return sum(X, dim=1) / 24 }"},
+    // softmax of each tile instead of the whole row
+    {"program p { X: f32[4, 8]; return softmax(X, dim=1) }",
+     "graph g { X: f32[4, 8]; O = block(x=2) { save(softmax(iter(X, imap={x:1}), dim=1), omap={x:1}) }; return O }"},
+    // the factor of a running sum is missing
+    {"program p { X: f32[4, 8]; E = exp(X); return sum(E, dim=1) / exp(max(X, dim=1)) }",
+     "graph g { X: f32[4, 8]; O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(x, dim=1)); save(accum_sum(exp(x - m), "
+     "dim=1), omap={x:0}) }; return O }"},
 };
 
 static void test_unequal(void **state)
@@ -149,8 +151,8 @@ static void test_undecided(void **state)
   static const struct {
     const char *a, *b;
   } pairs[] = {
-    {"program p { " IN2 "; return sqrt(X) }", "program p { " IN2 "; return sqrt(-X) }"},
-    {"program p { " IN2 "; return relu(X) / (Y - Y) }", "program p { " IN2 "; return X / (Y - Y) }"},
+      {"program p { " IN2 "; return sqrt(X) }", "program p { " IN2 "; return sqrt(-X) }"},
+      {"program p { " IN2 "; return relu(X) / (Y - Y) }", "program p { " IN2 "; return X / (Y - Y) }"},
   };
   for (size_t i = 0; i < COUNT(pairs); i++) {
     struct certificate c = compare(pairs[i].a, pairs[i].b, NULL);
@@ -166,10 +168,11 @@ static void test_never_unequal(void **state)
   static const struct {
     const char *a, *b;
   } pairs[] = {
-    {"program p { " IN2 "; return gelu(X) - gelu(-X) }", "program p { " IN2 "; return X }"},
-    {"program p { " IN2 "; return tanh(X + Y) * (1 + tanh(X) * tanh(Y)) }", "program p { " IN2 "; return tanh(X) + tanh(Y) }"},
-    {"program p { " IN2 "; return relu(X + relu(Y)) + relu(-relu(Y) - X) }", "program p { " IN2 "; return abs(relu(Y) + X) }"},
-    {"program p { " IN2 "; return X * (0.12345678901234568 * 7.654321098765432) }", "program p { " IN2 "; return X * 0.12345678901234568 * 7.654321098765432 }"},
+      {"program p { " IN2 "; return gelu(X) - gelu(-X) }", "program p { " IN2 "; return X }"},
+      {"program p { " IN2 "; return tanh(X + Y) * (1 + tanh(X) * tanh(Y)) }", "program p { " IN2 "; return tanh(X) + tanh(Y) }"},
+      {"program p { " IN2 "; return relu(X + relu(Y)) + relu(-relu(Y) - X) }", "program p { " IN2 "; return abs(relu(Y) + X) }"},
+      {"program p { " IN2 "; return X * (0.12345678901234568 * 7.654321098765432) }",
+       "program p { " IN2 "; return X * 0.12345678901234568 * 7.654321098765432 }"},
   };
   for (size_t i = 0; i < COUNT(pairs); i++) {
     struct certificate c = compare(pairs[i].a, pairs[i].b, NULL);
@@ -181,9 +184,10 @@ static void test_never_unequal(void **state)
 static void test_common(void **state)
 {
   (void)state;
-  struct certificate c = compare("program p { X: f32[4, 64]; A: f32[512, 512]; B: f32[512, 512]; return relu(sum(X, dim=1)), gelu(matmul(A, B)) * 3 }",
-                                 "program p { X: f32[4, 64]; A: f32[512, 512]; B: f32[512, 512]; return relu(sum(X, dim=1)), gelu(matmul(A, B)) + 2 * gelu(matmul(A, B)) }",
-                                 &(struct verify_opts){.no_proof = true, .full_size_ops = 100000000});
+  struct certificate c = compare(
+      "program p { X: f32[4, 64]; A: f32[512, 512]; B: f32[512, 512]; return relu(sum(X, dim=1)), gelu(matmul(A, B)) * 3 }",
+      "program p { X: f32[4, 64]; A: f32[512, 512]; B: f32[512, 512]; return relu(sum(X, dim=1)), gelu(matmul(A, B)) + 2 * gelu(matmul(A, B)) }",
+      &(struct verify_opts){.no_proof = true, .full_size_ops = 100000000});
   if (c.scope != EVIDENCE_FULL) fail_msg("%s", c.note);
 }
 
@@ -194,10 +198,13 @@ static void test_unequal_reduced(void **state)
   const char *twice = "program p { X: f32[1, 6]; W: f32[8, 6]; return X * 2 + sum(W, dim=0) }";
   assert_false(compare(twice, REPEATED, &(struct verify_opts){.full_size_ops = 1}).equal);
   assert_false(compare("program p { X: f32[3, 4096]; return sum(X, dim=1) / 2 }", "program p { X: f32[3, 4096]; return mean(X, dim=1) }",
-                       &(struct verify_opts){.full_size_ops = 1}).equal);
-  assert_false(compare("program p { X: f16[2048, 4096]; W: f16[4096, 4096]; return reshape(rms_norm(reshape(matmul(X, W), [2048, 32, 128])), [2048, 4096]) }",
-                       "program p { X: f16[2048, 4096]; W: f16[4096, 4096]; return reshape(rms_norm(reshape(matmul(X, W), [2048, 64, 64])), [2048, 4096]) }",
-                       &(struct verify_opts){.full_size_ops = 1}).equal);
+                       &(struct verify_opts){.full_size_ops = 1})
+                   .equal);
+  assert_false(
+      compare("program p { X: f16[2048, 4096]; W: f16[4096, 4096]; return reshape(rms_norm(reshape(matmul(X, W), [2048, 32, 128])), [2048, 4096]) }",
+              "program p { X: f16[2048, 4096]; W: f16[4096, 4096]; return reshape(rms_norm(reshape(matmul(X, W), [2048, 64, 64])), [2048, 4096]) }",
+              &(struct verify_opts){.full_size_ops = 1})
+          .equal);
 }
 
 static void test_place(void **state)
@@ -247,7 +254,8 @@ static void test_signature(void **state)
   mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; Y: f32[2]; return X }", "one has 1 inputs, the other 2");
   mismatch("program p { X: f32[2]; return X }", "program p { Y: f32[3]; return Y }", "input 1 is X [2] in one and Y [3] in the other");
   mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; return X, X }", "one has 1 outputs, the other 2");
-  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; S = sum(X, dim=0); return S }", "output 1 is X [2] in one and S [1] in the other");
+  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; S = sum(X, dim=0); return S }",
+           "output 1 is X [2] in one and S [1] in the other");
 }
 
 static void test_stop(void **state)
@@ -266,16 +274,14 @@ static void test_stop(void **state)
 
 // ---- certificates ----
 
-static const char BIG_ATTENTION[] =
-  "program p { Q: f16[2, 256, 64]; K: f16[2, 64, 4096]; V: f16[2, 4096, 64]\n"
-  "  E = exp(matmul(Q, K)); return matmul(E / sum(E, dim=2), V) }";
-static const char BIG_FLASH[] =
-  "graph g { Q: f16[2, 256, 64]; K: f16[2, 64, 4096]; V: f16[2, 4096, 64]\n"
-  "  O = block(x=2, y=8; i=64) {\n"
-  "    q = iter(Q, imap={x:0, y:1}); k = iter(K, imap={x:0}, fmap={i:2}); v = iter(V, imap={x:0}, fmap={i:1})\n"
-  "    e = exp(matmul(q, k)); save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0, y:1})\n"
-  "  }\n"
-  "  return O }";
+static const char BIG_ATTENTION[] = "program p { Q: f16[2, 256, 64]; K: f16[2, 64, 4096]; V: f16[2, 4096, 64]\n"
+                                    "  E = exp(matmul(Q, K)); return matmul(E / sum(E, dim=2), V) }";
+static const char BIG_FLASH[] = "graph g { Q: f16[2, 256, 64]; K: f16[2, 64, 4096]; V: f16[2, 4096, 64]\n"
+                                "  O = block(x=2, y=8; i=64) {\n"
+                                "    q = iter(Q, imap={x:0, y:1}); k = iter(K, imap={x:0}, fmap={i:2}); v = iter(V, imap={x:0}, fmap={i:1})\n"
+                                "    e = exp(matmul(q, k)); save(accum(matmul(e, v)) / accum_sum(e, dim=2), omap={x:0, y:1})\n"
+                                "  }\n"
+                                "  return O }";
 
 static void test_certificate(void **state)
 {
@@ -299,7 +305,8 @@ static void test_certificate(void **state)
 static void test_delta(void **state)
 {
   (void)state;
-  const struct verify_opts loose = {.delta = 0.01, .full_size_ops = 1000, .no_proof = true}, strict = {.delta = 1e-18, .full_size_ops = 1000, .no_proof = true};
+  const struct verify_opts loose = {.delta = 0.01, .full_size_ops = 1000, .no_proof = true},
+                           strict = {.delta = 1e-18, .full_size_ops = 1000, .no_proof = true};
   struct certificate x = compare(BIG_ATTENTION, BIG_FLASH, &loose), y = compare(BIG_ATTENTION, BIG_FLASH, &strict);
   assert_true(x.equal && y.equal && x.tests < y.tests);
   assert_true(x.delta <= 0.0101 && x.delta > 1e-4 && y.delta <= 1.001e-18);
@@ -310,7 +317,8 @@ static void test_threads(void **state)
   (void)state;
   for (int i = 0; i < equal_count; i++) {
     struct certificate c[2];
-    for (int k = 0; k < 2; k++) c[k] = compare(equal_cases[i].program, equal_cases[i].graph, &(struct verify_opts){.delta = 0.01, .threads = 1 + 3 * k, .no_proof = true});
+    for (int k = 0; k < 2; k++)
+      c[k] = compare(equal_cases[i].program, equal_cases[i].graph, &(struct verify_opts){.delta = 0.01, .threads = 1 + 3 * k, .no_proof = true});
     assert_memory_equal(&c[0], &c[1], sizeof c[0]);
   }
 }
@@ -319,11 +327,13 @@ static void test_threads(void **state)
 static void test_not_covered(void **state)
 {
   (void)state;
-  struct certificate c = compare("program p { " IN2 "; return exp(exp(X)) * Y }", "program p { " IN2 "; return Y * exp(exp(X)) }", &(struct verify_opts){.no_proof = true});
+  struct certificate c = compare("program p { " IN2 "; return exp(exp(X)) * Y }", "program p { " IN2 "; return Y * exp(exp(X)) }",
+                                 &(struct verify_opts){.no_proof = true});
   assert_true(c.equal && c.delta == 1);
   assert_non_null(strstr(c.note, "an exponential of an exponential"));
   c = compare("program p { X: f32[4, 6]; return max(X, dim=1) }",
-              "program p { X: f32[4, 6]; return reshape(max(reshape(max(reshape(X, [4, 2, 3]), dim=2), [4, 2]), dim=1), [4, 1]) }", &(struct verify_opts){.no_proof = true});
+              "program p { X: f32[4, 6]; return reshape(max(reshape(max(reshape(X, [4, 2, 3]), dim=2), [4, 2]), dim=1), [4, 1]) }",
+              &(struct verify_opts){.no_proof = true});
   assert_true(c.equal && c.delta == 1);
   assert_non_null(strstr(c.note, "random orders"));
 }
@@ -409,11 +419,12 @@ static void test_examples(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_cases), cmocka_unit_test(test_equal), cmocka_unit_test(test_unequal), cmocka_unit_test(test_unequal_reduced),
-    cmocka_unit_test(test_place),
-    cmocka_unit_test(test_extents_of_one), cmocka_unit_test(test_zero_division), cmocka_unit_test(test_signature),
-    cmocka_unit_test(test_undecided), cmocka_unit_test(test_never_unequal), cmocka_unit_test(test_common), cmocka_unit_test(test_stop), cmocka_unit_test(test_certificate), cmocka_unit_test(test_delta), cmocka_unit_test(test_threads),
-    cmocka_unit_test(test_not_covered), cmocka_unit_test(test_shrink), cmocka_unit_test(test_examples),
+      cmocka_unit_test(test_cases),           cmocka_unit_test(test_equal),     cmocka_unit_test(test_unequal),
+      cmocka_unit_test(test_unequal_reduced), cmocka_unit_test(test_place),     cmocka_unit_test(test_extents_of_one),
+      cmocka_unit_test(test_zero_division),   cmocka_unit_test(test_signature), cmocka_unit_test(test_undecided),
+      cmocka_unit_test(test_never_unequal),   cmocka_unit_test(test_common),    cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_certificate),     cmocka_unit_test(test_delta),     cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_not_covered),     cmocka_unit_test(test_shrink),    cmocka_unit_test(test_examples),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
