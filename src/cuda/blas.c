@@ -78,7 +78,7 @@ static bool place(int64_t rows, int64_t cols, const int64_t *stride, struct blas
 static bool types_fit(const struct blas_product *p)
 {
   const enum tile_type *t = p->type;
-  bool sixteen = t[BLAS_A] == TT_F16 || t[BLAS_A] == TT_BF16;
+  bool sixteen = num_floats(&tile_types[t[BLAS_A]]) && tile_types[t[BLAS_A]].bits == 16;
   return t[BLAS_A] == t[BLAS_B] && (sixteen || t[BLAS_A] == TT_F32) && (t[BLAS_D] == t[BLAS_A] || t[BLAS_D] == TT_F32) &&
          (!blas_has(p, BLAS_C) || t[BLAS_C] == t[BLAS_D]) && (!blas_has(p, BLAS_BIAS) || t[BLAS_BIAS] == t[BLAS_D]);
 }
