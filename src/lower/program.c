@@ -122,6 +122,8 @@ static int plan_product(struct planning *w, struct lower_unit *u, const struct l
   const int *x = u->mul.tensor;
   if (w->p->store[x[0]] != w->p->store[x[1]])
     return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[x[0]]), dtype_name(w->p->store[x[1]]));
+  if (!blas_multiplies(tile_type_of(w->p->store[x[0]])))
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s: GPUs multiply no such dtype yet, only the CPU does", dtype_name(w->p->store[x[0]]));
   for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = tile_type_of(w->p->store[x[i]]);
   *u->choice = product_choice(w->p, &u->mul, false), u->nchoices = 1;
   if (o->tails) product_with_tail(w, u);
