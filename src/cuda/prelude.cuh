@@ -85,6 +85,7 @@ MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
   template <> MICA T mica_to<T>(float x) { return T{u8(mica_to2<T2>(float2{x, 0.0f}).w)}; } \
   MICA float mica_float(T a) { return mica_float2(T2{a.w}).x; } \
   MICA u32 mica_pair(T x) { return x.w * 0x1010101u; }
+F8(__nv_fp8_e4m3, __nv_fp8x2_e4m3, "e4m3")
 MICA u32 mica_pair(float x) { return __float_as_uint(x); }
 MICA u32 mica_pair(int x) { return x; }
 MICA u32 mica_pair(u32 x) { return x; }

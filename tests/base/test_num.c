@@ -18,6 +18,7 @@ static const struct format {
 } formats[] = {
     {F16, "f16", 16, 10, -24, 65504, INFINITY},
     {BF16, "bf16", 16, 7, -133, 0x1.fep127, INFINITY},
+    {F8E4M3, "f8e4m3", 8, 3, -9, 448, 448},
 };
 
 static double value_of(const struct format *f, uint32_t magnitude)
