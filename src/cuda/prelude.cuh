@@ -86,6 +86,7 @@ MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
   MICA float mica_float(T a) { return mica_float2(T2{a.w}).x; } \
   MICA u32 mica_pair(T x) { return x.w * 0x1010101u; }
 F8(__nv_fp8_e4m3, __nv_fp8x2_e4m3, "e4m3")
+F8(__nv_fp8_e5m2, __nv_fp8x2_e5m2, "e5m2")
 MICA u32 mica_pair(float x) { return __float_as_uint(x); }
 MICA u32 mica_pair(int x) { return x; }
 MICA u32 mica_pair(u32 x) { return x; }

@@ -19,6 +19,7 @@ static const struct format {
     {F16, "f16", 16, 10, -24, 65504, INFINITY},
     {BF16, "bf16", 16, 7, -133, 0x1.fep127, INFINITY},
     {F8E4M3, "f8e4m3", 8, 3, -9, 448, 448},
+    {F8E5M2, "f8e5m2", 8, 2, -16, 57344, 57344},
 };
 
 static double value_of(const struct format *f, uint32_t magnitude)
