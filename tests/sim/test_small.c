@@ -8,11 +8,12 @@
 
 enum { N = 512 };
 
-static const char kernel[] = "order row\nkernel convert { target sm_89 param N multiple 16\n %%X:[N].%s.GL\n %%Y:[N].%s.GL\n #g:[1].block\n #t:[32].thread\n"
-                             " %%Y <- Spec<<<#g, #t>>>(%%X) {\n  @i = #t.indices()\n  #me = #t.scalar()\n"
-                             "  for (@k = 0; @k < N / %d; @k += 32) {\n   if (@k + @i < N / %d) {\n"
-                             "    %%from:[%d].%s.RF\n    %%to:[%d].%s.RF\n    %%from <- Move<<<#g, #me>>>(%%X.tile([%d])[@k + @i])\n"
-                             "    %%to <- UnaryPointwise<cast><<<#g, #me>>>(%%from)\n    %%Y.tile([%d])[@k + @i] <- Move<<<#g, #me>>>(%%to)\n   }\n  }\n }\n}\n";
+static const char kernel[] =
+    "order row\nkernel convert { target sm_89 param N multiple 16\n %%X:[N].%s.GL\n %%Y:[N].%s.GL\n #g:[1].block\n #t:[32].thread\n"
+    " %%Y <- Spec<<<#g, #t>>>(%%X) {\n  @i = #t.indices()\n  #me = #t.scalar()\n"
+    "  for (@k = 0; @k < N / %d; @k += 32) {\n   if (@k + @i < N / %d) {\n"
+    "    %%from:[%d].%s.RF\n    %%to:[%d].%s.RF\n    %%from <- Move<<<#g, #me>>>(%%X.tile([%d])[@k + @i])\n"
+    "    %%to <- UnaryPointwise<cast><<<#g, #me>>>(%%from)\n    %%Y.tile([%d])[@k + @i] <- Move<<<#g, #me>>>(%%to)\n   }\n  }\n }\n}\n";
 
 static const char *text(struct arena *mem, enum tile_type from, enum tile_type to, int width)
 {
