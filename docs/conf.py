@@ -34,7 +34,7 @@ class Mica(RegexLexer):
     tokens = {"root": [
         (r"#.*", Comment),
         (r"\b(program|graph|return|block|thread)\b", Keyword),
-        (r"\b(f16|bf16|f32|inf)\b", Keyword.Type),
+        (r"\b(b?f\d+(e\d+m\d+)?|inf)\b", Keyword.Type),
         (r"\b[a-z_][a-z_0-9]*(?=\()", Name.Function),
         (r"[\d.]+(e-?\d+)?", Number),
         (r"[-+*/%=;:,]", Operator),
@@ -47,7 +47,7 @@ class Tile(RegexLexer):
     tokens = {"root": [
         (r"//.*", Comment),
         (r"\b(order|kernel|param|const|target|cluster|multiple|for|if|else|unroll|rolled|in)\b", Keyword),
-        (r"\b(fp16|bf16|fp32|fp64|i32|u32|GL|SH|RF|mbar|thread|block)\b", Keyword.Type),
+        (r"\b(b?fp?\d+(e\d+m\d+)?|i32|u32|GL|SH|RF|mbar|thread|block)\b", Keyword.Type),
         (r"%\w+", Name.Variable), (r"#\w+", Name.Class), (r"@\w+", Name.Attribute),
         (r"\b[A-Z]\w+(?=<)", Name.Function),
         (r"\d+(\.\d+)?", Number),

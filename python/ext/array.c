@@ -1,9 +1,10 @@
 // Array: dense memory with a dtype and a shape, for people without an array library, and for libraries whose arrays cannot be
-// written to (jax). Others read it without a copy: by DLPack, `__array_interface__`, or the buffer protocol. bf16 has no format of its
-// own in the latter two: there it is 16 bits without a meaning.
+// written to (jax). Others read it without a copy: by DLPack, `__array_interface__`, or the buffer protocol. A dtype that
+// numpy has not has no format in the latter two: there it is bits without a meaning.
 #include "ext.h"
 #include "dlpack.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,31 +47,9 @@ static void array_free(PyObject *self)
 
 // ---- elements ----
 
-static double get(const struct array *a, int64_t i)
-{
-  float f;
-  uint32_t bits;
-  switch (a->dtype) {
-  case MICA_F32: return ((const float *)a->memory)[i];
-  case MICA_F16: return (double)((const _Float16 *)a->memory)[i];
-  case MICA_BF16: break;
-  }
-  bits = (uint32_t)((const uint16_t *)a->memory)[i] << 16;
-  return memcpy(&f, &bits, 4), f;
-}
+static double get(const struct array *a, int64_t i) { return num_read((enum dtype)a->dtype, a->memory, i); }
 
-static void set(struct array *a, int64_t i, double x)
-{
-  float f = (float)x;
-  uint32_t bits;
-  switch (a->dtype) {
-  case MICA_F32: ((float *)a->memory)[i] = f; return;
-  case MICA_F16: ((_Float16 *)a->memory)[i] = (_Float16)x; return;
-  case MICA_BF16: break;
-  }
-  memcpy(&bits, &f, 4);
-  ((uint16_t *)a->memory)[i] = f != f ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); // to the nearest, ties to even
-}
+static void set(struct array *a, int64_t i, double x) { num_write((enum dtype)a->dtype, a->memory, i, x); }
 
 static int fill(struct state *st, struct array *a, PyObject *values)
 {
@@ -100,7 +79,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   int64_t extents[MICA_MAX_DIMS];
   int n;
   if (!st || !PyArg_ParseTupleAndKeywords(args, keywords, "O|sO", names, &shape, &dtype_text, &values)) return NULL;
-  if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_argument(st, "there is no dtype `%.40s`; f16, bf16 and f32 are", dtype_text);
+  if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_argument(st, "there is no dtype `%.40s`; dtypes are %s", dtype_text, num_names());
   if ((n = ext_numbers64(shape, MICA_MAX_DIMS, extents)) < 0) return NULL;
   struct array *a = ext_array_make(st, dtype, n, extents);
   if (a && fill(st, a, values)) Py_DECREF((PyObject *)a), a = NULL;
@@ -149,12 +128,14 @@ static PyObject *array_dtype(PyObject *self, void *closure)
 
 static PyObject *array_interface(PyObject *self, void *closure)
 {
-  static const char *const codes[DTYPES] = {"<f2", "<V2", "<f4"};
   (void)closure;
   struct array *a = (struct array *)self;
+  const struct num_row *f = &num_rows[a->dtype];
+  char words[16]; // what numpy takes for a type that it has not
+  snprintf(words, sizeof words, "|V%d", f->bytes);
   PyObject *shape = array_shape(self, NULL), *address = PyLong_FromVoidPtr(a->memory);
   if (!shape || !address) return Py_XDECREF(shape), Py_XDECREF(address), NULL;
-  return Py_BuildValue("{s:N,s:s,s:(NO),s:i}", "shape", shape, "typestr", codes[a->dtype], "data", address, Py_False, "version", 3);
+  return Py_BuildValue("{s:N,s:s,s:(NO),s:i}", "shape", shape, "typestr", f->numpy ? f->typestr : words, "data", address, Py_False, "version", 3);
 }
 
 struct lent { // what a consumer of DLPack holds
@@ -185,7 +166,7 @@ static PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *keywords
   struct lent *l = calloc(1, sizeof *l);
   if (!l) return PyErr_NoMemory();
   l->m.t = (struct dl_tensor){.data = a->memory, .device = {DL_CPU, 0}, .ndim = a->ndim, .shape = a->shape};
-  l->m.t.dtype.code = a->dtype == MICA_BF16 ? DL_BFLOAT : DL_FLOAT;
+  l->m.t.dtype.code = (uint8_t)num_rows[a->dtype].dlpack;
   l->m.t.dtype.bits = (uint8_t)(8 * ext_dtype_bytes(a->dtype)), l->m.t.dtype.lanes = 1;
   l->m.deleter = lent_end, l->owner = Py_NewRef(self);
   PyObject *capsule = PyCapsule_New(l, "dltensor", capsule_end);
@@ -201,10 +182,9 @@ static PyObject *array_dlpack_device(PyObject *self, PyObject *none)
 
 static int array_buffer(PyObject *self, Py_buffer *b, int flags)
 {
-  static char *const formats[DTYPES] = {"e", "H", "f"};
   struct array *a = (struct array *)self;
   *b = (Py_buffer){.obj = Py_NewRef(self), .buf = a->memory, .len = a->bytes, .itemsize = ext_dtype_bytes(a->dtype), .ndim = a->ndim};
-  if (flags & PyBUF_FORMAT) b->format = formats[a->dtype];
+  if (flags & PyBUF_FORMAT) b->format = (char *)(uintptr_t)num_rows[a->dtype].format; // nobody writes to it
   if ((flags & PyBUF_ND) == PyBUF_ND) b->shape = a->extents;
   if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) b->strides = a->strides;
   return 0;
@@ -224,7 +204,7 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef gets[] = {
     {"shape", array_shape, NULL, "its extents", NULL},
-    {"dtype", array_dtype, NULL, "f16, bf16 or f32", NULL},
+    {"dtype", array_dtype, NULL, "its name in programs: f32", NULL},
     {"__array_interface__", array_interface, NULL, NULL, NULL},
     {0},
 };

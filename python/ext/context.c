@@ -3,16 +3,26 @@
 
 #include <string.h>
 
-static const char *const dtypes[DTYPES] = {"f16", "bf16", "f32"};
-
-const char *ext_dtype_name(int dtype) { return dtype >= 0 && dtype < DTYPES ? dtypes[dtype] : "?"; }
-int ext_dtype_bytes(enum mica_dtype t) { return t == MICA_F32 ? 4 : 2; }
+const char *ext_dtype_name(int dtype) { return dtype >= 0 && dtype < DTYPES ? num_rows[dtype].dtype : "?"; }
+int ext_dtype_bytes(enum mica_dtype t) { return num_rows[t].bytes; }
 
 bool ext_dtype_find(const char *name, enum mica_dtype *out)
 {
   for (int i = 0; i < DTYPES; i++)
-    if (!strcmp(name, dtypes[i])) return *out = (enum mica_dtype)i, true;
+    if (!strcmp(name, num_rows[i].dtype)) return *out = (enum mica_dtype)i, true;
   return false;
+}
+
+PyObject *ext_dtypes(void)
+{
+  PyObject *all = PyTuple_New(DTYPES);
+  for (int i = 0; all && i < DTYPES; i++) {
+    const struct num_row *f = &num_rows[i];
+    PyObject *x = Py_BuildValue("{s:s,s:s,s:s,s:s,s:i,s:d,s:d}", "name", f->dtype, "array", f->array, "typestr", f->typestr, "format",
+                                f->numpy ? f->format : "", "bytes", f->bytes, "tolerance", f->tolerance, "low", f->low);
+    if (!x || PyTuple_SetItem(all, i, x)) return Py_DECREF(all), NULL;
+  }
+  return all;
 }
 
 PyObject *ext_shape_tuple(const struct mica_tensor *t)

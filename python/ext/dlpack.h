@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_FLOAT = 2, DL_BFLOAT = 4 };
 
 struct dl_tensor {
   void *data;

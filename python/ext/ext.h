@@ -33,13 +33,14 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "base/num.h"
 #include "mica.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum family { FAMILY_NUMPY, FAMILY_TORCH, FAMILY_CUPY, FAMILY_JAX, FAMILY_OWN, FAMILY_OTHER, FAMILIES };
-enum { DTYPES = 3, CPU = -1 };
+enum { CPU = -1 };
 
 // Strings that are interned once: word[WORD_data_ptr].
 // clang-format off
@@ -164,6 +165,7 @@ PyObject *ext_strides_tuple(const struct mica_tensor *t); // in elements, dense
 const char *ext_dtype_name(int dtype);
 bool ext_dtype_find(const char *name, enum mica_dtype *out);
 int ext_dtype_bytes(enum mica_dtype t);
+PyObject *ext_dtypes(void); // the rows of base/dtype.def that Python needs, as dictionaries
 // Numbers of a sequence; -1 with an exception, also where there are more than `most`.
 int ext_numbers64(PyObject *sequence, int most, int64_t *out);
 int ext_numbers(PyObject *sequence, int most, int *out);

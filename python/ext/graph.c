@@ -55,7 +55,7 @@ static PyObject *graph_input(PyObject *self, PyObject *args)
   int64_t extents[MICA_MAX_DIMS];
   int n, t = -1;
   if (!PyArg_ParseTuple(args, "zsO", &name, &dtype_text, &shape)) return NULL;
-  if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_status(g->c->st, MICA_USER, "there is no such dtype; f16, bf16 and f32 are");
+  if (!ext_dtype_find(dtype_text, &dtype)) return ext_raise_argument(g->c->st, "there is no dtype `%.40s`; dtypes are %s", dtype_text, num_names());
   if ((n = ext_numbers64(shape, MICA_MAX_DIMS, extents)) < 0) return NULL;
   if (ext_context_enter(g->c)) return NULL;
   int status = mica_graph_input(g->g, name, dtype, n, extents, &t);

@@ -37,11 +37,19 @@ static int words_make(struct state *st)
   return 0;
 }
 
+static int dtypes_add(PyObject *module)
+{
+  PyObject *all = ext_dtypes();
+  int bad = !all || PyModule_AddObjectRef(module, "dtypes", all);
+  Py_XDECREF(all);
+  return bad ? -1 : 0;
+}
+
 static int module_exec(PyObject *module)
 {
   struct state *st = PyModule_GetState(module);
   memset(st, 0, sizeof *st);
-  return words_make(st) || ext_errors_add(module, st) || add_type(module, &ext_context_spec, &st->context) ||
+  return words_make(st) || dtypes_add(module) || ext_errors_add(module, st) || add_type(module, &ext_context_spec, &st->context) ||
                  add_type(module, &ext_source_spec, &st->source) || add_type(module, &ext_graph_spec, &st->graph) ||
                  add_type(module, &ext_report_spec, &st->report) || add_type(module, &ext_module_spec, &st->module) ||
                  add_type(module, &ext_bound_spec, &st->bound) || add_type(module, &ext_array_spec, &st->array)

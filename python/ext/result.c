@@ -4,7 +4,6 @@
 #include <string.h>
 
 static const char *const modules[FAMILIES] = {[FAMILY_NUMPY] = "numpy", [FAMILY_TORCH] = "torch", [FAMILY_CUPY] = "cupy", [FAMILY_JAX] = "jax"};
-static const char *const dtypes[DTYPES] = {"float16", "bfloat16", "float32"};
 
 // a.b.c of a module; NULL without an exception where it is absent.
 static PyObject *look(PyObject *module, const char *path)
@@ -22,11 +21,12 @@ static PyObject *look(PyObject *module, const char *path)
   return x;
 }
 
-// An object of numpy.dtype, which is what arrays have. numpy has no bf16; ml_dtypes has, where it is loaded. NULL without an exception else.
+// An object of numpy.dtype, which is what arrays have. Types that numpy has not are those of ml_dtypes, where it is loaded. NULL without an
+// exception else.
 static PyObject *dtype_of_numpy(PyObject *numpy, enum mica_dtype t)
 {
-  PyObject *home = t == MICA_BF16 ? PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes") : numpy;
-  PyObject *scalar = home ? look(home, dtypes[t]) : NULL, *type = scalar ? look(numpy, "dtype") : NULL;
+  PyObject *home = num_rows[t].numpy ? numpy : PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes");
+  PyObject *scalar = home ? look(home, num_rows[t].array) : NULL, *type = scalar ? look(numpy, "dtype") : NULL;
   PyObject *x = type ? PyObject_CallFunctionObjArgs(type, scalar, NULL) : NULL;
   Py_XDECREF(scalar), Py_XDECREF(type);
   if (!x) PyErr_Clear();
@@ -51,7 +51,7 @@ int ext_library_open(struct state *st, enum family f)
   PyObject *m = PyImport_ImportModule(modules[f]);
   if (!m) return -1;
   for (int i = 0; i < DTYPES; i++)
-    if (!l->dtype[i]) l->dtype[i] = f == FAMILY_NUMPY ? dtype_of_numpy(m, (enum mica_dtype)i) : look(m, dtypes[i]);
+    if (!l->dtype[i]) l->dtype[i] = f == FAMILY_NUMPY ? dtype_of_numpy(m, (enum mica_dtype)i) : look(m, num_rows[i].array);
   if (f == FAMILY_TORCH) {
     l->current = look(m, "_C._cuda_getCurrentRawStream"); // what torch's own compiler calls; absent without CUDA
     l->grad = look(m, "is_grad_enabled"), l->device = look(m, "cuda.current_device");
@@ -97,7 +97,7 @@ PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, i
   switch (family) {
   case FAMILY_NUMPY:
   case FAMILY_CUPY:
-    if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], dtypes[t->dtype]);
+    if (!l->dtype[t->dtype]) return ext_raise_argument(st, "%s has no %s: pass out=", modules[family], num_rows[t->dtype].array);
     return PyObject_CallFunctionObjArgs(l->empty, f->shapes[output], l->dtype[t->dtype], NULL);
   case FAMILY_TORCH: return torch_new(f, like, output);
   case FAMILY_JAX:

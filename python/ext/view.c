@@ -68,8 +68,9 @@ void ext_view_release(struct view *v)
 static int dtype_of_dl(const struct dl_tensor *t)
 {
   if (t->dtype.lanes != 1) return -1;
-  if (t->dtype.code == DL_FLOAT) return t->dtype.bits == 32 ? MICA_F32 : t->dtype.bits == 16 ? MICA_F16 : -1;
-  return t->dtype.code == DL_BFLOAT && t->dtype.bits == 16 ? MICA_BF16 : -1;
+  for (int i = 0; i < DTYPES; i++)
+    if (t->dtype.code == num_rows[i].dlpack && t->dtype.bits == num_rows[i].bits) return i;
+  return -1;
 }
 
 static void name_of_dl(const struct dl_tensor *t, char out[24])
@@ -134,11 +135,18 @@ static int take_dlpack_device(struct state *st, PyObject *object, void *stream, 
 
 // ---- array interfaces ----
 
+static int dtype_of_format(const char *s)
+{
+  for (int i = 0; i < DTYPES; i++)
+    if (num_rows[i].numpy && !strcmp(s + (*s == '<'), num_rows[i].format)) return i;
+  return -1;
+}
+
 static int dtype_of_typestr(const char *s)
 {
-  if (!strcmp(s, "<f4")) return MICA_F32;
-  if (!strcmp(s, "<f2")) return MICA_F16;
-  return !strcmp(s, "<V2") ? MICA_BF16 : -1; // what numpy says of types that are not its own, so of ml_dtypes.bfloat16
+  for (int i = 0; i < DTYPES; i++)
+    if (!strcmp(s, num_rows[i].typestr)) return i;
+  return -1;
 }
 
 static int interface_shape(struct view *v, PyObject *shape, PyObject *strides)
@@ -208,7 +216,7 @@ static int take_buffer(PyObject *object, struct view *v)
   int64_t steps[MICA_MAX_DIMS];
   v->has_buffer = true;
   v->data = b->buf, v->readonly = b->readonly, v->device = CPU, v->ndim = b->ndim;
-  v->dtype = !strcmp(code, "f") || !strcmp(code, "<f") ? MICA_F32 : !strcmp(code, "e") || !strcmp(code, "<e") ? MICA_F16 : -1;
+  v->dtype = dtype_of_format(code);
   snprintf(v->dtype_name, sizeof v->dtype_name, "format %s", code);
   for (int i = 0; i < b->ndim && b->ndim <= MICA_MAX_DIMS; i++) v->shape[i] = b->shape[i], steps[i] = b->strides[i];
   v->dense = b->ndim <= MICA_MAX_DIMS && ext_view_dense(b->ndim, v->shape, steps, b->itemsize);

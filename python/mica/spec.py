@@ -4,16 +4,17 @@ from __future__ import annotations
 from . import _mica
 
 # names of dtypes elsewhere, after "torch." and the like
-NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16", "float32": "f32", "float": "f32",
-         "<f2": "f16", "<f4": "f32", "e": "f16", "f": "f32"}
+NAMES = {"half": "f16", "float": "f32"}
+for _row in _mica.dtypes:
+    NAMES |= {_row[k]: _row["name"] for k in ("name", "array", "typestr", "format") if _row[k]}
 
 
 def dtype_of(x) -> str:
-    """f16, bf16 or f32 from a name, or from a dtype of numpy, torch, jax or cupy."""
+    """Mica's name of a dtype, from a name, or from a dtype of numpy, torch, jax or cupy."""
     name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None) or str(x)
     found = NAMES.get(name.rsplit(".", 1)[-1])
     if not found:
-        raise _mica.UsageError(f"there is no dtype {name}; f16, bf16 and f32 are")
+        raise _mica.UsageError(f"there is no dtype {name}; dtypes are {', '.join(row['name'] for row in _mica.dtypes)}")
     return found
 
 

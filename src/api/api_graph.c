@@ -105,7 +105,8 @@ static int add_input(struct mica_graph *g, const char *name, enum mica_dtype dty
   struct shape s = {.n = ndim};
   TRY(check_open(g, e));
   TRY(check_level(g, KERNEL, "an input", "a block loads tiles of tensors around it: mica_block_input", e));
-  if ((unsigned)dtype >= DTYPES) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %d", (int)dtype);
+  if ((unsigned)dtype >= DTYPES)
+    return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %d", (int)dtype), err_hint(e, "dtypes are %s", num_names()), USER;
   if (ndim < 0 || ndim > MAX_DIMS) return err_set(e, ERR_LIMIT, NOWHERE, "an input of %d dimensions: a tensor has 0 to %d", ndim, MAX_DIMS);
   if (name) TRY(check_free(g, -1, name, e));
   for (int i = 0; i < ndim; i++) s.d[i] = extents[i];

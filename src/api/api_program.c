@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-_Static_assert((int)MICA_F16 == F16 && (int)MICA_BF16 == BF16 && (int)MICA_F32 == F32 && DTYPES == 3, "dtypes of the interface");
+#define DTYPE(id, ...) _Static_assert((int)MICA_##id == (int)id, "dtypes of the interface");
+#include "base/dtype.def"
 _Static_assert((int)MICA_MAX_DIMS == MAX_DIMS && (int)MICA_MAX_GRID == MAX_GRID && (int)MICA_MAX_LOOPS == MAX_LOOPS, "limits of the interface");
 _Static_assert((int)MICA_REPLICA == REPLICA, "maps of the interface");
 

@@ -7,6 +7,7 @@
 //   json_text.c  JSON documents as text, numbers in their shortest form
 //   err.c     one error: status, place, message, hint (rows in err.def)
 //   str.c     growable text, used by every printer
+//   num.c     element types (dtype.def), their numbers and bits (num.h, float_bits.h)
 //   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
 //   own.c     files and folders that nobody else can change; checksums of them (own.h)

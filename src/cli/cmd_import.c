@@ -12,7 +12,7 @@ int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n)
   enum dtype t = F16;
   char *text;
   size_t bytes;
-  if (c->dtype && !dtype_parse(c->dtype, &t)) return err_set(&c->err, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", c->dtype);
+  if (c->dtype) TRY(dtype_read(c->dtype, &t, &c->err));
   TRY(file_read(&c->mem, path, &text, &bytes, &c->err));
   return front_mirage(&c->mem, text, bytes, path, t, g, n, &c->err);
 }

@@ -6,7 +6,7 @@ int cli_load(struct cli *c, const char *path, struct graph **g)
   enum dtype t;
   TRY(load_file(&c->mem, path, c->nset, c->set, g, &c->err));
   if (!c->dtype) return OK;
-  if (!dtype_parse(c->dtype, &t)) return err_set(&c->err, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", c->dtype);
+  TRY(dtype_read(c->dtype, &t, &c->err));
   return graph_cast(&c->mem, *g, t, g, &c->err);
 }
 

@@ -190,6 +190,24 @@ static bool matrices(const struct tile_kernel *k)
   return false;
 }
 
+// Conversions of the types of 8 bits that the kernel has.
+static void print_small(const struct tile_kernel *k, struct str *out)
+{
+  bool any = false;
+  for (int t = 0; t < TT_COUNT; t++) {
+    const struct num_row *f = &tile_types[t];
+    bool has = false;
+    for (int i = 0; i < k->nbuffers; i++) has |= k->buffers[i].type == (enum tile_type)t;
+    if (!has || f->bits != 8) continue;
+    if (!any) str_add(out, "%s\n", float_bits_text);
+    any = true;
+    str_add(out, "typedef uint8_t %s;\n", f->c);
+    str_add(out, "MICA float mica_from_%s(%s b) { return mica_float_from(b, %d, %d, %d); }\n", f->c + 5, f->c, f->exponent, f->mantissa, f->special);
+    str_add(out, "MICA %s mica_to_%s(float x) { return (%s)mica_float_bits((double)x, %d, %d, %d); }\n\n", f->c, f->c + 5, f->c, f->exponent,
+            f->mantissa, f->special);
+  }
+}
+
 int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e)
 {
   CHECK(k->lowered);
@@ -205,6 +223,7 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
     cu_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
     str_add(out, "%s\n", cprint_prelude_text);
     if (matrices(k)) str_add(out, "%s\n", cprint_warp_text);
+    print_small(k, out);
     status = print(c, kernel);
   }
   str_free(&c->fields), str_free(&c->helpers);

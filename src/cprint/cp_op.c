@@ -36,25 +36,20 @@ static const bool exact[UN_COUNT] = {
     [UN_CAST] = true, [UN_NEG] = true, [UN_ABS] = true, [UN_RELU] = true, [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
 };
 
-static bool narrow(enum tile_type t) { return t == TT_F16 || t == TT_BF16 || t == TT_F32; }
-static bool integer(enum tile_type t) { return !narrow(t) && t != TT_F64; }
+static bool narrow(enum tile_type t) { return num_floats(&tile_types[t]) && t != TT_F64; }
+static bool integer(enum tile_type t) { return !num_floats(&tile_types[t]); }
 
-const char *cp_type(enum tile_type t)
-{
-  static const char *const names[TT_COUNT] = {[TT_F16] = "mica_f16", [TT_BF16] = "mica_bf16", [TT_F32] = "float",   [TT_F64] = "double",
-                                              [TT_I32] = "int32_t",  [TT_U32] = "uint32_t",   [TT_I64] = "int64_t", [TT_MBAR] = "uint64_t"};
-  return names[t];
-}
+const char *cp_type(enum tile_type t) { return tile_types[t].c; }
 
 static const char *load(struct cprint *c, enum tile_type t, const char *x)
 {
-  if (t == TT_F16 || t == TT_BF16) return arena_printf(c->w.mem, "mica_from_%s(%s)", cp_type(t) + 5, x);
+  if (num_narrow(&tile_types[t])) return arena_printf(c->w.mem, "mica_from_%s(%s)", cp_type(t) + 5, x);
   return x;
 }
 
 static const char *store(struct cprint *c, enum tile_type t, const char *x, bool real)
 {
-  if (t == TT_F16 || t == TT_BF16) return arena_printf(c->w.mem, "mica_to_%s(%s)", cp_type(t) + 5, x);
+  if (num_narrow(&tile_types[t])) return arena_printf(c->w.mem, "mica_to_%s(%s)", cp_type(t) + 5, x);
   if (!integer(t)) return x; // rounded where it is stored
   if (!real) return arena_printf(c->w.mem, "(%s)%s", cp_type(t), x);
   return arena_printf(c->w.mem, "mica_to_%s(%s)", t == TT_I32 ? "i32" : t == TT_U32 ? "u32" : "i64", x);

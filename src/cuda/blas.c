@@ -75,11 +75,12 @@ static bool place(int64_t rows, int64_t cols, const int64_t *stride, struct blas
   return place_as(by_rows, rows, cols, stride, out);
 }
 
+bool blas_multiplies(enum tile_type t) { return num_floats(&tile_types[t]) && (tile_types[t].bits == 16 || t == TT_F32); }
+
 static bool types_fit(const struct blas_product *p)
 {
   const enum tile_type *t = p->type;
-  bool sixteen = t[BLAS_A] == TT_F16 || t[BLAS_A] == TT_BF16;
-  return t[BLAS_A] == t[BLAS_B] && (sixteen || t[BLAS_A] == TT_F32) && (t[BLAS_D] == t[BLAS_A] || t[BLAS_D] == TT_F32) &&
+  return t[BLAS_A] == t[BLAS_B] && blas_multiplies(t[BLAS_A]) && (t[BLAS_D] == t[BLAS_A] || t[BLAS_D] == TT_F32) &&
          (!blas_has(p, BLAS_C) || t[BLAS_C] == t[BLAS_D]) && (!blas_has(p, BLAS_BIAS) || t[BLAS_BIAS] == t[BLAS_D]);
 }
 

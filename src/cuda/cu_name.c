@@ -24,8 +24,9 @@ static const char *const reserved[] = {"alignas",   "alignof",   "and",      "an
                                        "xor_eq",    "threadIdx", "blockIdx", "blockDim",  "gridDim",      "warpSize",      "dim3",
                                        "min",       "max",       "abs",      "exp",       "log",          "sqrt",          "clock",
                                        "printf",    "malloc",    "free",     "memcpy",    "memset",       "assert",        "main",
-                                       "std",       "unix",      "linux",    "NULL",      "NAN",          "INFINITY",      "u16",
-                                       "u32",       "u64",       "i64",      "uint64_t",  "uint2",        "uint4",         "float2"};
+                                       "std",       "unix",      "linux",    "NULL",      "NAN",          "INFINITY",      "u8",
+                                       "u16",       "u32",       "u64",      "i64",       "uint64_t",     "uint2",         "uint4",
+                                       "float2"};
 
 bool cu_says(const char *text, const char *word)
 {

@@ -50,11 +50,10 @@ static const char *element(struct printer *w, const struct piece *q, int operand
 // The type of $v of an operand: by bytes where the row takes any type, else a pair.
 static const char *vector_type(const struct printer *w, const struct piece *q, int operand)
 {
-  static const char *const by_bytes[] = {[2] = "u16", [4] = "u32", [8] = "uint2", [16] = "uint4"};
-  static const char *const pairs[TT_COUNT] = {[TT_F16] = "__half2", [TT_BF16] = "__nv_bfloat162", [TT_F32] = "float2"};
+  static const char *const by_bytes[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "uint2", [16] = "uint4"};
   const struct instr_operand *o = wanted(q->atom->row, operand);
   enum tile_type t = type_of(w, q, operand);
-  if (!o->any_type && pairs[t] && elements(q, operand) == 2) return pairs[t];
+  if (!o->any_type && tile_types[t].pair && elements(q, operand) == 2) return tile_types[t].pair;
   size_t bytes = o->bytes ? (size_t)o->bytes : (size_t)(tile_types[t].bytes * elements(q, operand));
   return bytes < COUNT(by_bytes) && by_bytes[bytes] ? by_bytes[bytes] : NULL;
 }
@@ -79,7 +78,7 @@ const char *cu_init(struct printer *w, const struct piece *q)
   double x = q->atom->value;
   if (t == TT_F64) return real(w, x, false);
   if (t == TT_F32) return real(w, x, true);
-  if (t == TT_F16 || t == TT_BF16) return arena_printf(w->mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
+  if (num_narrow(&tile_types[t])) return arena_printf(w->mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
   return arena_printf(w->mem, "%lld", (long long)x);
 }
 
@@ -176,14 +175,14 @@ static bool int_reg(struct printer *w, struct side *s, ex x)
   return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->mem, "int(%s)", t.text) : t.text);
 }
 
-// The elements of an operand: pairs of 16-bit elements in a word.
+// The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one.
 static bool registers(struct printer *w, const struct piece *q, struct mark m, struct side *s)
 {
   enum tile_type t = type_of(w, q, m.operand);
   int n = elements(q, m.operand), bytes = tile_types[t].bytes;
   const char *how = is_output(q, m) ? q->atom->row->sum ? "+" : "=" : "";
   bool words = m.what == 'w';
-  if (words && n * bytes < 4) words = false;
+  if (words && n * bytes == 2) return reg(w, s, how, 'h', arena_printf(w->mem, "mica_as<u16>(%s)", element(w, q, m.operand, 0)));
   if (words) n = n * bytes / 4;
   for (int i = 0; i < n; i++) {
     int per = words ? MAX(1, 4 / bytes) : bytes == 2 && n > 1 ? 2 : 1;

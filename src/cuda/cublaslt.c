@@ -77,8 +77,6 @@ int blas_version(const struct blas *b) { return (int)b->version(); }
 
 // ---- a product as the library is told ----
 
-static int real_type(enum tile_type t) { return t == TT_F16 ? REAL_16F : t == TT_BF16 ? REAL_16BF : REAL_32F; }
-
 static int refuse(const struct blas_product *p, struct err *e)
 {
   return err_set(e, ERR_TARGET, NOWHERE,
@@ -91,7 +89,7 @@ static int refuse(const struct blas_product *p, struct err *e)
 static int make_layout(struct blas *b, const struct blas_matrix *x, int64_t batch, blas_object *out, struct err *e)
 {
   int32_t count = (int32_t)batch;
-  if (blas_check(b, b->layout_create(out, real_type(x->type), (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e, "describing a matrix"))
+  if (blas_check(b, b->layout_create(out, tile_types[x->type].blas, (uint64_t)x->rows, (uint64_t)x->cols, x->ld), e, "describing a matrix"))
     return e->status;
   if (batch == 1) return OK;
   if (blas_check(b, b->layout_set(*out, LAYOUT_BATCH, &count, sizeof count), e, "describing a batch")) return e->status;

@@ -238,6 +238,7 @@ int blas_index(const struct blas_product *p, int operand); // among those that i
 int blas_operands(const struct blas_product *p);           // how many
 bool blas_same(const struct blas_product *p, const struct blas_product *q);
 // False where the library does not take such strides or types.
+bool blas_multiplies(enum tile_type t); // operands of this type
 bool blas_arrange(const struct blas_product *p, struct blas_arranged *out);
 // TARGET in that case.
 int blas_plan(struct blas *b, const struct blas_product *p, struct blas_plan **out, struct err *e);

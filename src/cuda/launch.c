@@ -169,22 +169,15 @@ int gpu_times(struct gpu *g, int n, struct gpu_graph *const *r, gpu_address flus
   return status;
 }
 
-static int map_type(enum tile_type t) // CUtensorMapDataType, -1: none
-{
-  static const int types[TT_COUNT] = {
-      [TT_F16] = 6, [TT_BF16] = 9, [TT_F32] = 7, [TT_F64] = 8, [TT_I32] = 3, [TT_U32] = 2, [TT_I64] = 5, [TT_MBAR] = -1};
-  return types[t];
-}
-
 int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, struct gpu_map *out, struct err *e)
 {
   enum { NO_INTERLEAVE = 0, PROMOTE_256 = 3, FILL_ZERO = 0 };
   static const uint32_t steps[5] = {1, 1, 1, 1, 1};
   int swizzle = s->swizzle_bytes == 32 ? 1 : s->swizzle_bytes == 64 ? 2 : s->swizzle_bytes == 128 ? 3 : 0;
-  if (s->rank < 1 || s->rank > 5 || map_type(s->type) < 0)
+  if (s->rank < 1 || s->rank > 5 || tile_types[s->type].map < 0)
     return err_set(e, ERR_GPU, NOWHERE, "no tensor map has %d dimensions of %s", s->rank, tile_types[s->type].name);
-  int code = g->tensor_map(out, map_type(s->type), (uint32_t)s->rank, (void *)(uintptr_t)base, s->size, s->stride + 1, s->box, steps, NO_INTERLEAVE,
-                           swizzle, PROMOTE_256, FILL_ZERO);
+  int code = g->tensor_map(out, tile_types[s->type].map, (uint32_t)s->rank, (void *)(uintptr_t)base, s->size, s->stride + 1, s->box, steps,
+                           NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
   if (!code) return OK;
   struct str text = {0};
   for (int i = 0; i < s->rank; i++)

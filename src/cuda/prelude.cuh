@@ -1,4 +1,5 @@
 // What Mica's kernels are made of, instead of the vendor's headers: 16-bit numbers, views of words, addresses.
+typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -15,6 +16,7 @@ struct __align__(128) mica_map { u64 w[16]; };
 template <class T, class U> MICA T &mica_as(U &x) { return *(T *)&x; }
 template <class T, class U> MICA const T &mica_as(const U &x) { return *(const T *)&x; }
 template <class T> MICA T mica_to(float x);
+template <class T> MICA T mica_to2(float2 x);
 template <class T, class U> MICA T mica_bits(U x) { return *(const T *)&x; }
 template <class T> MICA T mica_div(T a, T b) { T q = a / b; return q - (a % b < 0); }
 template <class T> MICA T mica_mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
@@ -74,6 +76,17 @@ template <> MICA __half mica_to<__half>(float x) { return __float2half_rn(x); }
 template <> MICA __nv_bfloat16 mica_to<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
 MICA u32 mica_pair(__half x) { return x.w * 0x10001u; }
 MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
+// Numbers of 8 bits, by the instructions of sm_89: what is too large becomes the largest number.
+#define F8(T, T2, t) \
+  struct T { u8 w; }; \
+  struct __align__(2) T2 { u16 w; }; \
+  template <> MICA T2 mica_to2<T2>(float2 a) { T2 r; asm("cvt.rn.satfinite." t "x2.f32 %0, %1, %2;" : "=h"(r.w) : "f"(a.y), "f"(a.x)); return r; } \
+  MICA float2 mica_float2(T2 a) { __half2 r; asm("cvt.rn.f16x2." t "x2 %0, %1;" : "=r"(r.w) : "h"(a.w)); return __half22float2(r); } \
+  template <> MICA T mica_to<T>(float x) { return T{u8(mica_to2<T2>(float2{x, 0.0f}).w)}; } \
+  MICA float mica_float(T a) { return mica_float2(T2{a.w}).x; } \
+  MICA u32 mica_pair(T x) { return x.w * 0x1010101u; }
+F8(__nv_fp8_e4m3, __nv_fp8x2_e4m3, "e4m3")
+F8(__nv_fp8_e5m2, __nv_fp8x2_e5m2, "e5m2")
 MICA u32 mica_pair(float x) { return __float_as_uint(x); }
 MICA u32 mica_pair(int x) { return x; }
 MICA u32 mica_pair(u32 x) { return x; }
@@ -82,4 +95,5 @@ MICA u32 mica_pair(u32 x) { return x; }
 #undef OP3
 #undef HALF
 #undef BF16
+#undef F8
 #undef MICA

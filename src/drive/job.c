@@ -175,7 +175,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(prune_parse(opts->off, &j->off, e));
   TRY(job_accepts(j, e));
   if (opts->dtype) {
-    if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);
+    TRY(dtype_read(opts->dtype, &t, e));
     TRY(graph_cast(mem, program, t, &cast, e));
     j->program = cast;
   }

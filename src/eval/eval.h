@@ -30,5 +30,4 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1), rounded to the tensor's dtype; field elements
 // are uniform. Different for every tensor and seed.
 void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed, void **inputs);
-double eval_round(enum dtype t, double x); // to the nearest value of the dtype, ties to even
 #endif

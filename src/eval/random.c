@@ -2,36 +2,12 @@
 // see the same numbers.
 #include "eval/eval.h"
 
-#include <math.h>
-
-// To `bits` significant bits, exponents from `least` up.
-static double round_to(double x, int bits, int least)
-{
-  int e;
-  frexp(x, &e);
-  double unit = ldexp(1, MAX(e, least) - bits);
-  return nearbyint(x / unit) * unit;
-}
-
-double eval_round(enum dtype t, double x)
-{
-  if (!isfinite(x) || x == 0) return x;
-  double r = x;
-  switch (t) {
-  case F16: r = round_to(x, 11, -13); return fabs(r) > 65504 ? copysign(INFINITY, x) : r;
-  case BF16: r = round_to(x, 8, -125); break;
-  case F32: return (float)x;
-  case DTYPES: break;
-  }
-  return fabs(r) > 0x1.fep127 ? copysign(INFINITY, x) : r;
-}
-
 static void fill(enum domain d, const struct field *F, enum dtype t, struct rng *r, int64_t n, void *p)
 {
   for (int64_t i = 0; i < n; i++) {
     switch (d) {
-    case DOM_F64: ((double *)p)[i] = eval_round(t, rng_normal(r)); break;
-    case DOM_F32: ((float *)p)[i] = (float)eval_round(t, rng_normal(r)); break;
+    case DOM_F64: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
+    case DOM_F32: ((float *)p)[i] = (float)num_round(t, rng_normal(r)); break;
     case DOM_FIELD: ((struct ffv *)p)[i] = field_random(F, r); break;
     }
   }

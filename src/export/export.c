@@ -43,22 +43,11 @@ static void address(struct exporting *x, const struct place *p)
     PUT("(char *)workspace + %lld", (long long)p->offset);
 }
 
-static const char *map_type(enum tile_type t)
-{
-  return t == TT_F16    ? "FLOAT16"
-         : t == TT_BF16 ? "BFLOAT16"
-         : t == TT_F64  ? "FLOAT64"
-         : t == TT_I32  ? "INT32"
-         : t == TT_U32  ? "UINT32"
-         : t == TT_I64  ? "INT64"
-                        : "FLOAT32";
-}
-
 static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int launch, int arg)
 {
   static const char *const swizzles[] = {"NONE", "32B", "64B", "128B"};
   int swizzle = s->swizzle_bytes == 32 ? 1 : s->swizzle_bytes == 64 ? 2 : s->swizzle_bytes == 128 ? 3 : 0;
-  PUT("static const map_shape map_%d_%d = {CU_TENSOR_MAP_DATA_TYPE_%s, %d, {", launch, arg, map_type(s->type), s->rank);
+  PUT("static const map_shape map_%d_%d = {CU_TENSOR_MAP_DATA_TYPE_%s, %d, {", launch, arg, tile_types[s->type].map_name, s->rank);
   for (int i = 0; i < s->rank; i++) PUT("%s%llu", i ? ", " : "", (unsigned long long)s->size[i]);
   PUT("}, {");
   for (int i = 0; i < s->rank; i++) PUT("%s%llu", i ? ", " : "", (unsigned long long)s->stride[i]);
@@ -66,8 +55,6 @@ static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int la
   for (int i = 0; i < s->rank; i++) PUT("%s%u", i ? ", " : "", s->box[i]);
   PUT("}, CU_TENSOR_MAP_SWIZZLE_%s};\n", swizzles[swizzle]);
 }
-
-static const char *blas_type(enum tile_type t) { return t == TT_F16 ? "CUDA_R_16F" : t == TT_BF16 ? "CUDA_R_16BF" : "CUDA_R_32F"; }
 
 // Operand o of a product, or NULL.
 static const struct place *operand(const struct code_launch *l, int o)
@@ -96,8 +83,9 @@ static void product(struct exporting *x, const struct code_launch *l)
   PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how,
       (long long)p->batch, blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
   for (size_t i = 0; i < COUNT(a.x); i++)
-    PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
-        (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld, (long long)a.x[i].batch);
+    PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", tile_types[a.x[i].type].blas_name,
+        i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N", (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld,
+        (long long)a.x[i].batch);
   PUT("}};\n    status = multiply(&p, %d, ", MAX(l->algorithm, 0));
   for (size_t i = 0; i < COUNT(in); i++) {
     if (in[i])

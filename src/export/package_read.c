@@ -45,7 +45,7 @@ static int tensor(struct arena *mem, const struct reading *r, const json_t *o, s
   const char *dtype, *name = json_string_value(json_object_get(o, "name"));
   enum dtype d;
   TRY(reading_text(r, o, "dtype", &dtype));
-  if (!dtype_parse(dtype, &d)) return reading_bad(r, "dtype", "f16, bf16 or f32");
+  if (!dtype_parse(dtype, &d)) return reading_bad(r, "dtype", "a dtype");
   t->dtype = (enum mica_dtype)d, t->name = arena_strdup(mem, name ? name : "");
   return shape(r, o, t);
 }

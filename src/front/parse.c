@@ -65,7 +65,7 @@ static int input(struct parser *p)
     return err_hint(p->e, "a block loads tiles: x = iter(X, imap={x:0})"), status;
   }
   if (!dtype_parse(arena_printf(p->mem, "%.*s", type.kind == TOK_NAME ? type.n : 0, type.p), &dtype))
-    return err_set(p->e, ERR_DTYPE, type.at, "%s is not a dtype", text);
+    return err_set(p->e, ERR_DTYPE, type.at, "%s is not a dtype", text), err_hint(p->e, "dtypes are %s", num_names()), USER;
   parse_next(p);
   struct loc opened = p->t.at;
   int status = parse_expect(p, '[', "`[` and the extents");

@@ -138,10 +138,7 @@ static void product_print(struct block *b, struct product *p, enum stage st)
   if (p->k == 1) acs = 1;
   if (p->kind == TURNED)
     line(s, depth, "m_gemm_bt%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);",
-         p->b.dtype == F32   ? ""
-         : p->b.dtype == F16 ? "_f16"
-                             : "_bf16",
-         m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
+         p->b.dtype == F32 ? "" : arena_printf(b->mem, "_%s", dtype_name(p->b.dtype)), m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
   else if (p->kind == PACKED && acs == 1)
     line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (acs == 1)

@@ -172,7 +172,7 @@ static void close_folds(struct printer *p, int depth, int l)
     const char *at = nest_address(p, &k->to, false);
     line(p->s, depth, "const float s%d = %s;", i, gathered(p, k, i));
     if (k->to.dtype != F32)
-      line(p->s, depth, "%s(%s, 1, m_splat(s%d));", nest_storen(k->to.dtype), at, i);
+      line(p->s, depth, "%s(%s, 1, m_splat(s%d));", nest_storen(p->f->mem, k->to.dtype), at, i);
     else if (!k->add && !folds_outside(f, k))
       line(p->s, depth, "*(%s) = s%d;", at, i);
     else if (k->fold == FOLD_SUM)
@@ -193,7 +193,7 @@ static void print_row_stores(struct printer *p, int depth)
     if (k->add)
       line(p->s, depth, "*(%s) += v%d[0];", at, k->value);
     else
-      line(p->s, depth, "%s(%s, 1, v%d);", nest_storen(k->to.dtype), at, k->value);
+      line(p->s, depth, "%s(%s, 1, v%d);", nest_storen(p->f->mem, k->to.dtype), at, k->value);
   }
 }
 

@@ -24,7 +24,7 @@ const char *nest_load_text(const struct printer *p, const struct operand *o);
 // Whole lines, where the tensor starts on one: they need not be read before they are written.
 bool nest_goes_past(const struct printer *p, const struct operand *o);
 void nest_store_line(const struct printer *p, int depth, const struct operand *o, const char *value);
-const char *nest_storen(enum dtype t); // what stores the first lanes of a vector
+const char *nest_storen(struct arena *mem, enum dtype t); // what stores the first lanes of a vector
 // The row's code with its variables: x and y are values, scalar, lo and hi attributes, K makes a vector of a number.
 const char *nest_code_text(const struct printer *p, const struct value *v);
 // The next tile on its way while this one is worked on: the hardware only follows what is being read. Once a line.

@@ -4,15 +4,18 @@
 #include <ctype.h>
 #include <string.h>
 
-static const struct {
-  const char *load, *loadn, *store, *storen, *scalar, *gather, *scatter;
-} words[DTYPES] = {
-    [F16] = {"m_ld_f16", "m_ldn_f16", "m_st_f16", "m_stn_f16", "m_f16_to_f32", "m_gather_f16", "m_scatter_f16"},
-    [BF16] = {"m_ld_bf16", "m_ldn_bf16", "m_st_bf16", "m_stn_bf16", "m_bf16_to_f32", "m_gather_bf16", "m_scatter_bf16"},
-    [F32] = {"m_load", "m_loadn", "m_store", "m_storen", "", "m_gather", "m_scatter"},
-};
+// Functions of mica_cpu.h: one of floats, and m_NAME_DTYPE of each other dtype.
+static const char *word(struct arena *mem, enum dtype t, const char *of_floats, const char *name)
+{
+  return t == F32 ? of_floats : arena_printf(mem, "m_%s_%s", name, dtype_name(t));
+}
 
-const char *nest_storen(enum dtype t) { return words[t].storen; }
+static const char *load(struct arena *mem, enum dtype t) { return word(mem, t, "m_load", "ld"); }
+static const char *loadn(struct arena *mem, enum dtype t) { return word(mem, t, "m_loadn", "ldn"); }
+static const char *store(struct arena *mem, enum dtype t) { return word(mem, t, "m_store", "st"); }
+static const char *gather(struct arena *mem, enum dtype t) { return word(mem, t, "m_gather", "gather"); }
+static const char *scatter(struct arena *mem, enum dtype t) { return word(mem, t, "m_scatter", "scatter"); }
+const char *nest_storen(struct arena *mem, enum dtype t) { return word(mem, t, "m_storen", "stn"); }
 
 const char *nest_address(const struct printer *p, const struct operand *o, bool with_inner)
 {
@@ -39,9 +42,10 @@ const char *nest_load_text(const struct printer *p, const struct operand *o)
   struct arena *mem = p->f->mem;
   int64_t step = o->s[last_dim(p->f)];
   const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
-  if (!step) return o->dtype == F32 ? arena_printf(mem, "m_splat(*(%s))", at) : arena_printf(mem, "m_splat(%s(*(%s)))", words[o->dtype].scalar, at);
-  if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", words[o->dtype].gather, at, (long long)step, n);
-  return p->rest ? arena_printf(mem, "%s(%s, n)", words[o->dtype].loadn, at) : arena_printf(mem, "%s(%s)", words[o->dtype].load, at);
+  if (!step && o->dtype == F32) return arena_printf(mem, "m_splat(*(%s))", at);
+  if (!step) return arena_printf(mem, "m_splat(m_%s_to_f32(*(%s)))", dtype_name(o->dtype), at);
+  if (step != 1) return arena_printf(mem, "%s(%s, %lld, %s)", gather(mem, o->dtype), at, (long long)step, n);
+  return p->rest ? arena_printf(mem, "%s(%s, n)", loadn(mem, o->dtype), at) : arena_printf(mem, "%s(%s)", load(mem, o->dtype), at);
 }
 
 bool nest_goes_past(const struct printer *p, const struct operand *o)
@@ -55,18 +59,19 @@ bool nest_goes_past(const struct printer *p, const struct operand *o)
 void nest_store_line(const struct printer *p, int depth, const struct operand *o, const char *value)
 {
   int64_t step = o->s[last_dim(p->f)];
-  const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W";
+  struct arena *mem = p->f->mem;
+  const char *at = nest_address(p, o, true), *n = p->rest ? "n" : "M_W", *storen = nest_storen(mem, o->dtype);
   if (o->fetches && step == 1 && !p->rest) line(p->s, depth, "__builtin_prefetch(%s + M_FETCH, 1);", at);
   if (!step)
-    line(p->s, depth, "%s(%s, 1, %s);", words[o->dtype].storen, at, value);
+    line(p->s, depth, "%s(%s, 1, %s);", storen, at, value);
   else if (step != 1)
-    line(p->s, depth, "%s(%s, %lld, %s, %s);", words[o->dtype].scatter, at, (long long)step, n, value);
+    line(p->s, depth, "%s(%s, %lld, %s, %s);", scatter(mem, o->dtype), at, (long long)step, n, value);
   else if (p->rest)
-    line(p->s, depth, "%s(%s, n, %s);", o == p->whole ? "m_storen_past" : words[o->dtype].storen, at, value);
+    line(p->s, depth, "%s(%s, n, %s);", o == p->whole ? "m_storen_past" : storen, at, value);
   else if (nest_goes_past(p, o))
     line(p->s, depth, "m_store_past(%s, %s, %s);", at, value, o == p->whole ? "1" : o->past);
   else
-    line(p->s, depth, "%s(%s, %s);", words[o->dtype].store, at, value);
+    line(p->s, depth, "%s(%s, %s);", store(mem, o->dtype), at, value);
 }
 
 const char *nest_code_text(const struct printer *p, const struct value *v)

@@ -21,7 +21,7 @@ struct comparison {
   struct sums *piece;
 };
 
-static double expected(const struct comparison *c, int64_t i) { return c->y ? numeric_read(c->t, c->y, i) : c->ref[i]; }
+static double expected(const struct comparison *c, int64_t i) { return c->y ? num_read(c->t, c->y, i) : c->ref[i]; }
 
 static void norm_piece(void *arg, int piece, int worker)
 {
@@ -43,7 +43,7 @@ static void compare_piece(void *arg, int piece, int worker)
   double largest = dtype_largest(c->t);
   s->bad = s->at = -1, s->difference = 0, s->worst = 0;
   for (int64_t i = (int64_t)piece * PIECE; i < MIN((int64_t)(piece + 1) * PIECE, c->n); i++) {
-    double x = numeric_read(c->t, c->x, i), y = expected(c, i);
+    double x = num_read(c->t, c->x, i), y = expected(c, i);
     if (!(fabs(y) <= largest)) continue; // no value of the dtype is right
     if (!isfinite(x)) {
       if (s->bad < 0) s->bad = i;
@@ -80,16 +80,16 @@ static int check_one(const struct tensor *t, enum dtype rounded, int which, cons
 {
   struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref};
   struct sums s = compare(&c);
-  double bound = numeric_tolerance(rounded), r = relative(&s);
+  double bound = num_rows[rounded].tolerance, r = relative(&s);
   a->relative = fmax(a->relative, r), a->worst = fmax(a->worst, s.worst / (ELEMENT * bound));
   if (s.bad >= 0)
-    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad,
-                   numeric_read(t->dtype, out, s.bad), ref[s.bad]);
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad, num_read(t->dtype, out, s.bad),
+                   ref[s.bad]);
   if (r > bound)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded), bound);
   if (s.worst > ELEMENT * bound)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64; elements are about %.3g", which, (long long)s.at,
-                   numeric_read(t->dtype, out, s.at), ref[s.at], c.typical);
+                   num_read(t->dtype, out, s.at), ref[s.at], c.typical);
   return OK;
 }
 
@@ -109,7 +109,7 @@ int check_repeats(const struct problem *p, void *const *one, void *const *other,
     const struct tensor *t = &p->g->tensors[p->outs[i]];
     struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = other[i], .y = one[i]};
     struct sums s = compare(&c);
-    double bound = numeric_tolerance(p->rounded[p->outs[i]]);
+    double bound = num_rows[p->rounded[p->outs[i]]].tolerance;
     a->repeats = fmax(a->repeats, relative(&s));
     if (s.bad < 0 && relative(&s) <= bound && s.worst <= ELEMENT * bound) continue;
     return err_set(e, ERR_WRONG, NOWHERE, "output %d: two runs on the same inputs differ by %.3g: kernels race, or one reads too early", i,

@@ -26,17 +26,18 @@
 #define MICA_IR_H
 
 #include "base/base.h"
+#include "base/num.h"
 
 enum { MAX_DIMS = 8, MAX_GRID = 3, GRID_AXES = 6, MAX_LOOPS = 4, MANY = 1 << 20, REPLICA = -1 };
 
-// ---- dtypes ----------------------------------------------------------------------------------------
-enum dtype { F16, BF16, F32, DTYPES };
+// ---- dtypes (enum dtype: base/num.h) ----------------------------------------------------------------------------------------
 const char *dtype_name(enum dtype t);
 int dtype_bytes(enum dtype t);
 bool dtype_parse(const char *s, enum dtype *t);
-double dtype_largest(enum dtype t);                // finite number
-double dtype_low(enum dtype t);                    // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
-enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, others give f32
+int dtype_read(const char *s, enum dtype *t, struct err *e); // with a message and the names that there are
+double dtype_largest(enum dtype t);                          // finite number
+double dtype_low(enum dtype t);                              // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
+enum dtype dtype_join(enum dtype a, enum dtype b);           // of an operator's result: equal ones stay, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
 struct shape {

@@ -242,7 +242,7 @@ static int read_input(struct reader *r, struct place *p, json_t *node)
   enum dtype t;
   struct shape shape = {0};
   if (want_string(r, "dtype", json_object_get(node, "dtype"), &text)) return USER;
-  if (!dtype_parse(text, &t)) return bad(r, ERR_DTYPE, "`%s` is no dtype", text);
+  if (!dtype_parse(text, &t)) return bad(r, ERR_DTYPE, "`%s` is no dtype", text), err_hint(r->e, "dtypes are %s", num_names()), USER;
   if (want_list(r, "shape", json_object_get(node, "shape"), 1, &shape)) return USER;
   return located(r, graph_input(p->g, NULL, t, &shape, r->at, &(int){0}, r->e));
 }

@@ -30,25 +30,27 @@ const struct attr_row attr_rows[ATTRS] = {
 
 static const char *const level_names[LEVELS] = {"kernel", "block", "thread"};
 static const char *const phase_names[] = {"fixed", "varying", "running", "after"};
-static const struct {
-  const char *name;
-  int bytes;
-  double largest, low;
-} dtypes[DTYPES] = {{"f16", 2, 65504, -3e4}, {"bf16", 2, 0x1.FEp127, -1e30}, {"f32", 4, 0x1.FFFFFEp127, -1e30}};
 
 const char *level_name(enum level l) { return level_names[l]; }
 const char *phase_name(enum phase p) { return phase_names[p]; }
-const char *dtype_name(enum dtype t) { return dtypes[t].name; }
-int dtype_bytes(enum dtype t) { return dtypes[t].bytes; }
-double dtype_largest(enum dtype t) { return dtypes[t].largest; }
-double dtype_low(enum dtype t) { return dtypes[t].low; }
+const char *dtype_name(enum dtype t) { return num_rows[t].dtype; }
+int dtype_bytes(enum dtype t) { return num_rows[t].bytes; }
+double dtype_largest(enum dtype t) { return num_largest(&num_rows[t]); }
+double dtype_low(enum dtype t) { return num_rows[t].low; }
 enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
 
 bool dtype_parse(const char *s, enum dtype *t)
 {
   for (int i = 0; i < DTYPES; i++)
-    if (!strcmp(s, dtypes[i].name)) return *t = (enum dtype)i, true;
+    if (!strcmp(s, num_rows[i].dtype)) return *t = (enum dtype)i, true;
   return false;
+}
+
+int dtype_read(const char *s, enum dtype *t, struct err *e)
+{
+  if (dtype_parse(s, t)) return OK;
+  err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", s);
+  return err_hint(e, "dtypes are %s", num_names()), USER;
 }
 
 bool op_find(const char *name, enum op *op)

@@ -181,7 +181,7 @@ static bool put_operand(const struct form *f, int k, int64_t s[3][TENSORS], cons
   else
     out->p.beta = (float)f->factor[k];
   out->tensor[operand] = f->n->iter[f->other[k]].tensor;
-  out->p.type[operand] = stored_type(store[out->tensor[operand]]);
+  out->p.type[operand] = tile_type_of(store[out->tensor[operand]]);
   put_strides(out, operand, s, 2 + k);
   return true;
 }
@@ -203,19 +203,13 @@ bool product_ends(const struct lower_product *x, const struct norm *n, const enu
   for (int k = 0; k < f.nother; k++) of[2 + k] = &n->iter[f.other[k]];
   if (!all_strides(&x->p, n, of, s)) return refuse(why, "elements go where no strides say");
   out->p.alpha = (float)f.alpha;
-  out->tensor[BLAS_D] = n->save->tensor, out->p.type[BLAS_D] = stored_type(store[n->save->tensor]);
+  out->tensor[BLAS_D] = n->save->tensor, out->p.type[BLAS_D] = tile_type_of(store[n->save->tensor]);
   put_strides(out, BLAS_D, s, 1);
   for (int k = 0; k < f.nother; k++)
     if (!put_operand(&f, k, s, store, out, &biased)) return refuse(why, "two matrices or two vectors, or a vector times a number");
   struct blas_arranged taken;
   if (!find_row(act, biased, &out->p)) return refuse(why, "there is no such epilogue");
   return blas_arrange(&out->p, &taken) || refuse(why, "a matrix or a vector of another type, or that lies otherwise than the result");
-}
-
-enum tile_type stored_type(enum dtype t)
-{
-  static const enum tile_type stored[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
-  return stored[t];
 }
 
 void product_text(const struct blas_product *p, struct str *out)

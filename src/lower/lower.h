@@ -240,7 +240,6 @@ bool product_of(const struct graph *kernels, const struct order *order, int node
 
 // The product with what the kernel in n does to its result; false where the library does not do that, for the reason in why.
 bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160]);
-enum tile_type stored_type(enum dtype t); // in device memory
 // "0.5 (A B) + C + bias, relu"; nothing of a plain product
 void product_text(const struct blas_product *p, struct str *out);
 

@@ -100,7 +100,7 @@ static void choose_swizzle(struct mma_tile *t)
 static bool operand_type(struct mma_plan *p, const struct access *a)
 {
   enum dtype t = p->job->store[a->tensor];
-  if (t == F32) return mma_refuse(p, "an operand of a product is kept in fp32");
+  if (num_rows[t].bits != 16) return mma_refuse(p, "an operand of a product is kept in %s", num_rows[t].name);
   if (p->type != DTYPES && p->type != t) return mma_refuse(p, "operands of products have different types");
   p->type = t;
   return true;

@@ -122,7 +122,9 @@ static int plan_product(struct planning *w, struct lower_unit *u, const struct l
   const int *x = u->mul.tensor;
   if (w->p->store[x[0]] != w->p->store[x[1]])
     return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[x[0]]), dtype_name(w->p->store[x[1]]));
-  for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = stored_type(w->p->store[x[i]]);
+  if (!blas_multiplies(tile_type_of(w->p->store[x[0]])))
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s: GPUs multiply no such dtype yet, only the CPU does", dtype_name(w->p->store[x[0]]));
+  for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = tile_type_of(w->p->store[x[i]]);
   *u->choice = product_choice(w->p, &u->mul, false), u->nchoices = 1;
   if (o->tails) product_with_tail(w, u);
   return OK;
@@ -292,7 +294,7 @@ static void find_places(struct building *b)
 static struct launch_arg arg_of(const struct building *b, int t, bool written)
 {
   int64_t stride[MAX_DIMS], elements = order_strides(b->p->order ? &b->p->order[t] : NULL, &b->p->g->tensors[t].shape, stride);
-  return (struct launch_arg){b->place[t], t, stored_type(b->p->store[t]), elements, written};
+  return (struct launch_arg){b->place[t], t, tile_type_of(b->p->store[t]), elements, written};
 }
 
 static const char *how_text(struct arena *mem, const struct choice *c)

@@ -21,7 +21,7 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_product *x = &p->product[i];
     enum dtype t = p->j->store[p->iter[x->iter].tensor];
-    if (t != F16 && t != BF16) return false;
+    if (num_rows[t].bits != 16) return false;
     if (!x->wide && x->cols.size > 64) return false;
     s->take[i].width = x->wide ? s->cols : (int)x->cols.size;
     if (!take_columns(p, x, s, &s->take[i])) return false;

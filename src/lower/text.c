@@ -87,8 +87,4 @@ const char **text_names(struct arena *mem, const struct graph *g)
   return name;
 }
 
-const char *tile_dtype(enum dtype t)
-{
-  static const char *const names[DTYPES] = {[F16] = "fp16", [BF16] = "bf16", [F32] = "fp32"};
-  return names[t];
-}
+const char *tile_dtype(enum dtype t) { return num_rows[t].name; }

@@ -5,15 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { NONE = -1 };
 static const struct {
   int number;
   const char *name;
   int bytes;
   enum onnx_kind kind;
-  int dtype;
 } types[] = {
-#define TYPE(id, number, name, bytes, kind, dtype) {number, name, bytes, kind, (int)dtype},
+#define TYPE(id, number, name, bytes, kind) {number, name, bytes, kind},
 #include "onnx/type.def"
 #undef TYPE
 };
@@ -45,9 +43,9 @@ enum onnx_kind onnx_type_kind(int type)
 
 bool onnx_type_dtype(int type, enum dtype *t)
 {
-  int i = row_of(type);
-  if (i < 0 || types[i].dtype == NONE) return false;
-  return *t = (enum dtype)types[i].dtype, true;
+  for (int i = 0; i < DTYPES; i++)
+    if (type && num_rows[i].onnx == type) return *t = (enum dtype)i, true;
+  return false;
 }
 
 struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shape *s)
@@ -58,25 +56,12 @@ struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shap
   return c;
 }
 
-static double half(uint16_t bits)
-{
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-  return bits >> 15 ? -x : x;
-}
-
 static double real_of(int type, const uint8_t *p)
 {
-  float f;
+  enum dtype t;
   double d;
-  uint16_t b;
-  uint32_t bits;
-  switch (type) {
-  case ONNX_FLOAT: return memcpy(&f, p, 4), (double)f;
-  case ONNX_DOUBLE: return memcpy(&d, p, 8), d;
-  case ONNX_FLOAT16: return memcpy(&b, p, 2), half(b);
-  default: memcpy(&b, p, 2), bits = (uint32_t)b << 16, memcpy(&f, &bits, 4); return (double)f;
-  }
+  if (onnx_type_dtype(type, &t)) return num_read(t, p, 0);
+  return memcpy(&d, p, 8), d;
 }
 
 static int64_t whole_of(int type, const uint8_t *p)
@@ -114,7 +99,7 @@ void onnx_cells_round(struct onnx_cells *c)
   if (real && !onnx_type_dtype(c->type, &t)) return; // float64
   for (int64_t i = 0; i < n; i++) {
     if (real)
-      c->f[i] = eval_round(t, c->f[i]);
+      c->f[i] = num_round(t, c->f[i]);
     else
       c->i[i] = c->type == ONNX_BOOL ? c->i[i] != 0 : wrapped(c->type, c->i[i]);
   }

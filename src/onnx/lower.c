@@ -31,7 +31,7 @@ static bool was_narrow(struct onnx_lower *l, int value)
 {
   const struct onnx_cells *x = l->narrow == F32 || l->m->values[value].type != ONNX_FLOAT ? NULL : onnx_known(l->m, value);
   for (int64_t i = 0, n = x ? onnx_elements(&x->shape) : 0; i < n; i++)
-    if (eval_round(l->narrow, x->f[i]) != x->f[i]) return false;
+    if (num_round(l->narrow, x->f[i]) != x->f[i]) return false;
   return x != NULL;
 }
 

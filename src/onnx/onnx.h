@@ -36,7 +36,7 @@
 #include "front/front.h"
 
 enum onnx_type {
-#define TYPE(id, number, name, bytes, kind, dtype) ONNX_##id = number,
+#define TYPE(id, number, name, bytes, kind) ONNX_##id = number,
 #include "onnx/type.def"
 #undef TYPE
 };

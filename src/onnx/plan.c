@@ -89,8 +89,6 @@ static bool fold(struct planner *p, struct onnx_node *n)
   return true;
 }
 
-static int type_of(enum dtype t) { return t == F16 ? ONNX_FLOAT16 : t == BF16 ? ONNX_BFLOAT16 : ONNX_FLOAT; }
-
 // How many of the graph's operators compute.
 static int work_of(const struct graph *g)
 {
@@ -109,7 +107,7 @@ static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
   for (int k = 0; k < n->nout && good; k++) {
     if (n->out[k] < 0 || p->tensor[n->out[k]] < 0) continue;
     const struct tensor *t = &l.g->tensors[p->tensor[n->out[k]]];
-    learn(p, n->out[k], l.type ? l.type : type_of(t->dtype), &t->shape);
+    learn(p, n->out[k], l.type ? l.type : num_rows[t->dtype].onnx, &t->shape);
   }
   n->tensors = l.g->ntensors, n->work = work_of(l.g);
   for (int k = 0; k < l.nin; k++) p->tensor[l.in[k]] = -1;

@@ -1,7 +1,6 @@
 // Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
 // down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
 // rounds that something disturbed are put aside (disturbed.c).
-#include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -48,12 +47,7 @@ static void fill_piece(void *arg, int i, int worker)
   for (int64_t k = from; k < to; k++) {
     float x = nearly_normal(&r);
     if (f->positive) x = ABOVE_ZERO + fabsf(x);
-    if (f->dtype == F32)
-      ((float *)f->p)[k] = x;
-    else if (f->dtype == F16)
-      ((uint16_t *)f->p)[k] = m_f32_to_f16(x);
-    else
-      m_store_bf16((uint16_t *)f->p + k, &x, 1);
+    num_write(f->dtype, f->p, k, x);
   }
 }
 

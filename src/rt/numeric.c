@@ -3,23 +3,19 @@
 // no arithmetic in that dtype could be right; what must be positive by less, for others are divided by it. The same where a result is
 // too far off and so is the reference with each value rounded to its dtype: a softmax of scores in the hundreds makes a rounding of them a
 // factor, and whose is wrong cannot be told.
-#include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
 
 enum { SHRINKS = 8 };
-static const float SMALLER = 0.25f, SMALLER_POSITIVE = 0.5f;
+static const double SMALLER = 0.25, SMALLER_POSITIVE = 0.5;
 static const double ROUNDING = 0.5; // of the tolerance: what rounding may take
 static const double LARGE = 1e9;    // multiply-adds of a reference from which on one comparison must do
-static const double tolerances[DTYPES] = {[F16] = 5e-3, [BF16] = 4e-2, [F32] = 1e-4};
 
 // ---- inputs as the device has them ----
 
-double numeric_tolerance(enum dtype t) { return tolerances[t]; }
-
-static enum dtype coarser(enum dtype a, enum dtype b) { return tolerances[a] >= tolerances[b] ? a : b; }
+static enum dtype coarser(enum dtype a, enum dtype b) { return num_rows[a].tolerance >= num_rows[b].tolerance ? a : b; }
 
 static bool computes(enum op op)
 {
@@ -38,25 +34,6 @@ void numeric_dtypes(const struct graph *g, enum dtype *of)
   for (int t = 0; t < g->ntensors; t++) of[t] = coarser(of[t], g->tensors[t].dtype);
 }
 
-double numeric_read(enum dtype t, const void *p, int64_t i)
-{
-  float f;
-  if (t == F32) return ((const float *)p)[i];
-  if (t == F16) return m_f16_to_f32(((const uint16_t *)p)[i]);
-  m_load_bf16(&f, (const uint16_t *)p + i, 1);
-  return f;
-}
-
-void numeric_write(enum dtype t, void *p, int64_t i, float x)
-{
-  if (t == F32)
-    ((float *)p)[i] = x;
-  else if (t == F16)
-    ((uint16_t *)p)[i] = m_f32_to_f16(x);
-  else
-    m_store_bf16((uint16_t *)p + i, &x, 1);
-}
-
 struct device_inputs {
   const struct graph *g;
   const int *ins;
@@ -66,7 +43,7 @@ struct device_inputs {
 static void read_inputs(const void *arg, int input, int64_t from, int64_t to, double *out)
 {
   const struct device_inputs *d = arg;
-  for (int64_t i = from; i < to; i++) out[i - from] = numeric_read(d->g->tensors[d->ins[input]].dtype, d->b->in[input], i);
+  for (int64_t i = from; i < to; i++) out[i - from] = num_read(d->g->tensors[d->ins[input]].dtype, d->b->in[input], i);
 }
 
 // ---- one comparison ----
@@ -75,9 +52,8 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
 {
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
-    float scale = wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER;
-    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++)
-      numeric_write(t->dtype, b->in[i], k, (float)numeric_read(t->dtype, b->in[i], k) * scale);
+    double scale = wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER;
+    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) num_write(t->dtype, b->in[i], k, num_read(t->dtype, b->in[i], k) * scale);
   }
 }
 
@@ -86,7 +62,7 @@ static int compare(const struct tensor *t, enum dtype rounded, const double *ref
   double diff = 0, norm = 0, largest = dtype_largest(t->dtype);
   int64_t n = shape_size(&t->shape);
   for (int64_t i = 0; i < n; i++) {
-    double y = numeric_read(t->dtype, out, i);
+    double y = num_read(t->dtype, out, i);
     if (!isfinite(y) && fabs(ref[i]) <= largest) {
       *rel = INFINITY;
       return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)i, y, ref[i]);
@@ -96,9 +72,9 @@ static int compare(const struct tensor *t, enum dtype rounded, const double *ref
   }
   double r = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
   *rel = fmax(*rel, r);
-  if (r <= tolerances[rounded]) return OK;
+  if (r <= num_rows[rounded].tolerance) return OK;
   return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded),
-                 tolerances[rounded]);
+                 num_rows[rounded].tolerance);
 }
 
 static double distance(const double *x, const double *ref, int64_t n)
@@ -122,7 +98,7 @@ static bool rounding_counts(const struct reference64 *r, const struct buffers *b
   if (reference64_run(&rounded, r->g, &from, &e) == OK)
     for (int i = 0; i < b->nout; i++) {
       const struct tensor *t = &r->g->tensors[outs[i]];
-      counts |= !(distance(rounded.value[outs[i]], r->value[outs[i]], shape_size(&t->shape)) <= ROUNDING * tolerances[of[outs[i]]]);
+      counts |= !(distance(rounded.value[outs[i]], r->value[outs[i]], shape_size(&t->shape)) <= ROUNDING * num_rows[of[outs[i]]].tolerance);
     }
   reference64_close(&rounded);
   mem_free(ins), mem_free(outs), mem_free(of);

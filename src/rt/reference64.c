@@ -2,7 +2,6 @@
 // a blocked loop on all cores; everything else is the interpreter's, elementwise operators and reductions by rows on all
 // cores too.
 #include "eval/eval.h"
-#include "gen/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -218,21 +217,12 @@ struct rounding {
   enum dtype t;
 };
 
-static double rounded(enum dtype t, double x)
-{
-  float f = (float)x;
-  uint16_t h;
-  if (t == F16) return m_f16_to_f32(m_f32_to_f16(f));
-  if (t == BF16) m_store_bf16(&h, &f, 1), m_load_bf16(&f, &h, 1);
-  return f;
-}
-
 static void round_piece(void *arg, int piece, int worker)
 {
   (void)worker;
   struct rounding *r = arg;
   int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, r->n);
-  for (int64_t i = from; i < to; i++) r->x[i] = rounded(r->t, r->x[i]);
+  for (int64_t i = from; i < to; i++) r->x[i] = num_round(r->t, r->x[i]);
 }
 
 static void round_values(double *x, int64_t n, enum dtype t)

@@ -112,11 +112,8 @@ int numeric_reference(const struct graph *g, struct buffers *b, struct reference
 // The same on inputs that are made smaller until rounding alone, where an exponential makes it a factor, may not be taken for a mistake, if
 // that helps; check_numeric does so when it meets one.
 int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
-double numeric_tolerance(enum dtype t); // of a relative norm
 // of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.
 void numeric_dtypes(const struct graph *g, enum dtype *of);
-double numeric_read(enum dtype t, const void *p, int64_t i); // element i
-void numeric_write(enum dtype t, void *p, int64_t i, float x);
 
 // ---- special.c: NaN, infinities, huge and tiny numbers among the inputs ----
 struct special_answer {

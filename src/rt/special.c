@@ -16,10 +16,14 @@
 #include <string.h>
 
 enum { ELEMENT = 8, MOST_ROUNDS = 3, SMALL = 3, MOST_DOUBTS = 1 << 20 };
-static const double CHEAP = 1e7;      // multiply-adds up to which each input has its round
-static const double AFFORDABLE = 1e9; // operations of a graph that is evaluated again
-static const double AGREE = 0.25;     // of what an element may be off: evaluations that agree
-static const double huge[DTYPES] = {[F16] = 2e3, [BF16] = 1e15, [F32] = 1e15}, tiny[DTYPES] = {[F16] = 3e-7, [BF16] = 3e-39, [F32] = 3e-39};
+static const double CHEAP = 1e7;                        // multiply-adds up to which each input has its round
+static const double AFFORDABLE = 1e9;                   // operations of a graph that is evaluated again
+static const double AGREE = 0.25;                       // of what an element may be off: evaluations that agree
+static const double HUGE_NUMBER = 1e15, HUGE_PART = 32; // the largest number is at least 32 times as large
+static const double TINY_PART = 4;                      // of the least normal number
+
+static double huge(enum dtype t) { return fmin(HUGE_NUMBER, num_largest(&num_rows[t]) / HUGE_PART); }
+static double tiny(enum dtype t) { return num_normal(&num_rows[t]) / TINY_PART; }
 
 // ---- inputs ----
 
@@ -32,15 +36,15 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind k
   } values[KINDS] = {
       [ONE_NAN] = {NAN, 0}, [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0}, [ALL_LOW] = {-INFINITY, -INFINITY}, [MOST_LOW] = {0, -INFINITY}};
   double one = values[kind].one, others = values[kind].others;
-  if (kind == ONE_HUGE) one = huge[t];
-  if (kind == ALL_TINY) one = others = tiny[t];
+  if (kind == ONE_HUGE) one = huge(t);
+  if (kind == ALL_TINY) one = others = tiny(t);
   if (kind == MOST_LOW) at = n - 1; // what runs along the row meets a part that is -inf everywhere first
   for (int64_t j = 0; j < n; j++) {
     double x = j == at ? one : others;
     if (kind == ALL_ZERO)
-      numeric_write(t, p, from + j, -0.0f);
+      num_write(t, p, from + j, -0.0);
     else if (x != 0)
-      numeric_write(t, p, from + j, (float)x);
+      num_write(t, p, from + j, x);
   }
 }
 
@@ -61,7 +65,7 @@ static void make_small(const struct tensor *t, void *p, struct rng *r)
 {
   uint64_t size = (uint64_t)shape_size(&t->shape);
   if (size < 4 * SMALL) return;
-  for (int i = 0; i < SMALL; i++) numeric_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? (float)tiny[t->dtype] : -0.0f);
+  for (int i = 0; i < SMALL; i++) num_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? tiny(t->dtype) : -0.0);
 }
 
 int special_rounds(const struct graph *g) { return reference64_products(g) > CHEAP ? 1 : MIN(MOST_ROUNDS, graph_inputs(g, NULL)); }
@@ -94,8 +98,8 @@ struct reading {
 static double element(const struct reading *d, int input, int64_t i)
 {
   enum dtype t = d->g->tensors[d->ins[input]].dtype;
-  double x = numeric_read(t, d->b->in[input], i);
-  return d->flushed && fabs(x) <= tiny[t] ? 0 : x;
+  double x = num_read(t, d->b->in[input], i);
+  return d->flushed && fabs(x) <= tiny(t) ? 0 : x;
 }
 
 static void read_elements(const void *arg, int input, int64_t from, int64_t to, double *out)
@@ -180,7 +184,7 @@ struct output {
   double usual, off;
 };
 
-static bool is_right(const struct output *x, int64_t i) { return same(numeric_read(x->t, x->got, i), x->want[i], x->usual, x->off); }
+static bool is_right(const struct output *x, int64_t i) { return same(num_read(x->t, x->got, i), x->want[i], x->usual, x->off); }
 
 struct doubt { // an element that differs
   int output;
@@ -237,7 +241,7 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
     const struct tensor *t = &r->g->tensors[outs[i]];
     struct output *x = &c.out[i];
     *x = (struct output){.which = i, .tensor = outs[i], .t = t->dtype, .n = shape_size(&t->shape), .got = outputs[i], .want = r->value[outs[i]]};
-    x->usual = typical(x->want, x->n), x->off = ELEMENT * numeric_tolerance(of[outs[i]]);
+    x->usual = typical(x->want, x->n), x->off = ELEMENT * num_rows[of[outs[i]]].tolerance;
     all += x->n;
   }
   compare(&c);
@@ -248,7 +252,7 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
     const struct output *x = &c.out[c.doubt->output];
     int64_t at = c.doubt->at;
     s = err_set(e, ERR_WRONG, NOWHERE, "output %d on special inputs: element %lld is %g, and %g in float64", x->which, (long long)at,
-                numeric_read(x->t, x->got, at), x->want[at]);
+                num_read(x->t, x->got, at), x->want[at]);
   }
   arena_close(&c.mem);
   return s;

@@ -1,7 +1,7 @@
 // A tile kernel's results against a program in float64 (against.h).
 //
-// Accepted is a relative norm of the difference of 4 times the unit roundoff of the buffer's type (fp16: 4 * 2^-11,
-// about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
+// Accepted is a relative norm of the difference that the row of the buffer's type has (`kernel` of base/num.h), of narrow types 4
+// times their unit roundoff (fp16: 4 * 2^-11, about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
 // attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
 // elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
 // relative to itself and to the root mean square of all.
@@ -23,13 +23,6 @@ struct against_buffer { // strides in elements of memory, the last leaf the fast
 struct against_feed { // a program input: elements of a buffer from `first` on
   int buffer;
   int64_t first;
-};
-
-static const double bounds[TT_COUNT] = {
-    [TT_F16] = 4 * 0x1p-11,
-    [TT_BF16] = 4 * 0x1p-8,
-    [TT_F32] = 1e-5,
-    [TT_F64] = 1e-12,
 };
 
 // ---- where elements are ----
@@ -152,7 +145,7 @@ static int pair_outputs(struct against *a, struct arena *mem, int nlist, const i
   for (int i = 0; i < n; i++) {
     int64_t size = shape_size(&a->g->tensors[out[i]].shape);
     if (size != a->buffer[list[i]].size) return other_size(a, list[i], "output", tensor_name(a->g, out[i]), size, e);
-    if (bounds[a->k->buffers[list[i]].type] <= 0)
+    if (!num_floats(&tile_types[a->k->buffers[list[i]].type]))
       return err_set(e, ERR_MISMATCH, a->k->buffers[list[i]].at, "%%%s is of %s, and programs compute real numbers", a->k->buffers[list[i]].name,
                      tile_types[a->k->buffers[list[i]].type].name);
   }
@@ -240,7 +233,7 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
   arena_close(&mem);
   enum tile_type t = a->k->buffers[buf].type;
   const struct against_buffer *b = &a->buffer[buf];
-  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
+  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = tile_types[t].kernel, .flat = true};
   double norm = 0, difference = 0, furthest = -1;
   for (int64_t x = 0; x < b->size; x++) {
     norm += isfinite(want[x]) ? want[x] * want[x] : 0;
@@ -252,7 +245,7 @@ void against_compare(const struct against *a, int i, const void *data, struct ag
     double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes);
     double off = distance(got, want[x]);
     difference += off * off;
-    if (off > 0 && !(isfinite(want[x]) && off <= 8 * bounds[t] * (fabs(want[x]) + out->typical))) out->wrong++;
+    if (off > 0 && !(isfinite(want[x]) && off <= 8 * tile_types[t].kernel * (fabs(want[x]) + out->typical))) out->wrong++;
     if (off > furthest) furthest = off, out->worst = x, out->got = got, out->want = want[x];
   }
   out->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);

@@ -1,6 +1,6 @@
 // A device program on this machine (device_host.h).
 //
-// Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference of 4 times the unit roundoff of the
+// Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference as the row (`kernel` of base/num.h) has it of the
 // tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
 // that, relative to itself and to the root mean square of all.
 #include "sim/device_host.h"
@@ -13,8 +13,6 @@
 enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
 
 static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate; they shrink by less for the same reason
-static const double bounds[DTYPES] = {[F16] = 4 * 0x1p-11, [BF16] = 4 * 0x1p-8, [F32] = 2e-5};
-static const enum tile_type types[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
 
 // ---- memory ----
 
@@ -56,7 +54,7 @@ static void fill(const struct device_host *h)
     bool positive = h->o->positive && h->o->positive[i];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
       double x = rng_normal(&r);
-      num_set(types[t->dtype], positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
+      num_set(tile_type_of(t->dtype), positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
   }
 }
@@ -69,7 +67,7 @@ static void allocate(struct device_host *h)
   h->in_tensor = ins;
   h->in = NEWS(h->mem, void *, nin + 1), h->out = NEWS(h->mem, void *, nout + 1);
   h->in_type = NEWS(h->mem, enum tile_type, nin + 1);
-  for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(h, ins[i])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
+  for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(h, ins[i])), h->in_type[i] = tile_type_of(g->tensors[ins[i]].dtype);
   for (int l = 0; l < h->d->nlaunch; l++)
     for (int k = 0; k < h->d->launch[l].nargs; k++) {
       const struct launch_arg *a = &h->d->launch[l].arg[k];
@@ -277,7 +275,7 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
                                 .tensor = a->tensor,
                                 .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1,
                                 .elements = shape_size(&t->shape),
-                                .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
+                                .bound = num_rows[h->dtype ? h->dtype[a->tensor] : t->dtype].kernel};
     compare(h, a, want, r);
   }
   return n;

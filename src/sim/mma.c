@@ -98,15 +98,14 @@ static void scatter_tile(const struct walk *it, int o, const struct team *t, con
   const struct sim_operand *op = &it->a->op[o];
   const int32_t *tv = it->a->tv[o];
   for (int i = 0; i < op->ninner; i++) {
+    float row[LANES] = {0};
+    uint32_t words[LANES];
     uint8_t *to = fragment(it, o, i, true);
-    for (int j = 0; to && j < t->threads; j++) {
-      float x = tile[tv[i * t->threads + j]];
-      uint16_t h = op->type == TT_F16 ? num_to_half(x) : num_to_bf16(x);
-      if (op->type == TT_F32)
-        memcpy(to + 4 * t->lane[j], &x, 4);
-      else
-        memcpy(to + 2 * t->lane[j], &h, 2);
-    }
+    size_t bytes = (size_t)op->bytes;
+    if (!to) continue;
+    for (int j = 0; j < t->threads; j++) row[j] = tile[tv[i * t->threads + j]];
+    num_store_float(op->type, row, words);
+    for (int j = 0; j < t->threads; j++) memcpy(to + bytes * (size_t)t->lane[j], (uint8_t *)words + bytes * (size_t)j, bytes);
   }
 }
 

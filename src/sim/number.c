@@ -5,27 +5,41 @@
 #include "sim/number.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { N = 32 };
 
-bool num_is_float(enum tile_type t) { return t == TT_F16 || t == TT_BF16 || t == TT_F32 || t == TT_F64; }
+static bool is_float(enum tile_type t) { return num_floats(&tile_types[t]); }
+
+// A loop a row: with constants for the fields it is vectorized.
+#define CASE(id, loop)                \
+  case TT_##id:                       \
+    for (int i = 0; i < N; i++) loop; \
+    break;
 
 void num_load_float(enum tile_type t, const void *p, float out[N])
 {
-  const uint16_t *h = p;
-  if (t == TT_F32)
-    memcpy(out, p, N * sizeof *out);
-  else if (t == TT_F16)
-    for (int i = 0; i < N; i++) out[i] = num_half(h[i]);
-  else
-    for (int i = 0; i < N; i++) out[i] = num_bf16(h[i]);
+  switch ((int)t) {
+#define DTYPE(id, name, e, m, rule, ...) CASE(id, out[i] = mica_float_from(num_word(p, i, 1 + e + m), e, m, MICA_##rule))
+#include "base/dtype.def"
+  default: break;
+  }
+}
+
+void num_store_float(enum tile_type t, const float in[N], void *p)
+{
+  switch ((int)t) {
+#define DTYPE(id, name, e, m, rule, ...) CASE(id, num_set_word(p, i, 1 + e + m, mica_float_bits((double)in[i], e, m, MICA_##rule)))
+#include "base/dtype.def"
+  default: break;
+  }
 }
 
 void num_load(enum tile_type t, const void *p, double out[N])
 {
   if (t == TT_F64) {
     memcpy(out, p, N * sizeof *out);
-  } else if (num_is_float(t)) {
+  } else if (is_float(t)) {
     float f[N];
     num_load_float(t, p, f);
     for (int i = 0; i < N; i++) out[i] = (double)f[i];
@@ -44,17 +58,13 @@ static int64_t to_int(double x, double least, double most)
 
 void num_store(enum tile_type t, const double in[N], void *p)
 {
-  uint16_t *h = p;
-  float *f = p;
-  if (t == TT_F64)
+  if (t == TT_F64) {
     memcpy(p, in, N * sizeof *in);
-  else if (t == TT_F32)
+  } else if (is_float(t)) { // in single precision first, in which the GPU computes
+    float f[N];
     for (int i = 0; i < N; i++) f[i] = (float)in[i];
-  else if (t == TT_F16)
-    for (int i = 0; i < N; i++) h[i] = num_to_half((float)in[i]);
-  else if (t == TT_BF16)
-    for (int i = 0; i < N; i++) h[i] = num_to_bf16((float)in[i]);
-  else {
+    num_store_float(t, f, p);
+  } else {
     int64_t v[N];
     for (int i = 0; i < N; i++)
       v[i] = t == TT_I32   ? to_int(in[i], INT32_MIN, INT32_MAX)
@@ -89,6 +99,7 @@ double num_one(enum tile_type t, const void *p)
 {
   uint64_t lanes[N] = {0};
   double out[N];
+  if ((int)t < DTYPES) return num_read((enum dtype)t, p, 0);
   memcpy(lanes, p, (size_t)tile_types[t].bytes);
   num_load(t, lanes, out);
   return out[0];
@@ -98,6 +109,10 @@ void num_set(enum tile_type t, double x, void *p)
 {
   uint64_t lanes[N];
   double in[N] = {x};
+  if ((int)t < DTYPES) {
+    num_write((enum dtype)t, p, 0, x);
+    return;
+  }
   num_store(t, in, lanes);
   memcpy(p, lanes, (size_t)tile_types[t].bytes);
 }
@@ -138,14 +153,11 @@ void num_fma(enum tile_type t, const void *a, const void *b, void *c)
     const double *x = a, *y = b;
     double *z = c;
     for (int i = 0; i < N; i++) z[i] = fma(x[i], y[i], z[i]);
-  } else if (num_is_float(t)) {
+  } else if (is_float(t)) {
     float x[N], y[N], z[N];
-    uint16_t *to = c;
     num_load_float(t, a, x), num_load_float(t, b, y), num_load_float(t, c, z);
-    for (int i = 0; i < N; i++) {
-      float r = fma_odd(x[i], y[i], z[i]);
-      to[i] = t == TT_F16 ? num_to_half(r) : num_to_bf16(r);
-    }
+    for (int i = 0; i < N; i++) z[i] = fma_odd(x[i], y[i], z[i]);
+    num_store_float(t, z, c);
   } else {
     int64_t x[N], y[N], z[N];
     num_load_int(t, a, x), num_load_int(t, b, y), num_load_int(t, c, z);

@@ -57,7 +57,7 @@ static int64_t integer(int op, int64_t x, int64_t y)
 
 void point_binary(int op, enum tile_type t, const void *a, const void *b, void *out)
 {
-  if (num_is_float(t)) {
+  if (num_floats(&tile_types[t])) {
     double x[LANES], y[LANES], z[LANES];
     num_load(t, a, x), num_load(t, b, y);
     binary[op](x, y, z);
@@ -97,7 +97,7 @@ enum go sem_init(struct warp *w, const struct sim_atom *a)
 
 static void apply_unary(int op, enum tile_type from, const void *in, enum tile_type to, void *out)
 {
-  if (op == UN_CAST && !num_is_float(from) && !num_is_float(to)) {
+  if (op == UN_CAST && !num_floats(&tile_types[from]) && !num_floats(&tile_types[to])) {
     int64_t v[LANES];
     num_load_int(from, in, v);
     num_store_int(to, v, out);

@@ -56,7 +56,7 @@ const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k)
 static void random_numbers(enum tile_type t, char *p, int64_t n, double scale, struct rng *r)
 {
   for (int64_t i = 0; i < n; i++) {
-    double x = num_is_float(t) ? scale * ((double)rng_below(r, 257) - 128) / 128 : scale != 0 ? (double)rng_below(r, 8) : 0;
+    double x = num_floats(&tile_types[t]) ? scale * ((double)rng_below(r, 257) - 128) / 128 : scale != 0 ? (double)rng_below(r, 8) : 0;
     num_set(t, x, p + i * tile_types[t].bytes);
   }
 }

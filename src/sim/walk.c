@@ -123,6 +123,7 @@ static void store_regs(const struct walk *it, int o, int width, const struct pla
       for (int i = 0; i < width; i++) memcpy(p + (size_t)i * sizeof(type), &from[i * LANES + l], sizeof(type)); \
     }                                                                                                           \
   }
+SPREAD(8, uint8_t)
 SPREAD(16, uint16_t)
 SPREAD(32, uint32_t)
 SPREAD(64, uint64_t)
@@ -132,6 +133,8 @@ static void gather(const struct access *x, void *to, int width, int first, uint3
   const uint8_t *from = access_buffer(x, first);
   if (x->row && width == 1 && mask == FULL)
     memcpy(to, from + x->at[0], (size_t)x->bytes * LANES);
+  else if (x->op->bytes == 1)
+    gather_8(to, from, x->at, width, mask);
   else if (x->op->bytes == 2)
     gather_16(to, from, x->at, width, mask);
   else if (x->op->bytes == 4)
@@ -145,6 +148,8 @@ static void scatter(const struct access *x, const void *from, int width, int fir
   uint8_t *to = access_buffer(x, first);
   if (x->row && width == 1 && mask == FULL)
     memcpy(to + x->at[0], from, (size_t)x->bytes * LANES);
+  else if (x->op->bytes == 1)
+    scatter_8(to, x->at, from, width, mask);
   else if (x->op->bytes == 2)
     scatter_16(to, x->at, from, width, mask);
   else if (x->op->bytes == 4)

@@ -17,6 +17,7 @@ struct raw {
   double cost;
 };
 #define ARCH_SM80 80, 999
+#define ARCH_SM89 89, 999
 #define ARCH_SM90 90, 999
 #define ARCH_SM90A 90, 90
 #define ARCH_SM100 100, 999

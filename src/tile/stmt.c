@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-const struct type_row tile_types[TT_COUNT] = {
-#define TYPE(id, name, bytes, cuda, what) [TT_##id] = {name, bytes, cuda, what},
-#include "tile/type.def"
-#undef TYPE
-};
 const char *const tile_mem_name[3] = {"GL", "SH", "RF"};
 const struct spec_row tile_specs[SPEC_COUNT] = {
 #define SPEC(id, name, least, most, outs, what) [SPEC_##id] = {name, least, most, outs, what},

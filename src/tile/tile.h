@@ -19,20 +19,19 @@
 #ifndef MICA_TILE_TILE_H
 #define MICA_TILE_TILE_H
 
+#include "base/num.h"
 #include "tile/lay.h"
 
+// The rows of base/dtype.def.
 enum tile_type {
-#define TYPE(id, ...) TT_##id,
-#include "tile/type.def"
-#undef TYPE
+#define DTYPE(id, ...) TT_##id,
+#define WIDE DTYPE
+#define WORD DTYPE
+#include "base/dtype.def"
   TT_COUNT
 };
-struct type_row {
-  const char *name;
-  int bytes;
-  const char *cuda, *what;
-};
-extern const struct type_row tile_types[TT_COUNT];
+static const struct num_row *const tile_types = num_rows;
+static inline enum tile_type tile_type_of(enum dtype t) { return (enum tile_type)t; } // they are the first rows
 
 enum tile_mem { MEM_GL, MEM_SH, MEM_RF };
 extern const char *const tile_mem_name[3]; // "GL", "SH", "RF"

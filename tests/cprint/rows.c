@@ -28,11 +28,16 @@ static void output(struct text *t, int id, int elements, const char *type)
 #define ME "<<<#grid, #me>>>"
 
 static int count(const struct instr_operand *o) { return o->count > 0 ? o->count : 1; }
-static const char *type_of(const struct instr_operand *o)
+static const struct num_row *row_of(const struct instr_operand *o)
 {
-  return o->any_type ? (o->bytes == 4 || o->bytes >= 16 ? "fp32" : "fp16") : tile_types[o->type].name;
+  int t = TT_F16;
+  if (!o->any_type) return &tile_types[o->type];
+  if (o->bytes == 4 || o->bytes >= 16) return &tile_types[TT_F32];
+  while (tile_types[t].bytes > o->bytes && o->bytes) t++; // of one byte, the first such type
+  return &tile_types[t];
 }
-static int elements(const struct instr_operand *o) { return o->bytes ? o->bytes / (strcmp(type_of(o), "fp32") ? 2 : 4) : count(o); }
+static const char *type_of(const struct instr_operand *o) { return row_of(o)->name; }
+static int elements(const struct instr_operand *o) { return o->bytes ? o->bytes / row_of(o)->bytes : count(o); }
 
 static void load(struct text *t, const char *name, int id, int n, const char *type)
 {

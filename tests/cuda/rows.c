@@ -116,7 +116,7 @@ void made_row(struct made *m, const struct instr *row)
   struct tile_atom *a = atom(m, row);
   memcpy(a->operand, o, sizeof o);
   bool vector = row->nout && row->out[0].kind == OPND_VECTOR && row->out[0].bytes;
-  if (vector) a->width = row->out[0].bytes / 2;
+  if (vector) a->width = MAX(row->out[0].bytes / 2, 1);
   a->lanes = 32, a->nsteps = 5, a->barrier = EX_C(1), a->barrier_threads = 64, a->value = 1.5;
   if (row->sem == SEM_SETMAXNREG) a->arg = EX_C(96);
   for (int i = 0; i < 5; i++) a->step[i] = 16 >> i;

@@ -91,7 +91,7 @@ static int same_classes(struct holding *h, const struct tile_buffer *b, const ch
   int64_t n = shape_size(&t->shape);
   for (int64_t i = 0; i < n; i++) {
     double x = num_one(b->type, data + i * tile_types[b->type].bytes);
-    if (special_same(x, eval_round(t->dtype, want[i]), 4 * h->manner->off)) continue;
+    if (special_same(x, num_round(t->dtype, want[i]), 4 * h->manner->off)) continue;
     str_add(&h->said, "%s: element %lld is %g, not %g\n", b->name, (long long)i, x, want[i]);
     return NO;
   }

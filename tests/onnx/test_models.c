@@ -22,7 +22,7 @@ struct line { // "in NAME TYPE EXTENTS... : ELEMENTS..."
 
 static int number_of_type(const char *name)
 {
-#define TYPE(id, number, text, bytes, kind, dtype) \
+#define TYPE(id, number, text, bytes, kind) \
   if (!strcmp(name, text)) return number;
 #include "onnx/type.def"
 #undef TYPE

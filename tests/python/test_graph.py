@@ -79,7 +79,7 @@ def test_errors_say_what_is_wrong():
     fail(lambda g, x: mica.accum(x), mica.UsageError, "operator of block and thread graphs", "wrong-level")
     fail(lambda g, x: g.input("X", (2,)), mica.UsageError, "already the name", "duplicate-name")
     fail(lambda g, x: g.input("Y", (0,)), mica.UsageError, "extents", "bad-extent")
-    fail(lambda g, x: g.input("Y", (2,), "f64"), mica.UsageError, "f16, bf16 and f32")
+    fail(lambda g, x: g.input("Y", (2,), "f64"), mica.UsageError, "f16, bf16, f32")
     fail(lambda g, x: g.input("Y", (1,) * 9), ValueError, "at most 8")
     fail(lambda g, x: mica.Graph().input("A", (4, 8)) + x, mica.UsageError, "different graphs")
     fail(lambda g, x: mica.exp(3), mica.UsageError, "takes tensors of Mica")

@@ -171,7 +171,7 @@ static void rounding_is_no_mistake(void **state)
   double rel;
   for (uint64_t seed = 1; seed < 4; seed++) {
     if (check_numeric(m, right, seed, 1, &rel, &e)) fail_msg("%s", e.text);
-    assert_true(rel > 1e-4 && rel < numeric_tolerance(BF16));
+    assert_true(rel > 1e-4 && rel < num_rows[BF16].tolerance);
     assert_int_equal(check_numeric(m, wrong, seed, 1, &rel, &e), NO);
     assert_int_equal(e.id, ERR_WRONG);
     e = (struct err){0};
@@ -202,9 +202,9 @@ static void inputs_of_many_checks(void **state)
     struct reference64 r = {0};
     struct err e = {0};
     assert_int_equal(buffers_open(g, 5, &b, &e), OK);
-    double before = numeric_read(BF16, b->in[0], 7), after;
+    double before = num_read(BF16, b->in[0], 7), after;
     if (numeric_reference_apart(g, b, &r, &e)) fail_msg("%s", e.text);
-    after = numeric_read(BF16, b->in[0], 7);
+    after = num_read(BF16, b->in[0], 7);
     if (cases[i].smaller)
       assert_true(after != 0 && fabs(after) <= 0.25 * fabs(before));
     else

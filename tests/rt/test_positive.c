@@ -34,7 +34,7 @@ static void quotients_have_values(void **state)
     for (int k = 0; k < nin; k++) {
       const struct tensor *t = &g->tensors[ins[k]];
       double least = 1;
-      for (int64_t x = 0; x < shape_size(&t->shape); x++) least = fmin(least, numeric_read(t->dtype, b->in[k], x));
+      for (int64_t x = 0; x < shape_size(&t->shape); x++) least = fmin(least, num_read(t->dtype, b->in[k], x));
       assert_int_equal(wants_positive(g, ins[k]), rows[i].positive[k]);
       if ((least > 0) != rows[i].positive[k]) fail_msg("%s: least %g", rows[i].program, least);
     }

@@ -63,7 +63,7 @@ void tile_fill(struct tile_run *t, uint64_t seed, const char *fresh)
     void *data = aligned_alloc(256, (bytes + 512) / 256 * 256);
     t->owned[t->nbuffers] = data;
     for (int64_t i = 0; i < n; i++) {
-      double x = num_is_float(buf->type) ? rng_normal(&r) : (double)(1 + rng_below(&r, 7));
+      double x = num_floats(&tile_types[buf->type]) ? rng_normal(&r) : (double)(1 + rng_below(&r, 7));
       num_set(buf->type, x, (char *)data + (size_t)i * (size_t)tile_types[buf->type].bytes);
     }
     t->buffers[t->nbuffers++] = (struct sim_buffer){data, bytes, !listed(fresh, buf->name)};

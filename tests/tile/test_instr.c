@@ -73,7 +73,7 @@ static void vectors_have_a_width(void **state)
     for (int j = 0; j < r[i].nout + r[i].nin; j++) {
       const struct instr_operand *o = pattern(&r[i], j);
       if (o->kind != OPND_VECTOR) continue;
-      assert_true(o->any_type ? o->bytes >= 2 : o->count >= 1);
+      assert_true(o->any_type ? o->bytes >= 1 : o->count >= 1);
       assert_true(o->any_type ? o->bytes == r[i].bytes : o->count == r[i].width);
       assert_true(!o->peer || o->mem == MEM_SH);
     }

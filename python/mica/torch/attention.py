@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 
+from mica import _mica
+
 from .emit import Cannot, number
 from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, ZEROS, constant, name_of, row, scaled
 
-LOW = {"f16": -3e4, "bf16": -1e30, "f32": -1e30}  # exp of it beside any score is 0, and twice it is finite
+LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any score is 0, and twice it is finite
 
 
 def added(e, mask, dtype, hides, low=None):

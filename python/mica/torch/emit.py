@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-WIDTH = {"f16": 2, "bf16": 2, "f32": 4}
+from mica import _mica
+
+WIDTH = {row["name"]: row["bytes"] for row in _mica.dtypes}
 
 
 class Cannot(Exception):
@@ -25,7 +27,7 @@ class Cannot(Exception):
 class Value:
     name: str
     shape: tuple
-    dtype: str  # f16, bf16, f32; "bool" where only a mask can be made of it
+    dtype: str  # Mica's name; "bool" where only a mask can be made of it
     want: tuple = None
     batch: int | None = None
     source: object = None  # of a mask: the node that it is

@@ -19,7 +19,7 @@ import torch
 import mica
 from mica import _mica
 
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+DTYPES = {row["name"]: getattr(torch, row["array"]) for row in _mica.dtypes if hasattr(torch, row["array"])}
 MORE_TIME = "a larger `time` gives it more"
 
 

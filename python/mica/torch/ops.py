@@ -14,6 +14,8 @@ import operator
 
 from torch import fx
 
+from mica import _mica
+
 from .emit import Cannot, Value, axis, number
 
 ROWS = {}
@@ -351,7 +353,7 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
     return e.repeat(x, dim, times)
 
 
-DTYPES = {"torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32"}
+DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1}  # a result of 8 bits would be rounded too much
 
 
 @row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])

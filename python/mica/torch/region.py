@@ -115,7 +115,7 @@ class Region:
             taken.why = "eager's results on random inputs are not finite"
             return
         taken.error = measure.difference(made(examples), want)
-        limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, 2e-4) for w in want)
+        limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, measure.TOLERANCE[torch.float32]) for w in want)
         if not taken.error <= limit:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
             return

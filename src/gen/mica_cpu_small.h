@@ -1,0 +1,24 @@
+/* mica_cpu_small.h - loads and stores of dtypes of 8 bits, by way of float_bits.h. It stands in generated C that has tensors of such a
+ * dtype, with one line M_SMALL for each. */
+#define M_SMALL(name, exponent, mantissa, special)                                                                 \
+  M_FN float m_##name##_to_f32(uint8_t b) { return mica_float_from(b, exponent, mantissa, special); }              \
+  M_FN m_vec m_ld_##name(const uint8_t *p)                                                                         \
+  {                                                                                                                \
+    m_vec v;                                                                                                       \
+    for (int i = 0; i < M_W; i++) v[i] = m_##name##_to_f32(p[i]);                                                  \
+    return v;                                                                                                      \
+  }                                                                                                                \
+  M_FN m_vec m_gather_##name(const uint8_t *p, ptrdiff_t step, int n)                                              \
+  {                                                                                                                \
+    uint8_t t[M_W] = {0};                                                                                          \
+    for (int i = 0; i < n; i++) t[i] = p[i * step];                                                                \
+    return m_ld_##name(t);                                                                                         \
+  }                                                                                                                \
+  M_FN m_vec m_ldn_##name(const uint8_t *p, int n) { return m_gather_##name(p, 1, n); }                            \
+  M_FN void m_scatter_##name(uint8_t *p, ptrdiff_t step, int n, m_vec v)                                           \
+  {                                                                                                                \
+    for (int i = 0; i < n; i++) p[i * step] = (uint8_t)mica_float_bits((double)v[i], exponent, mantissa, special); \
+  }                                                                                                                \
+  M_FN void m_stn_##name(uint8_t *p, int n, m_vec v) { m_scatter_##name(p, 1, n, v); }                             \
+  M_FN void m_st_##name(uint8_t *p, m_vec v) { m_scatter_##name(p, 1, M_W, v); }                                   \
+  M_GEMM_BT(m_gemm_bt_##name, uint8_t, m_ld_##name, m_ldn_##name)
