@@ -44,7 +44,7 @@ check:
 check-all: setup venv
 	@$(MAKE) --no-print-directory debug build
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
-	cd build && $(CTEST) -L '^check-all$$'
+	cd build && MICA_ALL=1 $(CTEST) -L '^check-all$$'
 
 # Rewrites the golden texts (tests/golden/texts) for review: git diff tests/golden.
 golden: build/build.ninja

@@ -18,7 +18,7 @@ for name in alone other twice viewed none; do
   for engine in f64 f32 field cpu; do expect 0 '' "$MICA" run "$file" --engine $engine; done
   expect 0 'equal' "$MICA" verify "$file" "$file"
   expect 0 '' "$MICA" search "$file" --no-db
-  expect 0 '' "$MICA" optimize "$file" --no-db --out "$work/$name" --html "$work/$name.html"
+  expect 0 '' "$MICA" optimize "$file" --no-db --measure 1 --out "$work/$name" --html "$work/$name.html"
   ${CC:-cc} -w -c "$work/$name/kernel.c" -o "$work/kernel.o" || complain "the kernel of $name does not compile"
   expect 2 'a constant is an output|constants alone' "$MICA" optimize "$file" --no-db --target sm_90a
   expect 2 'a constant is an output|constants alone' "$MICA" lower "$file"

@@ -2,6 +2,7 @@
 # Targets and the GPU that is there, with a driver that has none behind it (tests/cuda/fake.h), whose kernels copy the first buffer to
 # the second: a target that the GPU does not run is refused, but only where something would run; kernels of an older one are measured
 # on it, and what is saved is for the target.
+# test: release
 # test: timeout 300
 set -u
 . tests/shell.sh

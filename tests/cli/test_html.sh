@@ -2,6 +2,7 @@
 # The report as a page from outside: written where it is asked for, made again from a report that was kept; and in a browser: its script runs
 # to the end without a complaint, what belongs together lights up together, tables sort, keys work. Without Chromium the second half is left
 # out, with a message.
+# test: release
 # test: timeout 300
 set -u
 . tests/shell.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# SIGKILL at random moments, a few times; `scripts/kill_test.sh` does it 200 times.
+# SIGKILL at random moments, once; `scripts/kill_test.sh` does it 200 times.
 # test: release
 # test: timeout 300
-exec scripts/kill_test.sh 2
+exec scripts/kill_test.sh 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A search that is killed with SIGKILL, more than once, goes on from what it had finished, and ends in the answer of one
 # that was left alone. Only counters are compared; how long it takes is nobody's promise.
+# test: release
 # test: timeout 300
 set -u
 . tests/cli/searches.sh

@@ -2,6 +2,7 @@
 # One SIGINT or SIGTERM ends a command in any state: while the compiler hangs, while a pipe has nobody at its other end, while the
 # database is locked. So does the end of --time. Nothing is left: no process, no folder.
 # The limit here is wider than the two seconds that hold on an idle machine (docs/first-command.md).
+# test: release
 # test: timeout 300
 set -u
 . tests/cli/searches.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What the command remembers: whose database it takes, and that one which was tampered with, or is not Mica's, changes nothing.
+# test: release
 set -u
 . tests/shell.sh
 export HOME=$work/home TMPDIR=$work

@@ -2,6 +2,7 @@
 // on random numbers, bit by bit as the interpreter computes. A row is a few statements of 64 threads in each of 2
 // blocks, with buffers of its own; many share a kernel, since a compiler starts slowly. test: timeout 300
 #include "rows.h"
+#include "thin.h"
 
 #include "held.h"
 
@@ -357,6 +358,7 @@ static int flush(struct text *t, const struct instr *const *rows)
   return n;
 }
 
+// Under the sanitizers one of three rows.
 int rows_held(bool global, int arch_least, int arch_most)
 {
   int n, chosen = 0;
@@ -364,7 +366,7 @@ int rows_held(bool global, int arch_least, int arch_most)
   struct text t = {.arch = arch_most};
   for (int i = 0; i < n; i++) {
     if (rows[i].arch_least < arch_least || rows[i].arch_least > arch_most) continue;
-    if (!row(&t, &rows[i], i, global)) continue;
+    if (i % thinned(3) || !row(&t, &rows[i], i, global)) continue;
     taken[t.n++] = &rows[i];
     if (t.n == TOGETHER || t.inputs > INPUTS) chosen += flush(&t, taken);
   }

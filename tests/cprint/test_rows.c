@@ -3,19 +3,20 @@
 #include "rows.h"
 
 #include "held.h"
+#include "thin.h"
 
 static void rows_in_registers(void **state)
 {
   (void)state;
   int n = rows_held(false, 80, 80);
   print_message("%d rows\n", n);
-  assert_true(n > 300);
+  assert_true(n > 300 / thinned(3));
 }
 
 static void rows_of_sm90(void **state)
 {
   (void)state;
-  assert_true(rows_held(false, 90, 90) >= 9); // stmatrix, red of vectors
+  assert_true(rows_held(false, 90, 90) >= 9 / thinned(3)); // stmatrix, red of vectors
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 // not tried is told, and the next run goes on.
 // test: timeout 400
 #include "pretended_gpu.h"
+#include "thin.h"
 #include "report/report.h"
 #include "export/export.h"
 
@@ -81,7 +82,7 @@ static void the_time_is_heeded(void **state)
 {
   (void)state;
   const int seconds = getenv("MICA_SANITIZED") ? 10 : 2;
-  for (int told = 0; told < 3; told += 2) {
+  for (int told = thinned(3) - 1; told < 3; told += 2) {
     struct stopped s;
     optimize_and_stop(&s, texts[0], 1, told, true, seconds);
     assert_int_equal(s.status, told ? OK : ENV);
@@ -196,6 +197,7 @@ static void a_part_without_time_runs_operator_by_operator(void **state)
 static void a_run_without_time_is_gone_on_with(void **state)
 {
   (void)state;
+  if (thinned(2) > 1) skip();
   struct arena mem = {0};
   struct stopped s;
   database = arena_printf(&mem, "%s/late.db", folder);

@@ -64,8 +64,8 @@ static void as_written(void **state)
 static void with_thread_graphs(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(cases); i++) {
-    if (!strstr(cases[i].text, "block(")) continue;
+  for (size_t i = 0, seen = 0; i < COUNT(cases); i++) {
+    if (!strstr(cases[i].text, "block(") || seen++ % (size_t)quick_step(2)) continue;
     struct arena mem = {0};
     struct graph *g, *fused;
     struct err e = {0};

@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "sim/number.h"
 #include "special.h"
+#include "thin.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -184,10 +185,10 @@ static struct held *rows_of(const struct table *t, struct arena *mem)
   return rows;
 }
 
-static void hold_in(const struct held *rows, int n, const struct manner *m)
+static void hold_in(const struct held *rows, int n, int step, const struct manner *m)
 {
   int failed = 0;
-  for (int i = 0; i < n; i++) failed += !hold_row(&rows[i], m);
+  for (int i = 0; i < n; i += step) failed += !hold_row(&rows[i], m);
   if (failed) fail_msg("%d of %d rows", failed, n);
 }
 
@@ -195,7 +196,7 @@ void hold(const char *table)
 {
   struct table t;
   table_open(&t, table);
-  hold_in(rows_of(&t, &t.mem), t.n, &usual);
+  hold_in(rows_of(&t, &t.mem), t.n, 1, &usual);
   table_close(&t);
 }
 
@@ -210,7 +211,7 @@ void hold_sm80(const char *table)
 {
   struct table t;
   table_open(&t, table);
-  hold_in(without_instances(&t, &t.mem), t.n, &older);
+  hold_in(without_instances(&t, &t.mem), t.n, thinned(3), &older);
   table_close(&t);
 }
 
@@ -234,7 +235,7 @@ void hold_bf16(const char *table)
   table_open(&t, table);
   struct held *plain = without_instances(&t, &t.mem);
   for (int i = 0; i < t.n; i++) plain[i].graph = with_bf16(&t.mem, plain[i].graph);
-  hold_in(plain, t.n, &wide);
+  hold_in(plain, t.n, thinned(3), &wide);
   table_close(&t);
 }
 
@@ -282,7 +283,7 @@ void hold_choices(const char *table, int most)
   int failed = 0;
   table_open(&t, table);
   const struct held *rows = rows_of(&t, &t.mem);
-  for (int i = 0; i < t.n && i < most; i++) failed += hold_row_choices(&rows[i]);
+  for (int i = 0; i < t.n && i < most; i += thinned(3)) failed += hold_row_choices(&rows[i]);
   table_close(&t);
   if (failed) fail_msg("%d kernels", failed);
 }
@@ -312,7 +313,7 @@ int hold_layouts(const char *table)
   table_open(&t, table);
   const struct held *rows = rows_of(&t, &t.mem);
   for (int i = 0; i < t.n; i++)
-    for (int k = 0; k < (int)COUNT(at); k++) {
+    for (int k = 0; k < (int)COUNT(at); k += thinned(2)) {
       struct held row = rows[i];
       snprintf(how, sizeof how, "mma wm=%d wn=%d by=%d stages=%d", at[k].wm, at[k].wn, at[k].by, at[k].stages);
       row.how = how, row.instance = NULL;
@@ -320,5 +321,5 @@ int hold_layouts(const char *table)
     }
   table_close(&t);
   if (failed) fail_msg("%d kernels of %d", failed, held);
-  return held;
+  return held * thinned(2);
 }

@@ -12,7 +12,8 @@
 void hold(const char *table);
 // The first `most` rows at all knobs that the row's scheme chooses.
 void hold_choices(const char *table, int most);
-// At a dozen layouts of warps (wm, wn, by) and stages, where the scheme mma takes them, whether it would choose them or not; how many.
+// At a dozen layouts of warps (wm, wn, by) and stages, where the scheme mma takes them, whether it would choose them or not; how many. Under the
+// sanitizers one of two, and each counts twice.
 int hold_layouts(const char *table);
 
 // With bf16 for fp16, off by no more than 1.6e-2; for sm_80, without what sm_90 has. Instances are not looked for.

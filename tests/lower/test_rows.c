@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "random_block.h"
 #include "sim/number.h"
+#include "thin.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -165,7 +166,7 @@ static void correct(void **state)
     for (int k = 0; k < n; k++) assert_true(isfinite(scheme_cost(&scheme_rows, &f.j, &best[k])));
     for (int k = 0; k < n; k++)
       if (!run(&f, name, &best[k], NULL)) fail_msg("%s: choice %d is refused", name, k);
-    int done = sample(&f, name, SAMPLES);
+    int done = sample(&f, name, SAMPLES / thinned(2));
     if (done < 2 && strcmp(t.row[i].name, "one_element")) fail_msg("%s: only %d settings went with it", name, done);
     arena_close(&f.mem);
   }
@@ -176,7 +177,7 @@ static void random_graphs(void **state)
 {
   (void)state;
   int taken = 0;
-  for (int seed = 0; seed < RANDOM; seed++) {
+  for (int seed = 0; seed < RANDOM; seed += thinned(3)) {
     struct fixture f = {0};
     char name[32], why[160];
     struct norm n;
@@ -196,7 +197,7 @@ static void random_graphs(void **state)
     }
     arena_close(&f.mem);
   }
-  assert_in_range(taken, RANDOM / 2, RANDOM);
+  assert_in_range(taken, RANDOM / 2 / thinned(3), RANDOM);
 }
 
 // The best settings move every byte once, 8 or 16 a lane (4, where a warp then has a row of one line), in whole sectors, and

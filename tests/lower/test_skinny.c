@@ -5,6 +5,7 @@
 #include "eval/eval.h"
 #include "lower/lower.h"
 #include "sim/number.h"
+#include "thin.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -139,7 +140,7 @@ static void settings(void **state)
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
       if (!n) fail_msg("%s: %s", t.row[i].title, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_cost(&scheme_skinny, &j, &k[c])));
-      for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, t.row[i].title, &j, &k[c]);
+      for (int c = 0; c < n; c += gpu ? 1 : 1 + n * thinned(3) / 12) hold(&h, t.row[i].title, &j, &k[c]);
       int rings = hold_rings(&h, t.row[i].title, &j);
       if (!rings) fail_msg("%s: no ring", t.row[i].title);
       arena_close(&h.mem);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `mica import`, `run` and `optimize` of models; against onnxruntime where python3 has it (PYTHON names another).
+# test: release
 # test: timeout 300
 set -u
 . tests/shell.sh

@@ -1,4 +1,5 @@
 // Algorithm 1 of the paper, naively, against the search: guarantee.c says what is compared.
+// test: release
 // test: timeout 300
 #include "naive.h"
 #include "examples.h"

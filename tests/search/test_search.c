@@ -231,7 +231,7 @@ static void test_most_cuts(void **state)
       " return matmul(n * G, W) * matmul(n * G, V) }"};
   double last[COUNT(texts)] = {0};
   for (size_t i = 0; i < COUNT(texts); i++)
-    for (int values = 300; values <= 1000; values += 350 * thinned(2)) {
+    for (int values = 300; values <= 1000; values += 350 * thinned(3)) {
       struct arena mem = {0};
       struct search_opts o = {.max_values = values, .threads = 2, .seed = 7};
       struct search_result r;

@@ -5,7 +5,7 @@
 # test: timeout 900
 set -u
 cd "$(dirname "$0")/pairs"
-seeds="1 2"
+seeds=1
 [ -z "${MICA_ALL:-}" ] || seeds=$(seq 1 20)
 bad=0
 for kind in equal unequal; do
