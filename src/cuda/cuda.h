@@ -9,7 +9,6 @@
 //   wide     an integer expression computed in 64 bits, because its range does not prove that 32 are enough
 //
 //   cu_print.c   kernel -> source: parameters, statements, control flow
-//   cu_name.c    identifiers out of names that anyone may have written
 //   cu_ex.c      integer expressions
 //   cu_atom.c    atoms: loops, guards
 //   cu_text.c    the texts of instr.def filled in

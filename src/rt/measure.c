@@ -1,7 +1,7 @@
 // Buffers and timing. Modules that are compared take turns, call by call, so that a machine that slows down slows
 // down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
 // rounds that something disturbed are put aside (disturbed.c).
-#include "gen/mica_cpu.h"
+#include "target/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 

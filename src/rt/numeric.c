@@ -3,7 +3,7 @@
 // no arithmetic in that dtype could be right; what must be positive by less, for others are divided by it. The same where a result is
 // too far off and so is the reference with each value rounded to its dtype: a softmax of scores in the hundreds makes a rounding of them a
 // factor, and whose is wrong cannot be told.
-#include "gen/mica_cpu.h"
+#include "target/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 

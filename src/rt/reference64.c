@@ -2,7 +2,7 @@
 // a blocked loop on all cores; everything else is the interpreter's, elementwise operators and reductions by rows on all
 // cores too.
 #include "eval/eval.h"
-#include "gen/mica_cpu.h"
+#include "target/mica_cpu.h"
 #include "base/memory.h"
 #include "rt/rt.h"
 
