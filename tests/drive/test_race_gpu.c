@@ -333,13 +333,13 @@ static void tails_are_tried_both_ways(void **state)
     const struct entrant *x = &f->x[entrants_fastest(f, -1, true)];
     struct candidate *k = &c.cand[x->cand];
     if (device_take(&j, k, &x->plan->p, x->pick, &e)) fail_msg("%s", e.text);
-    const char *how = hows(&mem, &k->lowered->program);
+    const char *how = hows(&mem, &k->gpu.lowered->program);
     assert_int_equal(strstr(how, " tail;") != NULL, good);
-    assert_true(by_tails(&k->lowered->program) == x->seconds);
-    json_t *launches = launches_json(k->lowered);
+    assert_true(by_tails(&k->gpu.lowered->program) == x->seconds);
+    json_t *launches = launches_json(k->gpu.lowered);
     if (launches_read(&mem, launches, k->g, &j.gpu, &p, &pick, &e)) fail_msg("%s", e.text);
     if (lower_make(&mem, &p, pick, &again, &e)) fail_msg("%s", e.text);
-    assert_true(program_hash(&again, 1) == program_hash(&k->lowered->program, 1));
+    assert_true(program_hash(&again, 1) == program_hash(&k->gpu.lowered->program, 1));
     json_decref(launches);
     entrants_close(f);
     gpu_session_close(session);
