@@ -21,7 +21,8 @@ bool device_verified(struct job *j, const struct contest *c, struct candidate *k
   struct err e = {0};
   const char *why = "";
   if (!(k->of ? parts_equal(j, k) : equal(j, c, k))) return false;
-  int status = device_prove(j->mem, &k->gpu.lowered->plan, k->gpu.lowered->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &k->gpu.lowered->proof, &why, &e);
+  int status =
+      device_prove(j->mem, &k->gpu.lowered->plan, k->gpu.lowered->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &k->gpu.lowered->proof, &why, &e);
   if (status == NO && *why) return k->dropped = arena_printf(j->mem, "interpreter: %s", why), false;
   if (status != OK) return k->dropped = arena_printf(j->mem, "interpreter: %s", e.text), false;
   device_compile(j, k->gpu.lowered, &e);

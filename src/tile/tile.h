@@ -363,7 +363,6 @@ struct instr {
   double cost;      // cycles of issue a warp
 };
 const struct instr *instr_rows(int *n); // parsed once
-const struct instr *instr_find(const char *name);
 
 // ---- lower.c ---------------------------------------------------------------------------------------------------------
 

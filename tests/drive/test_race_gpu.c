@@ -235,7 +235,7 @@ static void products_are_raced_with_and_without_what_follows(void **state)
       assert_string_equal(json_string_value(json_object_get(first, "how")), good ? "cublaslt epilogue=relu_bias" : "cublaslt");
       assert_int_equal(json_integer_value(json_object_get(first, "algorithm")), 3);
       const char *out = arena_printf(&mem, "%s/ends%d%d", folder, good, turn);
-      if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+      if (save_report(&mem, r, out, &e)) fail_msg("%s", e.text);
       const char *source = kernel_source(out);
       assert_non_null(strstr(source, "multiply(&p, 3, "));
       assert_true((strstr(source, "cublasLtEpilogue_t)6") != NULL) == good);
@@ -259,7 +259,7 @@ static void the_top_is_remembered(void **state)
     assert_true(made_so(first_how(r), tops[0]));
     assert_int_equal(seen.races == 0, turn == 1);
     const char *out = arena_printf(&mem, "%s/out%d", folder, turn);
-    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    if (save_report(&mem, r, out, &e)) fail_msg("%s", e.text);
     json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
     const json_t *launch = json_array_get(json_object_get(saved, "launches"), 0);
     assert_true(made_so(json_string_value(json_object_get(launch, "how")), tops[0]));
