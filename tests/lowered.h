@@ -4,8 +4,8 @@
 
 #include "lower/lower.h"
 
-static inline int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct device_program *d,
-                  struct err *e)
+static inline int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                                struct device_program *d, struct err *e)
 {
   struct lower_plan p;
   int status = lower_plan(mem, g, gpu, o, &p, e);
