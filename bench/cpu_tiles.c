@@ -4,7 +4,7 @@
 //
 //   ninja -C build cpu_tiles && build/cpu_tiles >bench/cpu_tiles.csv
 #include "base/base.h"
-#include "gen/mica_cpu.h"
+#include "target/mica_cpu.h"
 #include "target/target.h"
 
 #include <stdio.h>

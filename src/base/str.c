@@ -1,5 +1,6 @@
 // Growable text.
 #include "base/memory.h"
+#include "base/visible.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,5 +47,15 @@ void str_double(char out[32], double x)
   for (int digits = 1; digits <= 17; digits++) {
     snprintf(out, 32, "%.*g", digits, x);
     if (strtod(out, NULL) == x) return;
+  }
+}
+
+void visible_add(struct str *out, const char *s, size_t n)
+{
+  char room[16];
+  const char *text;
+  for (size_t len; n; s += len, n -= len) {
+    int k = visible_shown(s, n, room, &text, &len);
+    str_raw(out, text, (size_t)k);
   }
 }

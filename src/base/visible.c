@@ -24,8 +24,7 @@ bool visible_hidden(unsigned c)
   return control || turns || (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c <= 0xfdef) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-// What stands for the sequence at s: itself, or what is in `room`. Its own length in *len, that of what stands for it is returned.
-static int shown(const char *s, size_t n, char room[16], const char **text, size_t *len)
+int visible_shown(const char *s, size_t n, char room[16], const char **text, size_t *len)
 {
   unsigned code;
   *len = visible_decode(s, n, &code), *text = room;
@@ -34,22 +33,12 @@ static int shown(const char *s, size_t n, char room[16], const char **text, size
   return *text = s, (int)*len;
 }
 
-void visible_add(struct str *out, const char *s, size_t n)
-{
-  char room[16];
-  const char *text;
-  for (size_t len; n; s += len, n -= len) {
-    int k = shown(s, n, room, &text, &len);
-    str_raw(out, text, (size_t)k);
-  }
-}
-
 void visible_print(FILE *f, const char *s)
 {
   char room[16];
   const char *text;
   for (size_t len, n = strlen(s); n; s += len, n -= len) {
-    int k = shown(s, n, room, &text, &len);
+    int k = visible_shown(s, n, room, &text, &len);
     fwrite(text, 1, (size_t)k, f);
   }
 }

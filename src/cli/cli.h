@@ -113,7 +113,7 @@ void crew_close(const struct crew *w);
 // ---- abstract_text.c ----
 int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
 
-// ---- cmd_tile.c, tile_emit.c, tile_run.c, tile_bench.c: verbs of `mica tile` ----
+// ---- tile_load.c, tile_emit.c, tile_run.c, tile_bench.c: verbs of `mica tile` ----
 struct tile_program;
 struct tile_kernel;
 struct tile_setting;
@@ -140,7 +140,7 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
 int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
 int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
 
-// ---- cmd_lower.c, lower_*.c: kernel graphs as kernels for GPUs ----
+// ---- lower_*.c: kernel graphs as kernels for GPUs ----
 struct lower_plan;
 struct choice;
 bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // by --kernel

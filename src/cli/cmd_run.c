@@ -102,10 +102,10 @@ static int run_cpu(struct run *r)
   TRY(candidate_build(&job, &built, r->g->name ? r->g->name : "program", &c->err));
   int status = buffers_open(r->g, c->seed, &b, &c->err);
   if (status == OK) {
-    status = run_module(r, built.module, b);
+    status = run_module(r, built.cpu.module, b);
     buffers_close(b);
   }
-  module_close(built.module);
+  module_close(built.cpu.module);
   return status;
 }
 

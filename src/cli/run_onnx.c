@@ -134,14 +134,14 @@ static int run_compiled(struct model_run *r, struct graph *g, const char *name, 
   TRY(target_open(c->target, job.threads, true, &job.target, &c->err));
   TRY(candidate_build(&job, &built, name, &c->err));
   int status = buffers_open(g, c->seed, &b, &c->err);
-  if (status != OK) return module_close(built.module), status;
+  if (status != OK) return module_close(built.cpu.module), status;
   graph_inputs(g, t);
   for (int i = 0; i < nin; i++) cli_encode(g->tensors[t[i]].dtype, in[i], b->in[i], shape_size(&g->tensors[t[i]].shape));
-  if (module_call(built.module, b->in, b->out)) status = err_set(&c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
+  if (module_call(built.cpu.module, b->in, b->out)) status = err_set(&c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
   graph_outputs(g, t);
   for (int i = 0; i < nout && status == OK; i++) cli_decode(g->tensors[t[i]].dtype, b->out[i], out[i], shape_size(&g->tensors[t[i]].shape));
   buffers_close(b);
-  module_close(built.module);
+  module_close(built.cpu.module);
   return status;
 }
 

@@ -9,7 +9,7 @@ enum { SMALL = 4 }; // elements that are written out, not looped over
 
 ex cp_index(struct cprint *c, const struct tile_operand *o, const struct tile_atom *a, const ex *modes)
 {
-  return cu_index(&c->w, o, modes, a->nmodes);
+  return c_index(&c->w, o, modes, a->nmodes);
 }
 
 const char *cp_register(struct cprint *c, int buf, ex index)
@@ -49,8 +49,8 @@ static ex counted(struct cprint *c, const char *own, int64_t n)
 {
   ex i = ex_var(cp_pool(c), "", 0, n - 1, 1);
   int mark = c->w.ntaken;
-  const char *name = cu_name(&c->w, own, "i");
-  cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
+  const char *name = c_name(&c->w, own, "i");
+  c_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
   cp_open_from(c, mark);
   cp_define(c, i, name, V_BLOCK);
   return i;
@@ -115,9 +115,9 @@ static void atomic(struct cprint *c, const struct cp_piece *q, ex v)
   const char *call = arena_printf(c->w.mem, "%s(&%s, %s)", cp_atomic(c, q->a->op, type_of(c, q, 0)),
                                   cp_element(c, &q->a->operand[old], ex_add(cp_pool(c), q->index[old], v)), element(c, q, old + 1, v));
   if (old)
-    cu_line(&c->w, "%s = %s;", element(c, q, 0, v), call);
+    c_line(&c->w, "%s = %s;", element(c, q, 0, v), call);
   else
-    cu_line(&c->w, "%s;", call);
+    c_line(&c->w, "%s;", call);
 }
 
 static void one(struct cprint *c, const struct cp_piece *q, ex v)
@@ -127,7 +127,7 @@ static void one(struct cprint *c, const struct cp_piece *q, ex v)
     return;
   }
   const char *value = result(c, q, v);
-  cu_line(&c->w, "%s = %s;", element(c, q, 0, v), value);
+  c_line(&c->w, "%s = %s;", element(c, q, 0, v), value);
 }
 
 static void elements(struct cprint *c, const struct cp_piece *q)
@@ -152,13 +152,13 @@ static bool copy(struct cprint *c, const struct cp_piece *q)
   const char *to = cp_element(c, &a->operand[0], q->index[0]), *from = cp_element(c, &a->operand[1], q->index[1]);
   int bytes = q->width * tile_types[type_of(c, q, 0)].bytes;
   if (q->inside[1] == EX_C(1)) {
-    cu_line(&c->w, "memcpy(&%s, &%s, %d);", to, from, bytes);
+    c_line(&c->w, "memcpy(&%s, &%s, %d);", to, from, bytes);
     return true;
   }
-  cu_line(&c->w, "if (%s)", cp_value(c, q->inside[1], L_ANY));
-  cu_line(&c->w, "  memcpy(&%s, &%s, %d);", to, from, bytes);
-  cu_line(&c->w, "else");
-  cu_line(&c->w, "  memset(&%s, 0, %d);", to, bytes);
+  c_line(&c->w, "if (%s)", cp_value(c, q->inside[1], L_ANY));
+  c_line(&c->w, "  memcpy(&%s, &%s, %d);", to, from, bytes);
+  c_line(&c->w, "else");
+  c_line(&c->w, "  memset(&%s, 0, %d);", to, bytes);
   return true;
 }
 
@@ -169,8 +169,8 @@ static void places(struct cprint *c, struct cp_piece *q)
     if (!b->swizzle.bits || q->width == 1) continue;
     const char *at = swizzled(c, q->a->operand[i].buf, q->index[i]);
     c->touched[q->a->operand[i].buf] = true;
-    q->at[i] = cu_name(&c->w, "at", "at");
-    cu_line(&c->w, "const int64_t %s = %s;", q->at[i], at);
+    q->at[i] = c_name(&c->w, "at", "at");
+    c_line(&c->w, "const int64_t %s = %s;", q->at[i], at);
   }
 }
 
@@ -179,7 +179,7 @@ static struct cp_piece piece_of(struct cprint *c, const struct tile_atom *a, con
   struct cp_piece q = {.a = a, .width = a->width > 0 ? a->width : 1};
   for (int i = 0; i < a->nout + a->nin; i++) {
     q.index[i] = cp_index(c, &a->operand[i], a, modes);
-    q.inside[i] = cu_guard(&c->w, &a->operand[i], modes, a->nmodes);
+    q.inside[i] = c_guard(&c->w, &a->operand[i], modes, a->nmodes);
   }
   return q;
 }
@@ -191,7 +191,7 @@ static void piece(struct cprint *c, const struct tile_atom *a, const ex *modes)
   if (a->row->sem == SEM_ATOM) inside = ex_both(cp_pool(c), inside, q.inside[1]);
   bool guarded = inside != EX_C(1);
   if (guarded) {
-    cu_line(&c->w, "if (%s) {", cp_value(c, inside, L_ANY));
+    c_line(&c->w, "if (%s) {", cp_value(c, inside, L_ANY));
     cp_open(c);
   }
   if (!copy(c, &q)) {
@@ -206,9 +206,9 @@ static void start(struct cprint *c, const struct tile_atom *a, const ex *modes)
   struct cp_piece q = piece_of(c, a, modes);
   const char *to = element(c, &q, 0, EX_C(0)), *value = cp_constant(c, type_of(c, &q, 0), a->value);
   if (q.inside[0] == EX_C(1))
-    cu_line(&c->w, "%s = %s;", to, value);
+    c_line(&c->w, "%s = %s;", to, value);
   else
-    cu_line(&c->w, "if (%s) %s = %s;", cp_value(c, q.inside[0], L_ANY), to, value);
+    c_line(&c->w, "if (%s) %s = %s;", cp_value(c, q.inside[0], L_ANY), to, value);
 }
 
 // ---- by lane ----
@@ -243,7 +243,7 @@ static void by_lane(struct cprint *c, const struct tile_atom *a)
 {
   ex modes[TILE_MODES] = {0};
   if (a->row->sem == SEM_FENCE_GPU) {
-    cu_line(&c->w, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+    c_line(&c->w, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
     return;
   }
   if (all_elements(a) <= SMALL && cp_vector(c, a)) {

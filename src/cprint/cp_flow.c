@@ -35,7 +35,7 @@ static void spec_comment(struct cprint *c, int i)
   if (stmt_at(c, i)->kind != STMT_SPEC || c->w.k->specs[stmt_at(c, i)->spec].kind == SPEC_ALLOCATE) return;
   struct str text = {0};
   tile_spec_text(c->w.p, c->w.k, stmt_at(c, i)->spec, &text);
-  cu_comment(&c->w, str_text(&text));
+  c_comment(&c->w, str_text(&text));
   str_free(&text);
 }
 
@@ -52,7 +52,7 @@ static int lane_one(struct cprint *c, int i)
   if (st->kind == STMT_IF) return cp_condition(c, st);
   if (s) return silent(c, i) ? OK : cp_atom(c, s);
   if (st->kind != STMT_SPEC || st->body < 0) return OK;
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   return cp_inner(c, st->body);
 }
 
@@ -68,13 +68,13 @@ static int lane_list(struct cprint *c, int from, int to)
 
 int cp_lanes_open(struct cprint *c, bool vectors)
 {
-  if (vectors) cu_line(&c->w, "MICA_LANES");
-  cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->lx, c->lx, (long long)c->lanes, c->lx);
+  if (vectors) c_line(&c->w, "MICA_LANES");
+  c_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->lx, c->lx, (long long)c->lanes, c->lx);
   cp_open(c);
   c->by = BY_LANE;
   if (!ex_is_const(c->lane)) cp_define(c, c->lane, c->lx, V_LANE);
   if (!c->nguards) return 1;
-  cu_line(&c->w, "if (%s) {", cp_value(c, cp_guards(c), L_ANY));
+  c_line(&c->w, "if (%s) {", cp_value(c, cp_guards(c), L_ANY));
   cp_open(c);
   return 2;
 }
@@ -160,7 +160,7 @@ static int warp_one(struct cprint *c, int i)
   if (s && silent(c, i)) return OK;
   if (s) return cp_how(s->atom->row->sem)->warp ? cp_how(s->atom->row->sem)->warp(c, s) : cp_atom(c, s);
   if (st->body < 0) return OK;
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   return cp_inner(c, st->body);
 }
 
@@ -187,7 +187,7 @@ static void rows(struct cprint *c) // of registers that this warp uses
     if (!c->touched[b] || c->w.k->buffers[b].mem != MEM_RF) continue;
     c->touched[b] = false;
     const char *name = c->w.buffers[b];
-    cu_line(&c->w, "%s (*const %s)[32] = %s->%s[%s];", cp_type(c->w.k->buffers[b].type), name, c->m, name, c->wx);
+    c_line(&c->w, "%s (*const %s)[32] = %s->%s[%s];", cp_type(c->w.k->buffers[b].type), name, c->m, name, c->wx);
   }
 }
 
@@ -202,7 +202,7 @@ static int warp_guards(struct cprint *c, ex *kept, int *nkept)
       c->guard[n++] = kept[i];
       continue;
     }
-    cu_line(&c->w, "if (%s) {", cp_value(c, kept[i], L_ANY));
+    c_line(&c->w, "if (%s) {", cp_value(c, kept[i], L_ANY));
     cp_open(c), opened++;
   }
   c->nguards = n;
@@ -224,14 +224,14 @@ static int warp_run(struct cprint *c, int from, int to)
   cp_close(c);
   c->w.out = out, c->by = BY_BLOCK;
   if (c->warps > 1)
-    cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->wx, c->wx, (long long)c->warps, c->wx);
+    c_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->wx, c->wx, (long long)c->warps, c->wx);
   else
-    cu_line(&c->w, "{");
+    c_line(&c->w, "{");
   c->w.depth++;
   rows(c);
   c->w.depth--;
   str_raw(c->w.out, str_text(&body), body.n);
-  cu_line(&c->w, "}");
+  c_line(&c->w, "}");
   str_free(&body);
   return status;
 }
@@ -249,7 +249,7 @@ static int settle(struct cprint *c, int i, int end)
   bool local = st->kind == STMT_ALLOC && !cp_used_later(c, end, c->w.k->views[st->view].buf);
   if (st->kind == STMT_ALLOC && !local) cp_allocate(c, i);
   if (st->kind != STMT_LET || st->view < 0 || ex_is_const(st->vars[0])) return OK;
-  const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->vars[0])->name, "v");
+  const char *name = c_name(&c->w, ex_node(cp_pool(c), st->vars[0])->name, "v");
   str_add(&c->fields, "  int64_t %s[%lld][32];\n", name, (long long)c->warps);
   cp_define(c, st->vars[0], arena_printf(c->w.mem, "%s->%s[%s][%s]", c->m, name, c->wx, c->lx), V_LANE);
   cp_var(c, st->vars[0])->array = true;

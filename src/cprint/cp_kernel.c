@@ -17,16 +17,16 @@ static const char *const words[] = {
     "rint",     "log10",         "log1p",     "expm1",   "fmin",      "fmax",    "fdim",     "nan",      "atof",     "atoi",     "atol",    "free",
     "malloc",   "abs",           "bool",      "index",   "strcpy",    "strcat",  "strcmp",   "memcpy",   "memset",   "random",   "select"};
 
-static void reserve(struct printer *w)
+static void reserve(struct c_source *w)
 {
   for (size_t i = 0; i < COUNT(words); i++) PUSH(w->mem, w->taken, w->ntaken, w->taken_cap) = words[i];
 }
 
 const char *cprint_name(struct arena *mem, const struct tile_kernel *k)
 {
-  struct printer w = {.mem = mem};
+  struct c_source w = {.mem = mem};
   reserve(&w);
-  return cu_name(&w, k->name, "kernel");
+  return c_name(&w, k->name, "kernel");
 }
 
 // ---- arguments ----
@@ -40,7 +40,7 @@ static void buffers(struct cprint *c, struct arguments *x)
   for (int i = 0; i < c->w.k->nbuffers; i++) {
     const struct tile_buffer *b = &c->w.k->buffers[i];
     if (b->mem != MEM_GL) continue;
-    const char *name = c->w.buffers[i] = cu_name(&c->w, b->name, "t");
+    const char *name = c->w.buffers[i] = c_name(&c->w, b->name, "t");
     str_add(&x->declared, "%s%s%s *restrict %s", x->declared.n ? ", " : "", b->written ? "" : "const ", cp_type(b->type), name);
     str_add(&x->passed, ", %s", name);
   }
@@ -52,7 +52,7 @@ static void sizes(struct cprint *c, struct arguments *x)
   for (int i = 0; i < k->nparams; i++) {
     if (ex_is_const(k->params[i])) continue;
     const struct ex_node *n = ex_node(cp_pool(c), k->params[i]);
-    const char *name = cu_name(&c->w, n->name, "n"), *more = x->checks.n ? " || " : "";
+    const char *name = c_name(&c->w, n->name, "n"), *more = x->checks.n ? " || " : "";
     cp_define(c, k->params[i], name, V_BLOCK);
     str_add(&x->declared, "%sint64_t %s", x->declared.n ? ", " : "", name);
     str_add(&x->passed, ", %s", name);
@@ -65,39 +65,39 @@ static void sizes(struct cprint *c, struct arguments *x)
 
 static void memory(struct cprint *c, const char *kernel)
 {
-  cu_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share", kernel);
+  c_line(&c->w, "struct %s_memory { // of a block: registers of each warp, rows of lanes; what its threads share", kernel);
   str_raw(c->w.out, str_text(&c->fields), c->fields.n);
-  cu_line(&c->w, "  _Alignas(1024) unsigned char shared[%lld];", (long long)MAX(c->w.k->shared_bytes, 1));
-  cu_line(&c->w, "};");
+  c_line(&c->w, "  _Alignas(1024) unsigned char shared[%lld];", (long long)MAX(c->w.k->shared_bytes, 1));
+  c_line(&c->w, "};");
 }
 
 static void all_blocks(struct cprint *c, const char *kernel, const char *block, const struct arguments *x)
 {
-  struct printer *w = &c->w;
+  struct c_source *w = &c->w;
   const char *m = c->m, *b = ex_is_const(w->k->bid) ? "b" : cp_var(c, w->k->bid)->text;
-  cu_line(w, "int %s(%s)", kernel, x->declared.n ? str_text(&x->declared) : "void");
-  cu_line(w, "{");
+  c_line(w, "int %s(%s)", kernel, x->declared.n ? str_text(&x->declared) : "void");
+  c_line(w, "{");
   w->depth = 1;
-  if (x->checks.n) cu_line(w, "if (%s) return 2;", str_text(&x->checks));
+  if (x->checks.n) c_line(w, "if (%s) return 2;", str_text(&x->checks));
   const char *size = cp_value(c, w->k->groups[w->k->grid].size, L_ANY);
-  const char *blocks = cu_name(w, "blocks", "blocks"), *status = cu_name(w, "status", "status");
-  cu_line(w, "const int64_t %s = %s;", blocks, size);
-  cu_line(w, "int %s = 0;", status);
+  const char *blocks = c_name(w, "blocks", "blocks"), *status = c_name(w, "status", "status");
+  c_line(w, "const int64_t %s = %s;", blocks, size);
+  c_line(w, "int %s = 0;", status);
   str_add(w->out, "#pragma omp parallel\n");
-  cu_line(w, "{");
-  cu_line(w, "  struct %s_memory *const %s = aligned_alloc(1024, sizeof *%s);", kernel, m, m);
+  c_line(w, "{");
+  c_line(w, "  struct %s_memory *const %s = aligned_alloc(1024, sizeof *%s);", kernel, m, m);
   str_add(w->out, "#pragma omp for schedule(dynamic)\n");
-  cu_line(w, "  for (int64_t %s = 0; %s < %s; %s++)", b, b, blocks, b);
-  cu_line(w, "    if (%s) %s(%s, %s%s);", m, block, m, b, str_text(&x->passed));
-  cu_line(w, "  if (!%s) {", m);
+  c_line(w, "  for (int64_t %s = 0; %s < %s; %s++)", b, b, blocks, b);
+  c_line(w, "    if (%s) %s(%s, %s%s);", m, block, m, b, str_text(&x->passed));
+  c_line(w, "  if (!%s) {", m);
   str_add(w->out, "#pragma omp atomic write\n");
-  cu_line(w, "    %s = 1;", status);
-  cu_line(w, "  }");
-  cu_line(w, "  free(%s);", m);
-  cu_line(w, "}");
-  cu_line(w, "return %s;", status);
+  c_line(w, "    %s = 1;", status);
+  c_line(w, "  }");
+  c_line(w, "  free(%s);", m);
+  c_line(w, "}");
+  c_line(w, "return %s;", status);
   w->depth = 0;
-  cu_line(w, "}");
+  c_line(w, "}");
 }
 
 static void setup(struct cprint *c)
@@ -105,11 +105,11 @@ static void setup(struct cprint *c)
   const struct tile_kernel *k = c->w.k;
   c->threads = ex_value(k->groups[k->threads].size);
   c->warps = (c->threads + 31) / 32, c->lanes = MIN(c->threads, 32);
-  c->wx = c->warps > 1 ? cu_name(&c->w, "wx", "wx") : "0", c->lx = cu_name(&c->w, "lx", "lx"), c->m = cu_name(&c->w, "memory", "memory");
+  c->wx = c->warps > 1 ? c_name(&c->w, "wx", "wx") : "0", c->lx = c_name(&c->w, "lx", "lx"), c->m = c_name(&c->w, "memory", "memory");
   c->warp = c->warps > 1 ? ex_var(cp_pool(c), "warp", 0, c->warps - 1, 1) : EX_C(0);
   c->lane = c->lanes > 1 ? ex_var(cp_pool(c), "lane", 0, c->lanes - 1, 1) : EX_C(0);
   if (!ex_is_const(c->warp)) cp_var(c, c->warp)->varies = V_WARP;
-  if (!ex_is_const(k->bid)) cp_define(c, k->bid, cu_name(&c->w, "bx", "bx"), V_BLOCK);
+  if (!ex_is_const(k->bid)) cp_define(c, k->bid, c_name(&c->w, "bx", "bx"), V_BLOCK);
   cp_lets(c);
   if (c->warps > 1 && c->threads % 32) // the last warp is not whole
     c->guard[c->nguards++] = ex_lt(cp_pool(c), cp_full(c, k->tid), EX_C(c->threads));
@@ -120,7 +120,7 @@ static bool says(struct cprint *c, const char *body, const char *word)
 {
   for (const char *line = body; *line;) {
     size_t n = strcspn(line, "\n"), blank = strspn(line, " ");
-    if (strncmp(line + blank, "//", 2) != 0 && cu_says(arena_printf(c->w.mem, "%.*s", (int)n, line), word)) return true;
+    if (strncmp(line + blank, "//", 2) != 0 && c_says(arena_printf(c->w.mem, "%.*s", (int)n, line), word)) return true;
     line += n + (line[n] == '\n');
   }
   return false;
@@ -131,13 +131,13 @@ static void unused(struct cprint *c, const char *body, const char *bid)
 {
   bool memory = says(c, body, c->m);
   for (int i = 0; i < c->w.k->nbuffers; i++) memory |= c->w.k->buffers[i].mem == MEM_SH && c->touched[i];
-  if (!memory) cu_line(&c->w, "(void)%s;", c->m);
-  if (!says(c, body, bid)) cu_line(&c->w, "(void)%s;", bid);
+  if (!memory) c_line(&c->w, "(void)%s;", c->m);
+  if (!says(c, body, bid)) c_line(&c->w, "(void)%s;", bid);
   for (int i = 0; i < c->w.k->nbuffers; i++)
-    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i])) cu_line(&c->w, "(void)%s;", c->w.buffers[i]);
+    if (c->w.k->buffers[i].mem == MEM_GL && !says(c, body, c->w.buffers[i])) c_line(&c->w, "(void)%s;", c->w.buffers[i]);
   for (int i = 0; i < c->w.k->nparams; i++)
     if (!ex_is_const(c->w.k->params[i]) && !says(c, body, cp_var(c, c->w.k->params[i])->text))
-      cu_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
+      c_line(&c->w, "(void)%s;", cp_var(c, c->w.k->params[i])->text);
 }
 
 static void shared(struct cprint *c)
@@ -146,7 +146,7 @@ static void shared(struct cprint *c)
     const struct tile_buffer *b = &c->w.k->buffers[i];
     if (b->mem != MEM_SH || !c->touched[i]) continue;
     const char *t = cp_type(b->type);
-    cu_line(&c->w, "%s *const %s = (%s *)(%s->shared + %lld);", t, c->w.buffers[i], t, c->m, (long long)b->offset);
+    c_line(&c->w, "%s *const %s = (%s *)(%s->shared + %lld);", t, c->w.buffers[i], t, c->m, (long long)b->offset);
   }
 }
 
@@ -156,8 +156,8 @@ static int print(struct cprint *c, const char *kernel)
   struct str body = {0}, head = {0}, *out = c->w.out;
   buffers(c, &x), sizes(c, &x);
   for (int i = 0; i < c->w.k->nbuffers; i++)
-    if (c->w.k->buffers[i].mem == MEM_SH) c->w.buffers[i] = cu_name(&c->w, c->w.k->buffers[i].name, "t");
-  const char *block = cu_name(&c->w, arena_printf(c->w.mem, "%s_block", kernel), "block");
+    if (c->w.k->buffers[i].mem == MEM_SH) c->w.buffers[i] = c_name(&c->w, c->w.k->buffers[i].name, "t");
+  const char *block = c_name(&c->w, arena_printf(c->w.mem, "%s_block", kernel), "block");
   setup(c);
   c->w.out = &body, c->by = BY_BLOCK, c->w.depth = 1;
   int status = cp_block(c, c->w.k->body);
@@ -165,15 +165,15 @@ static int print(struct cprint *c, const char *kernel)
   cp_operators(c, &head);
   memory(c, kernel);
   const char *bid = ex_is_const(c->w.k->bid) ? "b" : cp_var(c, c->w.k->bid)->text;
-  cu_line(&c->w, "static void %s(struct %s_memory *const %s, const int64_t %s%s%s)", block, kernel, c->m, bid, x.declared.n ? ", " : "",
-          str_text(&x.declared));
-  cu_line(&c->w, "{");
+  c_line(&c->w, "static void %s(struct %s_memory *const %s, const int64_t %s%s%s)", block, kernel, c->m, bid, x.declared.n ? ", " : "",
+         str_text(&x.declared));
+  c_line(&c->w, "{");
   c->w.depth = 1;
   unused(c, str_text(&body), bid);
   shared(c);
   c->w.depth = 0;
   str_raw(&head, str_text(&body), body.n);
-  cu_line(&c->w, "}");
+  c_line(&c->w, "}");
   str_raw(out, str_text(&head), head.n);
   c->w.out = out;
   all_blocks(c, kernel, block, &x);
@@ -213,14 +213,14 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
   CHECK(k->lowered);
   struct arena mem = {0};
   struct cprint *c = NEW(&mem, struct cprint);
-  c->w = (struct printer){.mem = &mem, .p = p, .k = k, .out = out, .e = e};
+  c->w = (struct c_source){.mem = &mem, .p = p, .k = k, .out = out, .e = e};
   c->w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
   c->home = NEWS(&mem, enum home, k->nbuffers + 1), c->touched = NEWS(&mem, bool, k->nbuffers + 1);
   int status = cp_refuse(c);
   reserve(&c->w);
-  const char *kernel = cu_name(&c->w, k->name, "kernel");
+  const char *kernel = c_name(&c->w, k->name, "kernel");
   if (status == OK) {
-    cu_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
+    c_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
     str_add(out, "%s\n", cprint_prelude_text);
     if (matrices(k)) str_add(out, "%s\n", cprint_warp_text);
     print_small(k, out);

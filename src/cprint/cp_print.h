@@ -1,9 +1,9 @@
-// cp_print: what the files of this room share. Lines, names and comments are made by the printer of CUDA C++.
+// cp_print: what the files of this room share. Lines, names and comments are c_source.h's.
 #ifndef MICA_CPRINT_CP_PRINT_H
 #define MICA_CPRINT_CP_PRINT_H
 
 #include "cprint/cprint.h"
-#include "cuda/cu_print.h"
+#include "tile/c_source.h"
 
 extern const char cprint_prelude_text[], cprint_warp_text[]; // prelude.h, prelude_warp.h
 
@@ -23,7 +23,7 @@ struct cvar {
 };
 
 struct cprint {
-  struct printer w; // names and lines; out, e, p, k, depth
+  struct c_source w; // names and lines; out, e, p, k, depth
   enum by by;
   int frame, mark[4 * TILE_NESTING]; // the brace that is open; names in use when it was
   int nvars;

@@ -124,8 +124,8 @@ static void declare(struct cprint *c, ex var, void *arg)
   struct cvar *v = cp_var(c, var);
   if (standing(c, v) || !v->let) return;
   const char *value = cp_value(c, v->def, L_ANY), *own = ex_node(cp_pool(c), var)->name;
-  const char *name = cu_name(&c->w, var == c->w.k->tid ? "tx" : own, "v");
-  cu_line(&c->w, "const int64_t %s = %s;", name, value);
+  const char *name = c_name(&c->w, var == c->w.k->tid ? "tx" : own, "v");
+  c_line(&c->w, "const int64_t %s = %s;", name, value);
   v = cp_var(c, var);
   v->text = name, v->frame = c->frame;
 }
@@ -175,7 +175,7 @@ void cp_close(struct cprint *c)
 void cp_shut(struct cprint *c)
 {
   cp_close(c);
-  cu_line(&c->w, "}");
+  c_line(&c->w, "}");
 }
 
 ex cp_guards(struct cprint *c)

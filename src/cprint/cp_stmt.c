@@ -15,9 +15,9 @@ void cp_allocate(struct cprint *c, int i)
   bool large = b->bytes * c->lanes > STACK;
   c->home[buf] = c->by == BY_BLOCK || large ? HOME_BLOCK : c->by == BY_WARP ? HOME_WARP : HOME_LANE;
   const char *own = large && c->by != BY_BLOCK ? arena_printf(c->w.mem, "%s_%d", b->name ? b->name : "t", buf) : b->name;
-  const char *name = c->w.buffers[buf] = cu_name(&c->w, own, "t");
-  if (c->home[buf] == HOME_LANE) cu_line(&c->w, "_Alignas(16) %s %s[%lld];", type, name, n);
-  if (c->home[buf] == HOME_WARP) cu_line(&c->w, "_Alignas(64) %s %s[%lld][32];", type, name, n);
+  const char *name = c->w.buffers[buf] = c_name(&c->w, own, "t");
+  if (c->home[buf] == HOME_LANE) c_line(&c->w, "_Alignas(16) %s %s[%lld];", type, name, n);
+  if (c->home[buf] == HOME_WARP) c_line(&c->w, "_Alignas(64) %s %s[%lld][32];", type, name, n);
   if (c->home[buf] == HOME_BLOCK) str_add(&c->fields, "  _Alignas(64) %s %s[%lld][%lld][32];\n", type, name, (long long)c->warps, n);
 }
 
@@ -34,8 +34,8 @@ int cp_loop(struct cprint *c, const struct tile_stmt *st)
   const char *from = cp_value(c, st->from, L_ANY), *to = cp_value(c, st->to, L_SHIFT), *step = cp_value(c, st->step, L_ANY);
   enum varies v = cp_varies(c, st->from), w = cp_varies(c, st->step);
   int mark = c->w.ntaken;
-  const char *name = cu_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
-  cu_line(&c->w, "for (int64_t %s = %s; %s < %s; %s += %s) {", name, from, name, to, name, step);
+  const char *name = c_name(&c->w, ex_node(cp_pool(c), st->var)->name, "i");
+  c_line(&c->w, "for (int64_t %s = %s; %s < %s; %s += %s) {", name, from, name, to, name, step);
   cp_open_from(c, mark);
   cp_define(c, st->var, name, c->by == BY_LANE ? V_LANE : MAX(v, w));
   int status = cp_block(c, st->body);
@@ -49,13 +49,13 @@ int cp_condition(struct cprint *c, const struct tile_stmt *st)
   if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
     int taken = st->cond != EX_C(0) ? st->body : st->other;
     if (taken < 0) return OK;
-    cu_line(&c->w, "{");
+    c_line(&c->w, "{");
     return cp_inner(c, taken);
   }
-  cu_line(&c->w, "if (%s) {", cp_value(c, st->cond, L_ANY));
+  c_line(&c->w, "if (%s) {", cp_value(c, st->cond, L_ANY));
   int status = cp_inner(c, st->body);
   if (status == OK && st->other >= 0) {
-    cu_line(&c->w, "else {");
+    c_line(&c->w, "else {");
     status = cp_inner(c, st->other);
   }
   return status;
@@ -66,7 +66,7 @@ static int guarded(struct cprint *c, const struct tile_stmt *st, ex cond, int st
   if (stmt < 0) return OK;
   if (c->nguards == TILE_NESTING) return err_set(c->w.e, ERR_LIMIT, st->at, "conditions are nested too deep");
   c->guard[c->nguards++] = cond;
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   int status = cp_inner(c, stmt);
   c->nguards--;
   return status;
@@ -109,19 +109,19 @@ int cp_value_of(struct cprint *c, const struct tile_stmt *st, bool beyond)
   const char *own = ex_node(cp_pool(c), st->vars[0])->name;
   enum varies v = cp_value_varies(c, st), here = c->by == BY_BLOCK ? V_BLOCK : c->by == BY_WARP ? V_WARP : V_LANE;
   if (v <= here && !beyond) {
-    const char *x = value_element(c, st), *name = cu_name(&c->w, own, "v");
-    cu_line(&c->w, "const int64_t %s = %s;", name, x);
+    const char *x = value_element(c, st), *name = c_name(&c->w, own, "v");
+    c_line(&c->w, "const int64_t %s = %s;", name, x);
     cp_define(c, st->vars[0], name, c->by == BY_LANE ? V_LANE : v);
     return OK;
   }
-  const char *name = arena_strdup(c->w.mem, beyond ? cp_var(c, st->vars[0])->text : cu_name(&c->w, own, "v"));
+  const char *name = arena_strdup(c->w.mem, beyond ? cp_var(c, st->vars[0])->text : c_name(&c->w, own, "v"));
   if (!beyond) {
-    cu_line(&c->w, "int64_t %s[32];", name);
+    c_line(&c->w, "int64_t %s[32];", name);
     name = arena_printf(c->w.mem, "%s[%s]", name, c->lx);
     cp_define(c, st->vars[0], name, V_LANE), cp_var(c, st->vars[0])->array = true;
   }
   int opened = cp_lanes_open(c, false);
-  cu_line(&c->w, "%s = %s;", name, value_element(c, st));
+  c_line(&c->w, "%s = %s;", name, value_element(c, st));
   cp_lanes_close(c, opened);
   return OK;
 }

@@ -25,12 +25,12 @@ static const char *at(struct cprint *c, const struct tile_atom *a, int o, const 
 // A row, with the input of every lane.
 static const char *gathered(struct cprint *c, const struct tile_atom *a, const ex *modes, int v, const char *own)
 {
-  const char *row = cu_name(&c->w, own, own);
-  cu_line(&c->w, "%s %s[32];", cp_type(type_of(c, a, 1)), row);
-  cu_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->lx, c->lx, (long long)c->lanes, c->lx);
+  const char *row = c_name(&c->w, own, own);
+  c_line(&c->w, "%s %s[32];", cp_type(type_of(c, a, 1)), row);
+  c_line(&c->w, "for (int64_t %s = 0; %s < %lld; %s++) {", c->lx, c->lx, (long long)c->lanes, c->lx);
   cp_open(c), c->by = BY_LANE;
   if (!ex_is_const(c->lane)) cp_define(c, c->lane, c->lx, V_LANE);
-  cu_line(&c->w, "%s[%s] = %s;", row, c->lx, at(c, a, 1, modes, v));
+  c_line(&c->w, "%s[%s] = %s;", row, c->lx, at(c, a, 1, modes, v));
   cp_shut(c), c->by = BY_WARP;
   return row;
 }
@@ -52,12 +52,12 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
   int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   cp_open(c);
   for (int v = 0; v < MAX(1, a->width); v++) {
     const char *row = gathered(c, a, modes, v, "from");
     int lanes = cp_lanes_open(c, false);
-    cu_line(&c->w, "%s = %s[%s];", at(c, a, 0, modes, v), row, source(c, s));
+    c_line(&c->w, "%s = %s[%s];", at(c, a, 0, modes, v), row, source(c, s));
     cp_lanes_close(c, lanes);
   }
   cp_shut(c);
@@ -69,13 +69,13 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
 // bits.
 static void steps(struct cprint *c, const struct tile_atom *a, const char *row)
 {
-  const char *other = cu_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
-  cu_line(&c->w, "%s %s[32];", t, other);
+  const char *other = c_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
+  c_line(&c->w, "%s %s[32];", t, other);
   for (int i = 0; i < a->nsteps; i++) {
     const char *mine = arena_printf(c->w.mem, "%s[%s]", row, c->lx), *its = arena_printf(c->w.mem, "%s[%s]", other, c->lx);
     const char *head = arena_printf(c->w.mem, "for (int64_t %s = 0; %s < %lld; %s++)", c->lx, c->lx, (long long)c->lanes, c->lx);
-    cu_line(&c->w, "%s %s[%s] = %s[%s ^ %d];", head, other, c->lx, row, c->lx, a->step[i]);
-    cu_line(&c->w, "%s %s = %s;", head, mine, cp_binary(c, a->op, type_of(c, a, 0), mine, its));
+    c_line(&c->w, "%s %s[%s] = %s[%s ^ %d];", head, other, c->lx, row, c->lx, a->step[i]);
+    c_line(&c->w, "%s %s = %s;", head, mine, cp_binary(c, a->op, type_of(c, a, 0), mine, its));
   }
 }
 
@@ -84,12 +84,12 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
   int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   cp_open(c);
   const char *row = gathered(c, a, modes, 0, "all");
   steps(c, a, row);
   int lanes = cp_lanes_open(c, false);
-  cu_line(&c->w, "%s = %s[%s];", at(c, a, 0, modes, 0), row, c->lx);
+  c_line(&c->w, "%s = %s[%s];", at(c, a, 0, modes, 0), row, c->lx);
   cp_lanes_close(c, lanes);
   cp_shut(c);
   cp_modes_close(c, opened);
@@ -101,14 +101,14 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
 static bool warp_open(struct cprint *c)
 {
   if (!c->nguards) return false;
-  const char *all = cu_name(&c->w, "all", "all");
-  cu_line(&c->w, "int %s = 1;", all);
-  cu_line(&c->w, "for (int64_t %s = 0; %s < 1; %s++) {", c->lx, c->lx, c->lx);
+  const char *all = c_name(&c->w, "all", "all");
+  c_line(&c->w, "int %s = 1;", all);
+  c_line(&c->w, "for (int64_t %s = 0; %s < 1; %s++) {", c->lx, c->lx, c->lx);
   cp_open(c), c->by = BY_LANE;
   if (!ex_is_const(c->lane)) cp_define(c, c->lane, c->lx, V_LANE);
-  cu_line(&c->w, "%s = %s;", all, cp_value(c, cp_guards(c), L_ANY));
+  c_line(&c->w, "%s = %s;", all, cp_value(c, cp_guards(c), L_ANY));
   cp_shut(c), c->by = BY_WARP;
-  cu_line(&c->w, "if (%s) {", all);
+  c_line(&c->w, "if (%s) {", all);
   cp_open(c);
   return true;
 }
@@ -124,17 +124,17 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
   cp_prepare(c, a);
   bool guarded = warp_open(c);
   int opened = cp_modes_open(c, a, 0, a->nmodes, modes);
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   cp_open(c);
-  const char *row = cu_name(&c->w, "row", "row");
-  cu_line(&c->w, "%suint16_t *%s[32];", load ? "const " : "", row);
-  cu_line(&c->w, "for (int64_t %s = 0; %s < %d; %s++) {", c->lx, c->lx, 8 * n, c->lx);
+  const char *row = c_name(&c->w, "row", "row");
+  c_line(&c->w, "%suint16_t *%s[32];", load ? "const " : "", row);
+  c_line(&c->w, "for (int64_t %s = 0; %s < %d; %s++) {", c->lx, c->lx, 8 * n, c->lx);
   cp_open(c), c->by = BY_LANE;
   cp_define(c, c->lane, c->lx, V_LANE);
-  cu_line(&c->w, "%s[%s] = &%s;", row, c->lx, at(c, a, m, modes, 0));
+  c_line(&c->w, "%s[%s] = &%s;", row, c->lx, at(c, a, m, modes, 0));
   cp_shut(c), c->by = BY_WARP;
-  cu_line(&c->w, "mica_%smatrix%s(%d, %s, &%s, %s);", load ? "ld" : "st", a->row->trans ? "_trans" : "", n, row,
-          cp_register(c, a->operand[r].buf, cp_index(c, &a->operand[r], a, modes)), cp_order(c, &a->operand[r], 2 * n));
+  c_line(&c->w, "mica_%smatrix%s(%d, %s, &%s, %s);", load ? "ld" : "st", a->row->trans ? "_trans" : "", n, row,
+         cp_register(c, a->operand[r].buf, cp_index(c, &a->operand[r], a, modes)), cp_order(c, &a->operand[r], 2 * n));
   cp_shut(c);
   cp_modes_close(c, opened);
   if (guarded) cp_shut(c);
@@ -175,7 +175,7 @@ static void widen_row(struct cprint *c, const struct tile_atom *a, int o, const 
   const struct tile_operand *op = &a->operand[o];
   const char *from = cp_register(c, op->buf, cp_index(c, op, a, modes));
   int n = wanted(a->row, o)->count;
-  cu_line(&c->w, "mica_widen_%s(%d, %s, &%s, %s);", cp_type(type_of(c, a, o)) + 5, n, to, from, cp_order(c, op, n));
+  c_line(&c->w, "mica_widen_%s(%d, %s, &%s, %s);", cp_type(type_of(c, a, o)) + 5, n, to, from, cp_order(c, op, n));
 }
 
 // The left operand as rows, the right one as rows of k, [pieces][k][8].
@@ -185,18 +185,18 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   struct tile_atom only = *a;
   ex modes[TILE_MODES] = {0};
   int n = wanted(a->row, o)->count;
-  x.name = cu_name(&c->w, own, own);
-  cu_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
+  x.name = c_name(&c->w, own, own);
+  c_line(&c->w, "_Alignas(64) float %s[%lld][%d][%d];", x.name, (long long)x.pieces, right ? a->row->k : n, right ? 8 : 32);
   for (int m = 0; m < a->nmodes; m++)
     if (!x.stride[m]) only.extent[m] = 1;
   int opened = cp_modes_open(c, &only, 0, a->nmodes, modes);
   if (right) {
-    cu_line(&c->w, "{");
+    c_line(&c->w, "{");
     cp_open(c);
-    const char *rows = cu_name(&c->w, "rows", "rows");
-    cu_line(&c->w, "_Alignas(64) float %s[%d][32];", rows, n);
+    const char *rows = c_name(&c->w, "rows", "rows");
+    c_line(&c->w, "_Alignas(64) float %s[%d][32];", rows, n);
     widen_row(c, a, o, modes, rows);
-    cu_line(&c->w, "mica_mma_right(%d, %s, %s);", a->row->k / 8, piece_of(c, a, &x, modes), rows);
+    c_line(&c->w, "mica_mma_right(%d, %s, %s);", a->row->k / 8, piece_of(c, a, &x, modes), rows);
     cp_shut(c);
   } else
     widen_row(c, a, o, modes, piece_of(c, a, &x, modes));
@@ -216,14 +216,14 @@ static void warp_product(struct cprint *c, const struct tile_atom *a)
   const char *l = piece_of(c, a, &left, modes), *r = piece_of(c, a, &right, modes), *s[4];
   for (int i = 0; i < 4; i++) s[i] = cp_register(c, o->buf, ex_add(cp_pool(c), base, EX_C(lay_call(&o->inner, i))));
   if (t == TT_F32)
-    cu_line(&c->w, "mica_mma(%d, %s, %s, %s, %s, %s, %s);", k, l, r, s[0], s[1], s[2], s[3]);
+    c_line(&c->w, "mica_mma(%d, %s, %s, %s, %s, %s, %s);", k, l, r, s[0], s[1], s[2], s[3]);
   else {
-    const char *sum = cu_name(&c->w, "sum", "sum");
-    cu_line(&c->w, "_Alignas(64) float %s[4][32];", sum);
+    const char *sum = c_name(&c->w, "sum", "sum");
+    c_line(&c->w, "_Alignas(64) float %s[4][32];", sum);
     const char *rows = cp_register(c, o->buf, base), *order = cp_order(c, o, 4);
-    cu_line(&c->w, "mica_widen_%s(4, %s, &%s, %s);", cp_type(t) + 5, sum, rows, order);
-    cu_line(&c->w, "mica_mma(%d, %s, %s, %s[0], %s[1], %s[2], %s[3]);", k, l, r, sum, sum, sum, sum);
-    cu_line(&c->w, "mica_narrow_%s(4, &%s, %s, %s);", cp_type(t) + 5, rows, sum, order);
+    c_line(&c->w, "mica_widen_%s(4, %s, &%s, %s);", cp_type(t) + 5, sum, rows, order);
+    c_line(&c->w, "mica_mma(%d, %s, %s, %s[0], %s[1], %s[2], %s[3]);", k, l, r, sum, sum, sum, sum);
+    c_line(&c->w, "mica_narrow_%s(4, &%s, %s, %s);", cp_type(t) + 5, rows, sum, order);
   }
   cp_modes_close(c, opened);
 }
@@ -266,16 +266,16 @@ static void team_product(struct cprint *c, const struct tile_spec *s)
   int n = row->out[0].count, opened = cp_modes_open(c, a, 0, a->nmodes, modes);
   int lanes = cp_lanes_open(c, false);
   const char *of = cp_value(c, first_lane(c, s), L_ANY);
-  const char *first = cu_name(&c->w, "first", "first"), *sum = cu_name(&c->w, "sum", "sum"), *order = cp_order(c, o, n);
-  cu_line(&c->w, "const int64_t %s = %s;", first, of);
-  cu_line(&c->w, "if (%s != %s) continue;", first, c->lx);
-  cu_line(&c->w, "_Alignas(64) float %s[%d][32];", sum, n);
+  const char *first = c_name(&c->w, "first", "first"), *sum = c_name(&c->w, "sum", "sum"), *order = cp_order(c, o, n);
+  c_line(&c->w, "const int64_t %s = %s;", first, of);
+  c_line(&c->w, "if (%s != %s) continue;", first, c->lx);
+  c_line(&c->w, "_Alignas(64) float %s[%d][32];", sum, n);
   const char *rows = cp_register(c, o->buf, cp_index(c, o, a, modes));
-  cu_line(&c->w, "mica_take(%d, %s, &%s, %s);", n, sum, rows, order);
-  cu_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, %s, %s);", row->m, row->n, row->k, row->threads,
-          members(c, &c->w.k->groups[s->threads], row->threads, first), piece_of(c, a, &left, modes), places(c, a, 1), piece_of(c, a, &right, modes),
-          places(c, a, 2), sum, places(c, a, 0));
-  cu_line(&c->w, "mica_give(%d, &%s, %s, %s);", n, rows, sum, order);
+  c_line(&c->w, "mica_take(%d, %s, &%s, %s);", n, sum, rows, order);
+  c_line(&c->w, "mica_mma_team(%d, %d, %d, %d, (const int[]){%s}, %s, %s, %s, %s, %s, %s);", row->m, row->n, row->k, row->threads,
+         members(c, &c->w.k->groups[s->threads], row->threads, first), piece_of(c, a, &left, modes), places(c, a, 1), piece_of(c, a, &right, modes),
+         places(c, a, 2), sum, places(c, a, 0));
+  c_line(&c->w, "mica_give(%d, &%s, %s, %s);", n, rows, sum, order);
   cp_lanes_close(c, lanes);
   cp_modes_close(c, opened);
 }
@@ -285,7 +285,7 @@ int cp_product(struct cprint *c, const struct tile_spec *s)
   bool warp = s->atom->row->threads == 32 && s->atom->row->m == 16 && s->atom->row->n == 8;
   cp_prepare(c, s->atom);
   bool guarded = warp && warp_open(c);
-  cu_line(&c->w, "{");
+  c_line(&c->w, "{");
   cp_open(c);
   if (warp)
     warp_product(c, s->atom);

@@ -28,12 +28,6 @@ static int check_sizes(const struct tile_program *p, const struct tile_kernel *k
   return OK;
 }
 
-int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer, const int64_t *sizes)
-{
-  int64_t n = ex_eval(p->ex, k->buffers[buffer].elements, values_of(mem, p, k, sizes));
-  return n < 0 || n > INT64_MAX / 16 ? -1 : n;
-}
-
 static int tensor_map(struct gpu *g, const struct tile_program *p, const struct tile_kernel *k, const struct tile_map *m, const int64_t *values,
                       gpu_address base, struct gpu_map *out, struct err *e)
 {

@@ -42,7 +42,6 @@ struct blas {
 #define FUNCTION(field, symbol, parameters) int(*field) parameters;
   BLAS_FUNCTIONS
 #undef FUNCTION
-  size_t (*version)(void);
   const char *(*status_name)(int code);
   blas_object handle;
 };

@@ -8,10 +8,10 @@ enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
 
 void cu_var(struct printer *w, ex var, const char *name)
 {
-  int64_t number = ex_node(w->p->ex, var)->c;
+  int64_t number = ex_node(w->s.p->ex, var)->c;
   if (number >= w->vars_room) {
     int room = (int)number + 64;
-    w->vars = arena_grow(w->mem, w->vars, sizeof *w->vars * (size_t)w->vars_room, sizeof *w->vars * (size_t)room);
+    w->vars = arena_grow(w->s.mem, w->vars, sizeof *w->vars * (size_t)w->vars_room, sizeof *w->vars * (size_t)room);
     for (int i = w->vars_room; i < room; i++) w->vars[i] = NULL;
     w->vars_room = room;
   }
@@ -21,13 +21,13 @@ void cu_var(struct printer *w, ex var, const char *name)
 void cu_unroll(struct printer *w)
 {
   w->unrolls = true;
-  cu_line(w, "#pragma unroll");
+  c_line(&w->s, "#pragma unroll");
 }
 
 static bool indexes_registers(const struct printer *w, const struct tile_atom *a)
 {
   for (int i = 0; i < a->nout + a->nin; i++)
-    if (w->k->buffers[a->operand[i].buf].mem == MEM_RF) return true;
+    if (w->s.k->buffers[a->operand[i].buf].mem == MEM_RF) return true;
   return false;
 }
 
@@ -36,26 +36,26 @@ static void loop_open(struct printer *w, const struct tile_atom *a, int mode, ex
   static const char *const names[TILE_MODES] = {"i", "j", "m", "n", "u", "v", "x", "y"};
   int64_t pieces = 1;
   for (int i = 0; i < a->nmodes; i++) pieces *= a->extent[i];
-  modes[mode] = ex_var(w->p->ex, "", 0, a->extent[mode] - 1, 1);
-  const char *name = cu_name(w, names[mode], "i");
+  modes[mode] = ex_var(w->s.p->ex, "", 0, a->extent[mode] - 1, 1);
+  const char *name = c_name(&w->s, names[mode], "i");
   cu_var(w, modes[mode], name);
   if (indexes_registers(w, a) || pieces <= UNROLL_MOST) cu_unroll(w);
-  cu_line(w, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
-  w->depth++;
+  c_line(&w->s, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)a->extent[mode], name);
+  w->s.depth++;
 }
 
 static void loop_close(struct printer *w)
 {
-  w->depth--;
-  cu_line(w, "}");
+  w->s.depth--;
+  c_line(&w->s, "}");
 }
 
 static struct piece piece_of(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
   struct piece q = {.atom = a, .modes = modes};
   for (int i = 0; i < a->nout + a->nin; i++) {
-    q.index[i] = cu_index(w, &a->operand[i], modes, a->nmodes);
-    q.inside[i] = cu_guard(w, &a->operand[i], modes, a->nmodes);
+    q.index[i] = c_index(&w->s, &a->operand[i], modes, a->nmodes);
+    q.inside[i] = c_guard(&w->s, &a->operand[i], modes, a->nmodes);
   }
   return q;
 }
@@ -63,8 +63,8 @@ static struct piece piece_of(struct printer *w, const struct tile_atom *a, const
 static bool guard_open(struct printer *w, const struct piece *q)
 {
   if (!q->atom->nout || q->inside[0] == EX_C(1)) return false;
-  cu_line(w, "if (%s) {", cu_value(w, q->inside[0], L_ANY));
-  w->depth++;
+  c_line(&w->s, "if (%s) {", cu_value(w, q->inside[0], L_ANY));
+  w->s.depth++;
   return true;
 }
 
@@ -72,7 +72,7 @@ static bool guard_open(struct printer *w, const struct piece *q)
 static int over_threads(struct printer *w, struct piece *q)
 {
   const char *to = cu_first(w, q, 0), *from = cu_first(w, q, 1);
-  cu_line(w, "%s = %s;", to, from);
+  c_line(&w->s, "%s = %s;", to, from);
   int status = OK;
   for (int i = 0; i < q->atom->nsteps && status == OK; i++) {
     q->step = q->atom->step[i];
@@ -112,7 +112,7 @@ static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
   for (int i = 0; i < a->nreduce; i++) modes[i] = EX_C(0);
   struct piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
-  cu_line(w, "%s = %s;", cu_first(w, &q, 0), cu_init(w, &q));
+  c_line(&w->s, "%s = %s;", cu_first(w, &q, 0), cu_init(w, &q));
   if (guarded) loop_close(w);
   return nest(w, a, 0, a->nreduce, modes, each);
 }
@@ -123,11 +123,11 @@ static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
 
 void cu_hold(struct printer *w, int buf)
 {
-  for (int i = 0; i < w->k->nspecs; i++) {
-    const struct tile_atom *a = w->k->specs[i].atom;
+  for (int i = 0; i < w->s.k->nspecs; i++) {
+    const struct tile_atom *a = w->s.k->specs[i].atom;
     for (int j = 0; a && a->row->sem == SEM_WGMMA && j < a->nout + a->nin; j++) {
       if (a->operand[j].buf != buf) continue;
-      PUSH(w->mem, w->held, w->nheld, w->held_cap) = buf;
+      PUSH(w->s.mem, w->held, w->nheld, w->held_cap) = buf;
       return;
     }
   }
@@ -135,17 +135,17 @@ void cu_hold(struct printer *w, int buf)
 
 static void hold_all(struct printer *w)
 {
-  for (int i = 0; i < w->nheld; i++) cu_line(w, "mica_hold(%s);", w->buffers[w->held[i]]);
+  for (int i = 0; i < w->nheld; i++) c_line(&w->s, "mica_hold(%s);", w->s.buffers[w->held[i]]);
 }
 
 int cu_atom(struct printer *w, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;
   ex modes[TILE_MODES] = {0};
-  int taken = w->ntaken;
+  int taken = w->s.ntaken;
   if (a->row->sem == SEM_WGMMA_FENCE) hold_all(w);
   int status = a->row->sem == SEM_REDUCE ? nest(w, a, a->nreduce, a->nmodes, modes, folded) : nest(w, a, 0, a->nmodes, modes, each);
   if (a->row->sem == SEM_WGMMA_WAIT) hold_all(w);
-  w->ntaken = taken;
+  w->s.ntaken = taken;
   return status;
 }

@@ -8,8 +8,8 @@
 
 static bool fits(struct ex_range r) { return r.lo > INT32_MIN && r.hi <= INT32_MAX; }
 
-static const struct ex_node *node(const struct printer *w, ex x) { return ex_node(w->p->ex, x); }
-static struct ex_range range(const struct printer *w, ex x) { return ex_range(w->p->ex, x); }
+static const struct ex_node *node(const struct printer *w, ex x) { return ex_node(w->s.p->ex, x); }
+static struct ex_range range(const struct printer *w, ex x) { return ex_range(w->s.p->ex, x); }
 static bool is(const struct printer *w, ex x, enum ex_kind kind) { return !ex_is_const(x) && node(w, x)->kind == kind; }
 static bool is_truth(const struct printer *w, ex x) { return is(w, x, EX_LT) || is(w, x, EX_EQ) || is(w, x, EX_BOTH) || is(w, x, EX_EITHER); }
 
@@ -24,34 +24,34 @@ bool cu_is_truth(const struct printer *w, ex x) { return is_truth(w, x) || is_op
 
 static const char *at_least(struct printer *w, struct words t, enum level least)
 {
-  return t.level < least ? arena_printf(w->mem, "(%s)", t.text) : t.text;
+  return t.level < least ? arena_printf(w->s.mem, "(%s)", t.text) : t.text;
 }
 
 static struct words widened(struct printer *w, struct words t)
 {
   if (t.wide) return t;
-  return (struct words){arena_printf(w->mem, "i64(%s)", t.text), L_ATOM, true};
+  return (struct words){arena_printf(w->s.mem, "i64(%s)", t.text), L_ATOM, true};
 }
 
 // As an argument of a function that takes two values of one type.
 static struct words argument(struct printer *w, struct words t, bool wide)
 {
   if (wide) return widened(w, t);
-  return t.truth ? (struct words){arena_printf(w->mem, "int(%s)", t.text), L_ATOM, false, false} : t;
+  return t.truth ? (struct words){arena_printf(w->s.mem, "int(%s)", t.text), L_ATOM, false, false} : t;
 }
 
 // Computed in 64 bits, but the range says that the value fits.
 static struct words narrowed(struct printer *w, ex x, struct words t)
 {
   if (!t.wide || !fits(range(w, x))) return t;
-  return (struct words){arena_printf(w->mem, "int(%s)", t.text), L_ATOM, false};
+  return (struct words){arena_printf(w->s.mem, "int(%s)", t.text), L_ATOM, false};
 }
 
 static struct words constant(struct printer *w, int64_t v)
 {
   bool wide = v <= INT32_MIN || v > INT32_MAX;
   if (v == INT64_MIN) return (struct words){"(-0x7fffffffffffffffLL - 1)", L_ATOM, true};
-  return (struct words){arena_printf(w->mem, wide ? "%lldLL" : "%lld", (long long)v), v < 0 ? L_UNARY : L_ATOM, wide};
+  return (struct words){arena_printf(w->s.mem, wide ? "%lldLL" : "%lld", (long long)v), v < 0 ? L_UNARY : L_ATOM, wide};
 }
 
 static struct ex_range scaled(struct ex_range r, int64_t k)
@@ -83,9 +83,9 @@ static struct words product(struct printer *w, ex x)
     struct ex_range a = scaled(so_far, r.lo), b = scaled(so_far, r.hi);
     so_far = (struct ex_range){MIN(a.lo, b.lo), MAX(a.hi, b.hi)};
     struct words f = cu_ex(w, n->arg[i]);
-    if (!fits(so_far) && !wide && !f.wide) text = arena_printf(w->mem, "i64(%s)", text);
+    if (!fits(so_far) && !wide && !f.wide) text = arena_printf(w->s.mem, "i64(%s)", text);
     wide |= f.wide || !fits(so_far);
-    text = arena_printf(w->mem, "%s * %s", text, at_least(w, f, L_TERM + 1));
+    text = arena_printf(w->s.mem, "%s * %s", text, at_least(w, f, L_TERM + 1));
   }
   return (struct words){text, L_TERM, wide};
 }
@@ -98,7 +98,7 @@ static struct words term(struct printer *w, ex x, int64_t k)
   if (k == 1) return t;
   if (!fits(scaled(range(w, x), k))) t = widened(w, t);
   struct words c = constant(w, k);
-  return (struct words){arena_printf(w->mem, "%s * %s", at_least(w, t, L_TERM), c.text), L_TERM, t.wide || c.wide};
+  return (struct words){arena_printf(w->s.mem, "%s * %s", at_least(w, t, L_TERM), c.text), L_TERM, t.wide || c.wide};
 }
 
 struct parts { // of a sum
@@ -143,7 +143,7 @@ static ex without(struct printer *w, ex t, ex f)
     if (n->arg[i] == f && !gone)
       gone = true;
     else
-      r = ex_mul(w->p->ex, r, n->arg[i]);
+      r = ex_mul(w->s.p->ex, r, n->arg[i]);
   return r;
 }
 
@@ -172,10 +172,10 @@ static struct words sum(struct printer *w, ex x)
   struct parts narrow = {0}, wide = {0};
   ex factor = fits(range(w, x)) ? 0 : common_factor(w, n), rest = EX_C(0);
   for (int i = 0; factor && i < n->n; i++)
-    if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->p->ex, rest, ex_mul(w->p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
+    if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->s.p->ex, rest, ex_mul(w->s.p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
   if (factor) {
     const char *by = at_least(w, cu_ex(w, rest), L_ATOM), *f = widened(w, cu_ex(w, factor)).text;
-    part(w, &wide, (struct words){arena_printf(w->mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
+    part(w, &wide, (struct words){arena_printf(w->s.mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
   }
   bool constant_first = n->c > 0; // where nothing else would be
   for (int i = 0; i < n->n; i++) constant_first &= n->coef[i] < 0;
@@ -191,7 +191,7 @@ static struct words sum(struct printer *w, ex x)
   if (n->c && !constant_first) constant_part(w, &narrow, &wide, n->c);
   bool is_wide = wide.n > 0;
   if (is_wide && narrow.n) str_add(&wide.s, narrow.n > 1 ? " + (%s)" : " + %s", str_text(&narrow.s));
-  struct words t = {arena_strdup(w->mem, str_text(is_wide ? &wide.s : &narrow.s)), wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide, false};
+  struct words t = {arena_strdup(w->s.mem, str_text(is_wide ? &wide.s : &narrow.s)), wide.n + narrow.n > 1 ? L_SUM : L_TERM, is_wide, false};
   str_free(&wide.s), str_free(&narrow.s);
   return narrowed(w, x, t);
 }
@@ -213,17 +213,17 @@ static struct words quotient(struct printer *w, ex x)
   int bits = log2_of(n->arg[1]);
   if (bits >= 0) {
     const char *left = at_least(w, a, L_ATOM);
-    const char *text = div ? arena_printf(w->mem, "%s >> %d", left, bits)
-                           : arena_printf(w->mem, a.wide && bits >= 31 ? "%s & %lldLL" : "%s & %lld", left, (long long)ex_value(n->arg[1]) - 1);
+    const char *text = div ? arena_printf(w->s.mem, "%s >> %d", left, bits)
+                           : arena_printf(w->s.mem, a.wide && bits >= 31 ? "%s & %lldLL" : "%s & %lld", left, (long long)ex_value(n->arg[1]) - 1);
     return narrowed(w, x, (struct words){text, div ? L_SHIFT : L_AND, a.wide});
   }
   bool wide = a.wide || b.wide, known = range(w, n->arg[0]).lo >= 0;
   const char *text;
   if (known)
-    text = arena_printf(w->mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text, div ? '/' : '%', wide ? "u64" : "u32",
+    text = arena_printf(w->s.mem, "%s(%s(%s) %c %s(%s))", wide ? "i64" : "int", wide ? "u64" : "u32", a.text, div ? '/' : '%', wide ? "u64" : "u32",
                         b.text);
   else
-    text = arena_printf(w->mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text, argument(w, b, wide).text);
+    text = arena_printf(w->s.mem, "%s(%s, %s)", div ? "mica_div" : "mica_mod", argument(w, a, wide).text, argument(w, b, wide).text);
   return narrowed(w, x, (struct words){text, L_ATOM, wide});
 }
 
@@ -240,7 +240,7 @@ static struct words infix(struct printer *w, enum ex_kind kind, const char *op, 
 {
   struct words a = cu_ex(w, x), b = cu_ex(w, y);
   enum level least = binary[kind].operand;
-  const char *text = arena_printf(w->mem, "%s %s %s", at_least(w, a, least), op, at_least(w, b, least));
+  const char *text = arena_printf(w->s.mem, "%s %s %s", at_least(w, a, least), op, at_least(w, b, least));
   bool truth = kind == EX_LT || kind == EX_EQ || kind == EX_BOTH || kind == EX_EITHER;
   return (struct words){text, binary[kind].level, !truth && (a.wide || b.wide), truth};
 }
@@ -250,7 +250,7 @@ static struct words less(struct printer *w, const struct ex_node *n)
 {
   ex right = n->arg[1];
   bool or_equal = is(w, right, EX_SUM) && node(w, right)->c == 1;
-  if (or_equal) right = ex_sub(w->p->ex, right, EX_C(1));
+  if (or_equal) right = ex_sub(w->s.p->ex, right, EX_C(1));
   return infix(w, EX_LT, or_equal ? "<=" : "<", n->arg[0], right);
 }
 
@@ -259,7 +259,7 @@ static struct words opposite(struct printer *w, ex truth)
   const struct ex_node *n = node(w, truth);
   if (n->kind == EX_EQ) return infix(w, EX_EQ, "!=", n->arg[0], n->arg[1]);
   if (n->kind == EX_LT) return infix(w, EX_LT, ">=", n->arg[0], n->arg[1]);
-  return (struct words){arena_printf(w->mem, "!%s", at_least(w, cu_ex(w, truth), L_ATOM)), L_UNARY, false, true};
+  return (struct words){arena_printf(w->s.mem, "!%s", at_least(w, cu_ex(w, truth), L_ATOM)), L_UNARY, false, true};
 }
 
 static struct words call(struct printer *w, const struct ex_node *n)
@@ -267,13 +267,13 @@ static struct words call(struct printer *w, const struct ex_node *n)
   struct words a = cu_ex(w, n->arg[0]), b = cu_ex(w, n->arg[1]);
   bool wide = a.wide || b.wide;
   a = argument(w, a, wide), b = argument(w, b, wide);
-  return (struct words){arena_printf(w->mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
+  return (struct words){arena_printf(w->s.mem, "%s(%s, %s)", n->kind == EX_MIN ? "min" : "max", a.text, b.text), L_ATOM, wide};
 }
 
 static struct words choice(struct printer *w, const struct ex_node *n)
 {
   struct words a = cu_ex(w, n->arg[1]), b = cu_ex(w, n->arg[2]);
-  const char *text = arena_printf(w->mem, "%s ? %s : %s", cu_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER), at_least(w, b, L_EITHER));
+  const char *text = arena_printf(w->s.mem, "%s ? %s : %s", cu_value(w, n->arg[0], L_EITHER), at_least(w, a, L_EITHER), at_least(w, b, L_EITHER));
   return (struct words){text, L_SELECT, a.wide || b.wide};
 }
 

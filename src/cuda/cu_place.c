@@ -5,26 +5,7 @@
 
 #include <stdlib.h>
 
-static struct ex_pool *pool(struct printer *w) { return w->p->ex; }
-
-ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
-{
-  ex x = o->offset;
-  for (int i = 0; i < nmodes; i++) x = ex_add(pool(w), x, ex_mul(pool(w), o->stride[i], modes[i]));
-  return x;
-}
-
-ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes)
-{
-  ex all = EX_C(1);
-  for (int i = 0; i < o->nguards; i++) {
-    const struct tile_guard *g = &o->guard[i];
-    ex x = g->value;
-    for (int j = 0; j < nmodes; j++) x = ex_add(pool(w), x, ex_mul(pool(w), g->stride[j], modes[j]));
-    all = ex_both(pool(w), all, ex_lt(pool(w), x, g->limit));
-  }
-  return all;
-}
+static struct ex_pool *pool(struct printer *w) { return w->s.p->ex; }
 
 // The terms of x that are multiples of `span`, as a sum.
 static ex whole_spans(struct printer *w, ex x, int64_t span)
@@ -42,7 +23,7 @@ static ex whole_spans(struct printer *w, ex x, int64_t span)
 
 static ex swizzled(struct printer *w, int buf, ex index)
 {
-  struct swizzle s = w->k->buffers[buf].swizzle;
+  struct swizzle s = w->s.k->buffers[buf].swizzle;
   if (!s.bits) return index;
   int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
   ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
@@ -52,17 +33,17 @@ static ex swizzled(struct printer *w, int buf, ex index)
 
 const char *cu_element(struct printer *w, int buf, ex index)
 {
-  return arena_printf(w->mem, "%s[%s]", w->buffers[buf], cu_value(w, swizzled(w, buf, index), L_ANY));
+  return arena_printf(w->s.mem, "%s[%s]", w->s.buffers[buf], cu_value(w, swizzled(w, buf, index), L_ANY));
 }
 
 // The address of an element, not a sum of addresses: so the compiler keeps the index apart and its bits together.
 // Boxes of TMA and matrices of wgmma are swizzled by the hardware, by the address of each element.
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle)
 {
-  const char *element = swizzle ? cu_element(w, o->buf, index) : arena_printf(w->mem, "%s[%s]", w->buffers[o->buf], cu_value(w, index, L_ANY));
-  const char *text = arena_printf(w->mem, "mica_shared(&%s)", element);
-  ex peer = w->k->views[o->view].peer;
-  return peer == EX_C(-1) ? text : arena_printf(w->mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
+  const char *element = swizzle ? cu_element(w, o->buf, index) : arena_printf(w->s.mem, "%s[%s]", w->s.buffers[o->buf], cu_value(w, index, L_ANY));
+  const char *text = arena_printf(w->s.mem, "mica_shared(&%s)", element);
+  ex peer = w->s.k->views[o->view].peer;
+  return peer == EX_C(-1) ? text : arena_printf(w->s.mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }
 
 // A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits. The matrix begins so
@@ -73,7 +54,7 @@ const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex in
   const struct tile_desc *d = &o->desc;
   uint64_t mode = d->swizzle_bytes == 128 ? 1 : d->swizzle_bytes == 64 ? 2 : d->swizzle_bytes == 32 ? 3 : 0;
   uint64_t rest = (uint64_t)(d->lead >> 4 & 0x3fff) << 16 | (uint64_t)(d->step >> 4 & 0x3fff) << 32 | mode << 62;
-  int64_t unit = 16 / tile_types[w->k->buffers[o->buf].type].bytes;
+  int64_t unit = 16 / tile_types[w->s.k->buffers[o->buf].type].bytes;
   const char *units = cu_value(w, ex_div(pool(w), index, EX_C(unit)), L_ANY);
-  return arena_printf(w->mem, "mica_matrix(mica_shared(&%s[0]), %s, 0x%llxull)", w->buffers[o->buf], units, (unsigned long long)rest);
+  return arena_printf(w->s.mem, "mica_matrix(mica_shared(&%s[0]), %s, 0x%llxull)", w->s.buffers[o->buf], units, (unsigned long long)rest);
 }

@@ -9,7 +9,7 @@ static int block(struct printer *w, int stmt);
 
 static const char *type_name(const struct printer *w, ex x)
 {
-  return ex_range(w->p->ex, x).hi > INT32_MAX || ex_range(w->p->ex, x).lo <= INT32_MIN ? "i64" : "int";
+  return ex_range(w->s.p->ex, x).hi > INT32_MAX || ex_range(w->s.p->ex, x).lo <= INT32_MIN ? "i64" : "int";
 }
 
 // ---- parameters ----
@@ -25,35 +25,35 @@ bool cu_has(const struct tile_kernel *k, enum sem sem)
 // leads there. A kernel that starts before the one ahead of it has ended must not: Sync<grid.wait> would come too late.
 static void buffer_parameter(struct printer *w, int i, struct str *s)
 {
-  const struct tile_buffer *b = &w->k->buffers[i];
-  w->buffers[i] = cu_name(w, b->name, "t");
+  const struct tile_buffer *b = &w->s.k->buffers[i];
+  w->s.buffers[i] = c_name(&w->s, b->name, "t");
   str_add(s, "%s%s%s *%s%s", s->n ? ", " : "", b->written ? "" : "const ", tile_types[b->type].cuda,
-          cu_has(w->k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->buffers[i]);
+          cu_has(w->s.k, SEM_GRID_WAIT) ? "" : "__restrict__ ", w->s.buffers[i]);
 }
 
 static void signature(struct printer *w)
 {
-  const struct tile_kernel *k = w->k;
+  const struct tile_kernel *k = w->s.k;
   struct str s = {0};
   for (int i = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) buffer_parameter(w, i, &s);
   for (int i = 0; i < k->nparams; i++) {
     if (ex_is_const(k->params[i])) continue; // declared with one value
-    const char *name = cu_name(w, ex_node(w->p->ex, k->params[i])->name, "n");
+    const char *name = c_name(&w->s, ex_node(w->s.p->ex, k->params[i])->name, "n");
     cu_var(w, k->params[i], name);
     str_add(&s, "%sint %s", s.n ? ", " : "", name);
   }
-  w->maps = NEWS(w->mem, const char *, k->nmaps + 1);
+  w->maps = NEWS(w->s.mem, const char *, k->nmaps + 1);
   for (int i = 0; i < k->nmaps; i++) {
-    w->maps[i] = cu_name(w, arena_printf(w->mem, "%s_map", w->buffers[k->maps[i].buf]), "map");
+    w->maps[i] = c_name(&w->s, arena_printf(w->s.mem, "%s_map", w->s.buffers[k->maps[i].buf]), "map");
     str_add(&s, "%sconst __grid_constant__ mica_map %s", s.n ? ", " : "", w->maps[i]);
   }
   if (k->cluster > 1)
-    cu_line(w, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
+    c_line(&w->s, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
   else
-    cu_line(w, "extern \"C\" __global__ void");
-  cu_line(w, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size), cu_has(k, SEM_SETMAXNREG) ? ", 1" : "", w->kernel,
-          str_text(&s));
+    c_line(&w->s, "extern \"C\" __global__ void");
+  c_line(&w->s, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size), cu_has(k, SEM_SETMAXNREG) ? ", 1" : "",
+         w->kernel, str_text(&s));
   str_free(&s);
 }
 
@@ -64,71 +64,71 @@ static void signature(struct printer *w)
 static const char *coordinate(struct printer *w, ex value)
 {
   const char *text = cu_value(w, value, L_ANY);
-  if (ex_is_const(value) || ex_node(w->p->ex, value)->kind != EX_DIV) return text;
-  struct ex_range r = ex_range(w->p->ex, value);
+  if (ex_is_const(value) || ex_node(w->s.p->ex, value)->kind != EX_DIV) return text;
+  struct ex_range r = ex_range(w->s.p->ex, value);
   bool mask = r.lo == 0 && r.hi > 0 && !(r.hi & (r.hi + 1)) && r.hi < INT32_MAX;
-  return mask ? arena_printf(w->mem, "(%s) & %lld", text, (long long)r.hi) : text;
+  return mask ? arena_printf(w->s.mem, "(%s) & %lld", text, (long long)r.hi) : text;
 }
 
 static void let(struct printer *w, const struct tile_stmt *st)
 {
   for (int i = 0; i < st->nvars; i++) {
     ex var = st->vars[i];
-    if (ex_is_const(var) || ex_node(w->p->ex, var)->kind != EX_VAR) continue;
+    if (ex_is_const(var) || ex_node(w->s.p->ex, var)->kind != EX_VAR) continue;
     const char *value;
     if (st->view >= 0) {
-      const struct tile_view *v = &w->k->views[st->view];
+      const struct tile_view *v = &w->s.k->views[st->view];
       value = cu_element(w, v->buf, v->offset);
     } else
       value = st->group >= 0 ? coordinate(w, st->values[i]) : cu_value(w, st->values[i], L_ANY);
-    const char *name = cu_name(w, ex_node(w->p->ex, var)->name, "v");
+    const char *name = c_name(&w->s, ex_node(w->s.p->ex, var)->name, "v");
     cu_var(w, var, name);
-    cu_line(w, "const %s %s = %s;", type_name(w, var), name, value);
+    c_line(&w->s, "const %s %s = %s;", type_name(w, var), name, value);
   }
 }
 
 static void allocation(struct printer *w, int buf)
 {
-  const struct tile_buffer *b = &w->k->buffers[buf];
-  const char *type = tile_types[b->type].cuda, *name = w->buffers[buf] = cu_name(w, b->name, "t");
+  const struct tile_buffer *b = &w->s.k->buffers[buf];
+  const char *type = tile_types[b->type].cuda, *name = w->s.buffers[buf] = c_name(&w->s, b->name, "t");
   if (b->mem == MEM_RF) {
-    cu_line(w, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
+    c_line(&w->s, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
     cu_hold(w, buf);
     return;
   }
-  cu_line(w, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
+  c_line(&w->s, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
 }
 
 // What is printed from here on is of this line of the kernel's text; 0: of none.
 static void mark(struct printer *w, int line)
 {
   struct cuda_marks *m = w->marks;
-  if (m) PUSH(m->mem, m->mark, m->n, m->cap) = (struct cuda_mark){w->out->n, line};
+  if (m) PUSH(m->mem, m->mark, m->n, m->cap) = (struct cuda_mark){w->s.out->n, line};
 }
 
 static int inner_block(struct printer *w, int stmt)
 {
-  int taken = w->ntaken, held = w->nheld;
-  w->depth++;
+  int taken = w->s.ntaken, held = w->nheld;
+  w->s.depth++;
   int status = stmt >= 0 ? block(w, stmt) : OK;
-  w->depth--;
+  w->s.depth--;
   mark(w, 0);
-  w->ntaken = taken, w->nheld = held;
+  w->s.ntaken = taken, w->nheld = held;
   return status;
 }
 
 static int loop(struct printer *w, const struct tile_stmt *st)
 {
   const char *from = cu_value(w, st->from, L_ANY), *to = cu_value(w, st->to, L_SHIFT), *step = cu_value(w, st->step, L_ANY);
-  int taken = w->ntaken;
-  const char *name = cu_name(w, ex_node(w->p->ex, st->var)->name, "i");
+  int taken = w->s.ntaken;
+  const char *name = c_name(&w->s, ex_node(w->s.p->ex, st->var)->name, "i");
   cu_var(w, st->var, name);
   if (st->unroll == UNROLL_ALL) cu_unroll(w);
-  if (st->unroll == UNROLL_NONE) cu_line(w, "#pragma unroll 1");
-  cu_line(w, "for (%s %s = %s; %s < %s; %s += %s) {", type_name(w, st->var), name, from, name, to, name, step);
+  if (st->unroll == UNROLL_NONE) c_line(&w->s, "#pragma unroll 1");
+  c_line(&w->s, "for (%s %s = %s; %s < %s; %s += %s) {", type_name(w, st->var), name, from, name, to, name, step);
   int status = inner_block(w, st->body);
-  cu_line(w, "}");
-  w->ntaken = taken;
+  c_line(&w->s, "}");
+  w->s.ntaken = taken;
   return status;
 }
 
@@ -137,48 +137,48 @@ static int condition(struct printer *w, const struct tile_stmt *st)
   if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
     int taken = st->cond != EX_C(0) ? st->body : st->other;
     if (taken < 0) return OK;
-    cu_line(w, "{");
+    c_line(&w->s, "{");
     int done = inner_block(w, taken);
-    cu_line(w, "}");
+    c_line(&w->s, "}");
     return done;
   }
-  cu_line(w, "if (%s) {", cu_value(w, st->cond, L_ANY));
+  c_line(&w->s, "if (%s) {", cu_value(w, st->cond, L_ANY));
   int status = inner_block(w, st->body);
   if (status == OK && st->other >= 0) {
-    cu_line(w, "} else {");
+    c_line(&w->s, "} else {");
     status = inner_block(w, st->other);
   }
-  cu_line(w, "}");
+  c_line(&w->s, "}");
   return status;
 }
 
 static int spec(struct printer *w, const struct tile_stmt *st)
 {
-  const struct tile_spec *s = &w->k->specs[st->spec];
+  const struct tile_spec *s = &w->s.k->specs[st->spec];
   struct str text = {0};
-  tile_spec_text(w->p, w->k, st->spec, &text);
-  cu_comment(w, str_text(&text));
+  tile_spec_text(w->s.p, w->s.k, st->spec, &text);
+  c_comment(&w->s, str_text(&text));
   str_free(&text);
   if (!s->decomposed) {
-    if (!s->atom) return err_set(w->e, ERR_TILE, st->at, "%s was not lowered", s->name);
+    if (!s->atom) return err_set(w->s.e, ERR_TILE, st->at, "%s was not lowered", s->name);
     return cu_atom(w, s);
   }
-  if (w->depth == 1) return st->body >= 0 ? block(w, st->body) : OK;
-  cu_line(w, "{");
+  if (w->s.depth == 1) return st->body >= 0 ? block(w, st->body) : OK;
+  c_line(&w->s, "{");
   int status = inner_block(w, st->body);
-  cu_line(w, "}");
+  c_line(&w->s, "}");
   return status;
 }
 
 static int block(struct printer *w, int stmt)
 {
   int status = OK;
-  for (int i = stmt; i >= 0 && status == OK; i = w->k->stmts[i].next) {
-    const struct tile_stmt *st = &w->k->stmts[i];
+  for (int i = stmt; i >= 0 && status == OK; i = w->s.k->stmts[i].next) {
+    const struct tile_stmt *st = &w->s.k->stmts[i];
     mark(w, st->at.line);
     switch (st->kind) {
     case STMT_LET: let(w, st); break;
-    case STMT_ALLOC: allocation(w, w->k->views[st->view].buf); break;
+    case STMT_ALLOC: allocation(w, w->s.k->views[st->view].buf); break;
     case STMT_FOR: status = loop(w, st); break;
     case STMT_IF: status = condition(w, st); break;
     case STMT_SPEC: status = spec(w, st); break;
@@ -197,49 +197,49 @@ static int block(struct printer *w, int stmt)
 // without; attention 920 and 954. Elsewhere it only makes masks disappear by which the compiler puts bits together.
 static void identity(struct printer *w, const char *body, const char *name, const char *builtin, ex size)
 {
-  if (!cu_says(body, name)) return;
-  cu_line(w, "const int %s = %s;", name, builtin);
-  if (ex_is_const(size) && w->unrolls) cu_line(w, "__builtin_assume(u32(%s) < %lldu);", name, (long long)ex_value(size));
+  if (!c_says(body, name)) return;
+  c_line(&w->s, "const int %s = %s;", name, builtin);
+  if (ex_is_const(size) && w->unrolls) c_line(&w->s, "__builtin_assume(u32(%s) < %lldu);", name, (long long)ex_value(size));
 }
 
 static int kernel(struct printer *w)
 {
-  const struct tile_kernel *k = w->k;
-  struct str body = {0}, *out = w->out;
+  const struct tile_kernel *k = w->s.k;
+  struct str body = {0}, *out = w->s.out;
   signature(w);
-  const char *bid = cu_name(w, "bx", "bx"), *tid = cu_name(w, "tx", "tx");
+  const char *bid = c_name(&w->s, "bx", "bx"), *tid = c_name(&w->s, "tx", "tx");
   cu_var(w, k->bid, bid), cu_var(w, k->tid, tid);
-  w->shared = cu_name(w, "smem", "smem");
-  w->depth = 1, w->out = &body;
+  w->shared = c_name(&w->s, "smem", "smem");
+  w->s.depth = 1, w->s.out = &body;
   int status = block(w, k->body);
-  w->out = out;
-  w->depth = 0, cu_line(w, "{"), w->depth = 1;
+  w->s.out = out;
+  w->s.depth = 0, c_line(&w->s, "{"), w->s.depth = 1;
   identity(w, str_text(&body), bid, "blockIdx.x", k->groups[k->grid].size);
   identity(w, str_text(&body), tid, "threadIdx.x", k->groups[k->threads].size);
-  if (cu_says(str_text(&body), w->shared)) cu_line(w, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
+  if (c_says(str_text(&body), w->shared)) c_line(&w->s, "extern __shared__ __align__(1024) unsigned char %s[];", w->shared);
   for (int i = 0; w->marks && i < w->marks->n; i++) w->marks->mark[i].at += out->n;
   str_raw(out, str_text(&body), body.n);
   str_free(&body);
-  w->depth = 0;
+  w->s.depth = 0;
   mark(w, 0);
-  cu_line(w, "}");
+  c_line(&w->s, "}");
   return status;
 }
 
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k)
 {
-  struct printer w = {.mem = mem};
-  return cu_name(&w, k->name, "kernel");
+  struct c_source w = {.mem = mem};
+  return c_name(&w, k->name, "kernel");
 }
 
 int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks, struct err *e)
 {
   CHECK(k->lowered);
   struct arena mem = {0};
-  struct printer w = {.mem = &mem, .p = p, .k = k, .arch = arch, .out = out, .marks = marks, .e = e};
-  w.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
-  w.kernel = cu_name(&w, k->name, "kernel");
-  cu_comment(&w, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
+  struct printer w = {.s = {.mem = &mem, .p = p, .k = k, .out = out, .e = e}, .arch = arch, .marks = marks};
+  w.s.buffers = NEWS(&mem, const char *, k->nbuffers + 1);
+  w.kernel = c_name(&w.s, k->name, "kernel");
+  c_comment(&w.s, arena_printf(&mem, "%s: made by Mica for %s", w.kernel, cuda_arch_name(arch) ? cuda_arch_name(arch) : "no target"));
   str_add(out, "%s\n", cuda_prelude_text);
   int status = kernel(&w);
   arena_close(&mem);

@@ -1,19 +1,15 @@
-// cu_print: what the files of the printer share. Text is made in an arena piece by piece and put together in `out`.
+// cu_print: what the files of the printer share.
 #ifndef MICA_CUDA_CU_PRINT_H
 #define MICA_CUDA_CU_PRINT_H
 
 #include "cuda/cuda.h"
+#include "tile/c_source.h"
 
 struct printer {
-  struct arena *mem;
-  const struct tile_program *p;
-  const struct tile_kernel *k;
-  int arch, depth; // of statements
-  bool unrolls;    // a loop
-  struct str *out;
-  struct err *e;
-  const char **vars;    // by number in the pool: the name in C++, NULL: none yet
-  const char **buffers; // by buffer
+  struct c_source s;
+  int arch;
+  bool unrolls;      // a loop
+  const char **vars; // by number in the pool: the name in C++, NULL: none yet
   int vars_room;
   const char **maps;  // tensor maps
   const char *shared; // the dynamic shared memory
@@ -21,19 +17,9 @@ struct printer {
   int nheld, held_cap;
   struct cuda_marks *marks; // or NULL
   const char *kernel;
-  const char **taken; // names in use
-  int ntaken, taken_cap;
 };
 
-// ---- cu_name.c ----
-// An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.
-const char *cu_name(struct printer *w, const char *own, const char *or_else);
-bool cu_says(const char *text, const char *word); // as a whole word
-void cu_line(struct printer *w, const char *fmt, ...) PRINTF(2, 3);
-void cu_comment(struct printer *w, const char *text); // nothing in the text can end the comment
-
 // ---- cu_ex.c ----
-enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
 struct words { // an expression as text
   const char *text;
   enum level level; // of its outermost operator
@@ -44,12 +30,9 @@ bool cu_is_truth(const struct printer *w, ex x);                 // is it a comp
 const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----
-ex cu_index(struct printer *w, const struct tile_operand *o, const ex *modes,
-            int nmodes);                                                                        // of a piece, before the swizzle
 const char *cu_element(struct printer *w, int buf, ex index);                                   // an lvalue, `t1[8 * i]`
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle); // a 32-bit address
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index);           // of a matrix for wgmma
-ex cu_guard(struct printer *w, const struct tile_operand *o, const ex *modes, int nmodes);      // EX_C(1): always inside
 
 // ---- cu_print.c ----
 bool cu_has(const struct tile_kernel *k, enum sem sem); // an instruction of this kind

@@ -36,7 +36,7 @@ static int elements(const struct piece *q, int operand)
 
 static enum tile_type type_of(const struct printer *w, const struct piece *q, int operand)
 {
-  return w->k->buffers[q->atom->operand[operand].buf].type;
+  return w->s.k->buffers[q->atom->operand[operand].buf].type;
 }
 
 static const char *element(struct printer *w, const struct piece *q, int operand, int i)
@@ -44,7 +44,7 @@ static const char *element(struct printer *w, const struct piece *q, int operand
   const struct tile_operand *o = &q->atom->operand[operand];
   enum operand_kind kind = wanted(q->atom->row, operand)->kind;
   int64_t at = kind == OPND_FRAGMENT || kind == OPND_MATS ? lay_call(&o->inner, i) : i;
-  return cu_element(w, o->buf, ex_add(w->p->ex, q->index[operand], EX_C(at)));
+  return cu_element(w, o->buf, ex_add(w->s.p->ex, q->index[operand], EX_C(at)));
 }
 
 // The type of $v of an operand: by bytes where the row takes any type, else a pair.
@@ -69,7 +69,7 @@ static const char *real(struct printer *w, double x, bool single)
   if (isinf(x) && single) return x > 0 ? "mica_bits<float>(0x7f800000)" : "mica_bits<float>(0xff800000)";
   if (isinf(x)) return x > 0 ? "mica_bits<double>(0x7ff0000000000000ull)" : "mica_bits<double>(0xfff0000000000000ull)";
   str_double(text, x);
-  return arena_printf(w->mem, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", single ? "f" : "");
+  return arena_printf(w->s.mem, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", single ? "f" : "");
 }
 
 const char *cu_init(struct printer *w, const struct piece *q)
@@ -78,21 +78,21 @@ const char *cu_init(struct printer *w, const struct piece *q)
   double x = q->atom->value;
   if (t == TT_F64) return real(w, x, false);
   if (t == TT_F32) return real(w, x, true);
-  if (num_narrow(&tile_types[t])) return arena_printf(w->mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
-  return arena_printf(w->mem, "%lld", (long long)x);
+  if (num_narrow(&tile_types[t])) return arena_printf(w->s.mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
+  return arena_printf(w->s.mem, "%lld", (long long)x);
 }
 
 // ---- C++ ----
 
 static int broken(struct printer *w, const struct piece *q, const char *text)
 {
-  return err_set(w->e, ERR_TILE, w->k->at, "the text of %s is not understood at '%.16s'", q->atom->row->name, text);
+  return err_set(w->s.e, ERR_TILE, w->s.k->at, "the text of %s is not understood at '%.16s'", q->atom->row->name, text);
 }
 
 static const char *guarded(struct printer *w, const struct piece *q, int operand, const char *type, const char *text)
 {
   if (operand < q->atom->nout || q->inside[operand] == EX_C(1)) return text;
-  return arena_printf(w->mem, "(%s ? %s : %s{})", cu_value(w, q->inside[operand], L_EITHER), text, type);
+  return arena_printf(w->s.mem, "(%s ? %s : %s{})", cu_value(w, q->inside[operand], L_EITHER), text, type);
 }
 
 static const char *cxx_mark(struct printer *w, const struct piece *q, struct mark m)
@@ -103,20 +103,20 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
     int o = m.operand;
     const char *type = tile_types[type_of(w, q, o)].cuda, *first = element(w, q, o, 0), *vector = vector_type(w, q, o);
     if (!m.what) return guarded(w, q, o, type, first);
-    if (m.what == 'g') return arena_printf(w->mem, "&%s", first);
+    if (m.what == 'g') return arena_printf(w->s.mem, "&%s", first);
     if (m.what == 'a') return cu_shared(w, &a->operand[o], q->index[o], true);
-    if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->mem, "mica_as<%s>(%s)", vector, first));
+    if (m.what == 'v' && vector) return guarded(w, q, o, vector, arena_printf(w->s.mem, "mica_as<%s>(%s)", vector, first));
     return NULL;
   }
   switch (m.what) {
   case 'n': return cu_value(w, a->arg, L_ATOM);
-  case 'N': return arena_printf(w->mem, "%d", a->row->n);
+  case 'N': return arena_printf(w->s.mem, "%d", a->row->n);
   case 'x': return cu_init(w, q);
-  case 'z': return arena_printf(w->mem, "mica_pair(%s)", cu_init(w, q));
-  case 's': return arena_printf(w->mem, "%d", q->step);
-  case 'W': return arena_printf(w->mem, "%d", a->lanes);
+  case 'z': return arena_printf(w->s.mem, "mica_pair(%s)", cu_init(w, q));
+  case 's': return arena_printf(w->s.mem, "%d", q->step);
+  case 'W': return arena_printf(w->s.mem, "%d", a->lanes);
   case 'B': return cu_value(w, a->barrier, L_ATOM);
-  case 'T': return arena_printf(w->mem, "%d", a->barrier_threads);
+  case 'T': return arena_printf(w->s.mem, "%d", a->barrier_threads);
   default: return NULL;
   }
 }
@@ -138,7 +138,7 @@ static int cxx(struct printer *w, const struct piece *q, const char *text)
       str_add(&s, "%s", by);
     text += m.n;
   }
-  if (status == OK) cu_line(w, "%s", str_text(&s));
+  if (status == OK) c_line(&w->s, "%s", str_text(&s));
   str_free(&s);
   return status;
 }
@@ -163,7 +163,7 @@ static bool is_output(const struct piece *q, struct mark m) { return m.operand >
 static bool reg(struct printer *w, struct side *s, const char *how, char letter, const char *value)
 {
   if (s->n == ASM_REGISTERS) return false;
-  s->text[s->n++] = arena_printf(w->mem, "\"%s%c\"(%s)", how, letter, value);
+  s->text[s->n++] = arena_printf(w->s.mem, "\"%s%c\"(%s)", how, letter, value);
   return true;
 }
 
@@ -172,7 +172,7 @@ static bool reg(struct printer *w, struct side *s, const char *how, char letter,
 static bool int_reg(struct printer *w, struct side *s, ex x)
 {
   struct words t = cu_ex(w, x);
-  return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->mem, "int(%s)", t.text) : t.text);
+  return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->s.mem, "int(%s)", t.text) : t.text);
 }
 
 // The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one.
@@ -182,7 +182,7 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
   int n = elements(q, m.operand), bytes = tile_types[t].bytes;
   const char *how = is_output(q, m) ? q->atom->row->sum ? "+" : "=" : "";
   bool words = m.what == 'w';
-  if (words && n * bytes == 2) return reg(w, s, how, 'h', arena_printf(w->mem, "mica_as<u16>(%s)", element(w, q, m.operand, 0)));
+  if (words && n * bytes == 2) return reg(w, s, how, 'h', arena_printf(w->s.mem, "mica_as<u16>(%s)", element(w, q, m.operand, 0)));
   if (words) n = n * bytes / 4;
   for (int i = 0; i < n; i++) {
     int per = words ? MAX(1, 4 / bytes) : bytes == 2 && n > 1 ? 2 : 1;
@@ -191,7 +191,7 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
     const char *x = element(w, q, m.operand, (int)at);
     bool word = words || per == 2;
     char letter = word ? 'r' : t == TT_F32 ? 'f' : t == TT_F64 ? 'd' : bytes == 8 ? 'l' : bytes == 2 ? 'h' : 'r';
-    if (word || bytes == 2) x = arena_printf(w->mem, "mica_as<%s>(%s)", word ? "u32" : "u16", x);
+    if (word || bytes == 2) x = arena_printf(w->s.mem, "mica_as<%s>(%s)", word ? "u32" : "u16", x);
     if (!reg(w, s, how, letter, x)) return false;
   }
   return true;
@@ -200,7 +200,7 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
 static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
 {
   ex x = o->coord[d];
-  for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->p->ex, x, ex_mul(w->p->ex, o->coord_stride[d][i], q->modes[i]));
+  for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->s.p->ex, x, ex_mul(w->s.p->ex, o->coord_stride[d][i], q->modes[i]));
   return x;
 }
 
@@ -214,11 +214,11 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
     enum operand_kind kind = wanted(q->atom->row, m.operand)->kind;
     return reg(w, s, "", 'r', cu_shared(w, o, q->index[m.operand], kind == OPND_VECTOR || kind == OPND_ROW));
   }
-  case 'g': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", element(w, q, m.operand, 0)));
+  case 'g': return reg(w, s, "", 'l', arena_printf(w->s.mem, "&%s", element(w, q, m.operand, 0)));
   case 'd': return reg(w, s, "", 'l', cu_descriptor(w, o, q->index[m.operand]));
-  case 'm': return reg(w, s, "", 'l', arena_printf(w->mem, "&%s", w->maps[o->map]));
+  case 'm': return reg(w, s, "", 'l', arena_printf(w->s.mem, "&%s", w->maps[o->map]));
   case 'c': {
-    for (int i = 0; i < w->k->maps[o->map].rank; i++)
+    for (int i = 0; i < w->s.k->maps[o->map].rank; i++)
       if (!int_reg(w, s, box_coordinate(w, q, o, i))) return false;
     return true;
   }
@@ -229,9 +229,9 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
 static const char *bytes_inside(struct printer *w, const struct piece *q)
 {
   ex inside = EX_C(1);
-  for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);
+  for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->s.p->ex, inside, q->inside[q->atom->nout + i]);
   int bytes = q->atom->row->bytes;
-  return inside == EX_C(1) ? arena_printf(w->mem, "%d", bytes) : arena_printf(w->mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
+  return inside == EX_C(1) ? arena_printf(w->s.mem, "%d", bytes) : arena_printf(w->s.mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
 }
 
 // Digits that stand in the text itself; NULL: registers.
@@ -239,13 +239,13 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
 {
   const struct tile_atom *a = q->atom;
   switch (m.what) {
-  case 'n': return ex_is_const(a->arg) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->arg)) : NULL;
+  case 'n': return ex_is_const(a->arg) ? arena_printf(w->s.mem, "%lld", (long long)ex_value(a->arg)) : NULL;
   case 't': return a->operand[m.operand].desc.trans ? "1" : "0";
-  case 'N': return arena_printf(w->mem, "%d", a->row->n);
-  case 's': return arena_printf(w->mem, "%d", q->step);
-  case 'W': return arena_printf(w->mem, "%d", a->lanes);
-  case 'B': return ex_is_const(a->barrier) ? arena_printf(w->mem, "%lld", (long long)ex_value(a->barrier)) : NULL;
-  case 'T': return arena_printf(w->mem, "%d", a->barrier_threads);
+  case 'N': return arena_printf(w->s.mem, "%d", a->row->n);
+  case 's': return arena_printf(w->s.mem, "%d", q->step);
+  case 'W': return arena_printf(w->s.mem, "%d", a->lanes);
+  case 'B': return ex_is_const(a->barrier) ? arena_printf(w->s.mem, "%lld", (long long)ex_value(a->barrier)) : NULL;
+  case 'T': return arena_printf(w->s.mem, "%d", a->barrier_threads);
   default: return NULL;
   }
 }
@@ -306,7 +306,7 @@ static void literal(char c, struct str *s)
 
 static int ptx(struct printer *w, const struct piece *q, const char *text, bool effects)
 {
-  struct assembly *x = NEW(w->mem, struct assembly);
+  struct assembly *x = NEW(w->s.mem, struct assembly);
   if (!collect(w, q, x, text)) return broken(w, q, text);
   struct str s = {0};
   str_add(&s, effects ? "asm volatile(\"" : "asm(\"");
@@ -327,7 +327,7 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
   if (x->out.n || x->in.n || effects) side_text(&x->out, &s);
   if (x->in.n || effects) side_text(&x->in, &s);
   str_add(&s, effects ? " : \"memory\");" : ");");
-  cu_line(w, "%s", str_text(&s));
+  c_line(&w->s, "%s", str_text(&s));
   str_free(&s);
   return OK;
 }
@@ -340,15 +340,15 @@ static int ptx(struct printer *w, const struct piece *q, const char *text, bool 
 static const char *promising(struct printer *w, const struct instr *row, const char *text)
 {
   static const char promise[] = ".nc";
-  const char *at = row->constant && cu_has(w->k, SEM_GRID_WAIT) ? strstr(text, promise) : NULL;
-  return at ? arena_printf(w->mem, "%.*s%s", (int)(at - text), text, at + sizeof promise - 1) : text;
+  const char *at = row->constant && cu_has(w->s.k, SEM_GRID_WAIT) ? strstr(text, promise) : NULL;
+  return at ? arena_printf(w->s.mem, "%.*s%s", (int)(at - text), text, at + sizeof promise - 1) : text;
 }
 
 static int zeros(struct printer *w, const struct piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
-    for (int i = 0, n = elements(q, o); i < n; i++) cu_line(w, "%s = %s{};", element(w, q, o, i), type);
+    for (int i = 0, n = elements(q, o); i < n; i++) c_line(&w->s, "%s = %s{};", element(w, q, o, i), type);
   }
   return OK;
 }
@@ -362,12 +362,12 @@ int cu_piece(struct printer *w, const struct piece *q)
   text = promising(w, row, text + (effects ? 5 : 4));
   ex inside = EX_C(1);
   if (!strstr(text, "$b"))
-    for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->p->ex, inside, q->inside[q->atom->nout + i]);
+    for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->s.p->ex, inside, q->inside[q->atom->nout + i]);
   if (inside == EX_C(1)) return ptx(w, q, text, effects);
-  cu_line(w, "if (%s) {", cu_value(w, inside, L_ANY)), w->depth++;
+  c_line(&w->s, "if (%s) {", cu_value(w, inside, L_ANY)), w->s.depth++;
   int status = ptx(w, q, text, effects);
-  w->depth--, cu_line(w, "} else {"), w->depth++;
+  w->s.depth--, c_line(&w->s, "} else {"), w->s.depth++;
   zeros(w, q);
-  w->depth--, cu_line(w, "}");
+  w->s.depth--, c_line(&w->s, "}");
   return status;
 }

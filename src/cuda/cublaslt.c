@@ -16,7 +16,6 @@ static const struct {
 #define FUNCTION(field, symbol, parameters) {symbol, offsetof(struct blas, field)},
     BLAS_FUNCTIONS
 #undef FUNCTION
-    {"cublasLtGetVersion", offsetof(struct blas, version)},
     {"cublasLtGetStatusName", offsetof(struct blas, status_name)},
 };
 
@@ -72,8 +71,6 @@ void blas_close(struct blas *b)
   if (b->so) dlclose(b->so);
   mem_free(b);
 }
-
-int blas_version(const struct blas *b) { return (int)b->version(); }
 
 // ---- a product as the library is told ----
 

@@ -9,7 +9,6 @@
 //   wide     an integer expression computed in 64 bits, because its range does not prove that 32 are enough
 //
 //   cu_print.c   kernel -> source: parameters, statements, control flow
-//   cu_name.c    identifiers out of names that anyone may have written
 //   cu_ex.c      integer expressions
 //   cu_atom.c    atoms: loops, guards
 //   cu_text.c    the texts of instr.def filled in
@@ -228,7 +227,6 @@ struct blas_algorithm { // how to do it, as the library describes it; the same b
 struct blas_plan;                                               // a product with what the library wants to know about it
 int blas_open(struct gpu *g, struct blas **out, struct err *e); // ENV where the library is missing
 void blas_close(struct blas *b);
-int blas_version(const struct blas *b);          // 130002 is 13.0.2
 const char *blas_epilogue_name(enum epilogue e); // "relu_bias"
 const char *blas_epilogue_doc(enum epilogue e);
 int blas_epilogue_number(enum epilogue e);

@@ -27,6 +27,21 @@ bool candidate_known(const struct contest *c, const struct graph *g)
   return false;
 }
 
+int candidate_sized(struct contest *c, int from, const struct graph *g)
+{
+  struct candidate x = c->cand[from];
+  c->cand[c->ncand] = (struct candidate){
+      .found = g, .kernels = x.kernels, .block_ops = x.block_ops, .structure = x.structure, .schedule = x.schedule, .note = "", .tuned = true};
+  return c->ncand++;
+}
+
+void candidates_room(struct job *j, struct contest *c, int room)
+{
+  struct candidate *more = NEWS(j->mem, struct candidate, c->ncand + room);
+  memcpy(more, c->cand, sizeof *more * (size_t)c->ncand);
+  c->cand = more;
+}
+
 static int block_graphs(const struct graph *g)
 {
   int n = 0;
@@ -105,9 +120,9 @@ void candidate_complete(struct job *j, const struct contest *in, struct candidat
 // Schemes cut grids and loops anew, so that graphs which differ in these become the same kernels.
 static void drop_same_kernels(struct contest *c, struct candidate *x)
 {
-  x->kernels_hash = program_hash(&x->lowered->program, 1);
+  x->gpu.kernels_hash = program_hash(&x->gpu.lowered->program, 1);
   for (int i = 1; i < c->ncand - 1; i++)
-    if (!c->cand[i].dropped && c->cand[i].kernels_hash == x->kernels_hash) x->dropped = "another graph becomes the same kernels";
+    if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash) x->dropped = "another graph becomes the same kernels";
 }
 
 // Lowering for a GPU is cheap, and shows at once whether a candidate can take part.
@@ -116,7 +131,7 @@ static bool takes_part(struct job *j, struct contest *c)
   struct candidate *x = &c->cand[c->ncand - 1];
   if (job_stopping(j)) return true; // it is kept for the next run, no more
   if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
-  if (x->lowered && !x->dropped) drop_same_kernels(c, x);
+  if (x->gpu.lowered && !x->dropped) drop_same_kernels(c, x);
   return !x->dropped;
 }
 
@@ -211,7 +226,7 @@ int candidate_build(const struct job *j, struct candidate *c, const char *name, 
   gen_identifier(id, name);
   const struct patience until = clock_compiler(j);
   int status = gen_c(c->g, id, &j->target, &source, &header, &c->info, e);
-  if (status == OK) status = module_build_with(str_text(&source), gen_flags(), id, &until, &c->module, e);
+  if (status == OK) status = module_build_with(str_text(&source), gen_flags(), id, &until, &c->cpu.module, e);
   if (status == OK) c->kernels = c->info.kernels;
   str_free(&source);
   str_free(&header);

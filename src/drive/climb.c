@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
-static const double GAIN = 0.985;                // of the centre's time, at most, is a step
 static const double NEAR = 1.35;                 // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;                     // who is expected to take more than this many times the best is not tried
 static const double FINAL = 1;                   // seconds

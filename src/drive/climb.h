@@ -107,11 +107,10 @@ int climb_finals(struct entrants *f, struct err *e);   // the fastest that have 
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
-void race_gpu_times(struct entrants *f);                                  // of candidates, and what was wrong with them
-double race_gpu_share(const struct job *j);                               // seconds of climbing, of a part or of the whole
-void race_gpu_algorithms(struct device_program *d, const int *algorithm); // as they were measured, by launch; NULL: none were
+void race_gpu_times(struct entrants *f);    // of candidates, and what was wrong with them
+double race_gpu_share(const struct job *j); // seconds of climbing, of a part or of the whole
 
-// ---- race_joined.c ----
-void joined_keep(struct entrants *f); // what was nearly as fast as the best
+// ---- race_kept.c ----
+void race_keep(struct entrants *f); // what was nearly as fast as the best
 
 #endif

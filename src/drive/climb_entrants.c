@@ -24,7 +24,7 @@ void entrants_close(struct entrants *f)
 
 struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 {
-  const struct lowered *l = f->c->cand[cand].lowered;
+  const struct lowered *l = f->c->cand[cand].gpu.lowered;
   dependent = dependent && f->j->gpu.arch >= 90;
   for (int i = 0; i < f->nplans; i++)
     if (f->plan[i]->cand == cand && f->plan[i]->p.dependent == dependent) return f->plan[i];

@@ -1,15 +1,13 @@
 // What is near an entrant: one knob with any value that its scheme uses, two knobs by a step, the best settings of the other
-// schemes, tails and dependent launches the other way, and other sizes of its heavy kernels: an axis more or less often
-// divided, one against another. What was found of each kernel alone is put together, too.
+// schemes, tails and dependent launches the other way, and other sizes of its heavy kernels (sizes.c). What was found of each kernel alone is put together, too.
 #include "drive/climb.h"
 #include "plan/plan.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SETTINGS = 1024, OTHERS = 3, SAME = 4, PRIMES = 4, MOST_SIZES = 16 };
+enum { SETTINGS = 1024, OTHERS = 3, SAME = 4, MOST_SIZES = 16 };
 static const double FIRST = 0.97, LATER = 1.02, LAST = 1.03; // handicaps
-static const double HEAVY = 0.25;                            // share of the heaviest kernel's traffic
 static const double WORSE = 3;                               // the model says it takes so many times as long
 
 static struct choice *picks(struct entrants *f, int at)
@@ -139,29 +137,6 @@ static void near_plan(struct entrants *f, int at, struct climb_plan *p)
 
 // ---- sizes ----
 
-// The candidate with these axes of a kernel; -1 where that is no graph, or known.
-static int sized(struct entrants *f, int cand, int node, const struct axes *to)
-{
-  struct contest *c = f->c;
-  struct err e = {0};
-  struct graph *g;
-  if (plan_resize(f->j->mem, c->cand[cand].found, node, to, &g, &e) != OK || candidate_known(c, g)) return -1;
-  return f->sized < MOST_SIZED ? f->sized++, tune_candidate(c, cand, g) : -1;
-}
-
-static int resized(struct entrants *f, int cand, int node, int i, int o)
-{
-  static const int prime[PRIMES] = {2, 3, 5, 7};
-  const struct graph *sub = f->c->cand[cand].found->nodes[node].sub;
-  for (int p = 0; p < PRIMES; p++) {
-    struct axes a;
-    if (!tune_axes(sub, i, o, prime[p], &a)) continue;
-    int made = sized(f, cand, node, &a);
-    if (made >= 0) return made;
-  }
-  return -1;
-}
-
 // Of two units, products by the library aside.
 static bool same_kernel(const struct lower_plan *p, const struct lower_unit *x, const struct lower_plan *q, const struct lower_unit *y)
 {
@@ -189,24 +164,28 @@ static void enter_sized(struct entrants *f, int at, int cand)
   }
 }
 
-static void near_sizes(struct entrants *f, int at)
+struct near_sizes {
+  struct entrants *f;
+  int at, made;
+};
+
+// False where that is no graph, or known.
+static bool add_sized(void *arg, int node, const struct axes *to)
 {
-  int cand = f->x[at].cand, made = 0;
-  const struct graph *g = f->c->cand[cand].found;
-  double most = 0;
-  if (f->c->cand[cand].of) return; // it is proven by what it is made of
-  for (int n = 0; n < g->nnodes; n++)
-    if (g->nodes[n].op == OP_BLOCK) most = fmax(most, tune_traffic(g->nodes[n].sub));
-  for (int pairs = 0; pairs < 2; pairs++)
-    for (int n = 0; n < g->nnodes; n++) {
-      const struct graph *sub = g->nodes[n].op == OP_BLOCK ? g->nodes[n].sub : NULL;
-      if (!sub || tune_traffic(sub) < HEAVY * most) continue;
-      for (int i = -1; i < sub->ngrid + sub->nloop; i++)
-        for (int o = -1; o < sub->ngrid + sub->nloop && made < MOST_SIZES && now_seconds() < f->until; o++) {
-          int to = i != o && pairs == (i >= 0 && o >= 0) ? resized(f, cand, n, i, o) : -1;
-          if (to >= 0) enter_sized(f, at, to), made++;
-        }
-    }
+  struct near_sizes *s = arg;
+  struct entrants *f = s->f;
+  int cand = f->x[s->at].cand;
+  struct err e = {0};
+  struct graph *g;
+  if (plan_resize(f->j->mem, f->c->cand[cand].found, node, to, &g, &e) != OK || candidate_known(f->c, g) || f->sized >= MOST_SIZED) return false;
+  f->sized++, s->made++;
+  return enter_sized(f, s->at, candidate_sized(f->c, cand, g)), true;
+}
+
+static bool more_sizes(void *arg)
+{
+  const struct near_sizes *s = arg;
+  return s->made < MOST_SIZES && now_seconds() < s->f->until;
 }
 
 void climb_near(struct entrants *f, int at)
@@ -219,5 +198,6 @@ void climb_near(struct entrants *f, int at)
     near_choices(f, at, pick, u);
   }
   near_plan(f, at, entrants_plan(f, f->x[at].cand, !f->x[at].plan->p.dependent));
-  near_sizes(f, at);
+  const struct candidate *c = &f->c->cand[f->x[at].cand];
+  if (!c->of) sizes_near(c->found, add_sized, more_sizes, &(struct near_sizes){f, at, 0}); // else it is proven by what it is made of
 }

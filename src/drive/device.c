@@ -72,22 +72,41 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
 
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e)
 {
-  struct lowered *d = c->lowered;
+  struct lowered *d = c->gpu.lowered;
   d->plan = *p, d->pick = arena_copy(j->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   TRY(lower_make(j->mem, &d->plan, d->pick, &d->program, e));
   c->kernels = d->program.nlaunch, c->cost = d->program.cost;
   return nothing_compiled(j, d), OK;
 }
 
+int device_joined(struct job *j, struct candidate *c, struct err *e)
+{
+  const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
+  int n = 0;
+  for (int i = 0; i < j->split.n; i++)
+    if (c->of[i]->gpu.lowered) like[n++] = c->of[i]->gpu.lowered;
+  const char *name = j->program->name ? j->program->name : "program";
+  TRY(device_make(j, c->g, name, n, like, &c->gpu.lowered, e));
+  c->kernels = c->info.kernels = c->gpu.lowered->program.nlaunch, c->cost = c->gpu.lowered->program.cost;
+  c->info.workspace = c->gpu.lowered->program.workspace;
+  return OK;
+}
+
+// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+void device_algorithms(struct device_program *d, const int *algorithm)
+{
+  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
+}
+
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x)
 {
   struct err e = {0};
   if (!x->g && !x->dropped) candidate_complete(j, c, x);
-  if (x->dropped || x->lowered) return;
-  if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->lowered, &e) != OK)
-    x->dropped = arena_strdup(j->mem, e.text), x->lowered = NULL;
+  if (x->dropped || x->gpu.lowered) return;
+  if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->gpu.lowered, &e) != OK)
+    x->dropped = arena_strdup(j->mem, e.text), x->gpu.lowered = NULL;
   else
-    x->kernels = x->lowered->program.nlaunch, x->cost = x->lowered->program.cost;
+    x->kernels = x->gpu.lowered->program.nlaunch, x->cost = x->gpu.lowered->program.cost;
 }
 
 void devices_build(struct job *j, struct contest *c, int part, int from)

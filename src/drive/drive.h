@@ -12,20 +12,25 @@
 //
 // Files
 //   pipe.c         the straight line through all stages
+//   whole.c        the program put together of its parts
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   deadline.c     the time of a job, and how its rooms are told to end
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
+//   race_run.c     candidates timed together
 //   race_rank.c    who of them is ahead
 //   device.c       candidates as kernels for GPUs
+//   device_verified.c  is such a candidate right?
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
+//   race_kept.c    those that were nearly as fast
 //   race_joined.c  programs put together of parts, on a GPU
-//   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
-//   tune.c         other sizes around the fastest, measured
+//   climb.c        and ways near the fastest of them (climb.h)
+//   climb_cpu.c    other sizes of the fastest on a CPU
+//   sizes.c        the sizes around those of a graph, for both
 //   own_times.c    what each kernel of the result takes, on a CPU
 //   course.c       how the time fell while either went on; climb_course.c
 //   remember.c     what the search found for a part, in the database
@@ -52,20 +57,24 @@ struct candidate {
   int kernels, block_ops, structure;
   const char *schedule;
   struct gen_info info;
-  struct module *module; // NULL until compiled
-  struct timing timing;  // of its last run
-  double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs
+  struct timing timing; // of its last run
   struct certificate cert;
   double rel;                   // numeric error
   bool overflows;               // dropped because its exponentials would
-  bool final;                   // it was in the last heat
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
   const char *dropped;          // why it is out of the race, or NULL
   const char *note;             // of plan_stable, or ""
-  uint64_t kernels_hash;        // of what it is on a GPU
-  struct lowered *lowered;      // what it is on a GPU; NULL for other targets, and where it cannot be lowered
   struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
+  struct {
+    struct module *module; // NULL until compiled
+    double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs
+    bool final;            // it was in the last heat
+  } cpu;
+  struct {
+    uint64_t kernels_hash;
+    struct lowered *lowered; // NULL for other targets, and where it cannot be lowered
+  } gpu;
 };
 
 struct lowered { // kernels for a GPU
@@ -170,8 +179,10 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
-const struct contest *pipe_decided(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
-int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
+
+// ---- whole.c ----
+const struct contest *whole_part(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
+int whole_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
 
 // ---- job.c ----
 struct mica_options job_defaults(void);
@@ -217,7 +228,9 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
 void candidates_build(struct job *j, struct contest *c, int part, int from);           // those from that index on
 void candidate_complete(struct job *j, const struct contest *in, struct candidate *c); // softmax without overflow, thread graphs
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
-bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
+bool candidate_known(const struct contest *c, const struct graph *g);    // is there one with this graph?
+int candidate_sized(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
+void candidates_room(struct job *j, struct contest *c, int room);        // for so many candidates more
 int candidate_base(struct job *j, struct contest *c, struct err *e);
 
 // ---- verified.c ----
@@ -229,6 +242,8 @@ bool job_verified(struct job *j, const struct graph *part, struct candidate *k, 
 int race_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_whole(struct job *j, struct err *e);
 bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if it can be proven
+
+// ---- race_run.c ----
 // Times candidates who[0..n) in turns; their scores follow from that of who[0].
 int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e);
 // One call tells that k is far slower than `best`, or cannot run: it is dropped.
@@ -240,11 +255,17 @@ int device_make(const struct job *j, const struct graph *g, const char *name, in
                 struct err *e);
 // The candidate with this plan and these ways to make its kernels.
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
+// Kernels of a program put together, in the ways of its parts.
+int device_joined(struct job *j, struct candidate *c, struct err *e);
+void device_algorithms(struct device_program *d, const int *algorithm); // as they were measured, by launch; NULL: none were
 // By NVRTC where there is one. STOPPED where there is no time.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);
 void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
 void devices_build(struct job *j, struct contest *c, int part, int from);           // candidates from that index on
 json_t *lowered_json(const struct job *j, const struct lowered *d);
+
+// ---- device_verified.c ----
+bool device_verified(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
 
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
@@ -254,10 +275,7 @@ void launches_algorithms(const json_t *launches, struct device_program *d); // o
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
-// Kernels of a program put together, in the ways of its parts.
-int device_joined(struct job *j, struct candidate *c, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
-bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
 
 // ---- race_gpu.c: candidates on this machine's GPU ----
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
@@ -275,14 +293,14 @@ json_t *own_times_json(const struct job *j);
 int rank_finalists(const struct contest *c, int *who, int most); // those nearest the best so far, best first; how many
 int rank_fastest(const struct contest *c); // of the last heat, or one with fewer kernels that is as fast as can be told; 0: op-by-op
 
-// ---- tune.c ----
-void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
-void tune_ends(struct job *j, struct contest *c); // with the winner, after the finals
-double tune_traffic(const struct graph *sub);     // elements that the blocks of a kernel read and write
-// The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
-bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
-void tune_room(struct job *j, struct contest *c, int room);             // for so many candidates more
-int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
+// ---- climb_cpu.c ----
+void climb_cpu(struct job *j, struct contest *c, int part, struct buffers *b);
+void climb_cpu_ends(struct job *j, struct contest *c); // with the winner, after the finals
+
+// ---- sizes.c ----
+static const double GAIN = 0.985; // of the time, at most, is a step of a climb
+// Calls add for sizes of node `node` around those that the graph has, while more() is true. Where add is false the next factor is tried.
+void sizes_near(const struct graph *g, bool (*add)(void *arg, int node, const struct axes *to), bool (*more)(void *arg), void *arg);
 
 // ---- course.c ----
 void course_add(struct arena *mem, struct course *c, struct course_step s);

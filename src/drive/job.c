@@ -291,20 +291,20 @@ void job_left(struct job *j, const char *what)
 
 static void close_module(struct candidate *c)
 {
-  if (c->module) module_close(c->module);
-  c->module = NULL;
+  if (c->cpu.module) module_close(c->cpu.module);
+  c->cpu.module = NULL;
 }
 
 // The whole program's modules may be those of its only part.
 void job_close(struct job *j)
 {
-  struct module *seen[2] = {j->base.module, j->best.module};
+  struct module *seen[2] = {j->base.cpu.module, j->best.cpu.module};
   for (int i = 0; i < j->split.n && j->contests; i++)
     for (int k = 0; k < j->contests[i].ncand; k++) {
       struct candidate *c = &j->contests[i].cand[k];
-      if (c->module != seen[0] && c->module != seen[1]) close_module(c);
+      if (c->cpu.module != seen[0] && c->cpu.module != seen[1]) close_module(c);
     }
-  if (j->best.module != j->base.module) close_module(&j->best);
+  if (j->best.cpu.module != j->base.cpu.module) close_module(&j->best);
   close_module(&j->base);
   gpu_session_close(j->session);
   j->session = NULL;

@@ -107,32 +107,17 @@ static int optimize_part(struct job *j, int i, struct err *e)
   return OK;
 }
 
-const struct contest *pipe_decided(const struct job *j, int part)
-{
-  const struct contest *c = &j->contests[part];
-  return c->twin < 0 ? c : &j->contests[c->twin];
-}
-
-int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e)
-{
-  struct graph **parts = NEWS(j->mem, struct graph *, j->split.n), *whole;
-  for (int i = 0; i < j->split.n; i++) parts[i] = (struct graph *)of[i]->g;
-  TRY(lax_join(j->mem, j->plain, &j->split, parts, &whole, e));
-  *out = (struct candidate){.found = whole, .g = whole, .note = "", .of = of};
-  return OK;
-}
-
 // Puts the winners together; the whole is op-by-op where every part is.
 static int join(struct job *j, struct err *e)
 {
   bool better = false;
   struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
-    const struct contest *c = pipe_decided(j, i);
+    const struct contest *c = whole_part(j, i);
     of[i] = &c->cand[c->best], better |= c->best > 0;
   }
   j->base.g = j->base.found = j->stable, j->base.of = of, j->best = j->base;
-  return better ? pipe_join(j, of, &j->best, e) : OK;
+  return better ? whole_join(j, of, &j->best, e) : OK;
 }
 
 // Times that were disturbed are no last word: they are measured again, unless the caller takes them.

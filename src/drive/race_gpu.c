@@ -13,7 +13,7 @@ enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4 };
 // The pick, and it with each unit alone made in other ways, about so many in all.
 static void enter_ways(struct entrants *f, int cand, int ways)
 {
-  const struct lowered *l = f->c->cand[cand].lowered;
+  const struct lowered *l = f->c->cand[cand].gpu.lowered;
   struct climb_plan *p = l ? entrants_plan(f, cand, l->plan.dependent) : NULL;
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
@@ -72,12 +72,6 @@ void race_gpu_times(struct entrants *f)
   }
 }
 
-// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
-void race_gpu_algorithms(struct device_program *d, const int *algorithm)
-{
-  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
-}
-
 // ---- the fastest that can be proven ----
 
 // What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
@@ -87,8 +81,8 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct candidate *k = &f->c->cand[x->cand];
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
-    race_gpu_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
-    if (device_candidate_proven(f->j, f->c, k)) return true;
+    device_algorithms(&k->gpu.lowered->program, x->result ? x->result->algorithm : NULL);
+    if (device_verified(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
   if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault
@@ -207,10 +201,10 @@ double race_gpu_share(const struct job *j)
 
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
 {
-  tune_room(j, c, MOST_SIZED);
+  candidates_room(j, c, MOST_SIZED);
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
+    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
   f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
@@ -228,7 +222,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
   if (e->status == OK && came_to_nothing(f) && !job_stopping(j)) race_late(f, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
-  if (status == OK && !j->single) joined_keep(f);
+  if (status == OK && !j->single) race_keep(f);
   entrants_close(f);
   forget_sizes(c);
   if (j->single && status == OK)
@@ -241,9 +235,9 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 // Those of the same program.
 static void copy_algorithms(struct candidate *to, const struct candidate *from)
 {
-  const struct device_program *d = from->lowered ? &from->lowered->program : NULL;
-  if (!to->lowered || !d || program_hash(d, 1) != program_hash(&to->lowered->program, 1)) return;
-  for (int i = 0; i < d->nlaunch; i++) to->lowered->program.launch[i].algorithm = d->launch[i].algorithm;
+  const struct device_program *d = from->gpu.lowered ? &from->gpu.lowered->program : NULL;
+  if (!to->gpu.lowered || !d || program_hash(d, 1) != program_hash(&to->gpu.lowered->program, 1)) return;
+  for (int i = 0; i < d->nlaunch; i++) to->gpu.lowered->program.launch[i].algorithm = d->launch[i].algorithm;
 }
 
 // Of one part that is the whole the figures are those of its race.
@@ -286,13 +280,13 @@ int race_gpu_whole(struct job *j, struct err *e)
   struct gpu_race out;
   int n = 0;
   for (int i = 0; i < 2; i++)
-    if (c[i]->lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->lowered->program;
+    if (c[i]->gpu.lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->gpu.lowered->program;
   int status = job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
   bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compiling took too long
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {
-    race_gpu_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
+    device_algorithms(&c[i]->gpu.lowered->program, out.result[i].algorithm);
     if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
     if (out.result[i].verdict != GPU_FINE)
       c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);

@@ -6,47 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_NEAR = 6, MOST_JOINED = 24 };
-static const double NEARLY = 1.15, SHORT = 0.5e-6; // times the best, and seconds more
-
-// ---- of a part, what was nearly as fast ----
-
-static int next_fastest(const struct contest *c, const bool *taken)
-{
-  int best = -1;
-  for (int k = 0; k < c->ncand; k++) {
-    const struct candidate *x = &c->cand[k];
-    bool open = k != c->best && !taken[k] && x->measured && x->lowered && !x->dropped;
-    if (open && (best < 0 || x->timing.median < c->cand[best].timing.median)) best = k;
-  }
-  return best;
-}
-
-// The candidate with its kernels made as they were fastest, apart from the contest.
-static bool keep(struct entrants *f, int cand, struct candidate *out)
-{
-  struct err e = {0};
-  int i = entrants_fastest(f, cand, true);
-  if (i < 0) return false;
-  *out = f->c->cand[cand];
-  out->lowered = NEW(f->j->mem, struct lowered);
-  if (device_take(f->j, out, &f->x[i].plan->p, f->x[i].pick, &e) != OK) return false;
-  race_gpu_algorithms(&out->lowered->program, f->x[i].result->algorithm);
-  return true;
-}
-
-void joined_keep(struct entrants *f)
-{
-  struct contest *c = f->c;
-  bool *taken = NEWS(f->j->mem, bool, c->ncand);
-  if (!c->decided || !c->cand[c->best].measured) return;
-  double most = NEARLY * c->cand[c->best].timing.median + SHORT;
-  c->near = NEWS(f->j->mem, struct candidate, MOST_NEAR);
-  for (int k; c->nnear < MOST_NEAR && (k = next_fastest(c, taken)) >= 0 && c->cand[k].timing.median <= most; taken[k] = true)
-    c->nnear += keep(f, k, &c->near[c->nnear]);
-}
-
-// ---- the whole, put together in other ways ----
+enum { MOST_JOINED = 24 };
 
 struct swap {  // which of the near ones, of one part or two; NULL: none
   double more; // seconds that the parts take alone, compared with the best
@@ -92,12 +52,12 @@ static int put_together(struct job *j, const struct swap *s, struct candidate *o
 {
   struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
-    const struct contest *c = pipe_decided(j, i);
+    const struct contest *c = whole_part(j, i);
     of[i] = &c->cand[c->best];
     for (int k = 0; k < 2; k++)
       if (s->by[k] && c == &j->contests[s->part[k]]) of[i] = s->by[k];
   }
-  TRY(pipe_join(j, of, out, e));
+  TRY(whole_join(j, of, out, e));
   return device_joined(j, out, e);
 }
 
@@ -107,12 +67,12 @@ static void adopt(struct job *j, const struct candidate *k)
   for (int i = 0; i < j->split.n; i++) {
     struct contest *c = &j->contests[i];
     if (c->twin >= 0 || k->of[i] == &c->cand[c->best]) continue;
-    tune_room(j, c, 1);
+    candidates_room(j, c, 1);
     c->cand[c->ncand] = *k->of[i];
     c->best = c->ncand++;
   }
   j->best = *k;
-  j->best.info.kernels = k->kernels, j->best.info.workspace = k->lowered->program.workspace;
+  j->best.info.kernels = k->kernels, j->best.info.workspace = k->gpu.lowered->program.workspace;
 }
 
 int race_joined(struct job *j, struct err *e)

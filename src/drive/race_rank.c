@@ -6,7 +6,7 @@
 static const double ALIKE = 1.02; // what noise may be
 static const double NEAR = 1.15;  // who came so near the best in earlier heats may be faster
 
-static bool runs(const struct candidate *x) { return x->measured && !x->dropped && x->module; }
+static bool runs(const struct candidate *x) { return x->measured && !x->dropped && x->cpu.module; }
 
 static bool among(const int *who, int n, int i)
 {
@@ -21,8 +21,8 @@ int rank_finalists(const struct contest *c, int *who, int most)
   for (int best; n < most; who[n++] = best) {
     best = 0;
     for (int i = 1; i < c->ncand; i++)
-      if (runs(&c->cand[i]) && !among(who, n, i) && (!best || c->cand[i].score < c->cand[best].score)) best = i;
-    if (!best || (n && c->cand[best].score > NEAR * c->cand[who[0]].score)) break;
+      if (runs(&c->cand[i]) && !among(who, n, i) && (!best || c->cand[i].cpu.score < c->cand[best].cpu.score)) best = i;
+    if (!best || (n && c->cand[best].cpu.score > NEAR * c->cand[who[0]].cpu.score)) break;
   }
   return n;
 }
@@ -31,12 +31,12 @@ int rank_fastest(const struct contest *c)
 {
   int best = 0;
   bool finals = false;
-  for (int i = 1; i < c->ncand; i++) finals |= runs(&c->cand[i]) && c->cand[i].final;
+  for (int i = 1; i < c->ncand; i++) finals |= runs(&c->cand[i]) && c->cand[i].cpu.final;
   for (int pass = 0; pass < 2; pass++)
     for (int i = 1; i < c->ncand; i++) {
       const struct candidate *x = &c->cand[i], *y = &c->cand[best];
-      if (!runs(x) || (finals && !x->final)) continue;
-      if (pass ? x->kernels < y->kernels && x->score < ALIKE * y->score : x->score < y->score) best = i;
+      if (!runs(x) || (finals && !x->cpu.final)) continue;
+      if (pass ? x->kernels < y->kernels && x->cpu.score < ALIKE * y->cpu.score : x->cpu.score < y->cpu.score) best = i;
     }
   return best;
 }

@@ -11,7 +11,7 @@ static json_t *pick_json(const struct candidate *c)
 {
   json_t *v = json_pack("{s:f, s:i, s:i, s:i, s:s, s:o}", "cost", c->cost, "kernels", c->kernels, "block_ops", c->block_ops, "structure",
                         c->structure, "schedule", c->schedule, "graph", graph_json(c->found));
-  if (c->lowered && c->proven && c->measured) json_object_set_new(v, "launches", launches_json(c->lowered));
+  if (c->gpu.lowered && c->proven && c->measured) json_object_set_new(v, "launches", launches_json(c->gpu.lowered));
   return v;
 }
 

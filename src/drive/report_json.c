@@ -74,7 +74,7 @@ static json_t *timing_json(const struct timing *t, int kernels)
 // What was not measured has the model's time only.
 static json_t *time_json(const struct candidate *c)
 {
-  if (!c->lowered) return timing_json(&c->timing, c->info.kernels);
+  if (!c->gpu.lowered) return timing_json(&c->timing, c->info.kernels);
   json_t *v = c->measured ? timing_json(&c->timing, c->info.kernels) : json_pack("{s:n, s:i}", "us", "kernels", c->info.kernels);
   json_object_set_new(v, "model_us", real(1e6 * c->cost));
   return v;
@@ -87,7 +87,7 @@ static json_t *candidate_json(const struct candidate *c)
   if (c->cost > 0) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
   if (c->timing.disturbed.why) json_object_set_new(v, "disturbed", disturbed_json(c->timing.disturbed));
-  if (c->proven && (c->measured || !c->lowered)) json_object_set_new(v, "max_rel_err", real(c->rel));
+  if (c->proven && (c->measured || !c->gpu.lowered)) json_object_set_new(v, "max_rel_err", real(c->rel));
   if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
   return v;
 }
@@ -240,10 +240,10 @@ json_t *report_make(const struct job *j)
   bool measured = j->best.measured && j->base.measured;
   json_object_set_new(v, "speedup", measured ? real(j->base.timing.median / j->best.timing.median) : json_null());
   if (j->best.measured) json_object_set_new(v, "share", share_json(j));
-  if (j->best.lowered) json_object_set_new(v, "gpu", lowered_json(j, j->best.lowered));
+  if (j->best.gpu.lowered) json_object_set_new(v, "gpu", lowered_json(j, j->best.gpu.lowered));
   if (j->nown) json_object_set_new(v, "cpu", json_pack("{s:o}", "kernels", own_times_json(j)));
   json_object_set_new(v, "certificate", certificate_of(j));
-  json_object_set_new(v, "max_rel_err", j->best.lowered && !j->best.measured ? json_null() : real(j->best.rel));
+  json_object_set_new(v, "max_rel_err", j->best.gpu.lowered && !j->best.measured ? json_null() : real(j->best.rel));
   json_object_set_new(v, "parts", parts);
   if (j->course.n) json_object_set_new(v, "climb", course_json(&j->course));
   json_object_set_new(v, "source", graph_json(j->program));

@@ -25,8 +25,7 @@ int export_device(struct arena *mem, const struct device_program *d, const char 
 void export_free(struct exported *x);
 
 // ---- save.c ----
-int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
-// With what has compiled; db: machine code of earlier runs, or NULL.
+// forge: what has compiled; db: machine code of earlier runs, or NULL.
 int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e);
 // A device program without a report.
 int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);

@@ -181,13 +181,6 @@ int report_package(struct arena *mem, const json_t *report, struct gpu_forge *fo
   return status;
 }
 
-int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
-{
-  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
-  int status = report_save_by(mem, report, folder, forge, NULL, e);
-  return gpu_forge_close(forge), status;
-}
-
 int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);

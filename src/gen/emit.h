@@ -182,7 +182,7 @@ struct view tile_iterator(struct block *b, int node);                      // th
 struct view tile_saved(struct block *b, int node);                         // the part of a device tensor that a saver writes
 int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // its value in a nest
 void tile_print(struct block *b, struct nest *f, enum stage st);
-void block_comment(struct block *b, int node, enum stage st); // stages.c: the node's text
+void block_comment(struct block *b, int node, enum stage st); // the node's text
 
 // ---- group.c, fusion.c: elementwise operators, reductions, thread graphs
 // ------------------------------------------------

@@ -4,11 +4,6 @@
 // the declarations of tiles come last and stand first.
 #include "gen/emit.h"
 
-void block_comment(struct block *b, int node, enum stage st)
-{
-  line(&b->text[st], depth_of(b, st), "// %s", node_text(b->mem, b->g, &b->g->nodes[node]));
-}
-
 static int emit_iter(struct block *b, int node)
 {
   const struct place *from = &b->from[b->order[node]];

@@ -185,3 +185,8 @@ int tile_load(struct block *b, struct nest *f, int tensor, enum stage st)
   if (++b->loads[tensor] == 2) f->operands[f->noperands - 1].ahead = to_next(b, tensor);
   return value;
 }
+
+void block_comment(struct block *b, int node, enum stage st)
+{
+  line(&b->text[st], depth_of(b, st), "// %s", node_text(b->mem, b->g, &b->g->nodes[node]));
+}

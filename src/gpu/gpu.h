@@ -33,7 +33,6 @@
 //   session.c    what races of one program share: worker, compiler, inputs, reference
 //   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
-//   once.c       one program run on given inputs
 //   resident.c   a program that stays on a device, called in the caller's stream
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
@@ -297,8 +296,6 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
 void gpu_batch_wait(struct gpu_batch *b); // for machine code, and the reference
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e);
 void gpu_batch_drop(struct gpu_batch *b);
-// One program on the inputs of b; its outputs go to b->out. Of the options: device, limit, worker, with, compiler, db.
-int gpu_run_program(struct arena *mem, const struct device_program *p, struct buffers *b, const struct gpu_race_opts *o, struct err *e);
 // By the spread of as many replays as finalists have: others ran on the GPU, or its clock changed. In rank.c.
 struct disturbed gpu_disturbed(const struct gpu_time *t);
 const char *gpu_verdict_name(enum gpu_verdict v);

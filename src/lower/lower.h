@@ -199,7 +199,6 @@ struct lower_plan {
   struct lower_unit *unit;
 };
 struct lower_opts {
-  const int *variant;        // by unit: its k-th best choice; NULL: the best of each
   bool tails;                // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
@@ -216,8 +215,6 @@ bool lower_inside(const struct lower_plan *p, const struct choice *pick, int uni
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
 // pick: by unit; what it says for units inside others is not looked at, and of products only whether there is a tail.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
-int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct device_program *out,
-                  struct err *e);
 
 // ---- workspace.c -----------------------------------------------------------------------------------
 

@@ -402,15 +402,3 @@ int lower_make(struct arena *mem, const struct lower_plan *p, const struct choic
     if (!lower_inside(p, pick, i)) status = add_launch(&b, &p->unit[i], &pick[i]);
   return status ? status : workspace_plan(mem, d, e);
 }
-
-int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct device_program *d,
-                  struct err *e)
-{
-  struct lower_plan p;
-  int status = lower_plan(mem, g, gpu, o, &p, e);
-  if (status) return status;
-  struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);
-  for (int i = 0; i < p.nunits; i++)
-    if (p.unit[i].nchoices) pick[i] = p.unit[i].choice[MIN(o->variant ? o->variant[i] : 0, p.unit[i].nchoices - 1)];
-  return lower_make(mem, &p, pick, d, e);
-}

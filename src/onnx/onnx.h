@@ -16,6 +16,7 @@
 //   type.def   element types;   node.def  operators: a row says how one is lowered and run
 //   map.c      files, mapped
 //   wire.c     protobuf's wire format
+//   fields.c   messages by tables of fields
 //   model.c    ModelProto -> structs; read_node.c: NodeProto; tensor.c: TensorProto and external data; names.c: values by name
 //   function.c functions of the model, written out where they are called
 //   open.c     a model from its file or bytes: checked, symbolic extents set
@@ -86,7 +87,7 @@ struct wire {
 bool wire_next(struct wire *w, struct wire_field *f); // false at the end, and where it is bad
 bool wire_varint(struct wire *w, uint64_t *x);
 
-// ---- model.c, tensor.c --------------------------------------------------------------------------------------------
+// ---- fields.c, model.c, tensor.c --------------------------------------------------------------------------------------------
 struct onnx_ints {
   int64_t *v;
   int n, cap;

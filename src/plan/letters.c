@@ -34,13 +34,6 @@ struct raw_list raw_resolve(struct raw_letters *r, const struct raw_list *l)
   return out;
 }
 
-int64_t raw_extent(struct raw_letters *r, const struct raw_list *l)
-{
-  int64_t n = 1;
-  for (int i = 0; i < l->n; i++) n *= r->extent[l->id[i]];
-  return n;
-}
-
 static void split(struct raw_letters *r, int id, int64_t fast)
 {
   int slow_id = raw_fresh(r, r->extent[id] / fast), fast_id = raw_fresh(r, fast);

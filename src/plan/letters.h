@@ -19,7 +19,6 @@ struct raw_letters {
 int raw_fresh(struct raw_letters *r, int64_t extent);
 void raw_push(struct raw_letters *r, struct raw_list *l, int id);
 struct raw_list raw_resolve(struct raw_letters *r, const struct raw_list *l);
-int64_t raw_extent(struct raw_letters *r, const struct raw_list *l);
 // Makes both the same, letter by letter; false where extents do not divide each other.
 bool raw_unify(struct raw_letters *r, const struct raw_list *a, const struct raw_list *b);
 // l = slow part, fast part of that extent; false where a letter cannot be cut there.

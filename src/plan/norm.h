@@ -6,7 +6,7 @@
 //                tensors have the same letter where an operator walks them together
 //   root         the tensor whose elements a view shows: an iterator's or an operator's
 //
-//   norm.c       the normal form
+//   norm.c       the normal form; norm_facts.c: what it says
 //   norm_text.c  the same as text, for people
 //   letters.c    letters: splitting, unifying; views of a kernel graph (letters.h)
 #ifndef MICA_PLAN_NORM_H
@@ -62,10 +62,9 @@ struct norm {
   int64_t step[MAX_LOOPS][MAX_LETTERS];
   const struct passes *passes; // what is decided of it (passes.h)
 };
+// The same where tensors lie in these orders, by tensor of the kernel graph.
 // NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
 // loop axis runs over).
-int norm_make(struct arena *mem, const struct graph *kernels, int node, struct norm *out, char why[160]);
-// The same where tensors lie in these orders, by tensor of the kernel graph.
 int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
 int64_t norm_elements(const struct norm *n, int tensor);     // of the buffer of a tensor of the kernel graph

@@ -4,6 +4,9 @@
 #include "plan/plan.h"
 
 enum { EXACT = 8, SHUFFLES = 64 };
+// Greedy, the largest piece first: into the lowest gap, the smallest that is large enough, the highest. In random orders into the
+// lowest gap, the best of SHUFFLES.
+enum plan_fit { FIT_FIRST, FIT_BEST, FIT_LAST, FIT_RANDOM };
 
 struct fit {
   int n;
@@ -120,10 +123,7 @@ static void by(struct fit *f, enum plan_fit how, int *order)
 {
   struct rng r = {1};
   largest_first(f, order);
-  if (how == FIT_EXACT)
-    search(f, 0, 0);
-  else if (how != FIT_RANDOM)
-    place_all(f, order, how);
+  if (how != FIT_RANDOM) place_all(f, order, how);
   for (int i = 0; i < SHUFFLES && how == FIT_RANDOM && (f->best < 0 || f->best > f->bound); i++) {
     shuffle(order, f->n, &r);
     place_all(f, order, FIT_FIRST);
@@ -142,13 +142,6 @@ static int64_t finish(struct fit *f)
 {
   for (int i = 0; i < f->n; i++) f->p[i].offset = f->at[i];
   return MAX(f->best, 0);
-}
-
-int64_t plan_pack_by(struct arena *mem, enum plan_fit how, int n, struct plan_piece *p)
-{
-  struct fit f = fit_of(mem, n, p);
-  by(&f, how, NEWS(mem, int, n + 1));
-  return finish(&f);
 }
 
 int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p)

@@ -5,7 +5,6 @@
 //   factor.c       the factors: views of them, saving and loading them, bringing parts to a common maximum
 //   sweep.c        drops what a rewrite left unused
 //   resize.c       other sizes for a kernel of a finished graph
-//   memory.c       offsets of a block graph's tiles in scratch
 //   pack.c         pieces of memory with lives, as tight as may be
 //   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c has what operators ask
 //   choose.c       the exact 0-1 optimization under it (choose.h)
@@ -28,12 +27,6 @@ int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bo
 // not divide what they partition, or a reshape cannot follow. What comes out is to be verified like any candidate.
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);
 
-// Offsets in bytes (64-aligned) of the tile tensors of a block graph, so that tensors that live at the same time do
-// not overlap. skip[t]: tensor t needs no room, for example an iterator that is read in place; skip may be NULL.
-// Those and constants get -1; a reshape shares the room of what it reshapes. *total is the scratch of one thread.
-// elem: bytes of a tile element (4). The best total there is up to 8 tensors, close to it beyond.
-int plan_scratch(struct arena *mem, const struct graph *block, int elem, const bool *skip, int64_t *offset, int64_t *total);
-
 // A piece of memory that is in use at the times from .. to. Offsets are chosen so that pieces whose times meet are disjoint, and
 // the total is returned; bytes are multiples of what offsets must be multiples of.
 struct plan_piece {
@@ -41,9 +34,5 @@ struct plan_piece {
   int from, to;
   int64_t offset;
 };
-// Greedy, the largest piece first: into the lowest gap, the smallest that is large enough, the highest. In random orders into the
-// lowest gap, the best of 64. FIT_EXACT tries all orders, for few pieces.
-enum plan_fit { FIT_FIRST, FIT_BEST, FIT_LAST, FIT_RANDOM, FIT_EXACT };
-int64_t plan_pack_by(struct arena *mem, enum plan_fit how, int n, struct plan_piece *p);
-int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p); // the best of all; exact up to 8 pieces
+int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p); // exact up to 8 pieces, else the best of several ways
 #endif

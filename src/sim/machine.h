@@ -338,7 +338,7 @@ void regs_alloc(struct warp *w, int buf);
 void regs_done(struct warp *w, uint32_t clock);                        // wgmma groups up to this are complete
 void regs_blend(void *to, const void *from, int bytes, uint32_t mask); // LANES elements
 
-// ---- sync.c ----
+// ---- clocks.c, sync.c ----
 void sync_tick(struct warp *w);
 void sync_warp(struct warp *w, uint32_t lanes); // lanes of the warp know one another
 void sync_join(const struct sim *s, struct known to, struct known from);
@@ -350,6 +350,7 @@ void sync_take(struct warp *w, struct known from);  // the active lanes get to k
 void sync_some(struct warp *w);                     // the next things are known to the active lanes alone
 bool sync_ready(struct warp *w);
 void sync_clear(struct sim *s, struct known k); // to the start of the block
+void sync_done(struct warp *w, uint32_t *to);   // what the warp has done itself, up to now, as others see it who take it over
 void sync_copy(const struct sim *s, struct known to, struct known from);
 void sync_own(struct warp *w, struct known to); // what the active lanes have done goes into `to`
 void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,

@@ -6,11 +6,6 @@ const char *const sim_class_name[SIM_CLASSES] = {
 #include "sim/class.def"
 #undef CLASS
 };
-const char *const sim_class_what[SIM_CLASSES] = {
-#define CLASS(id, name, what) [SIM_##id] = what,
-#include "sim/class.def"
-#undef CLASS
-};
 
 void report(struct warp *w, const struct sim_atom *a, enum sim_class c, int lane, const char *fmt, ...)
 {

@@ -12,10 +12,10 @@
 //
 //   run.c     geometry, blocks in order          flow.c    statements -> steps, specs -> compiled atoms
 //   code.c    integer expressions over lanes     warp.c    steps of a warp, masks
-//   sched.c   warps in turn, deadlocks           sync.c    barriers, fences, groups of copies; clocks
+//   sched.c   warps in turn, deadlocks           sync.c    barriers, fences, groups of copies
 //   mbar.c    mbarriers                          walk.c    pieces of an atom, addresses, predicates
 //   access.c  one access: bounds, alignment      shadow.c  uninitialized reads, races; shared and global
-//   quick.c   the shadow of nearly every access
+//   quick.c   the shadow of nearly every access  clocks.c  vector clocks
 //   regs.c    registers                          count.c   bank conflicts, sectors, the table of counts
 //   number.c  fp16, bf16, fma                    point.c   elementwise instructions
 //   move.c    copies, atomics                    lanes.c   shuffles, reductions over threads
@@ -41,7 +41,7 @@ enum sim_class {
 #undef CLASS
   SIM_CLASSES
 };
-extern const char *const sim_class_name[SIM_CLASSES], *const sim_class_what[SIM_CLASSES];
+extern const char *const sim_class_name[SIM_CLASSES];
 
 struct sim_error {
   enum sim_class kind;

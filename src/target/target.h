@@ -5,6 +5,7 @@
 //   cpu.c      the host's capacities; rates.c its rates
 //   processor.c  which instructions the host has
 //   gpu.c      GPUs by their rows, or by the facts of a device
+//   mica_cpu.h vector operations of the host: generated C is made of them, and rates are measured with them
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
 

@@ -249,12 +249,3 @@ const struct instr *instr_rows(int *n)
   *n = table.n;
   return table.rows;
 }
-
-const struct instr *instr_find(const char *name)
-{
-  int n;
-  const struct instr *rows = instr_rows(&n);
-  for (int i = 0; i < n; i++)
-    if (!strcmp(rows[i].name, name)) return &rows[i];
-  return NULL;
-}

@@ -15,7 +15,7 @@
 //   group.c    threads and blocks                     stmt.c          statements, scopes, specs
 //   instr.c    the rows of instr.def, parsed          lower.c         specs without a body -> atoms
 //   match*.c   a spec against a row (match.h)         axes.c          operands side by side: the loops around a row
-//   shared.c   offsets in shared memory
+//   shared.c   offsets in shared memory                c_source.c, c_place.c  lines, names and indices in C and C++ (c_source.h)
 #ifndef MICA_TILE_TILE_H
 #define MICA_TILE_TILE_H
 
@@ -362,7 +362,6 @@ struct instr {
   double cost;      // cycles of issue a warp
 };
 const struct instr *instr_rows(int *n); // parsed once
-const struct instr *instr_find(const char *name);
 
 // ---- lower.c ---------------------------------------------------------------------------------------------------------
 

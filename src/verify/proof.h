@@ -10,7 +10,7 @@
 //   series.c       tests over fields: the same random inputs through both graphs, every element compared
 //   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
 //   work.c         field operations and bytes of one evaluation
-//   reduce.c       verify_shrink: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
+//   reduce.c       shrink_pair: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
 //   prove*.c       verify_prove, the formal check: prove.h is the map
 //   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
 //
@@ -75,6 +75,8 @@ struct frame *shrink_collect(struct system *s, const struct graph *g);          
 bool shrink_solve(struct system *s, enum shrink_style style);                           // reduce_solve.c
 struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // reduce_build.c, NULL: impossible
 // The pair at small extents; false where that is impossible.
+// The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where
+// it was, different from class to class where possible; false where a reshape fixes the sizes.
 bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa, struct graph **sb);
 
 // ---- rescale.c ---------------------------------------------------------------------------------------

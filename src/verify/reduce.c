@@ -40,11 +40,6 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
   return *sa && *sb;
 }
 
-bool verify_shrink(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **sa, struct graph **sb)
-{
-  return shrink_pair(mem, a, b, VARIED, sa, sb);
-}
-
 // ---- tiles as they are ----
 
 static void fix_tiles(struct system *s, const struct frame *f)

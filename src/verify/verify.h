@@ -58,10 +58,6 @@ void certificate_text(const struct certificate *c, struct str *out);
 // that the pair is not worth a verification. True where extents cannot be reduced and a full-size test is not cheap.
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
-// The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where
-// it was, different from class to class where possible; false where a reshape fixes the sizes.
-bool verify_shrink(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **sa, struct graph **sb);
-
 // The same kernel graph with fewer blocks and iterations, every tile as it is; false where that cannot be. What its kernels do in
 // one block is what those of g do.
 bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct graph **out);

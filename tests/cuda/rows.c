@@ -1,3 +1,4 @@
+#include "instr_row.h"
 #include "rows.h"
 
 #include <string.h>

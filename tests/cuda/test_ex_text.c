@@ -63,7 +63,7 @@ static int64_t point(struct rng *r, int v)
 
 static void one(struct printer *w, struct rng *r, const ex *var, int n, struct str *body, struct str *calls)
 {
-  ex x = grow(w->p->ex, r, var, DEPTH);
+  ex x = grow(w->s.p->ex, r, var, DEPTH);
   struct words t = cu_ex(w, x);
   str_add(body, "static %s f%d(int tid, int bid, int M, int k, int s, i64 wide) { return %s; }\n", t.wide ? "i64" : "int", n, t.text);
   for (int i = 0; i < POINTS; i++) {
@@ -71,7 +71,7 @@ static void one(struct printer *w, struct rng *r, const ex *var, int n, struct s
     for (int v = 0; v < VARS; v++) at[v] = point(r, v);
     str_add(calls, "  same(f%d(", n);
     for (int v = 0; v < VARS; v++) str_add(calls, "%s%lldLL", v ? ", " : "", (long long)at[v]);
-    str_add(calls, "), %lldLL, %d);\n", (long long)ex_eval(w->p->ex, x, at), n);
+    str_add(calls, "), %lldLL, %d);\n", (long long)ex_eval(w->s.p->ex, x, at), n);
   }
 }
 
@@ -82,7 +82,7 @@ static void values_are_those_of_the_interpreter(void **state)
   struct arena mem = {0};
   struct rng r = {7};
   struct tile_program *p = tile_program_new(&mem, "random", true);
-  struct printer w = {.mem = &mem, .p = p};
+  struct printer w = {.s = {.mem = &mem, .p = p}};
   struct str body = {0}, calls = {0};
   ex var[VARS];
   for (int v = 0; v < VARS; v++) {
@@ -109,7 +109,7 @@ static void notation(void **state)
   (void)state;
   struct arena mem = {0};
   struct tile_program *p = tile_program_new(&mem, "notation", true);
-  struct printer w = {.mem = &mem, .p = p};
+  struct printer w = {.s = {.mem = &mem, .p = p}};
   ex tid = ex_var(p->ex, "tid", 0, 255, 1), M = ex_var(p->ex, "M", 1, INT32_MAX, 1), s = ex_var(p->ex, "s", -8, 8, 1);
   cu_var(&w, tid, "tid"), cu_var(&w, M, "M"), cu_var(&w, s, "s");
   assert_string_equal(text_of(&w, ex_mod(p->ex, tid, EX_C(16))), "tid & 15");

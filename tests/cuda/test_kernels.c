@@ -1,7 +1,7 @@
 // Kernels as CUDA C++: the notes' examples against what the notes print, names that try to be code, and what the
 // compiler makes of it: no spilled registers, no more integer instructions than hand-written index code has. Needs no
 // GPU; without NVRTC only texts are compared. test: timeout 300
-#include "cuda/cu_print.h"
+#include "tile/c_source.h"
 #include "rows.h"
 #include "sass.h"
 
@@ -151,8 +151,8 @@ static void names_are_no_code(void **state)
                {"fmaf", "fmaf2"},
                {"for", "for2"}};
   struct arena mem = {0};
-  struct printer w = {.mem = &mem};
-  for (size_t i = 0; i < COUNT(cases); i++) assert_string_equal(cu_name(&w, cases[i].own, "t"), cases[i].name);
+  struct c_source w = {.mem = &mem};
+  for (size_t i = 0; i < COUNT(cases); i++) assert_string_equal(c_name(&w, cases[i].own, "t"), cases[i].name);
   arena_close(&mem);
 }
 

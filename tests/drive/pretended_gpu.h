@@ -5,6 +5,7 @@
 
 #include "../graphs.h"
 #include "drive/climb.h"
+#include "export/export.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -178,5 +179,12 @@ static const char *const texts[] = {
     "program soft() {\n X: f16[64, 256]\n return softmax(X, dim=1)\n}\n",
     "program norm() {\n X: f16[8, 128]\n W: f16[128, 64]\n return matmul(rms_norm(X), W)\n}\n",
 };
+
+static inline int save_report(struct arena *mem, const json_t *report, const char *to, struct err *e)
+{
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  int status = report_save_by(mem, report, to, forge, NULL, e);
+  return gpu_forge_close(forge), status;
+}
 
 #endif

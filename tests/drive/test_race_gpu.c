@@ -235,7 +235,7 @@ static void products_are_raced_with_and_without_what_follows(void **state)
       assert_string_equal(json_string_value(json_object_get(first, "how")), good ? "cublaslt epilogue=relu_bias" : "cublaslt");
       assert_int_equal(json_integer_value(json_object_get(first, "algorithm")), 3);
       const char *out = arena_printf(&mem, "%s/ends%d%d", folder, good, turn);
-      if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+      if (save_report(&mem, r, out, &e)) fail_msg("%s", e.text);
       const char *source = kernel_source(out);
       assert_non_null(strstr(source, "multiply(&p, 3, "));
       assert_true((strstr(source, "cublasLtEpilogue_t)6") != NULL) == good);
@@ -259,7 +259,7 @@ static void the_top_is_remembered(void **state)
     assert_true(made_so(first_how(r), tops[0]));
     assert_int_equal(seen.races == 0, turn == 1);
     const char *out = arena_printf(&mem, "%s/out%d", folder, turn);
-    if (report_save(&mem, r, out, &e)) fail_msg("%s", e.text);
+    if (save_report(&mem, r, out, &e)) fail_msg("%s", e.text);
     json_t *saved = json_load_file(arena_printf(&mem, "%s/program.json", out), 0, NULL);
     const json_t *launch = json_array_get(json_object_get(saved, "launches"), 0);
     assert_true(made_so(json_string_value(json_object_get(launch, "how")), tops[0]));
@@ -333,13 +333,13 @@ static void tails_are_tried_both_ways(void **state)
     const struct entrant *x = &f->x[entrants_fastest(f, -1, true)];
     struct candidate *k = &c.cand[x->cand];
     if (device_take(&j, k, &x->plan->p, x->pick, &e)) fail_msg("%s", e.text);
-    const char *how = hows(&mem, &k->lowered->program);
+    const char *how = hows(&mem, &k->gpu.lowered->program);
     assert_int_equal(strstr(how, " tail;") != NULL, good);
-    assert_true(by_tails(&k->lowered->program) == x->seconds);
-    json_t *launches = launches_json(k->lowered);
+    assert_true(by_tails(&k->gpu.lowered->program) == x->seconds);
+    json_t *launches = launches_json(k->gpu.lowered);
     if (launches_read(&mem, launches, k->g, &j.gpu, &p, &pick, &e)) fail_msg("%s", e.text);
     if (lower_make(&mem, &p, pick, &again, &e)) fail_msg("%s", e.text);
-    assert_true(program_hash(&again, 1) == program_hash(&k->lowered->program, 1));
+    assert_true(program_hash(&again, 1) == program_hash(&k->gpu.lowered->program, 1));
     json_decref(launches);
     entrants_close(f);
     gpu_session_close(session);

@@ -16,10 +16,10 @@ struct row {
 
 static struct contest contest_of(struct candidate *c, const struct row *row, int n)
 {
-  c[0] = (struct candidate){.kernels = 5, .score = 1, .measured = true};
+  c[0] = (struct candidate){.kernels = 5, .cpu.score = 1, .measured = true};
   for (int i = 0; i < n; i++)
-    c[i + 1] =
-        (struct candidate){.score = row[i].score, .kernels = row[i].kernels, .final = row[i].final, .measured = true, .module = (struct module *)c};
+    c[i + 1] = (struct candidate){
+        .cpu.score = row[i].score, .kernels = row[i].kernels, .cpu.final = row[i].final, .measured = true, .cpu.module = (struct module *)c};
   return (struct contest){.cand = c, .ncand = n + 1};
 }
 
@@ -34,7 +34,7 @@ static void test_finalists(void **state)
   assert_int_equal(rank_finalists(&c, who, MOST), 3);
   assert_true(who[0] == 2 && who[1] == 1 && who[2] == 5);
   assert_int_equal(rank_finalists(&c, who, 2), 2);
-  cand[2].module = NULL;
+  cand[2].cpu.module = NULL;
   assert_int_equal(rank_finalists(&c, who, 1), 1);
   assert_int_equal(who[0], 1);
 }
@@ -61,7 +61,7 @@ static void test_ties(void **state)
   struct candidate cand[MOST];
   struct contest c = contest_of(cand, (struct row[]){{0.507, 1, true}, {0.5, 2, true}, {0.515, 1, true}}, 3);
   assert_int_equal(rank_fastest(&c), 1);
-  cand[1].score = 0.515;
+  cand[1].cpu.score = 0.515;
   assert_int_equal(rank_fastest(&c), 2);
   c = contest_of(cand, (struct row[]){{1.2, 2, true}, {1.1, 1, true}}, 2);
   assert_int_equal(rank_fastest(&c), 0);

@@ -60,7 +60,7 @@ static void a_stop_keeps_the_fastest(void **state)
     assert_true(json_is_true(json_object_get(json_object_get(s.report, "certificate"), "equal")));
     const char *out = arena_printf(&s.mem, "%s/stopped%zu", folder, i);
     s.e = (struct err){0};
-    if (report_save(&s.mem, s.report, out, &s.e)) fail_msg("%s", s.e.text);
+    if (save_report(&s.mem, s.report, out, &s.e)) fail_msg("%s", s.e.text);
     end_stopped(&s);
   }
 }

@@ -1,7 +1,7 @@
-/* Tests of src/gen/mica_cpu.h, the support header of generated C kernels, against double
+/* Tests of src/target/mica_cpu.h, the support header of generated C kernels, against double
  * precision libm and plain loops. Passes for every vector width the header knows: compile with
  * -march=native, with -mavx2 -mfma, and with no -m flag. Compile with -ffp-contract=fast. */
-#include "mica_cpu.h"
+#include "target/mica_cpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 // the library. Kernels run in the interpreter, on poisoned memory, and the results are held against float64.
 #include "graphs.h"
 #include "plan/plan.h"
+#include "lowered.h"
 #include "pretend.h"
 
 static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "once.h"
 #include "twice.h"
 #include <math.h>
 #include <stdatomic.h>

@@ -3,6 +3,8 @@
 #include "graphs.h"
 #include "gpu/wire.h"
 #include "plan/plan.h"
+#include "lowered.h"
+#include "once.h"
 #include "special.h"
 
 #include <math.h>

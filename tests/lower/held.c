@@ -77,7 +77,7 @@ static int lower(struct holding *h)
   struct norm n;
   char why[160] = "";
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
-  if (norm_make(h->mem, h->g, h->node, &n, why)) return said(h, why);
+  if (norm_make_in(h->mem, h->g, NULL, h->node, &n, why)) return said(h, why);
   struct lower_job j = {
       .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->manner->gpu, .name = "kernel_under_test", .dependent = h->manner->gpu.arch >= 90};
   const struct scheme *s = scheme_at(h->c.scheme);
@@ -247,7 +247,7 @@ static int choices_of(struct arena *mem, const struct held *row, const char *how
   struct norm n;
   char why[160];
   int found = 0;
-  if (prepare(&h) == OK && scheme_parse(row->how, &h.c) && norm_make(mem, h.g, h.node, &n, why) == OK) {
+  if (prepare(&h) == OK && scheme_parse(row->how, &h.c) && norm_make_in(mem, h.g, NULL, h.node, &n, why) == OK) {
     struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &usual.gpu, .name = "kernel_under_test"};
     found = scheme_at(h.c.scheme)->choices(&j, CHOICES, k, why);
   }

@@ -3,6 +3,7 @@
 // epilogue.def say.
 #include "given.h"
 #include "sim/device_proof.h"
+#include "lowered.h"
 #include "gpu/gpu.h"
 
 #include <setjmp.h>

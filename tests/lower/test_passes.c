@@ -12,7 +12,7 @@ static struct norm norm_of(struct arena *mem, const struct graph *g)
   char why[160];
   int node = 0;
   while (g->nodes[node].op != OP_BLOCK) node++;
-  if (norm_make(mem, g, node, &n, why) != OK) fail_msg("%s", why);
+  if (norm_make_in(mem, g, NULL, node, &n, why) != OK) fail_msg("%s", why);
   return n;
 }
 

@@ -41,7 +41,7 @@ static void open_made(struct fixture *f, const char *name, struct graph *g)
   f->in = NEWS(&f->mem, void *, graph_inputs(f->g, NULL) + 1), f->out = NEWS(&f->mem, void *, 8);
   eval_random(&f->mem, f->g, DOM_F64, NULL, 7, f->in);
   if (eval_run(&f->mem, f->g, DOM_F64, NULL, f->in, f->out, NULL, &e)) fail_msg("%s: %s", name, e.text);
-  if (norm_make(&f->mem, f->g, f->node, &f->n, why)) fail_msg("%s: %s", name, why);
+  if (norm_make_in(&f->mem, f->g, NULL, f->node, &f->n, why)) fail_msg("%s: %s", name, why);
   f->j = (struct lower_job){.mem = &f->mem, .n = &f->n, .gpu = &H200, .name = "rows"};
 }
 
@@ -186,7 +186,7 @@ static void random_graphs(void **state)
     snprintf(name, sizeof name, "random graph %d", seed);
     int node = 0;
     while (g->nodes[node].op != OP_BLOCK) node++;
-    if (norm_make(&f.mem, g, node, &n, why)) {
+    if (norm_make_in(&f.mem, g, NULL, node, &n, why)) {
       arena_close(&f.mem);
       continue;
     }
@@ -307,7 +307,7 @@ static void before_the_wait(void **state)
   char why[160];
   open_named(&f, "before_the_wait");
   for (f.node++; f.g->nodes[f.node].op != OP_BLOCK;) f.node++;
-  assert_int_equal(norm_make(&f.mem, f.g, f.node, &f.n, why), OK);
+  assert_int_equal(norm_make_in(&f.mem, f.g, NULL, f.node, &f.n, why), OK);
   for (size_t i = 0; i < COUNT(rows); i++) {
     f.j.dependent = true;
     const char *text = emitted(&f, &rows[i].k), *wait = strstr(text, "grid.wait"), *trigger = strstr(text, "grid.trigger");

@@ -37,11 +37,11 @@ static void open_graph(struct held *h, const struct table_graph *x)
   *h = (struct held){.g = NULL};
   h->g = graph_of(&h->mem, x->text);
   while (h->g->nodes[node].op != OP_BLOCK) node++;
-  if (norm_make(&h->mem, h->g, node, &h->n, why) != OK) fail_msg("%s: %s", x->title, why);
+  if (norm_make_in(&h->mem, h->g, NULL, node, &h->n, why) != OK) fail_msg("%s: %s", x->title, why);
   while (++node < h->g->nnodes && h->g->nodes[node].op != OP_BLOCK) {
   }
   h->has_tail = node < h->g->nnodes;
-  if (h->has_tail && norm_make(&h->mem, h->g, node, &h->tail, why) != OK) fail_msg("%s: %s", x->title, why);
+  if (h->has_tail && norm_make_in(&h->mem, h->g, NULL, node, &h->tail, why) != OK) fail_msg("%s: %s", x->title, why);
   h->store = NEWS(&h->mem, enum dtype, h->g->ntensors);
   for (int t = 0; t < h->g->ntensors; t++) h->store[t] = h->g->tensors[t].dtype;
   h->input = NEWS(&h->mem, double *, h->g->nnodes), h->output = NEWS(&h->mem, double *, h->g->nnodes);

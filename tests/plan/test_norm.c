@@ -65,7 +65,7 @@ static void accesses(void **state)
     for (int k = 0; k < 512; k++) input[k] = k;
     while (g->nodes[node].op != OP_BLOCK) node++;
     assert_int_equal(eval_run(&mem, g, DOM_F64, NULL, (void *[]){input}, (void **)&output, NULL, &e), OK);
-    if (norm_make(&mem, g, node, &n, why) != OK) fail_msg("%s: %s", views[i].name, why);
+    if (norm_make_in(&mem, g, NULL, node, &n, why) != OK) fail_msg("%s: %s", views[i].name, why);
     assert_int_equal(compare(&n, output), shape_size(&g->tensors[g->nodes[node].out].shape));
     arena_close(&mem);
   }
@@ -82,7 +82,7 @@ static void products(void **state)
   char why[160];
   int node = 0, product = 0;
   while (g->nodes[node].op != OP_BLOCK) node++;
-  assert_int_equal(norm_make(&mem, g, node, &n, why), OK);
+  assert_int_equal(norm_make_in(&mem, g, NULL, node, &n, why), OK);
   while (n.block->nodes[product].op != OP_MATMUL) product++;
   struct norm_product p = norm_product(&n, product);
   assert_int_equal(norm_extent(&n, p.rows), 16);
@@ -106,7 +106,7 @@ static void joined(void **state)
   char why[160];
   int node = 0;
   while (g->nodes[node].op != OP_BLOCK) node++;
-  assert_int_equal(norm_make(&mem, g, node, &n, why), OK);
+  assert_int_equal(norm_make_in(&mem, g, NULL, node, &n, why), OK);
   assert_true(n.joins);
   const struct access *save = &n.save[0];
   int64_t seen = 0;
@@ -138,7 +138,7 @@ static void refused(void **state)
     char why[160] = "";
     int node = 0;
     while (g->nodes[node].op != OP_BLOCK) node++;
-    int status = norm_make(&mem, g, node, &n, why);
+    int status = norm_make_in(&mem, g, NULL, node, &n, why);
     if (i < 1) assert_int_equal(status, NO);
     assert_true(status == OK || strlen(why) > 0);
     arena_close(&mem);

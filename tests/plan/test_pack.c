@@ -59,16 +59,14 @@ static void against_all_placements(void **state)
     struct plan_piece p[6], b[6];
     int n = pieces(&r, 1 + (int)rng_below(&r, 6), p);
     memcpy(b, p, sizeof p);
-    int64_t least = brute(b, n, 0, 100), exact = plan_pack_by(&mem, FIT_EXACT, n, p);
-    assert_placed(n, p, exact);
-    assert_int_equal(exact, least);
+    int64_t least = brute(b, n, 0, 100);
     assert_int_equal(plan_pack(&mem, n, p), least);
     assert_placed(n, p, least);
   }
   arena_close(&mem);
 }
 
-static void every_strategy_is_right(void **state)
+static void many_pieces_are_apart(void **state)
 {
   (void)state;
   struct rng r = {8};
@@ -76,33 +74,8 @@ static void every_strategy_is_right(void **state)
   for (int round = 0; round < 100; round++) {
     struct plan_piece p[24];
     int n = pieces(&r, 24, p);
-    int64_t best = INT64_MAX;
-    for (enum plan_fit how = FIT_FIRST; how <= FIT_RANDOM; how++) {
-      int64_t total = plan_pack_by(&mem, how, n, p);
-      assert_placed(n, p, total);
-      best = MIN(best, total);
-    }
-    int64_t total = plan_pack(&mem, n, p);
-    assert_placed(n, p, total);
-    assert_true(total <= best);
+    assert_placed(n, p, plan_pack(&mem, n, p));
   }
-  arena_close(&mem);
-}
-
-// They are different strategies: each gives another total somewhere.
-static void strategies_differ(void **state)
-{
-  (void)state;
-  struct rng r = {9};
-  struct arena mem = {0};
-  int differ[FIT_RANDOM + 1] = {0};
-  for (int round = 0; round < 300; round++) {
-    struct plan_piece p[12];
-    int n = pieces(&r, 12, p);
-    int64_t first = plan_pack_by(&mem, FIT_FIRST, n, p);
-    for (enum plan_fit how = FIT_BEST; how <= FIT_RANDOM; how++) differ[how] += plan_pack_by(&mem, how, n, p) != first;
-  }
-  assert_true(differ[FIT_BEST] > 0 && differ[FIT_LAST] > 0 && differ[FIT_RANDOM] > 0);
   arena_close(&mem);
 }
 
@@ -121,8 +94,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(against_all_placements),
-      cmocka_unit_test(every_strategy_is_right),
-      cmocka_unit_test(strategies_differ),
+      cmocka_unit_test(many_pieces_are_apart),
       cmocka_unit_test(nothing_and_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

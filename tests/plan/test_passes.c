@@ -61,7 +61,7 @@ static void known(void **s)
     int node = 0;
     enum dtype *store = NEWS(&mem, enum dtype, g->ntensors);
     while (g->nodes[node].op != OP_BLOCK) node++;
-    assert_int_equal(norm_make(&mem, g, node, &n, why), OK);
+    assert_int_equal(norm_make_in(&mem, g, NULL, node, &n, why), OK);
     chains_text(&n, n.passes, &text), contains(knowns[i].name, knowns[i].chains, &text);
     str_free(&text), schedule_text(&n, n.passes, &text), contains(knowns[i].name, knowns[i].schedule, &text);
     str_free(&text), meta_text(&n, n.passes, store, &text), contains(knowns[i].name, knowns[i].meta, &text);
@@ -236,7 +236,7 @@ static void warps(void **s)
                                                   m, k, k, c));
     int node = 0;
     while (g->nodes[node].op != OP_BLOCK) node++;
-    assert_int_equal(norm_make(&mem, g, node, &n, why), OK);
+    assert_int_equal(norm_make_in(&mem, g, NULL, node, &n, why), OK);
     int count = plan_threads(&n, &n.passes->chains, w);
     for (int at = 0; at < count; at++) {
       int64_t calls = 0, busiest = 0, elements = 0, parts = 0;

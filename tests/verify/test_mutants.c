@@ -6,6 +6,7 @@
 #include "front/front.h"
 #include "mutate.h"
 #include "thin.h"
+#include "verify/proof.h"
 #include "verify/verify.h"
 
 #include <dirent.h>
@@ -172,7 +173,7 @@ static void mutate_file(struct tally *t, const char *path)
   struct graph *g, *a, *b;
   struct err e = {0};
   if (front_load(&mem, path, 0, NULL, &g, &e)) fail_msg("%s: %s", path, e.text);
-  if (!verify_shrink(&mem, g, g, &a, &b)) fail_msg("%s: cannot be shrunk", path);
+  if (!shrink_pair(&mem, g, g, VARIED, &a, &b)) fail_msg("%s: cannot be shrunk", path);
   mutate(t, path, a);
   arena_close(&mem);
 }

@@ -1,7 +1,7 @@
 // Names in generated code. Those of tensors and variables come from users' files and may be anything: what is not a
 // letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
 // before uses gets a number. Words of instructions are found in their texts, so there is no list of them to keep.
-#include "cuda/cu_print.h"
+#include "tile/c_source.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const char *const reserved[] = {"alignas",   "alignof",   "and",      "an
                                        "u16",       "u32",       "u64",      "i64",       "uint64_t",     "uint2",         "uint4",
                                        "float2"};
 
-bool cu_says(const char *text, const char *word)
+bool c_says(const char *text, const char *word)
 {
   size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n) {
@@ -39,7 +39,7 @@ bool cu_says(const char *text, const char *word)
   return false;
 }
 
-static bool used(const struct printer *w, const char *name)
+static bool used(const struct c_source *w, const char *name)
 {
   bool compilers = strstr(name, "__") || (name[0] == '_' && isupper((unsigned char)name[1]));
   if (compilers || !strncmp(name, "mica_", 5)) return true;
@@ -50,11 +50,11 @@ static bool used(const struct printer *w, const char *name)
   int n;
   const struct instr *rows = instr_rows(&n);
   for (int i = 0; i < n; i++)
-    if (strncmp(rows[i].text, "asm", 3) && cu_says(rows[i].text, name)) return true;
+    if (strncmp(rows[i].text, "asm", 3) && c_says(rows[i].text, name)) return true;
   return false;
 }
 
-const char *cu_name(struct printer *w, const char *own, const char *or_else)
+const char *c_name(struct c_source *w, const char *own, const char *or_else)
 {
   char word[OWN + 2];
   size_t n = 0;
@@ -78,7 +78,7 @@ const char *cu_name(struct printer *w, const char *own, const char *or_else)
 
 enum { COLUMNS = 120 };
 
-static void indent(struct printer *w, int more)
+static void indent(struct c_source *w, int more)
 {
   for (int i = 0; i < w->depth + more; i++) str_raw(w->out, "  ", 2);
 }
@@ -96,7 +96,7 @@ static size_t break_at(const char *text, size_t room)
   return best;
 }
 
-static void wrapped(struct printer *w, const char *text)
+static void wrapped(struct c_source *w, const char *text)
 {
   bool whole = *text == '#' || !strncmp(text, "//", 2);
   for (int more = 0;; more = 2) {
@@ -109,7 +109,7 @@ static void wrapped(struct printer *w, const char *text)
   }
 }
 
-void cu_line(struct printer *w, const char *fmt, ...)
+void c_line(struct c_source *w, const char *fmt, ...)
 {
   char small[512], *text = small;
   va_list ap;
@@ -126,10 +126,10 @@ void cu_line(struct printer *w, const char *fmt, ...)
 }
 
 // A line comment ends with its line, and a backslash at its end would take the next one.
-void cu_comment(struct printer *w, const char *text)
+void c_comment(struct c_source *w, const char *text)
 {
   char *safe = arena_strdup(w->mem, text);
   for (char *c = safe; *c; c++)
     if ((unsigned char)*c < 32 || *c == 127 || *c == '\\' || *c == '?') *c = ' ';
-  cu_line(w, "// %s", safe);
+  c_line(w, "// %s", safe);
 }

@@ -1,5 +1,5 @@
 // A device program run once on given inputs, with the same care for the process as a race takes.
-#include "gpu/gpu.h"
+#include "once.h"
 
 #include <string.h>
 

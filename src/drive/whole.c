@@ -1,0 +1,17 @@
+// The whole program, put together of its parts.
+#include "drive/drive.h"
+
+const struct contest *whole_part(const struct job *j, int part)
+{
+  const struct contest *c = &j->contests[part];
+  return c->twin < 0 ? c : &j->contests[c->twin];
+}
+
+int whole_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e)
+{
+  struct graph **parts = NEWS(j->mem, struct graph *, j->split.n), *whole;
+  for (int i = 0; i < j->split.n; i++) parts[i] = (struct graph *)of[i]->g;
+  TRY(lax_join(j->mem, j->plain, &j->split, parts, &whole, e));
+  *out = (struct candidate){.found = whole, .g = whole, .note = "", .of = of};
+  return OK;
+}
