@@ -5,6 +5,7 @@
 #include "../tables.h"
 #include "cuda/cuda.h"
 #include "golden.h"
+#include "lowered.h"
 #include "lower/lower.h"
 #include "plan/plan.h"
 #include "thin.h"
