@@ -33,8 +33,8 @@ static const char *const phase_names[] = {"fixed", "varying", "running", "after"
 static const struct {
   const char *name;
   int bytes;
-  double largest, low;
-} dtypes[DTYPES] = {{"f16", 2, 65504, -3e4}, {"bf16", 2, 0x1.FEp127, -1e30}, {"f32", 4, 0x1.FFFFFEp127, -1e30}};
+  double largest, low, underflow; // underflow: half the spacing of the denormal numbers, or the least normal one where kernels may make 0 of what is below
+} dtypes[DTYPES] = {{"f16", 2, 65504, -3e4, 0x1p-25}, {"bf16", 2, 0x1.FEp127, -1e30, 0x1p-126}, {"f32", 4, 0x1.FFFFFEp127, -1e30, 0x1p-126}};
 
 const char *level_name(enum level l) { return level_names[l]; }
 const char *phase_name(enum phase p) { return phase_names[p]; }
@@ -42,6 +42,7 @@ const char *dtype_name(enum dtype t) { return dtypes[t].name; }
 int dtype_bytes(enum dtype t) { return dtypes[t].bytes; }
 double dtype_largest(enum dtype t) { return dtypes[t].largest; }
 double dtype_low(enum dtype t) { return dtypes[t].low; }
+double dtype_underflow(enum dtype t) { return dtypes[t].underflow; }
 enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
 
 bool dtype_parse(const char *s, enum dtype *t)
