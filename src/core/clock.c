@@ -11,18 +11,21 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { SLICE = 20000 };                           // microseconds
-static const double OF_A_GPU = 105;               // seconds of a job for a GPU that is given none
-static const double GRACE = 1, LATE = 1.2; // seconds of checking the result after a stop, and after the end of the time; the command ends soon after (cli/end.c)
-static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
-static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
-static const double LEAST_END = 3, OF_SHORT = 0.4; // of a CPU, where the whole is compiled and checked then; of a time that is short, a part
+enum { SLICE = 20000 };             // microseconds
+static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
+static const double GRACE = 1,
+                    LATE = 1.2; // seconds of checking the result after a stop, and after the end of the time; the command ends soon after (cli/end.c)
+static const double SEARCH = 0.5, STARTERS = 0.5;   // of what a part has, of what is left then
+static const double END = 0.1, MOST_END = 10;       // for the last race, and for a proof
+static const double LEAST_END = 3, OF_SHORT = 0.4;  // of a CPU, where the whole is compiled and checked then; of a time that is short, a part
 static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
-static const double CHECKED = 5e8, OF_CHECK = 0.5; // multiply-adds of a float64 reference a second and core, on the low side; of the time, at most
+static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5; // multiply-adds of a float64 reference a second and core, on the low side; for which
+                                                                // an element of a tensor counts; of the time, at most
 
 struct clock {
   stop_flag user;
-  double start, until, part, reserve, stopped; // reserve: seconds kept for the end; by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double start, until, part, reserve,
+      stopped; // reserve: seconds kept for the end; by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
   pthread_mutex_t lock;
   double search, work;  // locked; work: when nothing is begun any more
   int flag[STOPS], end; // atomic
@@ -63,7 +66,9 @@ static const struct mem_kind kind = {.close = close_clock};
 // Of all the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
 static double end_of(const struct job *j, double all)
 {
-  double end = fmin(END * all, MOST_END), check = reference64_products(j->plain) / (CHECKED * pool_cores());
+  double end = fmin(END * all, MOST_END), work = reference64_products(j->plain);
+  for (int t = 0; t < j->plain->ntensors; t++) work += ELEMENT * (double)shape_size(&j->plain->tensors[t].shape);
+  double check = work / (CHECKED * pool_cores());
   if (j->target.kind == TARGET_GPU) return end;
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
 }

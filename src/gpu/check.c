@@ -15,8 +15,8 @@ struct sums {
 struct comparison {
   enum dtype t;
   int64_t n;
-  const void *x, *y; // y: values of the dtype, or NULL
-  const double *ref; // else these
+  const void *x, *y;     // y: values of the dtype, or NULL
+  const double *ref;     // else these
   double typical, least; // least: added to what is typical
   struct sums *piece;
 };

@@ -33,7 +33,8 @@ static const char *const phase_names[] = {"fixed", "varying", "running", "after"
 static const struct {
   const char *name;
   int bytes;
-  double largest, low, underflow; // underflow: half the spacing of the denormal numbers, or the least normal one where kernels may make 0 of what is below
+  double largest, low,
+      underflow; // underflow: half the spacing of the denormal numbers, or the least normal one where kernels may make 0 of what is below
 } dtypes[DTYPES] = {{"f16", 2, 65504, -3e4, 0x1p-25}, {"bf16", 2, 0x1.FEp127, -1e30, 0x1p-126}, {"f32", 4, 0x1.FFFFFEp127, -1e30, 0x1p-126}};
 
 const char *level_name(enum level l) { return level_names[l]; }

@@ -16,7 +16,7 @@
   } while (0)
 
 enum { TRIES = 20, PAUSE_US = 50000, NAP_US = 10000 };
-static const double LONGEST = 5; // seconds of one wait for another process
+static const double LONGEST = 5;                                                // seconds of one wait for another process
 enum { APPLICATION = 0x6d696361, LAYOUT = 3, UNSIGNED = 2, MOST_WORDS = 1000 }; // "mica"; the layouts up to UNSIGNED had neither that nor checksums
 
 static const char *const statements[DB_STATEMENTS] = {

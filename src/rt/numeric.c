@@ -82,7 +82,8 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
 }
 
 // floor: of the norm of the difference, what underflow explains. *rel: infinite where a value is not finite and ought to be.
-static int compare(const struct tensor *t, enum dtype rounded, const double *ref, const void *out, int which, double floor, double *rel, struct err *e)
+static int compare(const struct tensor *t, enum dtype rounded, const double *ref, const void *out, int which, double floor, double *rel,
+                   struct err *e)
 {
   double diff = 0, norm = 0, largest = dtype_largest(t->dtype);
   int64_t n = shape_size(&t->shape);
@@ -244,7 +245,8 @@ static int check_once(struct module *m, const struct graph *g, uint64_t seed, st
   for (int shrunk = 0;; shrunk++) {
     s = numeric_reference(g, b, stop, &r, e);
     if (!s) s = call_and_compare(m, &r, b, stop, &mine, e);
-    if (s != NO || !r.g || r.overflow || isinf(mine) || shrunk == SHRINKS || !rounding_counts(&r, b, stop)) break; // what is not finite is no rounding
+    if (s != NO || !r.g || r.overflow || isinf(mine) || shrunk == SHRINKS || !rounding_counts(&r, b, stop))
+      break; // what is not finite is no rounding
     shrink_inputs(g, ins, b);
     *e = (struct err){0}, mine = 0;
   }

@@ -65,7 +65,7 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
   void **in, **out;
   size_t *in_bytes, *out_bytes;
 };
-int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e);                       // random normal inputs
 int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e); // ERR_STOPPED soon after it is set
 void buffers_close(struct buffers *b);
 
@@ -129,7 +129,8 @@ int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, 
 // that helps; check_numeric does so when it meets one.
 int numeric_reference_apart(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
 double numeric_tolerance(enum dtype t); // of a relative norm
-int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_flag stop, double *floor, struct err *e); // of r on these inputs (underflow.c)
+int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_flag stop, double *floor,
+                   struct err *e); // of r on these inputs (underflow.c)
 // of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.
 void numeric_dtypes(const struct graph *g, enum dtype *of);
 double numeric_read(enum dtype t, const void *p, int64_t i); // element i

@@ -35,10 +35,7 @@ static void round_piece(void *arg, int piece, int worker)
   for (int64_t i = from; i < to; i++) v->x[i] = rounded(v->t, v->x[i]);
 }
 
-static void run_pieces(struct values *v, void (*piece)(void *, int, int))
-{
-  pool_run(pool_cores(), (int)((v->n + PIECE - 1) / PIECE), piece, v);
-}
+static void run_pieces(struct values *v, void (*piece)(void *, int, int)) { pool_run(pool_cores(), (int)((v->n + PIECE - 1) / PIECE), piece, v); }
 
 void round_values(double *x, int64_t n, enum dtype t) { run_pieces(&(struct values){.x = x, .n = n, .t = t}, round_piece); }
 

@@ -118,7 +118,6 @@ static void a_user_does_not_wait_for_it(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(nothing_measured_is_no_error),
-                                     cmocka_unit_test(nothing_unchecked_is_a_result),
-                                     cmocka_unit_test(a_user_does_not_wait_for_it)};
+                                     cmocka_unit_test(nothing_unchecked_is_a_result), cmocka_unit_test(a_user_does_not_wait_for_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

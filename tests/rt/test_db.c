@@ -533,11 +533,23 @@ static int enter(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(put_and_get),  cmocka_unit_test(two_at_once),    cmocka_unit_test(damaged),  cmocka_unit_test(units),
-      cmocka_unit_test(layouts),      cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),  cmocka_unit_test(foreign_files),
-      cmocka_unit_test(changed_rows), cmocka_unit_test(another_key),    cmocka_unit_test(modes),    cmocka_unit_test(of_others),
-      cmocka_unit_test(the_key),      cmocka_unit_test(without_a_home), cmocka_unit_test(no_files), cmocka_unit_test(a_wait_ends_with_patience),
-    cmocka_unit_test(no_log_on_networks),
+      cmocka_unit_test(put_and_get),
+      cmocka_unit_test(two_at_once),
+      cmocka_unit_test(damaged),
+      cmocka_unit_test(units),
+      cmocka_unit_test(layouts),
+      cmocka_unit_test(damaged_inside),
+      cmocka_unit_test(nowhere),
+      cmocka_unit_test(foreign_files),
+      cmocka_unit_test(changed_rows),
+      cmocka_unit_test(another_key),
+      cmocka_unit_test(modes),
+      cmocka_unit_test(of_others),
+      cmocka_unit_test(the_key),
+      cmocka_unit_test(without_a_home),
+      cmocka_unit_test(no_files),
+      cmocka_unit_test(a_wait_ends_with_patience),
+      cmocka_unit_test(no_log_on_networks),
   };
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

@@ -98,7 +98,6 @@ static void a_stop_ends_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again),
-                                     cmocka_unit_test(a_stop_ends_it)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
