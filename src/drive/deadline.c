@@ -1,0 +1,153 @@
+// The time of a job. Rooms are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
+// the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
+// share what time is left, so none comes too short because of those before it.
+//
+//   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
+//   |--------- part ---------|--------- part ---------| whole, if several |  of the job
+#include "drive/drive.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <unistd.h>
+
+enum { SLICE = 20000 };             // microseconds
+static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
+static const double GRACE = 1,
+                    LATE = 1.2; // seconds of checking the result after a stop, and after the end of the time; the command ends soon after (cli/end.c)
+static const double SEARCH = 0.5, STARTERS = 0.5;   // of what a part has, of what is left then
+static const double END = 0.1, MOST_END = 10;       // for the last race, and for a proof
+static const double LEAST_END = 3, OF_SHORT = 0.4;  // of a CPU, where the whole is compiled and checked then; of a time that is short, a part
+static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
+static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5; // multiply-adds of a float64 reference a second and core, on the low side; for which
+                                                                // an element of a tensor counts; of the time, at most
+
+struct clock {
+  stop_flag user;
+  double start, until, part, reserve,
+      stopped; // reserve: seconds kept for the end; by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  pthread_mutex_t lock;
+  double search, work;  // locked; work: when nothing is begun any more
+  int flag[STOPS], end; // atomic
+  pthread_t thread;
+};
+
+static void raise_flag(struct clock *c, enum stop which) { __atomic_store_n(&c->flag[which], 1, __ATOMIC_RELAXED); }
+
+static void look(struct clock *c)
+{
+  double now = now_seconds();
+  bool user = stop_set(c->user);
+  if (user && isinf(c->stopped)) c->stopped = now;
+  pthread_mutex_lock(&c->lock);
+  if (user || now >= c->search) raise_flag(c, STOP_SEARCH);
+  if (user || now >= c->work) raise_flag(c, STOP_WORK);
+  pthread_mutex_unlock(&c->lock);
+  if (now >= c->until + LATE || now >= c->stopped + GRACE) raise_flag(c, STOP_PROOF);
+}
+
+static void *watch(void *arg)
+{
+  struct clock *c = arg;
+  for (; !stop_set(&c->end); usleep(SLICE)) look(c);
+  return NULL;
+}
+
+static void close_clock(void *p)
+{
+  struct clock *c = p;
+  __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
+  pthread_join(c->thread, NULL);
+  pthread_mutex_destroy(&c->lock);
+  mem_free(c);
+}
+static const struct mem_kind kind = {.close = close_clock};
+
+// Of all the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
+static double end_of(const struct job *j, double all)
+{
+  double end = fmin(END * all, MOST_END), work = reference64_products(j->plain);
+  for (int t = 0; t < j->plain->ntensors; t++) work += ELEMENT * (double)shape_size(&j->plain->tensors[t].shape);
+  double check = work / (CHECKED * pool_cores());
+  if (j->target.kind == TARGET_GPU) return end;
+  return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
+}
+
+// Without an end it still gives the checks of a result their moment after a stop.
+void clock_open(struct job *j)
+{
+  bool gpu = j->target.kind == TARGET_GPU;
+  double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
+  if (isinf(most) && !j->opts->stop) return;
+  struct clock *c = mem_handle(sizeof *c, &kind);
+  c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
+  if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
+  c->until = c->part = c->work = c->start + most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
+  pthread_mutex_init(&c->lock, NULL);
+  j->clock = c;
+  if (pool_thread(&c->thread, watch, c)) {
+    pthread_mutex_destroy(&c->lock);
+    mem_free(c);
+    j->clock = NULL;
+  }
+}
+
+void clock_close(struct job *j)
+{
+  if (j->clock) close_clock(j->clock);
+  j->clock = NULL;
+}
+
+stop_flag job_stop(const struct job *j, enum stop which) { return j->clock ? &j->clock->flag[which] : j->opts->stop; }
+
+bool job_stopped_by_user(const struct job *j) { return stop_set(j->opts->stop); }
+
+bool job_ending(const struct job *j, enum stop which)
+{
+  stop_flag f = job_stop(j, which);
+  return stop_set(f) || (which != STOP_PROOF && job_stopped_by_user(j));
+}
+
+bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
+
+void clock_part(struct job *j, int left)
+{
+  struct clock *c = j->clock;
+  if (!c) return;
+  double now = now_seconds(), end = c->until - c->reserve;
+  if (isinf(c->until)) return;
+  c->part = now + fmax(0, end - now) / MAX(left, 1);
+  pthread_mutex_lock(&c->lock);
+  c->search = now + SEARCH * (c->part - now);
+  if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in what is left
+  __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&c->lock);
+}
+
+bool clock_part_over(const struct job *j) { return j->clock && now_seconds() >= j->clock->part; }
+
+double clock_starters(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c ? now_seconds() + STARTERS * fmax(0, c->part - now_seconds()) : INFINITY;
+}
+
+double clock_late(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
+}
+
+double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->reserve : INFINITY; }
+double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
+struct patience clock_compiler(const struct job *j)
+{
+  return (struct patience){.stop = j->opts->stop, .until = j->clock && isfinite(j->clock->until) ? j->clock->until + LATE : 0};
+}
+
+struct patience clock_of(const struct mica_options *o)
+{
+  return (struct patience){.stop = o->stop, .until = o->time > 0 ? now_seconds() + o->time + LATE : 0};
+}
+
+double clock_most(const struct job *j) { return j->opts->time > 0 ? j->opts->time : j->clock ? j->clock->until - j->clock->start : INFINITY; }
