@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.8; // seconds between asking for an end and making one
-static const double BUSY = 0.1,
-                    WRITING = 20; // of the time, by processors, is work of the command or its children; seconds that writing a result may go on
+static const double BUSY = 0.1;     // of the time, by processors, is work of the command or its children
+static const double WRITING = 20;   // seconds that writing a result may go on
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;

@@ -13,19 +13,20 @@
 
 enum { SLICE = 20000 };             // microseconds
 static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
-static const double GRACE = 1,
-                    LATE = 1.2; // seconds of checking the result after a stop, and after the end of the time; the command ends soon after (cli/end.c)
-static const double SEARCH = 0.5, STARTERS = 0.5;   // of what a part has, of what is left then
-static const double END = 0.1, MOST_END = 10;       // for the last race, and for a proof
-static const double LEAST_END = 3, OF_SHORT = 0.4;  // of a CPU, where the whole is compiled and checked then; of a time that is short, a part
+// Seconds of checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
+static const double GRACE = 1, LATE = 1.2;
+static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
+static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
+// Of a CPU, where the whole is compiled and checked at the end: at least so many seconds, but of a short time only a part.
+static const double LEAST_END = 3, OF_SHORT = 0.4;
 static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
-static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5; // multiply-adds of a float64 reference a second and core, on the low side; for which
-                                                                // an element of a tensor counts; of the time, at most
+// Multiply-adds of a float64 reference a second and core, on the low side; an element of a tensor counts for ELEMENT; at most this part of the time.
+static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 
 struct clock {
   stop_flag user;
-  double start, until, part, reserve,
-      stopped; // reserve: seconds kept for the end; by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double reserve;                     // seconds kept for the end
   pthread_mutex_t lock;
   double search, work;  // locked; work: when nothing is begun any more
   int flag[STOPS], end; // atomic
