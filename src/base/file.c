@@ -1,14 +1,19 @@
-// Whole files. Writing goes to a temporary name beside the file, is flushed, and is then renamed.
+// Whole files. Writing goes to a temporary name beside the file, is flushed, and is then renamed. The writer holds a lock on the temporary
+// file. One that nobody has locked was left by a process that was killed, and the next write of the same file removes it.
 #include "base/memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LARGEST = 64 << 20 };
+enum { LARGEST = 64 << 20, DIGITS = 16, TRIES = 100, DAY = 24 * 3600 };
+static const char TEMPORARY[] = ".tmp";
 
 static int failed(struct err *e, const char *what, const char *path)
 {
@@ -46,13 +51,66 @@ int file_read(struct arena *a, const char *path, char **text, size_t *n, struct 
   return status;
 }
 
+// ---- temporary files ----
+
+// "base.0123456789abcdef.tmp"
+static bool is_temporary(const char *name, const char *base)
+{
+  size_t n = strlen(base);
+  if (strncmp(name, base, n) || name[n] != '.') return false;
+  name += n + 1;
+  return strspn(name, "0123456789abcdef") == DIGITS && !strcmp(name + DIGITS, TEMPORARY);
+}
+
+// Where a file system has no locks, a file of the last day may still be written. The name is asked for again under the lock.
+static bool is_left_over(int folder, const char *name, int fd)
+{
+  struct stat s, named;
+  if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_uid != geteuid()) return false;
+  if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || time(NULL) - s.st_mtime <= DAY)) return false;
+  return !fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) && s.st_ino == named.st_ino && s.st_dev == named.st_dev;
+}
+
+static void sweep_temporary(const char *path)
+{
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  struct str folder = {0};
+  str_raw(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+  DIR *d = opendir(str_text(&folder));
+  str_free(&folder);
+  if (!d) return;
+  for (const struct dirent *x; (x = readdir(d));) {
+    if (!is_temporary(x->d_name, base)) continue;
+    const int fd = openat(dirfd(d), x->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (is_left_over(dirfd(d), x->d_name, fd)) unlinkat(dirfd(d), x->d_name, 0);
+    close(fd);
+  }
+  closedir(d);
+}
+
+// With its lock. One that another process took for left over in the moment before it was locked is made again. -1: errno says why.
+static int open_temporary(const char *path, struct str *name)
+{
+  for (int i = 0; i < TRIES; i++) {
+    uint64_t number = 0; // threads write to the same file too
+    struct stat s;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) return -1;
+    name->n = 0;
+    str_add(name, "%s.%016llx%s", path, (unsigned long long)number, TEMPORARY);
+    const int fd = open(name->p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return -1;
+    if ((!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(fd, &s) && s.st_nlink) return fd;
+    close(fd);
+  }
+  return errno = EEXIST, -1;
+}
+
 int file_write(const char *path, const char *text, size_t n, struct err *e)
 {
   struct str tmp = {0};
-  uint64_t number = 0; // threads write to the same file too
-  if (getrandom(&number, sizeof number, 0) != sizeof number) return failed(e, "write", path);
-  str_add(&tmp, "%s.%016llx.tmp", path, (unsigned long long)number);
-  const int fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  sweep_temporary(path);
+  const int fd = open_temporary(path, &tmp);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
   int status = OK;
   if (!f) {
@@ -60,11 +118,11 @@ int file_write(const char *path, const char *text, size_t n, struct err *e)
   } else {
     bool good = fwrite(text, 1, n, f) == n;
     good = !fflush(f) && !fsync(fileno(f)) && good;
-    good = !fclose(f) && good;
-    if (!good || rename(tmp.p, path)) {
+    if (!good || rename(tmp.p, path)) { // under the lock
       status = failed(e, "write", path);
       unlink(tmp.p);
     }
+    fclose(f);
   }
   str_free(&tmp);
   return status;

@@ -18,6 +18,8 @@ double num_largest(const struct num_row *f)
   return ldexp(2 - ldexp(1, -f->mantissa), bias);
 }
 
+// Half the spacing of the denormal numbers. With the exponents of f32 it is the least normal number, since kernels may flush those below to 0.
+double num_underflow(const struct num_row *f) { return f->exponent == 8 ? num_normal(f) : num_normal(f) * ldexp(0.5, -f->mantissa); }
 double num_normal(const struct num_row *f) { return ldexp(1, 2 - (1 << (f->exponent - 1))); }
 
 const char *num_names(void)

@@ -83,6 +83,7 @@ int cmd_optimize(struct cli *c)
   progress_clear(&line);
   if (status != OK) visible_print(stderr, mica_error(m));
   if (r) {
+    end_written();
     int shown = show(c, m, r);
     if (status == OK) status = shown;
   }

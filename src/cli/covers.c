@@ -15,6 +15,8 @@ static int load(struct cli *c, struct graph ***g, int *n)
   return c->dtype && dtype_parse(c->dtype, &t) ? graph_cast(&c->mem, **g, t, *g, &c->err) : OK;
 }
 
+static const double EXPLAIN = 5; // seconds for the reasons: searches with a rule off may take minutes
+
 // How it is held: as a graph that does the same.
 static const char *const as[] = {
     [ALIKE_SELF] = "", [ALIKE_AXES] = ", with one axis for two that cut the same", [ALIKE_JOINS] = ", without the loop that only joins parts"};
@@ -57,6 +59,7 @@ int cli_covers(struct cli *c, struct job *j)
     return err_set(&c->err, ERR_OPTION, NOWHERE, "--covers needs a program that is one subprogram; this one is %d", j->split.n);
   for (int i = 0; i < n; i++) g[i] = cli_match_inputs(c, j->split.parts[0].g, g[i]);
   struct search_opts o = job_part_opts(j, &j->contests[0]);
+  o.explain = EXPLAIN;
   struct cover *held = NEWS(&c->mem, struct cover, n + 1);
   TRY(search_covers(&c->mem, j->split.parts[0].g, &j->target, &o, n, g, held, &c->err));
   return answer(c, held, n);

@@ -11,16 +11,22 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { SLICE = 20000 };                           // microseconds
-static const double OF_A_GPU = 105;               // seconds of a job for a GPU that is given none
-static const double GRACE = 1, LATE = 1;          // seconds of proving after a stop, and after the end of the time
+enum { SLICE = 20000 };             // microseconds
+static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
+// Seconds of checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
+static const double GRACE = 1, LATE = 1.2;
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
-static const double LAST_COMPILE = 10; // seconds after the end, for a compiler without which there is no result; the command waits less (cli/end.c)
+// Of a CPU, where the whole is compiled and checked at the end: at least so many seconds, but of a short time only a part.
+static const double LEAST_END = 3, OF_SHORT = 0.4;
+static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
+// Multiply-adds of a float64 reference a second and core, on the low side; an element of a tensor counts for ELEMENT; at most this part of the time.
+static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 
 struct clock {
   stop_flag user;
   double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double reserve;                     // seconds kept for the end
   pthread_mutex_t lock;
   double search, work;  // locked; work: when nothing is begun any more
   int flag[STOPS], end; // atomic
@@ -48,7 +54,7 @@ static void *watch(void *arg)
   return NULL;
 }
 
-static void stop(void *p)
+static void close_clock(void *p)
 {
   struct clock *c = p;
   __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
@@ -56,16 +62,28 @@ static void stop(void *p)
   pthread_mutex_destroy(&c->lock);
   mem_free(c);
 }
-static const struct mem_kind kind = {.close = stop};
+static const struct mem_kind kind = {.close = close_clock};
 
+// Of all the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
+static double end_of(const struct job *j, double all)
+{
+  double end = fmin(END * all, MOST_END), work = reference64_products(j->plain);
+  for (int t = 0; t < j->plain->ntensors; t++) work += ELEMENT * (double)shape_size(&j->plain->tensors[t].shape);
+  double check = work / (CHECKED * pool_cores());
+  if (j->target.kind == TARGET_GPU) return end;
+  return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
+}
+
+// Without an end it still gives the checks of a result their moment after a stop.
 void clock_open(struct job *j)
 {
   bool gpu = j->target.kind == TARGET_GPU;
   double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
-  if (isinf(most)) return; // the user's flag is all there is
+  if (isinf(most) && !j->opts->stop) return;
   struct clock *c = mem_handle(sizeof *c, &kind);
   c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
-  c->until = c->part = c->work = c->start + most, c->search = c->start + SEARCH * most;
+  if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
+  c->until = c->part = c->work = c->start + most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
   if (pool_thread(&c->thread, watch, c)) {
@@ -77,7 +95,7 @@ void clock_open(struct job *j)
 
 void clock_close(struct job *j)
 {
-  if (j->clock) stop(j->clock);
+  if (j->clock) close_clock(j->clock);
   j->clock = NULL;
 }
 
@@ -93,17 +111,16 @@ bool job_ending(const struct job *j, enum stop which)
 
 bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
 
-static double end_of(double all) { return fmin(END * all, MOST_END); }
-
 void clock_part(struct job *j, int left)
 {
   struct clock *c = j->clock;
   if (!c) return;
-  double now = now_seconds(), end = c->until - end_of(c->until - c->start);
+  double now = now_seconds(), end = c->until - c->reserve;
+  if (isinf(c->until)) return;
   c->part = now + fmax(0, end - now) / MAX(left, 1);
   pthread_mutex_lock(&c->lock);
   c->search = now + SEARCH * (c->part - now);
-  if (!j->single && j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled and measured in what is left
+  if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in what is left
   __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
   pthread_mutex_unlock(&c->lock);
 }
@@ -122,11 +139,16 @@ double clock_late(const struct job *j)
   return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
 }
 
-double clock_climb(const struct job *j) { return j->clock ? j->clock->part - end_of(j->clock->until - j->clock->start) : INFINITY; }
+double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->reserve : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
 struct patience clock_compiler(const struct job *j)
 {
-  return (struct patience){.stop = j->opts->stop, .until = j->clock ? j->clock->until + LAST_COMPILE : 0};
+  return (struct patience){.stop = j->opts->stop, .until = j->clock && isfinite(j->clock->until) ? j->clock->until + LATE : 0};
 }
 
-double clock_most(const struct job *j) { return j->clock ? j->clock->until - j->clock->start : INFINITY; }
+struct patience clock_of(const struct mica_options *o)
+{
+  return (struct patience){.stop = o->stop, .until = o->time > 0 ? now_seconds() + o->time + LATE : 0};
+}
+
+double clock_most(const struct job *j) { return j->opts->time > 0 ? j->opts->time : j->clock ? j->clock->until - j->clock->start : INFINITY; }

@@ -215,7 +215,8 @@ double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
 double clock_end(const struct job *j);
 double clock_most(const struct job *j);
-struct patience clock_compiler(const struct job *j); // for a compiler that may hang
+struct patience clock_compiler(const struct job *j);       // for a compiler that may hang
+struct patience clock_of(const struct mica_options *opts); // of a job that begins now, for what it waits for
 
 // ---- agree.c ----
 // After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have
@@ -236,6 +237,7 @@ int candidate_base(struct job *j, struct contest *c, struct err *e);
 // ---- verified.c ----
 int job_accepts(struct job *j, struct err *e); // sets j->accept from the options
 // Is k->g equal to the part, by evidence that the job accepts? Sets k->cert; else k is dropped with the reason.
+extern const char NOT_CHECKED[]; // the reason to drop a candidate whose checks were stopped
 bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until);
 
 // ---- race_cpu.c ----

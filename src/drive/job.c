@@ -157,8 +157,9 @@ static int threads_for(struct job *j, int wanted)
 static int open_database(struct job *j, struct err *e)
 {
   struct err why = {0};
+  const struct patience until = clock_of(j->opts);
   if (!j->opts->remember) return OK;
-  TRY(db_open_or_none(j->opts->db, &j->db, &why, e));
+  TRY(db_open_or_none(j->opts->db, &until, &j->db, &why, e));
   if (!j->db) j->warning = arena_printf(j->mem, "no database is used: %s", why.text);
   return OK;
 }
@@ -185,7 +186,8 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(graph_expand(mem, j->program, false, &plain, e));
   TRY(graph_expand(mem, j->program, true, &stable, e));
   j->plain = plain, j->stable = stable;
-  j->compiler = arena_strdup(mem, compiler_version(&(struct patience){.stop = opts->stop, .until = opts->time > 0 ? now_seconds() + opts->time : 0}));
+  const struct patience until = clock_of(opts);
+  j->compiler = arena_strdup(mem, compiler_version(&until));
   j->key = key_of(j, "program", opts->tune, j->program);
   if (j->target.kind == TARGET_CPU) j->gauge = gauge_open();
   return open_database(j, e);

@@ -16,13 +16,19 @@ static void drop(struct job *j, struct candidate *c, const struct err *e, const 
   c->dropped = arena_printf(j->mem, "%s: %s", what, e->text);
 }
 
-static int special(struct job *j, struct candidate *k, const struct graph *stable, struct err *e)
+static int special(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
   struct special_answer a;
-  int status = check_special(k->cpu.module, stable, k->g, j->opts->seed, &a, e);
+  int status = check_special(k->cpu.module, stable, k->g, j->opts->seed, stop, &a, e);
   if (status == OK && a.all && !a.held)
     k->note = arena_printf(j->mem, "%s%sspecial inputs decide no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
   return status;
+}
+
+static int numbers_of(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
+{
+  TRY(check_numeric(k->cpu.module, stable, j->opts->seed, NUMERIC_REPEATS, stop, &k->rel, e));
+  return special(j, k, stable, stop, e);
 }
 
 // The certificate, then the numbers. False and a reason when it fails either.
@@ -30,9 +36,12 @@ static bool prove(struct job *j, struct contest *c, struct candidate *k)
 {
   struct err e = {0};
   if (!job_verified(j, c->part->g, k, STOP_WORK)) return false;
-  if (check_numeric(k->cpu.module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK || special(j, k, c->stable, &e) != OK)
-    return drop(j, k, &e, "numbers"), false;
-  return k->proven = true;
+  if (numbers_of(j, k, c->stable, job_stop(j, STOP_WORK), &e) == OK) return k->proven = true;
+  if (e.id == ERR_STOPPED)
+    k->dropped = NOT_CHECKED;
+  else
+    drop(j, k, &e, "numbers");
+  return false;
 }
 
 bool race_lead(struct job *j, struct contest *c, int k)
@@ -152,10 +161,19 @@ static int whole_modules(struct job *j, struct err *e)
   return OK;
 }
 
+// A result that was not measured is none, nor is one that was not checked.
+static int no_result(const struct job *j, const char *what, struct err *e)
+{
+  const bool user = job_stopped_by_user(j);
+  const char *why = user ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
+  err_set(e, ERR_STOPPED, NOWHERE, "%s before %s, so there is no result", why, what);
+  return err_hint(e, user ? "run again: it goes on from what was saved" : "give it more --time, or the program smaller sizes"), ENV;
+}
+
 // Where the time is over what was not measured, of several parts the whole, is measured all the same, briefly: nothing stands for it.
 static int time_whole(struct job *j, struct buffers *b, struct err *e)
 {
-  stop_flag until = j->base.measured && j->best.measured ? job_stop(j, STOP_WORK) : j->opts->stop;
+  stop_flag until = job_stop(j, j->base.measured && j->best.measured ? STOP_WORK : STOP_PROOF);
   double seconds = job_stopping(j) ? MIN(j->opts->seconds, 2 * FINAL) : j->opts->seconds;
   bool op_by_op = j->best.cpu.module == j->base.cpu.module;
   struct module *m[2] = {j->base.cpu.module, j->best.cpu.module};
@@ -164,6 +182,7 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, j->gauge, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
   if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
+  if (inner.id == ERR_STOPPED) return no_result(j, "it was measured", e);
   if (status != OK) {
     *e = inner;
     return status;
@@ -202,32 +221,38 @@ static void fall_back(struct job *j, const char *reason)
 // Of several parts the whole is tested once more, where fields can evaluate it: the parts might be joined wrongly.
 static bool joined_rightly(struct job *j)
 {
-  struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_WORK)};
+  struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};
   struct err e = {0};
-  if (j->single || j->best.cpu.module == j->base.cpu.module || verify_equal(j->plain, j->best.g, &o, &j->whole, &e) != OK) return true;
-  return j->whole.finding != FOUND_UNEQUAL;
-}
-
-static int best_numbers(struct job *j, struct err *e)
-{
-  int status = check_numeric(j->best.cpu.module, j->stable, j->opts->seed, NUMERIC_REPEATS, &j->best.rel, e);
-  return status ? status : special(j, &j->best, j->stable, e);
+  if (j->single || j->best.cpu.module == j->base.cpu.module) return true;
+  if (verify_equal(j->plain, j->best.g, &o, &j->whole, &e) == OK) return j->whole.finding != FOUND_UNEQUAL;
+  if (e.id == ERR_STOPPED) job_left(j, "the verifier has proved the subprograms, and not the whole that was put together of them");
+  return true;
 }
 
 static int numbers(struct job *j, struct err *e)
 {
   struct err inner = {0};
+  const stop_flag stop = job_stop(j, STOP_PROOF);
   if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
-  if (j->stopped && (j->best.measured || job_stopped_by_user(j))) return OK;
-  int status = best_numbers(j, &inner);
-  if (status == OK) return OK;
-  if (j->best.cpu.module == j->base.cpu.module || inner.id != ERR_WRONG) {
-    *e = inner;
-    return status;
+  int status = numbers_of(j, &j->best, j->stable, stop, &inner);
+  if (inner.id == ERR_WRONG && j->best.cpu.module != j->base.cpu.module) {
+    fall_back(j, arena_printf(j->mem, "the parts are right but the whole is not: %s", inner.text));
+    inner = (struct err){0}, status = numbers_of(j, &j->best, j->stable, stop, &inner);
   }
-  fall_back(j, arena_printf(j->mem, "the parts are right but the whole is not: %s", inner.text));
-  return best_numbers(j, e);
+  if (status == OK) return OK;
+  if (inner.id == ERR_STOPPED) return no_result(j, "its numbers were checked against float64", e);
+  *e = inner;
+  return status;
+}
+
+// The result was checked, so only what was checked too takes its place.
+static bool base_is_right(struct job *j)
+{
+  struct err e = {0};
+  if (numbers_of(j, &j->base, j->stable, job_stop(j, STOP_PROOF), &e) == OK) return true;
+  job_left(j, "operator by operator was faster, but its numbers were not checked");
+  return false;
 }
 
 int race_whole(struct job *j, struct err *e)
@@ -243,7 +268,7 @@ int race_whole(struct job *j, struct err *e)
   double ours = j->best.timing.median, theirs = j->base.timing.median;
   bool slower = status == OK && j->best.g != j->base.g && ours > theirs;
   if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // which may be why it lost
-  if (slower) fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
+  if (slower && base_is_right(j)) fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
   if (status == OK) own_times(j, b);
   buffers_close(b);
   return status;

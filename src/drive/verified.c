@@ -16,13 +16,15 @@ int job_accepts(struct job *j, struct err *e)
   return err_hint(e, "it is proved, full or reduced: the weakest evidence that a result may have"), (int)e->status;
 }
 
+const char NOT_CHECKED[] = "not checked: the job was stopped, or its time was over";
+
 bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until)
 {
   struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, until)};
   struct err e = {0};
   const struct certificate *c = &k->cert;
   if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
-    k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
+    k->dropped = e.id == ERR_STOPPED ? NOT_CHECKED : arena_printf(j->mem, "verifier: %s", e.text);
   else if (!c->equal)
     k->dropped =
         arena_printf(j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal", c->note);

@@ -52,9 +52,16 @@ static bool folds_away(const struct gen *c, const struct node *n)
   return true;
 }
 
+// A view of a constant, or a part of one: the same number everywhere, so nothing is computed or kept. Roots of its operands are known.
+static bool is_number(const struct gen *c, const struct node *n)
+{
+  enum rule rule = op_rows[n->op].rule;
+  return (rule == RULE_VIEW || rule == RULE_SPLIT) && producer(c, c->home[n->in[0]].root)->op == OP_CONST;
+}
+
 static bool is_kernel(const struct gen *c, const struct node *n)
 {
-  return n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
+  return !is_number(c, n) && n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
 }
 
 // ---- memory ----
@@ -64,7 +71,7 @@ static void find_roots(struct gen *c)
   for (int t = 0; t < c->g->ntensors; t++) {
     const struct node *n = producer(c, t);
     c->home[t].root = t, c->home[t].buf = -1;
-    if (n->op == OP_RESHAPE || folds_away(c, n)) c->home[t].root = c->home[n->in[0]].root;
+    if (n->op == OP_RESHAPE || folds_away(c, n) || is_number(c, n)) c->home[t].root = c->home[n->in[0]].root;
   }
 }
 
@@ -102,12 +109,12 @@ static struct place place_of(const struct gen *c, int t, const char *ptr)
   const struct tensor *x = &c->g->tensors[t];
   const struct node *n = producer(c, t);
   if (n->op == OP_CONST) return (struct place){PLACE_CONST, false, n->a.scalar};
+  if (is_number(c, n)) return place_of(c, c->home[t].root, ptr);
   if (folds_away(c, n)) {
     struct place p = place_of(c, n->in[0], ptr);
     p.v = view_permuted(&p.v, &n->a.perm);
     return p;
   }
-  if (n->op == OP_RESHAPE && producer(c, c->home[t].root)->op == OP_CONST) return place_of(c, c->home[t].root, ptr);
   return (struct place){PLACE_VIEW, false, 0, view_dense(ptr, -1, x->dtype, &x->shape)};
 }
 

@@ -146,10 +146,12 @@ struct problem {
   const int *outs;     // tensors
   enum dtype *rounded; // of each tensor: whose tolerance it has
   double seconds;      // of the reference
+  stop_flag stop;      // ends what is computed of it, or NULL
 };
-int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e);
-int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, struct err *e); // NaN, infinities: rt.h
-void problem_close(struct problem *p);                                                                               // after an error too
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e);
+// NaN, infinities: rt.h
+int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e);
+void problem_close(struct problem *p); // after an error too
 
 // ---- check.c ---------------------------------------------------------------------------------------
 
@@ -157,6 +159,7 @@ struct check_answer {
   double relative; // the largest relative norm over the outputs
   double worst;    // the largest difference of an element, as a part of what an element may differ
   double repeats;  // relative norm of the difference between two runs on the same inputs; 0: the same bits
+  bool lost;       // an element is not finite and ought to be
 };
 // outputs[i] holds output i. ERR_WRONG with the numbers.
 int check_outputs(const struct problem *p, void *const *outputs, struct check_answer *a, struct err *e);

@@ -305,7 +305,7 @@ static int run_special(struct race *r, int k, const struct problem *p, struct er
   struct run_answer a;
   int status = r->id[k] >= 0 ? OK : gpu_worker_load(r->w, &r->codes[k], &r->id[k], e);
   if (status == OK) status = gpu_worker_run(r->w, r->id[k], 1, limit(r), &a, e);
-  return status ? status : special_compare(&p->r, own, p->b, a.first, &r->out->result[k].special, e);
+  return status ? status : special_compare(&p->r, own, p->b, a.first, r->o->stop, &r->out->result[k].special, e);
 }
 
 // NaN, infinities and the like among the inputs, unless the reference takes long.

@@ -37,6 +37,7 @@ const char *dtype_name(enum dtype t) { return num_rows[t].dtype; }
 int dtype_bytes(enum dtype t) { return num_rows[t].bytes; }
 double dtype_largest(enum dtype t) { return num_largest(&num_rows[t]); }
 double dtype_low(enum dtype t) { return num_rows[t].low; }
+double dtype_underflow(enum dtype t) { return num_underflow(&num_rows[t]); }
 enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
 
 bool dtype_parse(const char *s, enum dtype *t)

@@ -34,7 +34,7 @@ bool db_default(char *out, size_t n)
   return cache_folder(folder) && snprintf(out, n, "%s/mica.db", folder) < (int)n;
 }
 
-int db_open(const char *path, struct db **out, struct err *e)
+int db_open_until(const char *path, const struct patience *p, struct db **out, struct err *e)
 {
   char where[OWN_PATH];
   *out = NULL;
@@ -46,15 +46,18 @@ int db_open(const char *path, struct db **out, struct err *e)
   struct str text = {0};
   str_add(&text, "%s", path ? path : where);
   db->path = text.p;
+  if (p) db->patience = *p;
   if (db_prepare(db, e) != OK) return db_close(db), (int)e->status;
   *out = db;
   return OK;
 }
 
-int db_open_or_none(const char *path, struct db **out, struct err *why, struct err *e)
+int db_open(const char *path, struct db **out, struct err *e) { return db_open_until(path, NULL, out, e); }
+
+int db_open_or_none(const char *path, const struct patience *p, struct db **out, struct err *why, struct err *e)
 {
   const bool asked = named(path);
-  const int status = db_open(path, out, asked ? e : why);
+  const int status = db_open_until(path, p, out, asked ? e : why);
   if (asked || status == OK) return status;
   return why->id == ERR_MEMORY ? *e = *why, status : OK;
 }

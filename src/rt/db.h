@@ -15,6 +15,8 @@ struct db {
   char *path; // as it was given
   uint8_t key[SHA256];
   char note[400]; // what was not used, or ""
+  struct patience patience;
+  double waiting; // for another process, since when
 };
 
 int db_failed(struct db *db, const char *what, struct err *e);

@@ -9,7 +9,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 5000, TRIES = 20, PAUSE_US = 50000 };
+enum { TRIES = 20, PAUSE_US = 50000, NAP_US = 10000 };
+static const double LONGEST = 5;                                                // seconds of one wait for another process
 enum { APPLICATION = 0x6d696361, LAYOUT = 3, UNSIGNED = 2, MOST_WORDS = 1000 }; // "mica"; the layouts up to UNSIGNED had neither that nor checksums
 
 static const char *const statements[DB_STATEMENTS] = {
@@ -212,10 +213,19 @@ static int bring_up(struct db *db, struct err *e)
   return status;
 }
 
+// SQLite asks again and again while another process has the file locked, with 0 when a wait begins.
+static int keep_waiting(void *arg, int asked)
+{
+  struct db *db = arg;
+  if (!asked) db->waiting = now_seconds();
+  if (patience_over(&db->patience) || now_seconds() >= db->waiting + LONGEST) return 0;
+  return usleep(NAP_US), 1;
+}
+
 static int use(struct db *db, const struct own_place *p, const char *path, struct err *e)
 {
   if (sqlite3_open_v2(path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) != SQLITE_OK) return db_failed(db, "open", e);
-  sqlite3_busy_timeout(db->sql, PATIENCE_MS);
+  sqlite3_busy_handler(db->sql, keep_waiting, db);
   TRY(bring_up(db, e));
   TRY(set_journal(db, p->folder, e));
   for (int i = 0; i < DB_STATEMENTS; i++)
@@ -237,7 +247,7 @@ static int use_with_patience(struct db *db, const struct own_place *p, const cha
     if (use(db, p, path, e) == OK) return OK;
     const int code = sqlite3_errcode(db->sql) & 0xff;
     const bool passes = code == SQLITE_IOERR || code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_PROTOCOL;
-    if (!passes || tries == TRIES) return (int)e->status;
+    if (!passes || tries == TRIES || patience_over(&db->patience)) return (int)e->status;
     *e = (struct err){0};
     db_shut(db);
     usleep(PAUSE_US);

@@ -28,6 +28,7 @@ struct fill {
   int64_t n;
   uint64_t seed;
   bool positive;
+  stop_flag stop;
 };
 
 // Mean 0 and variance 1 from four uniform parts of one random number: normal enough to time with, and fast.
@@ -42,6 +43,7 @@ static void fill_piece(void *arg, int i, int worker)
 {
   (void)worker;
   const struct fill *f = arg;
+  if (stop_set(f->stop)) return;
   struct rng r = {hash_mix(f->seed, (uint64_t)i)};
   int64_t from = (int64_t)i * PIECE, to = MIN(from + PIECE, f->n);
   for (int64_t k = from; k < to; k++) {
@@ -86,7 +88,7 @@ static int side_open(const struct graph *g, const int *list, int n, void ***side
 static void drop(void *b) { buffers_close(b); }
 static const struct mem_kind kind = {.close = drop};
 
-int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, struct err *e)
+int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **out, struct err *e)
 {
   struct buffers *b = mem_handle(sizeof *b, &kind);
   int *in = list_of(g, graph_inputs, &b->nin), *res = list_of(g, graph_outputs, &b->nout);
@@ -94,17 +96,20 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **out, str
   if (status == OK) status = side_open(g, res, b->nout, &b->out, &b->out_bytes, e);
   for (int i = 0; i < b->nin && status == OK; i++) {
     const struct tensor *t = &g->tensors[in[i]];
-    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i])};
+    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i]), stop};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }
   for (int i = 0; i < b->nout && status == OK; i++) memset(b->out[i], 0, b->out_bytes[i]);
   mem_free(in), mem_free(res);
+  if (status == OK && stop_set(stop)) status = err_set(e, ERR_STOPPED, NOWHERE, "stopped before there were inputs");
   if (status == OK)
     *out = b;
   else
     buffers_close(b);
   return status;
 }
+
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e) { return buffers_open_until(g, seed, NULL, b, e); }
 
 // ---- timing ----
 

@@ -57,7 +57,9 @@ static void shrink_inputs(const struct graph *g, const int *ins, struct buffers 
   }
 }
 
-static int compare(const struct tensor *t, enum dtype rounded, const double *ref, const void *out, int which, double *rel, struct err *e)
+// floor: of the norm of the difference, what underflow explains. *rel: infinite where a value is not finite and ought to be.
+static int compare(const struct tensor *t, enum dtype rounded, const double *ref, const void *out, int which, double floor, double *rel,
+                   struct err *e)
 {
   double diff = 0, norm = 0, largest = dtype_largest(t->dtype);
   int64_t n = shape_size(&t->shape);
@@ -71,58 +73,89 @@ static int compare(const struct tensor *t, enum dtype rounded, const double *ref
     diff += (y - ref[i]) * (y - ref[i]), norm += ref[i] * ref[i];
   }
   double r = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
-  *rel = fmax(*rel, r);
-  if (r <= num_rows[rounded].tolerance) return OK;
+  *rel = r;
+  if (r <= num_rows[rounded].tolerance || sqrt(diff) <= num_rows[rounded].tolerance * sqrt(norm) + floor) return OK;
   return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded),
                  num_rows[rounded].tolerance);
 }
 
-static double distance(const double *x, const double *ref, int64_t n)
+int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_flag stop, double *floor, struct err *e)
+{
+  int *ins = MEM_NEWS(int, b->nin + 1);
+  graph_inputs(r->g, ins);
+  struct device_inputs inputs = {r->g, ins, b};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .stop = stop};
+  int s = underflow_floors(r, &from, floor, e);
+  return mem_free(ins), s;
+}
+
+// Is x further from ref than `off` of it, and what underflow explains?
+static bool further(const double *x, const double *ref, int64_t n, double off, double floor)
 {
   double diff = 0, norm = 0;
   for (int64_t i = 0; i < n; i++) diff += (x[i] - ref[i]) * (x[i] - ref[i]), norm += ref[i] * ref[i];
-  return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
+  return !(sqrt(diff) <= off * (norm > 0 ? sqrt(norm) : 1) + floor);
 }
 
-// Whether on these inputs rounding alone may be taken for a mistake. r: their reference.
-static bool rounding_counts(const struct reference64 *r, const struct buffers *b)
+static bool rounded_further(const struct reference64 *r, const struct reference64 *rounded, const double *floor)
 {
-  int *ins = MEM_NEWS(int, b->nin + 1), *outs = MEM_NEWS(int, b->nout + 1);
+  int n = graph_outputs(r->g, NULL), *outs = MEM_NEWS(int, n + 1);
   enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
-  graph_inputs(r->g, ins), graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
+  bool yes = false;
+  graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
+  for (int i = 0; i < n; i++) {
+    const int t = outs[i];
+    yes |= further(rounded->value[t], r->value[t], shape_size(&r->g->tensors[t].shape), ROUNDING * num_rows[of[t].tolerance], floor[t]);
+  }
+  return mem_free(outs), mem_free(of), yes;
+}
+
+// Whether on these inputs rounding alone, but for underflow, may be taken for a mistake. r: their reference.
+static bool rounding_counts(const struct reference64 *r, const struct buffers *b, stop_flag stop)
+{
+  int *ins = MEM_NEWS(int, b->nin + 1);
+  double *floor = MEM_NEWS(double, r->g->ntensors);
+  graph_inputs(r->g, ins);
   struct device_inputs inputs = {r->g, ins, b};
-  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .rounds = true};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .rounds = true, .stop = stop};
   struct reference64 rounded = {0};
   struct err e = {0};
-  bool counts = false;
-  if (reference64_run(&rounded, r->g, &from, &e) == OK)
-    for (int i = 0; i < b->nout; i++) {
-      const struct tensor *t = &r->g->tensors[outs[i]];
-      counts |= !(distance(rounded.value[outs[i]], r->value[outs[i]], shape_size(&t->shape)) <= ROUNDING * num_rows[of[outs[i]]].tolerance);
-    }
+  bool counts = reference64_run(&rounded, r->g, &from, &e) == OK && rounded_further(r, &rounded, floor);
+  if (counts && numeric_floors(r, b, stop, floor, &e) == OK) counts = rounded_further(r, &rounded, floor);
   reference64_close(&rounded);
-  mem_free(ins), mem_free(outs), mem_free(of);
-  return counts;
+  return mem_free(ins), mem_free(floor), counts;
 }
 
-static int call_and_compare(struct module *m, const struct reference64 *r, struct buffers *b, double *rel, struct err *e)
+static int call_and_compare(struct module *m, const struct reference64 *r, struct buffers *b, stop_flag stop, double *rel, struct err *e)
 {
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0xff, b->out_bytes[i]); // NaN in every dtype
   if (module_call(m, b->in, b->out)) return err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
   int *outs = MEM_NEWS(int, b->nout + 1), s = OK;
   enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
+  double *floor = MEM_NEWS(double, r->g->ntensors);
   graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
-  for (int i = 0; i < b->nout && !s; i++) s = compare(&r->g->tensors[outs[i]], of[outs[i]], r->value[outs[i]], b->out[i], i, rel, e);
-  mem_free(outs), mem_free(of);
+  bool known = false;
+  for (int i = 0; i < b->nout && !s; i++) {
+    double own = 0;
+    int t = outs[i];
+    s = compare(&r->g->tensors[t], of[t], r->value[t], b->out[i], i, floor[t], &own, e);
+    if (s == NO && isfinite(own) && !known) {
+      *e = (struct err){0}, known = true;
+      s = numeric_floors(r, b, stop, floor, e);
+      if (!s) s = compare(&r->g->tensors[t], of[t], r->value[t], b->out[i], i, floor[t], &own, e);
+    }
+    *rel = fmax(*rel, own);
+  }
+  mem_free(outs), mem_free(of), mem_free(floor);
   return s;
 }
 
-int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
 {
   int *ins = MEM_NEWS(int, b->nin + 1), s = OK;
   graph_inputs(g, ins);
   struct device_inputs inputs = {g, ins, b};
-  struct reference64_from from = {read_inputs, &inputs, true};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .in_range = true, .stop = stop};
   for (int shrunk = 0; shrunk <= SHRINKS && !s; shrunk++) {
     if (shrunk) shrink_inputs(g, ins, b);
     reference64_close(r);
@@ -149,7 +182,7 @@ static void copy_inputs(struct buffers *b, void **to, bool back)
   for (int i = 0; i < b->nin; i++) memcpy(back ? b->in[i] : to[i], back ? to[i] : b->in[i], b->in_bytes[i]);
 }
 
-static int shrink_until_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+static int shrink_until_apart(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
 {
   int s = OK, *ins = MEM_NEWS(int, b->nin + 1);
   void **first = MEM_NEWS(void *, b->nin + 1);
@@ -159,39 +192,41 @@ static int shrink_until_apart(const struct graph *g, struct buffers *b, struct r
   copy_inputs(b, first, false);
   for (int shrunk = 0; !s && counts && shrunk < SHRINKS; shrunk++) {
     shrink_inputs(g, ins, b);
-    s = numeric_reference(g, b, r, e);
-    counts = !s && rounding_counts(r, b);
+    s = numeric_reference(g, b, stop, r, e);
+    counts = !s && rounding_counts(r, b, stop);
   }
   if (!s && counts) { // it is not for their size
     copy_inputs(b, first, true);
-    s = numeric_reference(g, b, r, e);
+    s = numeric_reference(g, b, stop, r, e);
   }
   for (int i = 0; i < b->nin; i++) mem_free(first[i]);
   mem_free(first), mem_free(ins);
   return s;
 }
 
-int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e)
+int numeric_reference_apart(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
 {
-  int s = numeric_reference(g, b, r, e);
-  return s || !has_exp(g) || !rounding_counts(r, b) ? s : shrink_until_apart(g, b, r, e);
+  int s = numeric_reference(g, b, stop, r, e);
+  return s || !has_exp(g) || !rounding_counts(r, b, stop) ? s : shrink_until_apart(g, b, stop, r, e);
 }
 
-static int check_once(struct module *m, const struct graph *g, uint64_t seed, double *rel, struct err *e)
+static int check_once(struct module *m, const struct graph *g, uint64_t seed, stop_flag stop, double *rel, struct err *e)
 {
   struct buffers *b;
-  int s = buffers_open(g, seed, &b, e), *ins;
+  int s = buffers_open_until(g, seed, stop, &b, e), *ins;
   if (s) return s;
   struct reference64 r = {0};
   double mine = 0;
   graph_inputs(g, ins = MEM_NEWS(int, b->nin + 1));
   for (int shrunk = 0;; shrunk++) {
-    s = numeric_reference(g, b, &r, e);
-    if (!s) s = call_and_compare(m, &r, b, &mine, e);
-    if (s != NO || !r.g || r.overflow || isinf(mine) || shrunk == SHRINKS || !rounding_counts(&r, b)) break; // what is not finite is no rounding
+    s = numeric_reference(g, b, stop, &r, e);
+    if (!s) s = call_and_compare(m, &r, b, stop, &mine, e);
+    if (s != NO || !r.g || r.overflow || isinf(mine) || shrunk == SHRINKS || !rounding_counts(&r, b, stop))
+      break; // what is not finite is no rounding
     shrink_inputs(g, ins, b);
     *e = (struct err){0}, mine = 0;
   }
+  if (s == NO && stop_set(stop)) s = err_set(e, ERR_STOPPED, NOWHERE, "stopped before it was known whether rounding explains a difference");
   if (isfinite(mine)) *rel = fmax(*rel, mine);
   mem_free(ins);
   reference64_close(&r);
@@ -199,11 +234,11 @@ static int check_once(struct module *m, const struct graph *g, uint64_t seed, do
   return s;
 }
 
-int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e)
+int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, stop_flag stop, double *rel, struct err *e)
 {
   int s = OK;
   *rel = 0;
   if (reference64_products(reference) > LARGE) repeats = 1;
-  for (int i = 0; i < repeats && !s; i++) s = check_once(m, reference, hash_mix(seed, (uint64_t)i), rel, e);
+  for (int i = 0; i < repeats && !s; i++) s = check_once(m, reference, hash_mix(seed, (uint64_t)i), stop, rel, e);
   return s;
 }

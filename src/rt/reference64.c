@@ -19,6 +19,7 @@ struct product {
   const double *a, *b;
   double *c;
   int64_t m, n, k;
+  stop_flag stop;
 };
 
 // to += x[0] * row[0] + x[1] * row[1] + ...
@@ -42,7 +43,7 @@ static void product_tile(void *arg, int piece, int worker)
   const struct product *p = arg;
   int wide = pieces(p->n, COLS);
   int64_t i0 = (int64_t)(piece / wide) * ROWS, j0 = (int64_t)(piece % wide) * COLS, width = MIN(COLS, p->n - j0);
-  for (int64_t k0 = 0; k0 < p->k; k0 += DEEP)
+  for (int64_t k0 = 0; k0 < p->k && !stop_set(p->stop); k0 += DEEP)
     for (int64_t i = i0; i < MIN(i0 + ROWS, p->m); i++) {
       double *to = p->c + i * p->n + j0;
       if (!k0) memset(to, 0, (size_t)width * sizeof *to);
@@ -66,7 +67,7 @@ static int64_t matrix_at(const struct shape *x, const struct shape *out, int64_t
 static void multiply(struct reference64 *r, const struct node *n)
 {
   const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape, *o = &r->g->tensors[n->out].shape;
-  struct product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1]};
+  struct product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .stop = r->from->stop};
   int64_t batch = shape_size(o) / p.m / p.n;
   for (int64_t i = 0; i < batch; i++) {
     p.a = r->value[n->in[0]] + matrix_at(x, o, i), p.b = r->value[n->in[1]] + matrix_at(y, o, i);
@@ -132,7 +133,7 @@ static int interpret(struct reference64 *r, const struct node *n, const struct p
     if (r->g->nodes[r->g->tensors[t].node].op == OP_CONST) continue;
     in[nin++] = r->value[t] + part->from * row_size(r, t, along(r, n, t, part->dim));
   }
-  if (!s) s = eval_run(&mem, g, DOM_F64, NULL, in, out, NULL, e);
+  if (!s) s = eval_run(&mem, g, DOM_F64, NULL, in, out, r->from->stop, e);
   for (int i = 0; i < n->nout && !s; i++) {
     int64_t size = shape_size(&r->g->tensors[n->out + i].shape), row = row_size(r, n->out + i, part->dim);
     memcpy(r->value[n->out + i] + part->from * row, out[i], (size_t)(part->dim < 0 ? size : part->rows * row) * sizeof(double));
@@ -207,28 +208,6 @@ static bool fits(const double *x, int64_t n, double largest)
   struct range r = {x, n, largest, false};
   pool_run(pool_cores(), pieces(n, PIECE), check_piece, &r);
   return !r.left;
-}
-
-// ---- rounding ----
-
-struct rounding {
-  double *x;
-  int64_t n;
-  enum dtype t;
-};
-
-static void round_piece(void *arg, int piece, int worker)
-{
-  (void)worker;
-  struct rounding *r = arg;
-  int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, r->n);
-  for (int64_t i = from; i < to; i++) r->x[i] = num_round(r->t, r->x[i]);
-}
-
-static void round_values(double *x, int64_t n, enum dtype t)
-{
-  struct rounding r = {x, n, t};
-  pool_run(pool_cores(), pieces(n, PIECE), round_piece, &r);
 }
 
 // ---- memory of values ----
@@ -311,6 +290,7 @@ static void fetch_piece(void *arg, int piece, int worker)
 {
   (void)worker;
   const struct fetching *w = arg;
+  if (stop_set(w->from->stop)) return;
   int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, w->n);
   w->from->read(w->from->arg, w->input, from, to, w->to + from);
 }
@@ -329,17 +309,25 @@ static int fetch(struct reference64 *r, int t, struct err *e)
   return OK;
 }
 
+static int stopped(const struct reference64 *r, struct err *e)
+{
+  return stop_set(r->from->stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped before the float64 reference was computed") : OK;
+}
+
 static int compute(struct reference64 *r, const struct node *n, struct err *e)
 {
   int s = OK;
   for (int i = 0; i < n->nin && !s; i++) s = fetch(r, n->in[i], e);
   for (int i = 0; i < n->nout && !s; i++) s = hold(r, n->out + i, e);
   if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret_rows(r, n, e);
+  if (!s) s = stopped(r, e);
   for (int i = 0; i < n->nout && !s; i++) {
     const struct tensor *t = &r->g->tensors[n->out + i];
     int64_t size = shape_size(&t->shape);
-    if (r->from->in_range && !fits(r->value[n->out + i], size, dtype_largest(t->dtype))) r->overflow = true;
-    if (r->from->rounds) round_values(r->value[n->out + i], size, t->dtype);
+    double *x = r->value[n->out + i];
+    if (r->from->in_range && !fits(x, size, dtype_largest(t->dtype))) r->overflow = true;
+    if (r->from->rounds) round_values(x, size, t->dtype);
+    if (r->from->nudge && op_rows[n->op].rule != RULE_VIEW) nudge_values(x, size, t->dtype, r->from->nudge, (uint64_t)n->out + (uint64_t)i);
   }
   return s;
 }
@@ -379,7 +367,8 @@ int reference64_run(struct reference64 *r, const struct graph *g, const struct r
   for (int i = 0; i < g->nnodes && !s && !r->overflow; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT || n->op == OP_CONST) continue;
-    s = n->op == OP_OUTPUT ? fetch(r, n->in[0], e) : compute(r, n, e);
+    s = stopped(r, e);
+    if (!s) s = n->op == OP_OUTPUT ? fetch(r, n->in[0], e) : compute(r, n, e);
     for (int k = 0; k < n->nin && !s && n->op != OP_OUTPUT; k++) release(r, n->in[k]);
   }
   return s;

@@ -65,7 +65,8 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
   void **in, **out;
   size_t *in_bytes, *out_bytes;
 };
-int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e);                       // random normal inputs
+int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e); // ERR_STOPPED soon after it is set
 void buffers_close(struct buffers *b);
 
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds. Disturbed rounds are
@@ -78,6 +79,17 @@ int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, 
 // ---- positive.c ----
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
 
+// ---- underflow.c: values as their dtypes hold them, and what numbers too small for one do to results ----
+enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER }; // all towards zero; each in a random direction
+struct reference64;
+struct reference64_from;
+void round_values(double *x, int64_t n, enum dtype t); // each to the nearest of its dtype
+// Moves each number by what underflow may take it. Zero stays, and no number changes its sign.
+void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed);
+// floor[t] of each output tensor t of r: the norm by which underflow alone may take it from its float64 value. Every value that is computed is
+// moved by half the spacing of the denormal numbers of its dtype, and the moves go on to the outputs; r was evaluated from `from`.
+int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e);
+
 // ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
 struct reference64_from {
   // Elements [from, to) of input number `input`, row-major; called by several threads.
@@ -85,6 +97,8 @@ struct reference64_from {
   const void *arg;
   bool in_range; // stop where a value leaves the range of its dtype
   bool rounds;   // each value is rounded to its dtype as it is made: what a program that runs operator by operator does
+  enum nudge nudge;
+  stop_flag stop; // ends it with ERR_STOPPED, within a small part of a second; NULL: nothing does
 };
 struct reference64 {
   const struct graph *g;
@@ -104,14 +118,18 @@ double reference64_products(const struct graph *g); // multiply-adds of matrix p
 // Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
 // of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is. Where
 // rounding alone takes the reference that far (scores of a softmax that are in the hundreds), the inputs are made smaller first.
-int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, double *rel, struct err *e);
+// Beyond the tolerance a difference is wrong only as far as numbers too small for their dtypes do not explain it (underflow.c). ERR_STOPPED
+// soon after `stop` is set: then nothing was checked.
+int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, stop_flag stop, double *rel, struct err *e);
 
 // g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where
 // nothing helps. r is to be closed after an error too.
-int numeric_reference(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
+int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
 // The same on inputs that are made smaller until rounding alone, where an exponential makes it a factor, may not be taken for a mistake, if
 // that helps; check_numeric does so when it meets one.
-int numeric_reference_apart(const struct graph *g, struct buffers *b, struct reference64 *r, struct err *e);
+int numeric_reference_apart(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
+int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_flag stop, double *floor,
+                   struct err *e); // of r on these inputs (underflow.c)
 // of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.
 void numeric_dtypes(const struct graph *g, enum dtype *of);
 
@@ -122,17 +140,21 @@ struct special_answer {
 int special_rounds(const struct graph *g); // in each, another input has NaN and infinities; fewer where the reference is dear
 void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round);
 // g on the inputs of b. r is to be closed after an error too.
-int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e);
+int special_reference(const struct graph *g, const struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
 // outputs: of code that was made of the graph `own`, which computes the same function of the same inputs; the answer is added up.
 // ERR_WRONG where an element is NaN, infinite or a number other than it has to be.
-int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, struct special_answer *a,
-                    struct err *e);
-int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a, struct err *e);
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, stop_flag stop,
+                    struct special_answer *a, struct err *e);
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, stop_flag stop, struct special_answer *a,
+                  struct err *e);
 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
-int db_open(const char *path, struct db **db, struct err *e);                          // NULL path: the default
-int db_open_or_none(const char *path, struct db **db, struct err *why, struct err *e); // without the default one work goes on: *db NULL and *why
+int db_open(const char *path, struct db **db, struct err *e); // NULL path: the default
+// What waits for other processes waits no longer than p says, now and later; NULL: some seconds.
+int db_open_until(const char *path, const struct patience *p, struct db **db, struct err *e);
+// Without the default one work goes on: *db NULL and *why.
+int db_open_or_none(const char *path, const struct patience *p, struct db **db, struct err *why, struct err *e);
 bool db_default(char *out, size_t n);     // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: there is none
 const char *db_note(const struct db *db); // of rows that were not used, or ""
 void db_close(struct db *db);

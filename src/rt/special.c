@@ -108,19 +108,22 @@ static void read_elements(const void *arg, int input, int64_t from, int64_t to, 
   for (int64_t i = from; i < to; i++) out[i - from] = element(d, input, i);
 }
 
-static int evaluate(struct reference64 *r, const struct graph *g, const struct buffers *b, bool rounds, struct err *e)
+static int evaluate(struct reference64 *r, const struct graph *g, const struct buffers *b, bool rounds, stop_flag stop, struct err *e)
 {
   int *ins = MEM_NEWS(int, b->nin + 1);
   graph_inputs(g, ins);
   struct reading d = {g, b, ins, rounds};
-  struct reference64_from from = {.read = read_elements, .arg = &d, .rounds = rounds};
+  struct reference64_from from = {.read = read_elements, .arg = &d, .rounds = rounds, .stop = stop};
   int s = reference64_run(r, g, &from, e);
   r->from = NULL;
   mem_free(ins);
   return s;
 }
 
-int special_reference(const struct graph *g, const struct buffers *b, struct reference64 *r, struct err *e) { return evaluate(r, g, b, false, e); }
+int special_reference(const struct graph *g, const struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
+{
+  return evaluate(r, g, b, false, stop, e);
+}
 
 // Operations of a graph and of all blocks and iterations in it.
 static double operations(const struct graph *g)
@@ -136,7 +139,7 @@ static double operations(const struct graph *g)
 }
 
 // The outputs of g in the interpreter, as numbers of d.
-static int interpret(struct arena *mem, const struct graph *g, enum domain d, const struct buffers *b, void **out, struct err *e)
+static int interpret(struct arena *mem, const struct graph *g, enum domain d, const struct buffers *b, stop_flag stop, void **out, struct err *e)
 {
   int *ins = NEWS(mem, int, b->nin + 1);
   void **in = NEWS(mem, void *, b->nin + 1);
@@ -153,7 +156,7 @@ static int interpret(struct arena *mem, const struct graph *g, enum domain d, co
         ((double *)in[i])[k] = element(&r, i, k);
     }
   }
-  return eval_run(mem, g, d, NULL, in, out, NULL, e);
+  return eval_run(mem, g, d, NULL, in, out, stop, e);
 }
 
 // ---- comparing ----
@@ -208,14 +211,16 @@ static void compare(struct comparison *c)
 
 enum evaluation { ROUNDED, OWN_F64, OWN_F32, EVALUATIONS };
 
-// Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made.
-static void ask(struct comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b)
+// Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made. ERR_STOPPED where it was stopped.
+static int ask(struct comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b,
+               stop_flag stop, struct err *e)
 {
   struct arena mem = {0};
   struct reference64 r = {0};
-  struct err e = {0};
+  struct err why = {0};
   void **out = NEWS(&mem, void *, b->nout + 1);
-  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, &e) : interpret(&mem, own, which == OWN_F32 ? DOM_F32 : DOM_F64, b, out, &e);
+  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, stop, &why)
+                                     : interpret(&mem, own, which == OWN_F32 ? DOM_F32 : DOM_F64, b, stop, out, &why);
   for (int i = 0; i < c->n && s == OK; i++) {
     const struct doubt d = c->doubt[i];
     const struct output *x = &c->out[d.output];
@@ -226,10 +231,11 @@ static void ask(struct comparison *c, enum evaluation which, const struct graph 
   }
   c->n = left;
   reference64_close(&r), arena_close(&mem);
+  return why.id == ERR_STOPPED ? *e = why, s : OK;
 }
 
-int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, struct special_answer *a,
-                    struct err *e)
+int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, stop_flag stop,
+                    struct special_answer *a, struct err *e)
 {
   struct comparison c = {.nout = b->nout};
   int *outs = NEWS(&c.mem, int, b->nout + 1), s = OK;
@@ -247,8 +253,8 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
   compare(&c);
   a->all += all, a->held += all - c.differ;
   if (c.n && MAX(operations(own), operations(r->g)) > AFFORDABLE) c.n = 0;
-  for (enum evaluation k = 0; k < EVALUATIONS && c.n; k++) ask(&c, k, r->g, own, b);
-  if (c.n) {
+  for (enum evaluation k = 0; k < EVALUATIONS && c.n && !s; k++) s = ask(&c, k, r->g, own, b, stop, e);
+  if (c.n && !s) {
     const struct output *x = &c.out[c.doubt->output];
     int64_t at = c.doubt->at;
     s = err_set(e, ERR_WRONG, NOWHERE, "output %d on special inputs: element %lld is %g, and %g in float64", x->which, (long long)at,
@@ -258,27 +264,28 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
   return s;
 }
 
-static int one_round(struct module *m, const struct graph *g, const struct graph *own, uint64_t seed, int round, struct special_answer *a,
-                     struct err *e)
+static int one_round(struct module *m, const struct graph *g, const struct graph *own, uint64_t seed, int round, stop_flag stop,
+                     struct special_answer *a, struct err *e)
 {
   struct buffers *b;
   struct reference64 r = {0};
-  int s = buffers_open(g, hash_mix(seed, (uint64_t)round), &b, e);
+  int s = buffers_open_until(g, hash_mix(seed, (uint64_t)round), stop, &b, e);
   if (s) return s;
   special_inputs(g, b, seed, round);
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0, b->out_bytes[i]);
-  s = special_reference(g, b, &r, e);
+  s = special_reference(g, b, stop, &r, e);
   if (!s && module_call(m, b->in, b->out)) s = err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
-  if (!s) s = special_compare(&r, own, b, b->out, a, e);
+  if (!s) s = special_compare(&r, own, b, b->out, stop, a, e);
   reference64_close(&r);
   buffers_close(b);
   return s;
 }
 
-int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, struct special_answer *a, struct err *e)
+int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, stop_flag stop, struct special_answer *a,
+                  struct err *e)
 {
   int s = OK;
   *a = (struct special_answer){0};
-  for (int i = 0, n = special_rounds(reference); i < n && !s; i++) s = one_round(m, reference, own, seed, i, a, e);
+  for (int i = 0, n = special_rounds(reference); i < n && !s; i++) s = one_round(m, reference, own, seed, i, stop, a, e);
   return s;
 }

@@ -1,10 +1,13 @@
 // Which of given graphs the space holds, and what excludes the others. A graph that is not equal to the program is no
 // matter of the space. An equal one is looked for as it is and as the graphs that do the same (alike.c). Where none of
 // them is held, the limits and rules are named without which one is: the search is run again without them.
+#include "base/memory.h"
 #include "search/space.h"
 #include "verify/verify.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 // Without a rule a schedule has more values. accum_rms is so many operators more where there is no loop.
 enum { MANY_VALUES = 4000, RMS_MORE = 2 };
@@ -249,9 +252,58 @@ static void say_all(const struct group *all, const char *why)
   for (int i = 0; i < all->n; i++) snprintf(all->x[i]->c->why, sizeof all->x[i]->c->why, "%s", why);
 }
 
-static void answer(const struct asking *a, struct group *open)
+// ---- the time for a reason ------------------------------------------------------------------------------------------
+
+struct reason_limit { // raises a flag of its own after some seconds, or when the user stops
+  stop_flag user;
+  double until;
+  int flag, end; // atomic
+  pthread_t thread;
+};
+
+static void *watch_reasons(void *arg)
+{
+  enum { SLICE_US = 20000 };
+  struct reason_limit *l = arg;
+  for (; !stop_set(&l->end); usleep(SLICE_US))
+    if (stop_set(l->user) || now_seconds() >= l->until) __atomic_store_n(&l->flag, 1, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+static void close_reasons(void *arg)
+{
+  struct reason_limit *l = arg;
+  __atomic_store_n(&l->end, 1, __ATOMIC_RELAXED);
+  pthread_join(l->thread, NULL);
+}
+
+static void find_reasons(const struct asking *a, struct group *open)
 {
   struct search_opts wide = *a->o;
+  if (open->n && take_limits(a, &wide, open)) take_rules(a, &wide, open);
+}
+
+// Without a thread there is no limit.
+static void find_reasons_in_time(const struct asking *a, struct group *open)
+{
+  struct reason_limit l = {.user = a->o->stop, .until = now_seconds() + a->o->explain};
+  struct search_opts o = *a->o;
+  struct asking limited = {a->mem, a->p, a->t, &o};
+  struct undo undo;
+  if (a->o->explain <= 0 || pool_thread(&l.thread, watch_reasons, &l)) return find_reasons(a, open);
+  o.stop = &l.flag;
+  undo_push(&undo, close_reasons, &l);
+  for (int i = 0; i < open->n; i++) {
+    struct given *x = open->x[i];
+    snprintf(x->c->why, sizeof x->c->why, "%s; what excludes it was not found in %.3g seconds", x->why, a->o->explain);
+  }
+  find_reasons(&limited, open);
+  undo_pop(&undo);
+  close_reasons(&l);
+}
+
+static void answer(const struct asking *a, struct group *open)
+{
   say_all(open, "the program is not one that is searched");
   bool searched = ask(a, a->o, open);
   struct group held = taken(a, open, true);
@@ -259,7 +311,7 @@ static void answer(const struct asking *a, struct group *open)
   if (stop_set(a->o->stop)) say_all(open, "stopped before the space was searched");
   if (!searched) return;
   say_all(open, "not in the space, and stopped before the reason was found");
-  if (open->n && take_limits(a, &wide, open)) take_rules(a, &wide, open);
+  find_reasons_in_time(a, open);
 }
 
 int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n, struct graph *const *g,

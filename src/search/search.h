@@ -55,8 +55,9 @@ struct search_opts {
   int max_values;     // values of one schedule; 0 means 1500
   int threads;
   uint64_t seed;
-  unsigned off; // pruning rules switched off, bits 1 << PRUNE_x
-  int most;     // graphs to keep, best first; 0 means 64
+  unsigned off;   // pruning rules switched off, bits 1 << PRUNE_x
+  int most;       // graphs to keep, best first; 0 means 64
+  double explain; // seconds that search_covers may look for what excludes graphs; 0: no limit
   stop_flag stop;
   void (*progress)(void *arg, const struct search_stats *s, double best_us, double done);
   void *progress_arg;

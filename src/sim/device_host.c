@@ -2,7 +2,7 @@
 //
 // Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference as the row (`kernel` of base/num.h) has it of the
 // tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
-// that, relative to itself and to the root mean square of all.
+// that, relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
 #include "sim/device_host.h"
 #include "sim/tile_host.h"
 #include "sim/number.h"
@@ -56,6 +56,18 @@ static void fill(const struct device_host *h)
       double x = rng_normal(&r);
       num_set(tile_type_of(t->dtype), positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
+  }
+}
+
+static void copy_inputs(const struct device_host *h)
+{
+  const struct graph *g = h->d->g;
+  int n = graph_inputs(g, NULL);
+  for (int i = 0; i < n; i++) {
+    const struct tensor *t = &g->tensors[h->in_tensor[i]];
+    const size_t bytes = (size_t)dtype_bytes(t->dtype);
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++)
+      memcpy((char *)h->in[i] + place_of(h, h->in_tensor[i], k) * (int64_t)bytes, (const char *)h->o->inputs->in[i] + k * (int64_t)bytes, bytes);
   }
 }
 
@@ -125,7 +137,7 @@ static int refer(struct device_host *h, const struct graph *program, struct err 
     if (!same_inputs(h->d->g, plain)) return err_set(e, ERR_MISMATCH, NOWHERE, "the program and the graph have different inputs or outputs");
     h->g = plain;
   }
-  struct reference64_from from = {read_input, h, true};
+  struct reference64_from from = {.read = read_input, .arg = h, .in_range = true, .stop = h->stop};
   h->scale = 1;
   for (int i = 0; i <= SHRINKS; i++, h->scale /= 4) {
     fill(h);
@@ -138,9 +150,13 @@ static int refer(struct device_host *h, const struct graph *program, struct err 
 
 int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e)
 {
-  *h = (struct device_host){.mem = mem, .d = d, .o = o, .dtype = o->dtype};
+  *h = (struct device_host){.mem = mem, .d = d, .o = o, .dtype = o->dtype, .stop = o->stop};
+  int status = OK;
   allocate(h);
-  int status = refer(h, o->program, e);
+  if (o->inputs)
+    copy_inputs(h);
+  else
+    status = refer(h, o->program, e);
   h->o = NULL;
   return status;
 }
@@ -223,6 +239,19 @@ int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_
   return sim_run(h->mem, l->p, l->k, &in, r, e);
 }
 
+bool device_host_output(const struct device_host *h, int i, void *out)
+{
+  const struct graph *g = h->d->g;
+  int *outs = NEWS(h->mem, int, graph_outputs(g, NULL) + 1);
+  graph_outputs(g, outs);
+  const struct tensor *t = &g->tensors[outs[i]];
+  const int64_t bytes = dtype_bytes(t->dtype);
+  if (!h->out[i]) return false;
+  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++)
+    memcpy((char *)out + k * bytes, (const char *)h->out[i] + place_of(h, outs[i], k) * bytes, (size_t)bytes);
+  return true;
+}
+
 bool device_host_counters_zero(const struct device_host *h)
 {
   for (int64_t i = 0; i < h->d->zeroed; i++)
@@ -232,11 +261,13 @@ bool device_host_counters_zero(const struct device_host *h)
 
 // ---- comparing ----
 
-static void compare(const struct device_host *h, const struct launch_arg *a, const double *want, struct device_answer *r)
+// floor: of the norm of the difference, what underflow explains.
+static void compare(const struct device_host *h, const struct launch_arg *a, const double *want, double floor, struct device_answer *r)
 {
   double norm = 0, difference = 0, furthest = -1;
+  r->wrong = 0;
   for (int64_t x = 0; x < r->elements; x++) norm += want[x] * want[x];
-  double typical = sqrt(norm / (double)MAX(r->elements, 1));
+  double count = (double)MAX(r->elements, 1), typical = sqrt(norm / count) + floor / sqrt(count) / r->bound;
   for (int64_t x = 0; x < r->elements; x++) {
     double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
@@ -245,28 +276,38 @@ static void compare(const struct device_host *h, const struct launch_arg *a, con
     if (off > furthest) furthest = off, r->worst = x, r->got = got, r->want = want[x];
   }
   r->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-  r->fine = r->relative <= r->bound && !r->wrong;
+  r->fine = sqrt(difference) <= r->bound * (norm > 0 ? sqrt(norm) : 1) + floor && !r->wrong;
 }
 
-static const double *wanted(const struct device_host *h, const struct launch_arg *a)
+// By tensor of h->g; zeros where they cannot be had.
+static const double *find_floors(const struct device_host *h)
 {
-  if (h->own) return h->reference.value[a->tensor];
-  if (a->at.kind != PLACE_OUTPUT) return NULL;
-  struct arena mem = {0};
-  int *outs = NEWS(&mem, int, graph_outputs(h->g, NULL) + 1);
+  double *floor = NEWS(h->mem, double, h->g->ntensors + 1);
+  struct reference64_from from = {.read = read_input, .arg = h, .stop = h->stop};
+  struct err e = {0};
+  underflow_floors(&h->reference, &from, floor, &e);
+  return floor;
+}
+
+// The tensor of h->g that the launch's argument is; -1: none.
+static int tensor_of(const struct device_host *h, const struct launch_arg *a)
+{
+  if (h->own) return a->tensor;
+  if (a->at.kind != PLACE_OUTPUT) return -1;
+  int *outs = NEWS(h->mem, int, graph_outputs(h->g, NULL) + 1);
   graph_outputs(h->g, outs);
-  const double *v = h->reference.value[outs[a->at.index]];
-  arena_close(&mem);
-  return v;
+  return outs[a->at.index];
 }
 
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out)
 {
   const struct launch *l = &h->d->launch[i];
+  const double *floor = NULL;
   int n = 0;
   for (int k = 0; k < l->nargs && n < most; k++) {
     const struct launch_arg *a = &l->arg[k];
-    const double *want = a->written && a->tensor != ARG_COUNTERS ? wanted(h, a) : NULL;
+    int tensor = a->written && a->tensor != ARG_COUNTERS ? tensor_of(h, a) : -1;
+    const double *want = tensor < 0 ? NULL : h->reference.value[tensor];
     if (!want) continue;
     const struct tensor *t = &h->d->g->tensors[a->tensor];
     struct device_answer *r = &out[n++];
@@ -276,7 +317,10 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
                                 .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1,
                                 .elements = shape_size(&t->shape),
                                 .bound = num_rows[h->dtype ? h->dtype[a->tensor] : t->dtype].kernel};
-    compare(h, a, want, r);
+    compare(h, a, want, 0, r);
+    if (r->fine) continue;
+    if (!floor) floor = find_floors(h);
+    compare(h, a, want, floor[tensor], r);
   }
   return n;
 }

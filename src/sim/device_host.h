@@ -17,6 +17,7 @@ struct device_host {
   double scale;                     // of the random inputs
   const struct device_host_opts *o; // while it is opened
   const enum dtype *dtype;
+  stop_flag stop;
   const struct graph *g; // the reference: the kernel graph, what is between kernels an output too; or another program
   bool own;              // g is that kernel graph
   struct reference64 reference;
@@ -33,10 +34,12 @@ struct device_answer { // a tensor that a launch wrote
 };
 
 struct device_host_opts {
-  const struct graph *program; // the reference, or NULL for the kernel graph itself
-  const bool *positive;        // by input of the program: its values are; or NULL
-  const enum dtype *dtype;     // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
+  const struct graph *program;  // the reference, or NULL for the kernel graph itself
+  const bool *positive;         // by input of the program: its values are; or NULL
+  const enum dtype *dtype;      // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
+  const struct buffers *inputs; // values of the program's inputs, row by row; NULL: random ones. With them nothing is evaluated
   uint64_t seed;
+  stop_flag stop; // of the reference, or NULL
 };
 // Random normal inputs, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its dtypes. To be closed
 // after an error too.
@@ -45,6 +48,8 @@ void device_host_close(struct device_host *h);
 // Launch number i after those before it. The report is empty for products. What it writes and does not read holds
 // not-a-number before.
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e);
+// Output i of the program, row by row, in its dtype. False: no launch writes it.
+bool device_host_output(const struct device_host *h, int i, void *out);
 // What launch i has written, for which the reference has values: at most `most`. Returns how many.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
 bool device_host_counters_zero(const struct device_host *h);             // as every launch must leave them

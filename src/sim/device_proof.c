@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double MOST_WORK = 2e8; // element operations of a kernel that is run
+static const double MOST_WORK = 2e8, MOST_SPECIAL = 2e7; // element operations of a kernel that is run; and run again on special inputs
 
 struct proving {
   struct arena *mem;
@@ -150,6 +150,47 @@ static int judge(struct proving *w, struct device_host *h, const struct lower_un
   return *w->why = arena_printf(w->mem, "%s (%s) does not leave its counters at zero", u->name, how), NO;
 }
 
+// The kernel on one set of special inputs.
+static int judge_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct buffers *b, const struct lower_unit *u,
+                         struct err *e)
+{
+  struct device_host h = {0};
+  struct device_host_opts o = {.inputs = b, .stop = w->stop};
+  struct reference64 r = {0};
+  struct special_answer a = {0};
+  struct sim_report said;
+  struct err wrong = {0};
+  int status = device_host_open(&h, mem, d, &o, e);
+  if (status == OK) status = device_host_launch(&h, 0, &said, w->stop, e);
+  bool all = true;
+  for (int i = 0; i < b->nout && status == OK; i++) all &= device_host_output(&h, i, b->out[i]);
+  device_host_close(&h);
+  if (status == OK && said.found) {
+    const struct sim_error *x = &said.errors[0];
+    return *w->why = arena_printf(w->mem, "%s on special inputs (%s): %s: %s", u->name, d->launch[0].how, sim_class_name[x->kind], x->text), NO;
+  }
+  if (status == OK && all) status = special_reference(d->g, b, w->stop, &r, e);
+  if (status == OK && all) status = special_compare(&r, d->g, b, b->out, w->stop, &a, &wrong);
+  reference64_close(&r);
+  w->out->held += a.held, w->out->special += a.all;
+  if (wrong.id == ERR_WRONG) *w->why = arena_printf(w->mem, "%s (%s): %s", u->name, d->launch[0].how, wrong.text);
+  if (wrong.status && wrong.id != ERR_WRONG) *e = wrong;
+  return status;
+}
+
+static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lower_unit *u, struct err *e)
+{
+  struct buffers *b;
+  int status = OK;
+  for (int round = 0, n = special_rounds(d->g); round < n && status == OK; round++) {
+    TRY(buffers_open_until(d->g, hash_mix(w->seed, (uint64_t)round), w->stop, &b, e));
+    special_inputs(d->g, b, w->seed, round);
+    status = judge_special(w, mem, d, b, u, e);
+    buffers_close(b);
+  }
+  return status;
+}
+
 static int run(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct lower_unit *u,
                const struct choice *want, struct err *e)
 {
@@ -157,7 +198,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct device_program d;
   struct device_host h = {0};
   struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
-  struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
+  struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed, .stop = w->stop};
   TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
   const struct choice *c = p.nunits == 1 + want->tail ? nearest(mem, &p, want) : NULL;
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
@@ -165,7 +206,9 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   TRY(lower_make(mem, &p, (struct choice[]){*c, {0}}, &d, e));
   int status = device_host_open(&h, mem, &d, &o, e);
   if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
-  return device_host_close(&h), status;
+  device_host_close(&h);
+  if (status == OK && work(g) <= MOST_SPECIAL) status = run_special(w, mem, &d, u, e);
+  return status;
 }
 
 static int prove_unit(struct proving *w, int i, struct err *e)

@@ -1,5 +1,6 @@
 // device_proof: are the kernels of a device program right? Each is run in the interpreter, by itself, with the tiles and the
-// knobs that it has but fewer blocks and iterations, and held against its block graph in float64. That what the kernel graph
+// knobs that it has but fewer blocks and iterations, and held against its block graph in float64: on random inputs, and where that takes little
+// on inputs with NaN, infinities and the like. That what the kernel graph
 // computes is the program is another matter: the verifier's.
 #ifndef MICA_SIM_DEVICE_PROOF_H
 #define MICA_SIM_DEVICE_PROOF_H
@@ -10,6 +11,7 @@ struct device_proof {
   int kernels, run, full;   // without products; run in the interpreter; of these at full size
   int64_t blocks, elements; // that were run; operations on elements
   double relative;          // the largest error, as a part of what is accepted
+  int64_t held, special;    // of kernels that ran on special inputs too (rt/special.c): elements that were compared, of all
   double seconds;
   const char *note; // what was not run and why; "" where everything was
 };

@@ -24,6 +24,21 @@ for name in alone other twice viewed none; do
   expect 2 'a constant is an output|constants alone' "$MICA" lower "$file"
 done
 
+# Views of constants, and what is made of them.
+write spread '  c = repeat(reshape(const(scalar=2.0), [1, 1]), dim=1, times=8)
+  return X * c, transpose(c), relu(X - c)'
+write parts '  a, b = split(repeat(reshape(const(scalar=2.0), [1, 1]), dim=1, times=8), parts=2, dim=1)
+  return a, matmul(X, transpose(X)) * chunk(repeat(a, dim=0, times=4), index=0, parts=4, dim=1)'
+for name in spread parts; do
+  expect 0 '' "$MICA" optimize "$work/$name.mica" --no-db --threads 2
+  "$MICA" run "$work/$name.mica" --engine f64 > "$work/f64.txt" || complain "$name in float64"
+  expect 0 '' "$MICA" run "$work/$name.mica" --engine cpu
+  expect 0 'equal' "$MICA" verify "$work/$name.mica" "$work/$name.mica"
+done
+# What computes with a constant alone is refused with its place.
+write folded '  return sum(repeat(reshape(const(scalar=2.0), [1, 1]), dim=1, times=8), dim=1), X + 1'
+expect 2 'folded.mica:3:.*sum of a constant' "$MICA" optimize "$work/folded.mica" --no-db
+
 printf 'program k() {\n  return const(scalar=2.0)\n}\n' > "$work/two.mica"
 printf 'program k() {\n  return const(scalar=3.0)\n}\n' > "$work/three.mica"
 expect 1 "not equal" "$MICA" verify "$work/two.mica" "$work/three.mica"

@@ -43,7 +43,7 @@ static void check(const char *name, const struct graph *g, const struct target *
   generate(g, t, &source, NULL, NULL);
   if (checked++ % thinned(4) == 0) {
     if (module_build(source.p, "test", &m, &e)) fail_msg("%s: %s", name, e.text);
-    if (check_numeric(m, reference, 7, 2, &rel, &e)) fail_msg("%s: %s", name, e.text);
+    if (check_numeric(m, reference, 7, 2, NULL, &rel, &e)) fail_msg("%s: %s", name, e.text);
     module_close(m);
   }
   str_free(&source);

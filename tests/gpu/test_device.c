@@ -64,7 +64,7 @@ static int lower(struct fixture *f, const char *text)
   const struct lower_opts o = {.tails = true, .dependent = true};
   char note[256] = "";
   bool changed;
-  if (problem_open(&f->problem, &f->mem, g, 3, &f->e)) return f->e.status;
+  if (problem_open(&f->problem, &f->mem, g, 3, NULL, &f->e)) return f->e.status;
   if (graph_expand(&f->mem, g, true, &stable, &f->e)) return f->e.status;
   if (plan_stable(&f->mem, stable, &stable, &changed, note, &f->e)) return f->e.status;
   return lower_program(&f->mem, stable, &H200, &o, &f->p, &f->e);

@@ -96,7 +96,7 @@ static void bad_kernels_cost_themselves(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f)) return end(&f), skip();
-  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, &f.e), OK);
+  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, NULL, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   for (size_t i = 0; i < COUNT(kernels); i++) {
     f.e = (struct err){0};
@@ -121,7 +121,7 @@ static void early_readers_are_seen(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f) || f.facts.gpu.arch < 90) return end(&f), skip();
-  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, &f.e), OK);
+  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, NULL, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   const struct code *first = code_of(&f, "first", sources[0]);
   for (int hasty = 0; hasty < 2; hasty++) {
@@ -304,7 +304,7 @@ static void lost_values_are_found(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f)) return end(&f), skip();
-  assert_int_equal(problem_open_special(&p, &f.mem, graph_of(&f.mem, "program r() {\n X: f32[100, 10]\n return relu(X)\n}\n"), 7, &f.e), OK);
+  assert_int_equal(problem_open_special(&p, &f.mem, graph_of(&f.mem, "program r() {\n X: f32[100, 10]\n return relu(X)\n}\n"), 7, NULL, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct run_answer a;
@@ -313,7 +313,7 @@ static void lost_values_are_found(void **state)
     f.e = (struct err){0};
     assert_int_equal(gpu_worker_load(f.w, code_of(&f, cases[i].name, cases[i].source), &id, &f.e), OK);
     assert_int_equal(gpu_worker_run(f.w, id, 1, 1, &a, &f.e), OK);
-    int status = special_compare(&p.r, p.g, p.b, a.first, &x, &f.e);
+    int status = special_compare(&p.r, p.g, p.b, a.first, NULL, &x, &f.e);
     if (status != cases[i].status) fail_msg("%s: %d, %s", cases[i].name, status, f.e.text);
   }
   problem_close(&p);

@@ -1,7 +1,7 @@
 // The database: what was put is got back; files that are damaged, or cannot be written, or are another program's or another user's are reported,
 // not touched; what was changed in it is not used. The linker sends fstatfs here, so that a folder can pretend to be elsewhere.
 #include "folder.h"
-#include "rt/rt.h"
+#include "rt/db.h"
 
 #include <setjmp.h>
 #include <sqlite3.h>
@@ -341,7 +341,7 @@ static void without_a_home(void **state)
   char text[4096];
   unsetenv("MICA_DB"), unsetenv("HOME");
   assert_false(db_default(text, sizeof text));
-  assert_int_equal(db_open_or_none(NULL, &db, &why, &e), OK);
+  assert_int_equal(db_open_or_none(NULL, NULL, &db, &why, &e), OK);
   assert_null(db);
   assert_non_null(strstr(why.text, "there is no default database"));
   why = (struct err){0};
@@ -349,15 +349,15 @@ static void without_a_home(void **state)
   assert_false(db_default(text, sizeof text));
   setenv("HOME", was, 1);
   chmod(path_in(&mem, "home/.cache"), 0777);
-  assert_int_equal(db_open_or_none(NULL, &db, &why, &e), OK);
+  assert_int_equal(db_open_or_none(NULL, NULL, &db, &why, &e), OK);
   assert_null(db);
   assert_int_equal(why.id, ERR_UNTRUSTED);
   chmod(path_in(&mem, "home/.cache"), 0700);
-  assert_int_equal(db_open_or_none(NULL, &db, &why, &e), OK);
+  assert_int_equal(db_open_or_none(NULL, NULL, &db, &why, &e), OK);
   assert_non_null(db);
   db_close(db);
   setenv("MICA_DB", "/dev/null/mica.db", 1); // which was named
-  assert_int_equal(db_open_or_none(NULL, &db, &why, &e), ENV);
+  assert_int_equal(db_open_or_none(NULL, NULL, &db, &why, &e), ENV);
   unsetenv("MICA_DB");
   arena_close(&mem);
 }
@@ -383,6 +383,38 @@ static void has_journal(const char *path, const char *wanted)
   assert_int_equal(sqlite3_step(q), SQLITE_ROW);
   assert_string_equal((const char *)sqlite3_column_text(q, 0), wanted);
   sqlite3_finalize(q), sqlite3_close(s);
+}
+
+// While another process has the database, a wait ends with the job's patience, and not before: it asks for it at least once.
+static void a_wait_ends_with_patience(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct db *db;
+  sqlite3 *other;
+  const volatile int stop = 1;
+  const struct patience stopped = {.stop = &stop}, patient = {0};
+  char *path = path_in(&mem, "patience.db"), *json;
+  opens(path);
+  assert_int_equal(db_open_until(path, &patient, &db, &e), OK);
+  assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+  db->patience = stopped;
+  assert_int_equal(db_put(db, "k", "1", NULL, 0, &e), ENV);
+  assert_true(now_seconds() < db->waiting + 1); // of the 5 seconds that it waits for others
+  e = (struct err){0};
+  sqlite3_exec(other, "COMMIT", NULL, NULL, NULL);
+  assert_int_equal(db_put(db, "k", "1", NULL, 0, &e), OK);
+  assert_int_equal(db_get(db, "k", &mem, &json, NULL, NULL, &e), OK);
+  db_close(db);
+  // Where it cannot even be read, nothing is tried again.
+  sqlite3_exec(other, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE", NULL, NULL, NULL);
+  double start = now_seconds();
+  assert_int_equal(db_open_until(path, &stopped, &db, &e), ENV);
+  assert_true(now_seconds() < start + 3);
+  sqlite3_close(other);
+  arena_close(&mem);
 }
 
 static void no_log_on_networks(void **state)
@@ -501,10 +533,23 @@ static int enter(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(put_and_get),  cmocka_unit_test(two_at_once),    cmocka_unit_test(damaged),  cmocka_unit_test(units),
-      cmocka_unit_test(layouts),      cmocka_unit_test(damaged_inside), cmocka_unit_test(nowhere),  cmocka_unit_test(foreign_files),
-      cmocka_unit_test(changed_rows), cmocka_unit_test(another_key),    cmocka_unit_test(modes),    cmocka_unit_test(of_others),
-      cmocka_unit_test(the_key),      cmocka_unit_test(without_a_home), cmocka_unit_test(no_files), cmocka_unit_test(no_log_on_networks),
+      cmocka_unit_test(put_and_get),
+      cmocka_unit_test(two_at_once),
+      cmocka_unit_test(damaged),
+      cmocka_unit_test(units),
+      cmocka_unit_test(layouts),
+      cmocka_unit_test(damaged_inside),
+      cmocka_unit_test(nowhere),
+      cmocka_unit_test(foreign_files),
+      cmocka_unit_test(changed_rows),
+      cmocka_unit_test(another_key),
+      cmocka_unit_test(modes),
+      cmocka_unit_test(of_others),
+      cmocka_unit_test(the_key),
+      cmocka_unit_test(without_a_home),
+      cmocka_unit_test(no_files),
+      cmocka_unit_test(a_wait_ends_with_patience),
+      cmocka_unit_test(no_log_on_networks),
   };
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

@@ -38,7 +38,7 @@ static void quotients_have_values(void **state)
       assert_int_equal(wants_positive(g, ins[k]), rows[i].positive[k]);
       if ((least > 0) != rows[i].positive[k]) fail_msg("%s: least %g", rows[i].program, least);
     }
-    if (numeric_reference(g, b, &r, &e)) fail_msg("%s: %s", rows[i].program, e.text);
+    if (numeric_reference(g, b, NULL, &r, &e)) fail_msg("%s: %s", rows[i].program, e.text);
     reference64_close(&r), buffers_close(b);
     arena_close(&mem);
   }

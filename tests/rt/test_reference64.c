@@ -63,8 +63,41 @@ static void memory_is_taken_again(void **state)
   assert_int_equal(room, 4);
 }
 
+// A stop that comes while the reference is computed, here with the third input that is read, ends it before the products.
+struct ending {
+  volatile int stop;
+  int reads;
+};
+
+static void read_and_stop(void *arg, int input, int64_t from, int64_t to, double *out)
+{
+  struct ending *w = arg;
+  for (int64_t i = from; i < to; i++) out[i - from] = 1;
+  if (input == 1) __atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&w->reads, 1, __ATOMIC_RELAXED);
+}
+
+static void read_of(const void *arg, int input, int64_t from, int64_t to, double *out) { read_and_stop((void *)arg, input, from, to, out); }
+
+static void a_stop_ends_it(void **state)
+{
+  (void)state;
+  static const char large[] = "program large() {\n X: f32[4000, 64]\n Y: f32[64, 40000]\n Z: f32[40000, 20000]\n"
+                              " return matmul(matmul(exp(X), Y), Z)\n}\n"; // which would take minutes
+  struct arena mem = {0};
+  struct ending w = {0};
+  struct reference64 r = {0};
+  struct err e = {0};
+  const struct reference64_from from = {.read = read_of, .arg = &w, .stop = &w.stop};
+  assert_int_equal(reference64_run(&r, graph_of(&mem, large), &from, &e), ENV);
+  assert_int_equal(e.id, ERR_STOPPED);
+  assert_true(w.reads < 100); // X and a part of Y; Z has 12,000 pieces
+  reference64_close(&r);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

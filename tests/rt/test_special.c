@@ -53,7 +53,7 @@ static void right_code_passes(void **state)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
       struct special_answer a;
       struct err e = {0};
-      if (check_special(m, program, own, seed, &a, &e)) fail_msg("%s, seed %d: %s", right[i].program, (int)seed, e.text);
+      if (check_special(m, program, own, seed, NULL, &a, &e)) fail_msg("%s, seed %d: %s", right[i].program, (int)seed, e.text);
       assert_true(a.all > 0 && a.held > a.all / 4 && (right[i].partly || a.held == a.all));
     }
     module_close(m);
@@ -98,10 +98,10 @@ static void lost_values_are_found(void **state)
     int found = 0;
     struct graph *g = expanded(&mem, arena_printf(&mem, "program p { X: f32[40, 24]\n return %s }", planted[i].program));
     if (module_build(planted[i].code, "p", &m, &e)) fail_msg("%s", e.text);
-    if (check_numeric(m, g, 1, 1, &rel, &e)) fail_msg("%s: %s", planted[i].program, e.text);
+    if (check_numeric(m, g, 1, 1, NULL, &rel, &e)) fail_msg("%s: %s", planted[i].program, e.text);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
       e = (struct err){0};
-      found += check_special(m, g, g, seed, &a, &e) == NO && e.id == ERR_WRONG;
+      found += check_special(m, g, g, seed, NULL, &a, &e) == NO && e.id == ERR_WRONG;
     }
     if (found != SEEDS) fail_msg("%s, number %d: found with %d seeds of %d", planted[i].program, (int)i, found, SEEDS);
     module_close(m);
@@ -122,7 +122,7 @@ static void says_how_much_it_held(void **state)
   struct module *m = build(own);
   int part = 0;
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    if (check_special(m, program, own, seed, &a, &e)) fail_msg("%s", e.text);
+    if (check_special(m, program, own, seed, NULL, &a, &e)) fail_msg("%s", e.text);
     assert_int_equal(a.all, 2 * 8); // a round for each input
     part += a.held <= 8;
   }

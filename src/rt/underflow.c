@@ -1,0 +1,74 @@
+// Values as their dtypes hold them. A number near the least one of its dtype is off by up to half the spacing of the denormal numbers, however
+// small it is: f16 keeps two bits of 1e-7. No relative tolerance allows for that, so a check that fails asks how far underflow alone may take
+// the outputs. The graph is evaluated twice more in float64, with every computed value moved by that much: all towards zero, as sums of numbers
+// feel it that all become 0, and each in a random direction, as rounding is. Both moves go through whatever is computed from them.
+#include "base/memory.h"
+#include "rt/rt.h"
+
+#include <math.h>
+
+enum { PIECE = 1 << 16 };
+
+struct values {
+  double *x;
+  int64_t n;
+  enum dtype t;
+  enum nudge how;
+  uint64_t seed;
+};
+
+static void round_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  const struct values *v = arg;
+  int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, v->n);
+  for (int64_t i = from; i < to; i++) v->x[i] = num_round(v->t, v->x[i]);
+}
+
+static void run_pieces(struct values *v, void (*piece)(void *, int, int)) { pool_run(pool_cores(), (int)((v->n + PIECE - 1) / PIECE), piece, v); }
+
+void round_values(double *x, int64_t n, enum dtype t) { run_pieces(&(struct values){.x = x, .n = n, .t = t}, round_piece); }
+
+static void nudge_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  const struct values *v = arg;
+  struct rng r = {hash_mix(v->seed, (uint64_t)piece)};
+  int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, v->n);
+  for (int64_t i = from; i < to; i++) {
+    double x = v->x[i], by = dtype_underflow(v->t);
+    bool up = v->how == NUDGE_EITHER && rng_below(&r, 2);
+    if (x != 0) v->x[i] = copysign(fmax(0, up ? fabs(x) + by : fabs(x) - by), x);
+  }
+}
+
+void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed)
+{
+  run_pieces(&(struct values){x, n, t, how, seed}, nudge_piece);
+}
+
+// Elements without a number say nothing.
+static double distance(const double *x, const double *y, int64_t n)
+{
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (isfinite(x[i]) && isfinite(y[i])) sum += (x[i] - y[i]) * (x[i] - y[i]);
+  return sqrt(sum);
+}
+
+int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e)
+{
+  int status = OK, nout = graph_outputs(r->g, NULL), *outs = MEM_NEWS(int, nout + 1);
+  graph_outputs(r->g, outs);
+  for (enum nudge how = NUDGE_DOWN; how <= NUDGE_EITHER && status == OK; how++) {
+    struct reference64 moved = {0};
+    struct reference64_from other = {.read = from->read, .arg = from->arg, .nudge = how, .stop = from->stop};
+    status = reference64_run(&moved, r->g, &other, e);
+    for (int i = 0; i < nout && status == OK; i++) {
+      const int t = outs[i];
+      floor[t] = fmax(floor[t], distance(moved.value[t], r->value[t], shape_size(&r->g->tensors[t].shape)));
+    }
+    reference64_close(&moved);
+  }
+  return mem_free(outs), status;
+}

@@ -1,0 +1,84 @@
+// Tile kernels in the interpreter, held against their block graphs on random and on special inputs, in many of the ways in which schemes make them.
+// test: timeout 300
+#include "../graphs.h"
+#include "sim/device_proof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CHOICES = 10 };
+
+#define ROWS(body)                                                                                                       \
+  "X: f16[40, 48]\n Y: f16[40, 48]\n O = block(x=20) {\n x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(" body \
+  ", omap={x:0})\n }\n return O"
+
+static const struct {
+  const char *name, *text;
+} graphs[] = {
+    {"elementwise", ROWS("relu(x) + maximum(x, y) - clamp(minimum(x, y), lo=-1, hi=2)")},
+    {"maximum", ROWS("max(x, dim=1) + y")},
+    {"powers", ROWS("x * x * x * sqrt(abs(y))")},
+    {"softmax", ROWS("exp(x - max(x, dim=1)) / sum(exp(x - max(x, dim=1)), dim=1) + y")},
+    {"norm", ROWS("x / sqrt(mean(square(x), dim=1) + 0.001) * y")},
+    {"running maximum",
+     "X: f16[20, 64]\n V: f16[20, 64]\n O = block(x=20; i=4) {\n x = iter(X, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
+     " m, d = accum_max(maximum(max(x, dim=1), -1e38))\n e = exp(x - m)\n f = exp(d)\n"
+     " save(accum_sum_rescale(e * v, f, dim=1) / accum_sum_rescale(e, f, dim=1), omap={x:0})\n }\n return O"},
+    {"relu of a product", "X: f16[32, 64]\n W: f16[64, 64]\n O = block(x=2; i=2) {\n x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
+                          " save(relu(accum(matmul(x, w))), omap={x:1})\n }\n return O"},
+    {"tiny numbers", ROWS("x * 1e-7 + y * 1e-8")},
+    {"sums of tiny numbers", ROWS("sum(square(x) * 1e-8, dim=1) * 100 + y * 1e-8")},
+};
+
+static void kernels_are_right_on_special_inputs(void **state)
+{
+  (void)state;
+  struct target t;
+  struct err e = {0};
+  if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
+  struct gpu_limits gpu = gpu_limits(&t);
+  for (size_t i = 0; i < COUNT(graphs); i++) {
+    struct arena mem = {0};
+    struct lower_plan p;
+    const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs[i].text));
+    if (lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s: %s", graphs[i].name, e.text);
+    assert_true(p.nunits == 1 && p.unit[0].nchoices);
+    const int n = p.unit[0].nchoices, step = MAX(1, n / MOST_CHOICES);
+    for (int k = 0; k < n; k += step) {
+      struct device_proof proof;
+      const char *why = "";
+      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, 1, NULL, &proof, &why, &e))
+        fail_msg("%s, choice %d: %s%s", graphs[i].name, k, why, e.text);
+      if (proof.run && (proof.held == 0))
+        fail_msg("%s, choice %d: %lld of %lld held; %s", graphs[i].name, k, (long long)proof.held, (long long)proof.special, proof.note);
+    }
+    arena_close(&mem);
+  }
+}
+
+// Neither right nor wrong.
+static void a_stop_ends_it(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct target t;
+  struct err e = {0};
+  struct lower_plan p;
+  struct device_proof proof;
+  const volatile int stop = 1;
+  const char *why = "";
+  assert_int_equal(target_open("sm_90a", 0, true, &t, &e), OK);
+  struct gpu_limits gpu = gpu_limits(&t);
+  const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs->text));
+  assert_int_equal(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), OK);
+  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, &stop, &proof, &why, &e), ENV);
+  assert_int_equal(e.id, ERR_STOPPED);
+  assert_int_equal(proof.run, 0);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs), cmocka_unit_test(a_stop_ends_it)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
