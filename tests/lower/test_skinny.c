@@ -1,5 +1,6 @@
 // Kernels of few rows: every setting of the scheme, run in the interpreter without a complaint, and equal to the block graph
 // in float64.
+#include "../gpu_of.h"
 #include "../graphs.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
@@ -156,9 +157,6 @@ struct held {
   double **input, **output;
 };
 
-static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
-static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
-
 static void open_graph(struct held *h, const char *name, const char *text)
 {
   struct err e = {0};
@@ -262,7 +260,7 @@ static void settings(void **state)
                             .n = &h.n,
                             .tail = h.has_tail ? &h.tail : NULL,
                             .store = h.store,
-                            .gpu = gpu ? &a100 : &h200,
+                            .gpu = gpu ? gpu_of("sm_80") : gpu_of("sm_90a"),
                             .name = "m",
                             .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
@@ -304,7 +302,7 @@ static void reasons(void **state)
     struct knobs k[CHOICES];
     char why[160] = "";
     open_graph(&h, refused[i].why, refused[i].text);
-    struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = &h200, .name = "m"};
+    struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = gpu_of("sm_90a"), .name = "m"};
     assert_int_equal(scheme_skinny.choices(&j, CHOICES, k, why), 0);
     if (!strstr(why, refused[i].why)) fail_msg("%s: %s", refused[i].why, why);
     arena_close(&h.mem);
@@ -321,7 +319,7 @@ static void other_settings(void **state)
     struct lower_out out;
     struct err e = {0};
     open_graph(&h, graphs[0].name, graphs[0].text);
-    struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = &a100, .name = "m"};
+    struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = gpu_of("sm_80"), .name = "m"};
     assert_int_equal(scheme_skinny.emit(&j, &bad[i], &out, &e), USER);
     assert_true(isinf(scheme_cost(&scheme_skinny, &j, &bad[i])));
     arena_close(&h.mem);

@@ -1,5 +1,6 @@
 // Kernels with the kernel that finishes them in one launch: by clusters, and by the last block to come. Each pair is lowered in
 // all ways, run in the interpreter, and held against float64; one launch does it, and counters are left at zero.
+#include "../gpu_of.h"
 #include "../graphs.h"
 #include "sim/device_host.h"
 #include "cuda/cuda.h"
@@ -11,9 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
-static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
 
 enum { CLUSTERS = 1, LAST = 2 };
 
@@ -146,7 +144,7 @@ static void hold(int i, const struct gpu_limits *gpu)
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
-  int ways = 0, all = gpu == &h200 ? graphs[i].ways : strcmp(graphs[i].scheme, "mma") ? 0 : LAST, seen[3] = {0};
+  int ways = 0, all = gpu == gpu_of("sm_90a") ? graphs[i].ways : strcmp(graphs[i].scheme, "mma") ? 0 : LAST, seen[3] = {0};
   if (lower_plan(&mem, stable_of(&mem, graphs[i].text), gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e))
     fail_msg("%s: %s", graphs[i].name, e.text);
   assert_int_equal(p.nunits, 2);
@@ -169,7 +167,7 @@ static void hold(int i, const struct gpu_limits *gpu)
 static void tails(void **state)
 {
   (void)state;
-  for (int i = 0; i < (int)COUNT(graphs); i++) hold(i, &h200), hold(i, &a100);
+  for (int i = 0; i < (int)COUNT(graphs); i++) hold(i, gpu_of("sm_90a")), hold(i, gpu_of("sm_80"));
 }
 
 // What the tail reads must be all that its group of blocks left, and what it writes its own.
@@ -189,10 +187,10 @@ static void apart(void **state)
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
-  if (lower_plan(&mem, stable_of(&mem, refused[0]), &h200, &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, stable_of(&mem, refused[0]), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) assert_true(!p.unit[0].choice[c].tail || !way_of(&p.unit[0].choice[c]));
   // Columns that are summed are parts too: a cluster of all four blocks.
-  if (lower_plan(&mem, stable_of(&mem, refused[1]), &h200, &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, stable_of(&mem, refused[1]), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) {
     struct choice pick[2] = {p.unit[0].choice[c]};
     struct device_program d;
