@@ -111,7 +111,9 @@ struct scheme {
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
 uint32_t scheme_needs(int i); // capabilities
-// The scheme takes kernels like the job's on its GPU at all; else why says what is missing.
+// The GPU has what the scheme needs; else why says what is missing.
+bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160]);
+// It does, and the scheme takes kernels like the job's at all.
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
 enum { SCHEME_LIBRARY = -1 }; // a product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1

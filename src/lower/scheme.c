@@ -24,20 +24,25 @@ int scheme_count(void) { return COUNT(table); }
 const struct scheme *scheme_at(int i) { return table[i].scheme; }
 uint32_t scheme_needs(int i) { return table[i].needs; }
 
+bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160])
+{
+  const struct target *t = target_gpu(gpu->arch);
+  struct str lacks = {0};
+  *why = 0;
+  capability_text(scheme_needs(scheme) & ~gpu->can, &lacks);
+  if (lacks.n) snprintf(why, 160, "needs %s, which %s does not have", str_text(&lacks), t ? t->name : "the target");
+  return str_free(&lacks), !*why;
+}
+
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160])
 {
   const struct scheme *x = scheme_at(scheme);
-  const struct target *t = target_gpu(j->gpu->arch);
-  struct str lacks = {0};
-  *why = 0;
-  capability_text(scheme_needs(scheme) & ~j->gpu->can, &lacks);
-  if (lacks.n)
-    snprintf(why, 160, "needs %s, which %s does not have", str_text(&lacks), t ? t->name : "the target");
-  else if (j->tail && !x->tails)
+  if (!scheme_runs(scheme, j->gpu, why)) return false;
+  if (j->tail && !x->tails)
     snprintf(why, 160, "takes no tail");
   else if (j->n->joins && !x->joins)
     snprintf(why, 160, "joins and splits no parts");
-  return str_free(&lacks), !*why;
+  return !*why;
 }
 
 // Of the reasons that schemes give for not taking a kernel, all are kept, since which came closest nobody knows.
