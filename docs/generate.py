@@ -8,6 +8,7 @@ generator ends with what it needs to be told (an operator with an attribute of a
 blocks that it writes are marked like those of the other pages, and tests/cli/test_docs.sh runs them.
 """
 import ast
+import json
 import os
 import re
 import subprocess
@@ -274,49 +275,46 @@ def pruning():
               [(code(r["name"]), RULES[r["rule"].replace("RULE_", "")], "yes" if r["feeds"] == "true" else "no", r["doc"]) for r in fuse]) + "\n"])
 
 
-ARCHES = {"SM80": "sm_80", "SM86": "sm_86", "SM89": "sm_89", "SM90": "sm_90a", "SM90A": "sm_90a alone", "SM100": "sm_100a"}
-
-
 def instructions():
-    found = rows("tile/instr.def", "INSTR", "name spec sem threads arch operands attrs text cost")
+    found = rows("tile/instr.def", "INSTR", "name spec sem threads needs operands attrs text cost")
+    names = {c["id"]: c["name"] for c in rows("target/capability.def", "CAPABILITY", "id name doc")}
     text = [HEAD + "# Instructions\n",
             f"The {len(found)} rows of `src/tile/instr.def`: what a spec of [the tile language](tile.md) without a body can become. Rows of a "
             "kind of spec stand in the order in which they are tried; *named* rows are taken only where `<...>` names them or the family they are "
             "of. Operands are results `<-` arguments: a kind, elements a thread, type, memory. Cost is in cycles of issue a warp, roughly.\n"]
     for spec in dict.fromkeys(r["spec"] for r in found):
         mine = [r for r in found if r["spec"] == spec]
-        text += [f"## {spec}\n", table(["instruction", "threads", "from", "operands", "named", "cost"],
-                 [(code(r["name"]), r["threads"] if r["threads"] != "0" else "the group", ARCHES.get(r["arch"], r["arch"]),
+        text += [f"## {spec}\n", table(["instruction", "threads", "needs", "operands", "named", "cost"],
+                 [(code(r["name"]), r["threads"] if r["threads"] != "0" else "the group", names.get(r["needs"], ""),
                    code(r["operands"]), "named" if "chosen" in r["attrs"].split() else "", r["cost"].replace(" ", "")) for r in mine]) + "\n"]
     return "\n".join(text)
 
 
 def targets():
-    gpu = rows("target/gpu.def", "GPU", "name device cc sms block sm l2 memory copy l2rate flops fp32 exp launch doc")
     host = rows("target/target.def", "TARGET", "id name open doc")
-    tile = rows("tile/target.def", "TARGET", "cc name shared")
+    can = rows("target/capability.def", "CAPABILITY", "id name doc")
+    gpu = [t for t in json.loads(run("targets", "--json", "-", "--quiet"))["targets"] if "can" in t]
     return "\n".join([
         HEAD + "# Targets\n",
-        "What `--target` takes: the rows of `src/target/target.def` and `src/target/gpu.def`. `mica targets` adds what the processor at hand was "
-        "measured to do. Only `cpu` needs what it names; a program can be optimized for a GPU that is not there, then a model ranks "
+        "The rows of `src/target/target.def` and `src/target/gpu.def`, which `--target` takes. `mica targets` adds the measured rates of the "
+        "processor at hand. Only `cpu` needs what it names; a program can be optimized for a GPU that is not there, then a model ranks "
         "([GPUs](gpu.md)). [How to add one](howto-target.md).\n",
         table(["target", "what"], [(code(r["name"]), r["doc"]) for r in host + gpu]) + "\n",
         "## What the model takes for granted\n",
-        "Typical rates of one device of the architecture; those of the H200 were measured.\n",
-        table(["target", "device", "multi&shy;processors", "shared KiB of a block", "L2 MiB", "memory GiB", "copy GB/s", "L2 GB/s", "fp16 TFLOP/s",
-               "fp32 T/s", "exp T/s", "launch us"],
-              [(code(r["name"]), r["device"], r["sms"], r["block"], r["l2"], r["memory"], r["copy"], r["l2rate"], r["flops"], r["fp32"],
-                r["exp"], r["launch"]) for r in gpu]) + "\n",
-        "## Targets of tile kernels\n",
-        "What `--arch` of `mica tile` and the directive `target` take: the rows of `src/tile/target.def`.\n",
-        table(["target", "shared memory of a block, KiB"], [(code(r["name"]), str(ast_product(r["shared"]) // 1024)) for r in tile]) + "\n"])
-
-
-def ast_product(text):
-    total = 1
-    for factor in text.split("*"):
-        total *= int(factor)
-    return total
+        "Typical rates of one device of each target; those of the H200 were measured.\n",
+        table(["target", "device", "multi&shy;processors", "L2 MiB", "memory GiB", "copy GB/s", "L2 GB/s", "fp16 TFLOP/s", "fp32 T/s", "exp T/s",
+               "launch us"],
+              [(code(t["name"]), t["device"], str(t["cores"]), str(t["l2"] >> 20), str(t["memory"] >> 30), f"{t['bandwidth'] / 1e9:.0f}",
+                f"{t['cache_bandwidth'] / 1e9:.0f}", f"{t['flops'] / 1e12:.0f}", f"{t['vector_rate'] / 1e12:.1f}", f"{t['exp_rate'] / 1e12:.1f}",
+                f"{t['launch'] * 1e6:.2f}") for t in gpu]) + "\n",
+        "## A multiprocessor\n",
+        table(["target", "shared KiB of a block", "shared KiB", "registers", "threads", "blocks", "largest cluster", "lanes", "clock GHz"],
+              [(code(t["name"]), str(t["scratch"] >> 10), str(t["shared_processor"] >> 10), str(t["registers"]), str(t["threads"]), str(t["blocks"]),
+                str(t["cluster"]), str(t["lanes"]), f"{t['clock'] / 1e9:.2f}") for t in gpu]) + "\n",
+        "## Capabilities\n",
+        "An instruction or a scheme names the capability that it needs; a target has those of its row.\n",
+        table(["capability", "what", "targets"],
+              [(c["name"], c["doc"], ", ".join(code(t["name"]) for t in gpu if c["name"] in t["can"])) for c in can]) + "\n"])
 
 
 def interface():

@@ -99,6 +99,9 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     err_hint(&c->err, "there are %s", str_text(&all));
     return str_free(&all), USER;
   }
+  char why[160];
+  if (c->knobs && want.choice.scheme >= 0 && !scheme_runs(want.choice.scheme, p->gpu, why))
+    return err_set(&c->err, ERR_TARGET, NOWHERE, "the scheme %s %s", scheme_at(want.choice.scheme)->name, why);
   bool any = false;
   for (int i = 0; i < p->nunits; i++) {
     const struct lower_unit *u = &p->unit[i];

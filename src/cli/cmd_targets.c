@@ -1,6 +1,14 @@
 // mica targets, mica version: what this machine is and can do.
 #include "cli/cli.h"
 
+static json_t *can_json(const struct target *t)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < CAPABILITIES; i++)
+    if (t->can >> i & 1) json_array_append_new(list, json_string(capability_name(i)));
+  return list;
+}
+
 static json_t *target_json(const struct target *t, const char *doc)
 {
   json_t *v = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc, "device",
@@ -8,8 +16,9 @@ static json_t *target_json(const struct target *t, const char *doc)
                         "scratch", (json_int_t)t->scratch, "memory", (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth",
                         t->cache_bandwidth, "flops", t->flops, "exp_rate", t->exp_rate, "launch", t->launch);
   if (t->kind == TARGET_GPU)
-    json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:f}", "arch", t->arch, "shared_processor", (json_int_t)t->shared_processor, "registers",
-                                        (json_int_t)t->registers, "vector_rate", t->vector_rate));
+    json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "arch", t->arch, "shared_processor",
+                                        (json_int_t)t->shared_processor, "registers", (json_int_t)t->registers, "threads", t->threads, "blocks",
+                                        t->blocks, "cluster", t->cluster, "clock", t->clock, "vector_rate", t->vector_rate, "can", can_json(t)));
   return v;
 }
 
@@ -20,6 +29,10 @@ static void print_gpu(const struct target *t, const char *doc)
          (long long)t->scratch >> 10, (long long)t->shared_processor >> 10, (long long)t->l2 >> 20, (long long)t->memory >> 20);
   printf("  typical: copy %.0f GB/s, from L2 %.0f GB/s, %.0f Tflop/s in fp16, %.1f T operations/s in fp32, %.1f T exp/s, launch %.2f us\n",
          1e-9 * t->bandwidth, 1e-9 * t->cache_bandwidth, 1e-12 * t->flops, 1e-12 * t->vector_rate, 1e-12 * t->exp_rate, 1e6 * t->launch);
+  struct str can = {0};
+  capability_text(t->can, &can);
+  printf("  can: %s\n", str_text(&can));
+  str_free(&can);
 }
 
 static void print_host(const struct target *t, const char *doc)

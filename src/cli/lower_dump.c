@@ -149,10 +149,10 @@ int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choic
 int cli_lower_schemes(const struct cli *c)
 {
   struct str text = {0};
-  str_add(&text, "| scheme | from | knobs | what |\n| --- | --- | --- | --- |\n");
+  str_add(&text, "| scheme | needs | knobs | what |\n| --- | --- | --- | --- |\n");
   for (int i = 0; i < scheme_count(); i++) {
     const struct scheme *s = scheme_at(i);
-    str_add(&text, "| `%s` | %s | ", s->name, cuda_arch_name(MAX(s->arch, 80)));
+    str_add(&text, "| `%s` | ", s->name), capability_text(scheme_needs(i), &text), str_add(&text, " | ");
     for (int k = 0; k < KNOBS && s->knob[k]; k++) str_add(&text, "%s`%s`", k ? ", " : "", s->knob[k]);
     str_add(&text, " | %s%s |\n", s->doc, s->tails ? "; with the kernel that finishes what blocks left in parts" : "");
   }

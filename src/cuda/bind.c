@@ -82,16 +82,16 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
                  struct cuda_ready *out, struct err *e)
 {
   *out = (struct cuda_ready){0};
-  int arch = gpu_facts(g)->arch;
-  if (!cuda_arch_name(arch))
-    return err_set(e, ERR_TARGET, NOWHERE, "%s is of compute capability %d.%d, for which Mica has no instructions", gpu_facts(g)->name, arch / 10,
-                   arch % 10);
+  const struct target *t = target_for_device(gpu_facts(g)->arch);
+  if (!t)
+    return err_set(e, ERR_TARGET, NOWHERE, "%s is of compute capability %d.%d, for which Mica has no instructions", gpu_facts(g)->name,
+                   gpu_facts(g)->arch / 10, gpu_facts(g)->arch % 10);
   struct str s = {0};
-  int status = cuda_print(p, k, arch, &s, e);
+  int status = cuda_print(p, k, t->arch, &s, e);
   if (status == OK) out->source = arena_strdup(mem, str_text(&s));
   str_free(&s);
   double start = now_seconds();
-  if (status == OK) status = nvrtc_compile(r, mem, k->name, out->source, arch, &out->cubin, e);
+  if (status == OK) status = nvrtc_compile(r, mem, k->name, out->source, t->arch, &out->cubin, e);
   out->seconds = now_seconds() - start;
   if (status == OK) status = gpu_load(g, &out->cubin, &out->module, e);
   if (status == OK) status = gpu_find(out->module, cuda_kernel_name(mem, k), k->shared_bytes, k->cluster, &out->kernel, e);

@@ -29,7 +29,7 @@
 // ---- cu_print.c
 // ------------------------------------------------------------------------------------------------------
 
-// The whole source of a lowered kernel for one architecture (80, 86, 89, 90, 100), prelude included.
+// The whole source of a lowered kernel for one target (its compute capability, as in target/gpu.def), prelude included.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
 // The same with what each piece of it was printed for: in order of places, which are all at the beginning of a line.
 struct cuda_mark {

@@ -47,29 +47,19 @@ static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", 
 static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
                                               "/opt/cuda/lib64/libnvrtc.so.1[23]"};
 
-static const struct {
-  int arch;
-  const char *name;
-} archs[] = {
-#define TARGET(arch, name, shared) {arch, name},
-#include "tile/target.def"
-#undef TARGET
-};
-
 const char *cuda_arch_name(int arch)
 {
-  for (size_t i = 0; i < COUNT(archs); i++)
-    if (archs[i].arch == arch) return archs[i].name;
-  return NULL;
+  const struct target *t = target_gpu(arch);
+  return t ? t->name : NULL;
 }
 
 int cuda_arch_find(const char *name, int *arch, struct err *e)
 {
-  for (size_t i = 0; i < COUNT(archs); i++)
-    if (!strcmp(archs[i].name, name)) return *arch = archs[i].arch, OK;
+  for (int i = 0; i < target_gpus(); i++)
+    if (!strcmp(target_gpu_at(i)->name, name)) return *arch = target_gpu_at(i)->arch, OK;
   err_set(e, ERR_TARGET, NOWHERE, "there is no architecture %.40s", name);
   struct str all = {0};
-  for (size_t i = 0; i < COUNT(archs); i++) str_add(&all, i ? ", %s" : "%s", archs[i].name);
+  for (int i = 0; i < target_gpus(); i++) str_add(&all, i ? ", %s" : "%s", target_gpu_at(i)->name);
   err_hint(e, "there are %s", str_text(&all));
   return str_free(&all), e->status;
 }

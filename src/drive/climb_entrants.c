@@ -25,7 +25,7 @@ void entrants_close(struct entrants *f)
 struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 {
   const struct lowered *l = f->c->cand[cand].gpu.lowered;
-  dependent = dependent && f->j->gpu.arch >= 90;
+  dependent = dependent && f->j->gpu.can & CAN_PDL;
   for (int i = 0; i < f->nplans; i++)
     if (f->plan[i]->cand == cand && f->plan[i]->p.dependent == dependent) return f->plan[i];
   if (!l) return NULL;
@@ -52,8 +52,9 @@ bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, 
   if (u->product || c->scheme == SCHEME_LIBRARY) return u->product && c->scheme == SCHEME_LIBRARY && product_setting(u, c);
   struct arena_mark mark = arena_mark(&f->scratch);
   struct lower_job j = lower_unit_job(&f->scratch, &p->p, u, c->tail);
+  char why[160];
   const struct scheme *s = scheme_at(c->scheme);
-  bool takes = !(c->tail && (!s->tails || u->last == u->first)) && !(j.n->joins && !s->joins);
+  bool takes = !(c->tail && u->last == u->first) && scheme_takes(c->scheme, &j, why);
   if (s->settle) s->settle(&j, &c->k);
   c->cost = takes ? scheme_cost(s, &j, &c->k) : INFINITY;
   arena_reset(&f->scratch, mark);

@@ -20,7 +20,8 @@ int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const str
 {
   struct gpu_worker_facts x;
   if (gpu_worker_facts(w, &x, e) || check_driver(f, &x.gpu, e)) return e->status;
-  if (x.gpu.arch != n->arch)
+  const struct target *t = target_gpu(n->arch);
+  if (!t || !target_code_runs(t, x.gpu.arch))
     return err_set(e, ERR_TARGET, NOWHERE, "the kernels are for compute capability %d.%d, and %s has %d.%d", n->arch / 10, n->arch % 10, x.gpu.name,
                    x.gpu.arch / 10, x.gpu.arch % 10);
   int64_t least = n->bytes + CACHES * x.gpu.l2;

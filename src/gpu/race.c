@@ -74,14 +74,15 @@ static void take_codes(struct race *r)
   }
 }
 
-// Kernels of all programs are compiled for this device; those of older targets are told.
+// Kernels of all programs are compiled for this device; those of other targets are told.
 static int check_target(struct race *r, int i, const struct gpu_facts *f, struct err *e)
 {
   const struct gpu_limits *gpu = r->programs[i]->gpu;
   int runs_on = gpu_runs_on(gpu);
   char target[32], *machine = r->out->machine;
   size_t n = strlen(machine), room = sizeof r->out->machine - n;
-  if (f->arch != runs_on)
+  const struct target *t = target_gpu(runs_on);
+  if (!t || !target_code_runs(t, f->arch))
     return err_set(e, ERR_TARGET, NOWHERE, "the programs are for compute capability %d.%d, and %s has %d.%d", runs_on / 10, runs_on % 10, f->name,
                    f->arch / 10, f->arch % 10);
   snprintf(target, sizeof target, "kernels for %s", cuda_arch_name(gpu->arch));

@@ -39,15 +39,13 @@ int64_t gpu_code_workspace(const struct code *c) { return has_products(c) ? ahea
 
 // ---- making it ready ----
 
-// Machine code runs on the architecture that it was made for; without an "a" in its name also on later ones of the same generation.
 static int check_device(const struct gpu *g, int arch, struct err *e)
 {
   const struct gpu_facts *f = gpu_facts(g);
-  const char *name = cuda_arch_name(arch);
-  const bool only = !name || name[strlen(name) - 1] == 'a';
-  if (f->arch == arch || (!only && f->arch / 10 == arch / 10 && f->arch > arch)) return OK;
+  const struct target *t = target_gpu(arch);
+  if (t && target_code_runs(t, f->arch)) return OK;
   err_set(e, ERR_TARGET, NOWHERE, "the program has machine code for %s, which %.100s, of compute capability %d.%d, does not run",
-          name ? name : "an unknown target", f->name, f->arch / 10, f->arch % 10);
+          t ? t->name : "an unknown target", f->name, f->arch / 10, f->arch % 10);
   return err_hint(e, "optimize it for the target of this GPU: `mica targets` lists them"), e->status;
 }
 

@@ -34,8 +34,8 @@ int text_about_tensor(struct text *t, const struct graph *block, int tensor);   
 void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // one line at the indentation
 void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // "... {", then indents
 void text_close(struct text *t);                                                                                // "}"
-// "order row", "kernel NAME {", with the directive `target` where arch asks for it.
-void text_kernel(struct text *t, const char *name, const char *comment, int arch);
+// "order row", "kernel NAME {"; the directive `target` where the kernel may use capabilities that not every GPU has, and this one does.
+void text_kernel(struct text *t, const char *name, const char *comment, const struct gpu_limits *gpu, uint32_t may_use);
 // Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.
 const char **text_names(struct arena *mem, const struct graph *g);
 

@@ -25,7 +25,6 @@ const struct kernel_rates kernel_rates = {
 #undef RATE_OF_ALL
 };
 
-static const double LANES = 128, SPECIAL = 16, CLOCK = 1.7e9, SHARED = 128; // of a multiprocessor: lanes, bytes a clock
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
 enum { SMOOTH = 6 };                                           // beyond so many turns a last one that is not full does not matter
 
@@ -34,17 +33,18 @@ struct placed {                          // which items are where
   bool walks;
 };
 
-// Clusters lie within groups of multiprocessors, which are 14 to 18: of larger ones not all multiprocessors have any.
-static double reached(double processors, double cluster)
+// A cluster lies within one group of multiprocessors, so that some multiprocessors have no room for larger ones.
+static double reached(const struct gpu_limits *gpu, double cluster)
 {
-  return processors * (cluster <= 2 ? 1 : cluster <= 4 ? 120 / 132.0 : cluster <= 8 ? 112 / 132.0 : 96 / 132.0);
+  return gpu->processors * (cluster <= 2 ? 1 : gpu->reach[cluster <= 4 ? 0 : cluster <= 8 ? 1 : 2]);
 }
 
 static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n; }
 
-static struct placed placed_of(const struct kernel_counts *c, double processors)
+static struct placed placed_of(const struct kernel_counts *c, const struct gpu_limits *gpu)
 {
-  double at_once = fmin(fmin(c->items, c->blocks), reached(processors, c->cluster) * c->room), here = ceil(at_once / processors);
+  double processors = gpu->processors;
+  double at_once = fmin(fmin(c->items, c->blocks), reached(gpu, c->cluster) * c->room), here = ceil(at_once / processors);
   return (struct placed){.turns = whole(c->items / at_once, SMOOTH),
                          .here = here,
                          .most = whole(c->items / processors, SMOOTH * c->room),
@@ -71,9 +71,9 @@ static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu,
 static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
 {
   double flops = gpu->flops / gpu->processors, few = fmin(1, s->warps / R(lane_warps));
-  double tensor = c->mma / (flops * R(mma) * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
-  double shared = c->shared / (SHARED * CLOCK * R(shared)),
-         lanes = c->lanes / (LANES * CLOCK * R(lane) * few) + c->exps / (SPECIAL * CLOCK * R(exp) * few);
+  double tensor = c->mma / (flops * R(mma) * gpu->mma_share * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
+  double shared = c->shared / (gpu->shared_rate * R(shared)),
+         lanes = c->lanes / (gpu->lane_rate * R(lane) * few) + c->exps / (gpu->special_rate * R(exp) * few);
   return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
 }
 
@@ -81,7 +81,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 {
   if (!r) r = &kernel_rates;
   const int kind = (int)c->kind;
-  const struct placed s = placed_of(c, gpu->processors);
+  const struct placed s = placed_of(c, gpu);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
   double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds +

@@ -59,10 +59,16 @@ struct knobs {
 };
 struct gpu_limits { // capacities; of a device, or the least that devices of the architecture have
   int arch, processors;
+  uint32_t can;                                // capabilities (target/capability.def)
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
+  int threads, blocks;                         // that a multiprocessor holds at a time, at most
+  int cluster;                                 // blocks of the largest cluster
+  double reach[3];                             // share of the multiprocessors where clusters of 4, 8 and 16 blocks find room
   int64_t l2;
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
-  int runs_on;                                   // the architecture that kernels are compiled for to be measured, newer than arch; 0 or arch: that
+  double mma_share;                              // what mma.sync reaches of flops, over what it reaches of the H200's
+  double lane_rate, special_rate, shared_rate;   // of a multiprocessor a second: instructions, exponentials, bytes of shared memory
+  int runs_on;                                   // the target that kernels are compiled for to be measured; 0: arch
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
 int gpu_runs_on(const struct gpu_limits *gpu);
@@ -93,7 +99,6 @@ struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
-  int arch;                // least
   bool tails;              // takes a tail
   bool joins;              // takes graphs that join or split parts
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
@@ -106,6 +111,11 @@ struct scheme {
 };
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
+uint32_t scheme_needs(int i); // capabilities
+// The GPU has what the scheme needs; else why says what is missing.
+bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160]);
+// It does, and the scheme takes kernels like the job's at all.
+bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
 enum { SCHEME_LIBRARY = -1 }; // a product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1
 struct choice {

@@ -175,7 +175,7 @@ static void groups(struct mma_kernel *k)
 static void body(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  bool dependent = p->job->dependent && p->job->gpu->arch >= 90;
+  bool dependent = p->job->dependent && p->job->gpu->can & CAN_PDL;
   groups(k);
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
@@ -213,7 +213,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   if (j->marks) j->marks->block = p.n->block;
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
-  text_kernel(&t, j->name, NULL, j->gpu->arch);
+  text_kernel(&t, j->name, NULL, j->gpu, CAN_PDL | CAN_CLUSTER);
   arguments(&k, out, &reads, &writes);
   if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(p.n->block));
@@ -301,7 +301,6 @@ const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
     .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold"},
-    .arch = 80,
     .tails = true,
     .choices = choices,
     .count = count,

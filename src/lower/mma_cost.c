@@ -181,7 +181,7 @@ static double room(const struct mma_plan *p)
 {
   const struct gpu_limits *gpu = p->job->gpu;
   int64_t fit = MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / (MAX(p->registers, 32) * p->threads));
-  return (double)MIN(MAX(fit, 1), MIN(2048 / p->threads, 32));
+  return (double)MIN(MAX(fit, 1), MIN(gpu->threads / p->threads, gpu->blocks));
 }
 
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)

@@ -206,7 +206,7 @@ bool mma_tails(struct mma_plan *p)
   for (enum tail_way w = 0; j->tail && w < TAIL_WAYS; w++) {
     char other[160];
     struct tail *x = NEW(j->mem, struct tail);
-    if (w == TAIL_CLUSTER && j->gpu->arch < 90) continue;
+    if (w == TAIL_CLUSTER && !(j->gpu->can & CAN_CLUSTER)) continue;
     if (tail_make(j, w, x, w ? other : p->why)) p->tails[w] = x;
   }
   return !j->tail || p->tails[TAIL_CLUSTER] || p->tails[TAIL_LAST];

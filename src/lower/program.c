@@ -196,7 +196,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .order = o->order,
                            .ordered = "row by row",
                            .gpu = gpu,
-                           .dependent = o->dependent && gpu->arch >= 90,
+                           .dependent = o->dependent && gpu->can & CAN_PDL,
                            .tails = o->tails,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   w->p = p, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);

@@ -6,7 +6,7 @@
 
 static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
 enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
-enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
+enum { BASE_REGS = 20, MOST_THREAD_REGS = 255, SLOW = 10 };
 
 static int64_t covered(const struct row_plan *p, int a) { return MIN(p->r->k.extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a)); }
 
@@ -136,7 +136,7 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
   *c = (struct kernel_counts){
       .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
-  c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
+  c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
   for (int a = 0; a < p->r->k.naxes; a++)

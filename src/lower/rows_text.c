@@ -388,7 +388,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
 {
   struct row_text x = row_text_new(j, p, &out->text);
   x.t.marks = j->marks;
-  text_kernel(&x.t, j->name, NULL, j->gpu->arch);
+  text_kernel(&x.t, j->name, NULL, j->gpu, CAN_PDL);
   buffers(&x, out);
   const char *blocks = row_coordinates(&x);
   text_line(&x.t, "#grid:[%s].block", blocks);

@@ -7,18 +7,43 @@
 
 enum { ASKED = 768 }; // settings of a scheme, of which the cheapest stay
 
-#define SCHEME(id) extern const struct scheme scheme_##id;
+#define SCHEME(id, needs) extern const struct scheme scheme_##id;
 #include "lower/scheme.def"
 #undef SCHEME
 
-static const struct scheme *const table[] = {
-#define SCHEME(id) &scheme_##id,
+static const struct {
+  const struct scheme *scheme;
+  uint32_t needs;
+} table[] = {
+#define SCHEME(id, needs) {&scheme_##id, needs},
 #include "lower/scheme.def"
 #undef SCHEME
-    NULL};
+};
 
-int scheme_count(void) { return COUNT(table) - 1; }
-const struct scheme *scheme_at(int i) { return table[i]; }
+int scheme_count(void) { return COUNT(table); }
+const struct scheme *scheme_at(int i) { return table[i].scheme; }
+uint32_t scheme_needs(int i) { return table[i].needs; }
+
+bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160])
+{
+  const struct target *t = target_gpu(gpu->arch);
+  struct str lacks = {0};
+  *why = 0;
+  capability_text(scheme_needs(scheme) & ~gpu->can, &lacks);
+  if (lacks.n) snprintf(why, 160, "needs %s, which %s does not have", str_text(&lacks), t ? t->name : "the target");
+  return str_free(&lacks), !*why;
+}
+
+bool scheme_takes(int scheme, const struct lower_job *j, char why[160])
+{
+  const struct scheme *x = scheme_at(scheme);
+  if (!scheme_runs(scheme, j->gpu, why)) return false;
+  if (j->tail && !x->tails)
+    snprintf(why, 160, "takes no tail");
+  else if (j->n->joins && !x->joins)
+    snprintf(why, 160, "joins and splits no parts");
+  return !*why;
+}
 
 // Of the reasons that schemes give for not taking a kernel, all are kept, since which came closest nobody knows.
 static void add_reason(char why[256], const char *scheme, const char *reason)
@@ -73,15 +98,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
     const struct scheme *x = scheme_at(s);
     char reason[160] = "";
     memset(k, 0, sizeof k);
-    if (x->arch > j->gpu->arch || (j->tail && !x->tails)) {
-      add_reason(why, x->name, j->tail ? "takes no tail" : "needs a later architecture");
-      continue;
-    }
-    if (j->n->joins && !x->joins) {
-      add_reason(why, x->name, "joins and splits no parts");
-      continue;
-    }
-    int got = x->choices(&asked, ASKED, k, reason);
+    int got = scheme_takes(s, j, reason) ? x->choices(&asked, ASKED, k, reason) : 0;
     if (!got) add_reason(why, x->name, reason);
     for (int i = 0; i < got; i++) {
       struct choice c = {s, k[i], j->tail, kernel_time(&asked.counts[i], j->gpu, NULL)};
@@ -97,7 +114,7 @@ int scheme_settings(const struct lower_job *j, int scheme, int most, struct choi
   struct knobs *k = NEWS(j->mem, struct knobs, most);
   char why[160];
   int n = 0;
-  if (x->arch > j->gpu->arch || (j->tail && !x->tails) || (j->n->joins && !x->joins)) return 0;
+  if (!scheme_takes(scheme, j, why)) return 0;
   for (int i = 0, all = x->choices(j, most, k, why); i < all; i++) {
     struct choice c = {scheme, k[i], j->tail, scheme_cost(x, j, &k[i])};
     if (isfinite(c.cost)) out[n++] = c;

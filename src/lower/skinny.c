@@ -172,12 +172,13 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
     return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
   struct sk_emit e = {.t = {.out = &out->text, .marks = j->marks},
-                      .dependent = j->dependent && j->gpu->arch >= 90,
+                      .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
                       .name = text_names(j->mem, p->head.n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
-  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", s.split > 1 || e.dependent ? 90 : 80);
+  text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
+              (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
   if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
   buffers(&e, out);
   text_line(&e.t, "#grid:[%lld].block", (long long)blocks);
@@ -198,7 +199,6 @@ const struct scheme scheme_skinny = {.name = "skinny",
                                      .doc = "products of at most 32 rows: weights from global memory straight into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
                                      .knob = {"warps", "cols", "depth", "split", "ring", "ahead"},
-                                     .arch = 80,
                                      .tails = true,
                                      .choices = choices,
                                      .count = count,

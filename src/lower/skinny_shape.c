@@ -138,7 +138,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
                          .ring = k->v[KNOB_RING],
                          .ahead = k->v[KNOB_AHEAD]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
-  if (s->split > 1 && gpu->arch < 90) return false;
+  if (s->split > gpu->cluster) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
   s->kv = p->k.size % 32 ? 4 : 8;
   if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;

@@ -20,7 +20,6 @@
 #include "lower/rows.h"
 
 enum tail_way { TAIL_CLUSTER, TAIL_LAST, TAIL_WAYS };
-enum { TAIL_LARGEST_CLUSTER = 16 };
 
 struct tail_base {
   int grid;              // axis of the head

@@ -265,7 +265,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   kern_live(&x->r.k); // also which of the new axes are folded
   find_splits(&t);
   if (x->parts == 1) return refuse(&t, "joins no parts");
-  if (way == TAIL_CLUSTER && x->parts > TAIL_LARGEST_CLUSTER) return refuse(&t, "joins more parts than a cluster has blocks");
+  if (way == TAIL_CLUSTER && x->parts > j->gpu->cluster) return refuse(&t, "joins more parts than a cluster has blocks");
   if (!take_bases(&t)) return false;
   kern_join_axes(&x->r.k);
   rows_ready(j->mem, &x->r);

@@ -54,12 +54,13 @@ void text_close(struct text *t)
   text_line(t, "}");
 }
 
-void text_kernel(struct text *t, const char *name, const char *comment, int arch)
+void text_kernel(struct text *t, const char *name, const char *comment, const struct gpu_limits *gpu, uint32_t may_use)
 {
   if (comment) text_line(t, "// %s", comment);
   text_line(t, "order row");
   text_open(t, "kernel %s", name);
-  if (arch >= 90) text_line(t, "target sm_%da", arch);
+  const struct target *target = target_gpu(gpu->arch);
+  if (target && gpu->can & may_use) text_line(t, "target %s", target->name);
 }
 
 // Names may hold anything that the language of programs allows; tile names are letters, digits and _.

@@ -290,7 +290,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct arguments a = {.out = out};
-  text_kernel(&t, j->name, NULL, 90);
+  text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
   if (w->p.tail && w->p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)w->p.tail->parts);
   text_line(&t, "#grid:[%lld].block", (long long)w->blocks);
@@ -425,7 +425,6 @@ const struct scheme scheme_wgmma = {
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
     .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step"},
-    .arch = 90,
     .tails = true,
     .choices = choices,
     .count = count,

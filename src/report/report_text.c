@@ -229,8 +229,8 @@ static void gpu(const json_t *r, struct str *out)
   const json_t *g = json_object_get(r, "gpu"), *p = json_object_get(g, "interpreter"), *l;
   size_t i;
   if (!g) return;
-  if (!*txt(g, "unmeasured") && num(g, "runs_on") > num(g, "arch"))
-    str_add(out, "  measured   on a newer GPU, compiled for its compute capability %.1f; the files are for %s\n", num(g, "runs_on") / 10,
+  if (!*txt(g, "unmeasured") && num(g, "runs_on") != num(g, "arch"))
+    str_add(out, "  measured   on another GPU, compiled for its compute capability %.1f; the files are for %s\n", num(g, "runs_on") / 10,
             txt(r, "target"));
   str_add(out, "  kernels    %s", txt(g, "compiled"));
   str_add(out, "; %.0f of %.0f run in the interpreter%s: %.0f blocks, no error, %.2g of the accepted error\n", num(p, "run"), num(p, "kernels"),

@@ -23,8 +23,8 @@ static const double NEXT = 1e-6, MANY_TURNS = 4;            // s that a block sh
 static const double FOLD = 6e-8, PASS = 5e-9;
 static const double PART = 1e-8; // of parts that are summed beside products: fragments of a few are loaded at a time
 
-static const double MMA = 0.9, MMA_BESIDE = 0.6, WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
-static const double SECTOR = 32, LINE = 128;                                              // bytes that memory moves at least, and likes to
+static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
+static const double SECTOR = 32, LINE = 128;                 // bytes that memory moves at least, and likes to
 enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
 
 static double pad(double n, double to) { return to * ceil(n / to); }
@@ -90,9 +90,9 @@ static struct term load_term(const struct model *m, const struct work *w, const 
 // Seconds of a multiprocessor for one product of tiles: by the better of the instructions and of the two orders of operands.
 static double product_seconds(const struct target *t, double rows, double cols, double k)
 {
-  bool warpgroups = t->arch >= 90; // there mma does not have all of the tensor cores
-  double rate = t->flops / t->cores, by_warps = rate * (warpgroups ? MMA_BESIDE : MMA), least = INFINITY;
-  double shared = 128 * t->vector_rate / t->cores / t->lanes; // bytes/s: 128 a clock
+  const bool warpgroups = t->can & CAN_WGMMA;
+  double rate = t->flops / t->cores, by_warps = rate * t->mma, least = INFINITY;
+  double shared = t->shared_width * t->vector_rate / t->cores / t->lanes; // bytes/s
   for (int turn = 0; turn < 2; turn++) {
     double a = turn ? cols : rows, b = turn ? rows : cols;
     double mma = 2 * pad(a, 16) * pad(b, 8) * k / by_warps, fragments = k * (3 * pad(a, 16) + (a > 16 ? 3 : 2) * pad(b, 8)) / shared;

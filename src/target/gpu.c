@@ -1,48 +1,69 @@
-// GPUs as targets: capacities and typical rates of an architecture's row, or of a device whose facts are known. A row
-// is enough for everything but measuring.
+// GPUs as targets: capacities and typical rates of a row, or of a device whose facts are known. A row is enough for
+// everything but measuring.
 #include "target/gpu.h"
 
 #include <string.h>
 
-enum { REGISTERS = 65536 };
-
+#define KIB(n) ((int64_t)(n) << 10)
+#define MIB(n) ((int64_t)(n) << 20)
+#define GIB(n) ((int64_t)(n) << 30)
 static const struct target rows[] = {
-#define GPU(name_, device_, arch_, processors, block, processor, l2_, memory_, copy, l2_rate, tensor, vector, exponential, launch_, doc) \
-  {.kind = TARGET_GPU,                                                                                                                   \
-   .name = name_,                                                                                                                        \
-   .device = device_,                                                                                                                    \
-   .arch = arch_,                                                                                                                        \
-   .runs_on = arch_,                                                                                                                     \
-   .cores = processors,                                                                                                                  \
-   .lanes = (arch_) == 80 ? 64 : 128,                                                                                                    \
-   .l1 = processor * 1024,                                                                                                               \
-   .l2 = (int64_t)l2_ << 20,                                                                                                             \
-   .scratch = block * 1024,                                                                                                              \
-   .shared_processor = processor * 1024,                                                                                                 \
-   .registers = REGISTERS,                                                                                                               \
-   .memory = (int64_t)memory_ << 30,                                                                                                     \
-   .bandwidth = copy * 1e9,                                                                                                              \
-   .cache_bandwidth = l2_rate * 1e9,                                                                                                     \
-   .flops = tensor * 1e12,                                                                                                               \
-   .vector_rate = vector * 1e12,                                                                                                         \
-   .exp_rate = exponential * 1e12,                                                                                                       \
-   .launch = launch_ * 1e-6},
+#define GPU(name_, doc, ...) {.kind = TARGET_GPU, .name = name_, __VA_ARGS__},
 #include "target/gpu.def"
 #undef GPU
 };
 static const char *const docs[] = {
-#define GPU(name, device, arch, processors, block, processor, l2, memory, copy, l2_rate, tensor, vector, exponential, launch, doc) doc,
+#define GPU(name, doc, ...) doc,
 #include "target/gpu.def"
 #undef GPU
 };
 
-int gpu_count(void) { return COUNT(rows); }
-const struct target *gpu_row(int i) { return &rows[i]; }
+int target_gpus(void) { return COUNT(rows); }
+const struct target *target_gpu_at(int i) { return &rows[i]; }
 const char *gpu_doc(int i) { return docs[i]; }
+
+const struct target *target_gpu(int arch)
+{
+  for (size_t i = 0; i < COUNT(rows); i++)
+    if (rows[i].arch == arch) return &rows[i];
+  return NULL;
+}
+
+enum { FITTED = 90 }; // the row on whose device the model of kernels was fitted
+
+static struct target whole(const struct target *row)
+{
+  struct target t = *row;
+  t.runs_on = t.arch, t.l1 = t.shared_processor;
+  if (t.vector_rate <= 0) t.vector_rate = (double)t.cores * t.lanes * t.clock;
+  if (t.exp_rate <= 0) t.exp_rate = (double)t.cores * t.special * t.clock;
+  if (t.lane_rate <= 0) t.lane_rate = t.lanes * t.clock;
+  if (t.special_rate <= 0) t.special_rate = t.special * t.clock;
+  if (t.shared_rate <= 0) t.shared_rate = t.shared_width * t.clock;
+  if (t.mma_share <= 0) t.mma_share = t.mma / target_gpu(FITTED)->mma;
+  return t;
+}
+
+struct target gpu_target(int i) { return whole(&rows[i]); }
+
+bool target_code_runs(const struct target *row, int arch)
+{
+  const bool only = row->name[strlen(row->name) - 1] == 'a';
+  return row->arch == arch || (!only && row->arch / 10 == arch / 10 && row->arch % 10 < arch % 10);
+}
+
+const struct target *target_for_device(int arch)
+{
+  const struct target *found = target_gpu(arch);
+  for (size_t i = 0; i < COUNT(rows) && (!found || found->arch != arch); i++)
+    if (target_code_runs(&rows[i], arch) && (!found || found->arch % 10 < rows[i].arch % 10)) found = &rows[i];
+  return found;
+}
 
 bool target_own(struct target *t, const struct target_facts *f)
 {
-  if (t->kind != TARGET_GPU || f->arch != t->arch || f->processors <= 0) return false;
+  const struct target *row = target_for_device(f->arch);
+  if (t->kind != TARGET_GPU || !row || row->arch != t->arch || f->processors <= 0) return false;
   double more = (double)f->processors / t->cores;
   snprintf(t->device, sizeof t->device, "%s", f->device);
   t->cores = f->processors;
@@ -54,50 +75,46 @@ bool target_own(struct target *t, const struct target_facts *f)
   return true;
 }
 
-// A newer device with the older architecture's row, where it has none of its own: as many times its multiprocessors.
-static struct target row_of(const struct target *t, int arch)
+static int no_row(const struct target_facts *f, struct err *e)
 {
-  struct target like = *t;
+  struct str all = {0};
+  for (size_t i = 0; i < COUNT(rows); i++) str_add(&all, i ? ", %s" : "%s", rows[i].name);
+  err_set(e, ERR_TARGET, NOWHERE, "there is no target for this machine's %.80s: its compute capability is %d.%d", f->device, f->arch / 10,
+          f->arch % 10);
+  err_hint(e, "targets of GPUs are: %s", str_text(&all));
+  return str_free(&all), (int)e->status;
+}
+
+static int cannot_run(const struct target *t, const struct target *device, const struct target_facts *f, struct err *e)
+{
+  struct str lacks = {0}, fits = {0};
+  capability_text(t->can & ~device->can, &lacks);
   for (size_t i = 0; i < COUNT(rows); i++)
-    if (rows[i].arch == arch) like = rows[i];
-  return like.arch = arch, like;
+    if (!(rows[i].can & ~device->can)) str_add(&fits, fits.n ? ", %s" : "%s", rows[i].name);
+  err_set(e, ERR_TARGET, NOWHERE, "kernels for %s cannot run on this machine's %.80s: compute capability %d.%d has no %s", t->name, f->device,
+          f->arch / 10, f->arch % 10, str_text(&lacks));
+  err_hint(e, "it runs kernels for %s; `mica search` and `mica lower` make kernels for any target without measuring them", str_text(&fits));
+  return str_free(&lacks), str_free(&fits), (int)e->status;
 }
 
-static int cannot_run(const struct target *t, const struct target_facts *f, struct err *e)
-{
-  bool older = f->arch < t->arch;
-  err_set(e, ERR_TARGET, NOWHERE, "kernels for %s cannot run on this machine's %.80s: its compute capability, %d.%d, is %s", t->name, f->device,
-          f->arch / 10, f->arch % 10, older ? "older" : "newer, and only sm_90 itself has all of their instructions");
-  err_hint(e, "choose a target that %s; `mica search` and `mica lower` make kernels for any target without measuring them",
-           older ? "is no newer than the GPU" : "is older than sm_90");
-  return (int)e->status;
-}
-
-// The name of an architecture that has instructions which no later one has ends in an a.
 int target_fit(struct target *t, const struct target_facts *f, struct err *e)
 {
   if (t->kind != TARGET_GPU || target_own(t, f)) return OK;
-  if (f->arch < t->arch || t->name[strlen(t->name) - 1] == 'a') return cannot_run(t, f, e);
-  struct target like = row_of(t, f->arch);
+  const struct target *device = target_for_device(f->arch);
+  if (!device) return no_row(f, e);
+  if (t->can & ~device->can) return cannot_run(t, device, f, e);
+  struct target like = whole(device);
   if (!target_own(&like, f)) return OK;
   like.scratch = MIN(like.scratch, t->scratch), like.shared_processor = MIN(like.shared_processor, t->shared_processor);
   like.registers = MIN(like.registers, t->registers), like.l1 = MIN(like.l1, t->l1);
-  like.arch = t->arch, like.runs_on = f->arch;
+  like.threads = MIN(like.threads, t->threads), like.blocks = MIN(like.blocks, t->blocks), like.cluster = MIN(like.cluster, t->cluster);
+  like.arch = t->arch, like.can = t->can;
   memcpy(like.name, t->name, sizeof like.name);
   return *t = like, OK;
 }
 
-// Its own row's name, else that of the newest older architecture whose instructions all later ones have.
 int target_on(const struct target_facts *f, const char **name, struct err *e)
 {
-  const struct target *found = NULL;
-  for (size_t i = 0; i < COUNT(rows); i++) {
-    const bool own = rows[i].arch == f->arch, only = rows[i].name[strlen(rows[i].name) - 1] == 'a';
-    if (own || (!only && rows[i].arch < f->arch && (!found || rows[i].arch > found->arch))) found = &rows[i];
-    if (own) break;
-  }
-  if (found) return *name = found->name, OK;
-  err_set(e, ERR_TARGET, NOWHERE, "there is no target for this machine's %.80s: its compute capability is %d.%d", f->device, f->arch / 10,
-          f->arch % 10);
-  return err_hint(e, "targets begin with %s, of compute capability %d.%d", rows[0].name, rows[0].arch / 10, rows[0].arch % 10), (int)e->status;
+  const struct target *found = target_for_device(f->arch);
+  return found ? (*name = found->name, OK) : no_row(f, e);
 }

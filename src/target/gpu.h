@@ -4,7 +4,6 @@
 
 #include "target/target.h"
 
-int gpu_count(void);
-const struct target *gpu_row(int i);
 const char *gpu_doc(int i);
+struct target gpu_target(int i); // with the rates that a row leaves out
 #endif

@@ -6,10 +6,27 @@
 //   processor.c  which instructions the host has
 //   gpu.c      GPUs by their rows, or by the facts of a device
 //   mica_cpu.h vector operations of the host: generated C is made of them, and rates are measured with them
+//   capability.c  what a GPU can do (capability.def), as bits and as words
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
 
 #include "base/base.h"
+
+enum capability {
+#define CAPABILITY(id, name, doc) CAP_##id,
+#include "target/capability.def"
+#undef CAPABILITY
+  CAPABILITIES
+};
+enum can { // sets of capabilities
+#define CAPABILITY(id, name, doc) CAN_##id = 1 << CAP_##id,
+#include "target/capability.def"
+#undef CAPABILITY
+  CAN_BASE = 0
+};
+const char *capability_name(int i);
+const char *capability_doc(int i);
+void capability_text(uint32_t can, struct str *out); // "clusters, TMA"
 
 enum target_kind { TARGET_CPU, TARGET_GPU, TARGET_KINDS };
 
@@ -29,11 +46,22 @@ struct target {
   double launch;          // seconds to start and join one grid
   bool fetches; // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
   // of GPUs
-  int arch;                 // compute capability times 10, whose instructions kernels use
-  int runs_on;              // for which they are compiled where they are measured: of the device, at least arch
+  int arch;                 // compute capability times 10, the key of the row: a name, not an order
+  int runs_on;              // the row for which kernels are compiled to be measured; arch unless the device is another
+  uint32_t can;             // capabilities that kernels may use
   int64_t shared_processor; // bytes of shared memory of a multiprocessor, for all blocks on it
   int64_t registers;        // of a multiprocessor, 4 bytes each
+  int threads, blocks;      // that a multiprocessor holds at a time, at most
+  int special;              // exponentials of a multiprocessor a clock
+  int shared_width;         // bytes of its shared memory a clock
+  int cluster;              // blocks of the largest cluster; 1 without clusters
+  double reach[3];          // share of the multiprocessors where clusters of 4, 8 and 16 blocks find room
+  double clock;             // Hz, under load
   double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
+  double mma;               // share of `flops` that mma.sync reaches
+  // What the model of kernels takes: lanes, exponentials and bytes of shared memory of a multiprocessor a second, and `mma`
+  // over that of the GPU on which the model was fitted.
+  double lane_rate, special_rate, shared_rate, mma_share;
 };
 int target_count(void);
 const char *target_name(int i);
@@ -44,16 +72,28 @@ int target_open(const char *name, int threads, bool quick, struct target *t, str
 
 void target_processor(char out[64]); // the host's instructions: "x86-64 4f0c...", equal where the same machine code runs
 
+// ---- gpu.c ----
+
+int target_gpus(void);
+const struct target *target_gpu_at(int i);
+// The row of that compute capability; NULL: there is none.
+const struct target *target_gpu(int arch);
+// Machine code for the row runs on a device of that compute capability: it is the row's own, or of the same major version
+// and no lower minor one where the name of the row does not end in an a (CUDA's rule of binary compatibility).
+bool target_code_runs(const struct target *row, int arch);
+// The row for which code is compiled that is to run on such a device; NULL: there is none.
+const struct target *target_for_device(int arch);
+
 // What a device says of itself; 0 where it is not known.
 struct target_facts {
   const char *device;
   int arch, processors;
   int64_t shared, shared_processor, l2, memory; // bytes, as in struct target
 };
-// The device's capacities in place of the row's, where it is of that architecture; rates go with its multiprocessors.
+// The device's capacities in place of the row's, where code for the device is the row's; rates go with its multiprocessors.
 bool target_own(struct target *t, const struct target_facts *f);
-// Where kernels for the target are to run on this device. It may be newer than the target: blocks then have the smaller of
-// both capacities, rates are the device's. ERR_TARGET where it is older, or lacks what only the target's architecture has.
+// Where kernels for the target are to run on this device. It may be of another row that has all capabilities of the target:
+// blocks then have the smaller of both capacities, rates are the device's. ERR_TARGET where it lacks one, or has no row.
 int target_fit(struct target *t, const struct target_facts *f, struct err *e);
 // The name of the best target for this device; ERR_TARGET where none runs on it.
 int target_on(const struct target_facts *f, const char **name, struct err *e);

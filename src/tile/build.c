@@ -17,7 +17,7 @@ int build_kernel(struct builder *b, struct tile_program *p, const char *name, st
   struct tile_kernel *k = NEW(p->mem, struct tile_kernel);
   *b = (struct builder){.p = p, .k = k, .e = e, .at = {p->file, 0, 0}};
   b->open[0].stmt = b->open[0].last = -1;
-  k->name = name, k->arch = 80, k->cluster = 1, k->body = k->grid = k->threads = -1;
+  k->name = name, k->arch = target_gpu_at(0)->arch, k->cluster = 1, k->body = k->grid = k->threads = -1;
   struct tile_kernel **grown = NEWS(p->mem, struct tile_kernel *, p->nkernels + 1);
   for (int i = 0; i < p->nkernels; i++) grown[i] = p->kernels[i];
   grown[p->nkernels++] = k;

@@ -12,18 +12,14 @@ struct raw {
   const char *name;
   enum spec_kind spec;
   enum sem sem;
-  int threads, least, most;
+  int threads;
+  uint32_t needs;
   const char *operands, *attrs, *text;
   double cost;
 };
-#define ARCH_SM80 80, 999
-#define ARCH_SM89 89, 999
-#define ARCH_SM90 90, 999
-#define ARCH_SM90A 90, 90
-#define ARCH_SM100 100, 999
 #define ROW(...) {__VA_ARGS__},
-#define INSTR(name, spec, sem, threads, arch, operands, attrs, text, cost) \
-  ROW(name, SPEC_##spec, SEM_##sem, threads, ARCH_##arch, operands, attrs, text, cost)
+#define INSTR(name, spec, sem, threads, needs, operands, attrs, text, cost) \
+  ROW(name, SPEC_##spec, SEM_##sem, threads, CAN_##needs, operands, attrs, text, cost)
 static const struct raw raw_rows[] = {
 #include "tile/instr.def"
 };
@@ -200,14 +196,8 @@ static void parse_row(struct reader *r, const struct raw *raw, int number, struc
 {
   struct arena *mem = r->lay.mem;
   bool family = number > 0;
-  *i = (struct instr){.name = raw->name,
-                      .spec = raw->spec,
-                      .sem = raw->sem,
-                      .threads = raw->threads,
-                      .arch_least = raw->least,
-                      .arch_most = raw->most,
-                      .text = raw->text,
-                      .cost = raw->cost};
+  *i = (struct instr){
+      .name = raw->name, .spec = raw->spec, .sem = raw->sem, .threads = raw->threads, .needs = raw->needs, .text = raw->text, .cost = raw->cost};
   attributes(mem, raw->attrs, i);
   if (family) i->name = with_number(mem, raw->name, number), i->n = number, i->cost = raw->cost * number;
   r->p = family ? with_number(mem, raw->operands, number) : raw->operands;

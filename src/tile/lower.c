@@ -2,19 +2,6 @@
 // and what the kernel says about its outputs is held against what it does.
 #include "tile/match.h"
 
-static const struct target_row targets[] = {
-#define TARGET(arch, name, shared) {arch, name, shared},
-#include "tile/target.def"
-#undef TARGET
-};
-
-const struct target_row *target_row(int arch)
-{
-  for (size_t i = 0; i < COUNT(targets); i++)
-    if (targets[i].arch == arch) return &targets[i];
-  return NULL;
-}
-
 static void define(struct lowering *l, const struct tile_stmt *s)
 {
   if (s->view >= 0) return; // value(): read from memory
@@ -87,16 +74,14 @@ static int read_only(struct lowering *l)
 
 int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e)
 {
-  struct lowering l = {.p = p, .k = k, .arch = arch, .e = e};
-  const struct target_row *t = target_row(arch);
-  if (!t) return err_set(e, ERR_TILE, k->at, "unknown target %d", arch);
-  if (arch < k->arch) {
-    const struct target_row *need = target_row(k->arch);
-    return err_set(e, ERR_TILE, k->at, "kernel %s is for %s, not for %s", k->name, need ? need->name : "a later target", t->name);
-  }
+  struct lowering l = {.p = p, .k = k, .target = target_gpu(arch), .e = e};
+  if (!l.target) return err_set(e, ERR_TILE, k->at, "unknown target %d", arch);
   k->lowered = false, k->nmaps = 0, k->maps = NULL;
   if (k->body < 0 || k->stmts[k->body].spec < 0) return err_set(e, ERR_TILE, k->at, "kernel %s has no spec", k->name);
   if (lower_block(&l, k->body) || read_only(&l)) return (int)e->status;
+  if (k->cluster > l.target->cluster)
+    return err_set(e, ERR_TILE, k->at, "kernel %s has clusters of %d blocks; %s has %d at most", k->name, k->cluster, l.target->name,
+                   l.target->cluster);
   k->nmaps = l.nmaps;
   if (shared_place(&l)) return (int)e->status;
   if (ex_overflowed(p->ex)) return err_set(e, ERR_TILE, k->at, "kernel %s: a size or an offset does not fit into 62 bits", k->name);

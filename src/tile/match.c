@@ -208,18 +208,20 @@ static bool extras_fit(struct match *m)
   return match_number(m);
 }
 
-static bool arch_fits(struct match *m)
+static bool target_fits(struct match *m)
 {
-  int arch = m->l->arch;
-  if (arch >= m->row->arch_least && arch <= m->row->arch_most) return true;
-  const struct target_row *need = target_row(m->row->arch_least);
-  return refuse(m, "it needs %s%s", need ? need->name : "another target", m->row->arch_most < 999 ? " and no other" : " or later");
+  const struct target *t = m->l->target;
+  struct str lacks = {0};
+  capability_text(m->row->needs & ~t->can, &lacks);
+  if (lacks.n) refuse(m, "it needs %s, which %s does not have", str_text(&lacks), t->name);
+  str_free(&lacks);
+  return !(m->row->needs & ~t->can);
 }
 
 static bool fits(struct match *m)
 {
   m->score = 0;
-  if (!arch_fits(m)) return false;
+  if (!target_fits(m)) return false;
   m->score++;
   if (!operands_fit(m)) return false;
   m->score++;
@@ -254,9 +256,8 @@ static int none_fits(struct match *m, const struct match *best)
   struct str s = {0};
   str_add(&s, "%s%s%s%s", m->s->name, *m->s->op ? "<" : "", m->s->op, *m->s->op ? ">" : "");
   for (int i = 0; i < m->nsides; i++) str_add(&s, "%s%s", i == m->nout && i ? " <- " : i ? ", " : " of ", match_text(m, i));
-  const struct target_row *t = target_row(m->l->arch);
-  int status =
-      err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", t->name, str_text(&s), best->row->name, best->why);
+  int status = err_set(m->l->e, ERR_TILE, m->at, "no instruction of %s does %s. The nearest, %s: %s", m->l->target->name, str_text(&s),
+                       best->row->name, best->why);
   if (best->hint[0]) err_hint(m->l->e, "%s", best->hint);
   str_free(&s);
   return status;

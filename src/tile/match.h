@@ -13,13 +13,6 @@
 
 #include "tile/tile.h"
 
-struct target_row { // of target.def
-  int arch;
-  const char *name;
-  int64_t shared; // bytes a block may have
-};
-const struct target_row *target_row(int arch); // NULL: unknown
-
 enum { AXES = 24, ROLE_PLAIN = 0, ROLE_REDUCED = 1 };
 struct axis { // a loop with a constant number of rounds
   int64_t extent;
@@ -42,7 +35,7 @@ struct side { // an operand while it is matched
 struct lowering { // of a kernel
   struct tile_program *p;
   struct tile_kernel *k;
-  int arch;
+  const struct target *target;
   struct err *e;
   int ndefs, cap_defs;
   struct def {

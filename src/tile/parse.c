@@ -168,20 +168,13 @@ static bool is_target(const struct tile_token *t, const char *name)
 
 static int target(struct reader *r)
 {
-  static const struct {
-    int arch;
-    const char *name;
-  } targets[] = {
-#define TARGET(arch, name, shared) {arch, name},
-#include "tile/target.def"
-#undef TARGET
-  };
   struct tile_nearest near = tile_nearest(r->t.kind == TILE_WORD ? read_text(r, &r->t) : "");
   struct str all = {0};
-  for (size_t i = 0; i < COUNT(targets); i++) {
-    if (is_target(&r->t, targets[i].name)) return str_free(&all), read_next(r), r->b.k->arch = targets[i].arch, OK;
-    tile_nearest_try(&near, targets[i].name);
-    str_add(&all, i ? ", %s" : "%s", targets[i].name);
+  for (int i = 0; i < target_gpus(); i++) {
+    const struct target *t = target_gpu_at(i);
+    if (is_target(&r->t, t->name)) return str_free(&all), read_next(r), r->b.k->arch = t->arch, OK;
+    tile_nearest_try(&near, t->name);
+    str_add(&all, i ? ", %s" : "%s", t->name);
   }
   int s = read_unexpected(r, "a target");
   if (near.best)

@@ -211,7 +211,7 @@ static void kernel(struct tile_printer *o)
 {
   const struct tile_kernel *k = o->k;
   int mark = tile_scope_open(&o->scope);
-  const struct target_row *target = target_row(k->arch);
+  const struct target *target = target_gpu(k->arch);
   str_add(o->out, "\nkernel %s {\n", k->name);
   if (target) line(o, 1), str_add(o->out, "target %s\n", target->name);
   if (k->cluster != 1) str_add(o->out, "  cluster %d\n", k->cluster);

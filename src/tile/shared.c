@@ -70,8 +70,8 @@ int shared_place(struct lowering *l)
   }
   block(&p, k->body);
   k->shared_bytes = p.most;
-  const struct target_row *t = target_row(l->arch);
-  if (p.most <= t->shared) return OK;
+  const struct target *t = l->target;
+  if (p.most <= t->scratch) return OK;
   return err_set(l->e, ERR_TILE, k->at, "kernel %s needs %lld bytes of shared memory; a block of %s has %lld", k->name, (long long)p.most, t->name,
-                 (long long)t->shared);
+                 (long long)t->scratch);
 }

@@ -20,6 +20,7 @@
 #define MICA_TILE_TILE_H
 
 #include "base/num.h"
+#include "target/target.h"
 #include "tile/lay.h"
 
 // The rows of base/dtype.def.
@@ -180,7 +181,7 @@ struct tile_spec {
 struct tile_kernel {
   const char *name;
   struct loc at;
-  int arch; // least compute capability, 80, 90 (sm_90a); of the directive `target`
+  int arch; // of the directive `target`: compute capability of the GPU that it is written for
   int nparams;
   ex *params;  // variables: sizes given at launch
   int cluster; // blocks of a cluster, 1: none
@@ -349,13 +350,13 @@ struct instr {
   const char *op;   // operator that it computes, "exp", "+", "bfly"; NULL: none
   enum spec_kind spec;
   enum sem sem;
-  int threads;               // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
-  int arch_least, arch_most; // 80 .. 100; 90 means sm_90a
-  int width;                 // elements a piece and thread; 0 where operands say it (tile_atom has the number)
-  int bytes;                 // of a vector access, else 0
-  int m, n, k;               // of a product; n of ldmatrix, stmatrix: matrices; of TMA: dimensions
-  bool trans, chosen, sum;   // chosen: only when named in <...>, never picked by itself; sum: reads its output too
-  bool constant;             // promises that nobody writes what it reads
+  int threads;             // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
+  uint32_t needs;          // capabilities (target/capability.def)
+  int width;               // elements a piece and thread; 0 where operands say it (tile_atom has the number)
+  int bytes;               // of a vector access, else 0
+  int m, n, k;             // of a product; n of ldmatrix, stmatrix: matrices; of TMA: dimensions
+  bool trans, chosen, sum; // chosen: only when named in <...>, never picked by itself; sum: reads its output too
+  bool constant;           // promises that nobody writes what it reads
   int nout, nin;
   struct instr_operand out[1], in[3];
   const char *text; // PTX or a CUDA expression with $0, $1 ... (see instr.def)
@@ -409,7 +410,7 @@ struct tile_map { // a CUtensorMap: made by the host from the kernel's argument
   int swizzle_bytes; // 0, 32, 64, 128
 };
 
-// Chooses a row for every spec without a decomposition, offsets in shared memory, tensor maps. `arch`: 80, 86, 89, 90, 100.
+// Chooses a row for every spec without a decomposition, offsets in shared memory, tensor maps. `arch`: of a row of target/gpu.def.
 int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e);
 
 #endif

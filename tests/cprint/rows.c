@@ -359,13 +359,13 @@ static int flush(struct text *t, const struct instr *const *rows)
 }
 
 // Under the sanitizers one of three rows.
-int rows_held(bool global, int arch_least, int arch_most)
+int rows_held(bool global, int arch, int beyond)
 {
   int n, chosen = 0;
   const struct instr *rows = instr_rows(&n), *taken[TOGETHER];
-  struct text t = {.arch = arch_most};
+  struct text t = {.arch = arch};
   for (int i = 0; i < n; i++) {
-    if (rows[i].arch_least < arch_least || rows[i].arch_least > arch_most) continue;
+    if (rows[i].needs & ~target_gpu(arch)->can || (beyond && !(rows[i].needs & ~target_gpu(beyond)->can))) continue;
     if (i % thinned(3) || !row(&t, &rows[i], i, global)) continue;
     taken[t.n++] = &rows[i];
     if (t.n == TOGETHER || t.inputs > INPUTS) chosen += flush(&t, taken);

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-// All rows of architectures from `least` to `most`, on registers or, those that can, on global memory. Returns how many
-// there were; fails the test where a row is not the one that was chosen, or a bit differs.
-int rows_held(bool global, int least, int most);
+// All rows that GPUs of compute capability arch have and those of `beyond` (0: none) have not, on registers or, those that
+// can, on global memory. Returns how many there were; fails the test where a row is not the one that was chosen, or a bit differs.
+int rows_held(bool global, int arch, int beyond);
 
 #endif

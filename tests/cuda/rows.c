@@ -132,7 +132,7 @@ const char *rows_printed(struct arena *mem, const struct instr *const *rows, int
   made_open(&m, mem);
   for (int i = 0; i < n; i++) made_row(&m, rows[i]);
   made_close(&m);
-  if (arch < 90) m.k->cluster = 1;
+  m.k->cluster = MIN(m.k->cluster, target_gpu(arch)->cluster);
   const char *text = NULL;
   if (cuda_print(m.p, m.k, arch, &s, &e))
     err_print(stderr, &e);
@@ -160,7 +160,7 @@ int rows_compile(const struct nvrtc *r, int arch)
   int n, m = 0, tried = 0;
   const struct instr *rows = instr_rows(&n), *together[TOGETHER];
   for (int i = 0; i < n; i++) {
-    if (rows[i].arch_least <= arch && arch <= rows[i].arch_most) together[m++] = &rows[i], tried++;
+    if (!(rows[i].needs & ~target_gpu(arch)->can)) together[m++] = &rows[i], tried++;
     if (m != TOGETHER && !(m && i == n - 1)) continue;
     if (!compiles(r, together, m, arch)) return -1;
     m = 0;

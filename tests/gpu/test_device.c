@@ -1,11 +1,10 @@
 // Device programs as `mica lower` makes them, through the worker's side: arguments, workspaces, counters, products by
 // the library. Kernels run in the interpreter, on poisoned memory, and the results are held against float64.
+#include "../gpu_of.h"
 #include "graphs.h"
 #include "plan/plan.h"
 #include "lowered.h"
 #include "pretend.h"
-
-static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
 
 static const struct {
   const char *name, *text;
@@ -67,7 +66,7 @@ static int lower(struct fixture *f, const char *text)
   if (problem_open(&f->problem, &f->mem, g, 3, NULL, &f->e)) return f->e.status;
   if (graph_expand(&f->mem, g, true, &stable, &f->e)) return f->e.status;
   if (plan_stable(&f->mem, stable, &stable, &changed, note, &f->e)) return f->e.status;
-  return lower_program(&f->mem, stable, &H200, &o, &f->p, &f->e);
+  return lower_program(&f->mem, stable, gpu_of("sm_90a"), &o, &f->p, &f->e);
 }
 
 static int run(struct fixture *f, struct check_answer *c)

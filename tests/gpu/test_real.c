@@ -32,6 +32,13 @@ static bool start(struct fixture *f)
   return gpu_worker_facts(f->w, &f->facts, &f->e) == OK;
 }
 
+// Kernels that need these capabilities run on the GPU.
+static bool runs(const struct fixture *f, uint32_t needs)
+{
+  const struct target *t = target_for_device(f->facts.gpu.arch);
+  return t && !(needs & ~t->can);
+}
+
 static void end(struct fixture *f)
 {
   gpu_worker_close(f->w);
@@ -120,7 +127,7 @@ static void early_readers_are_seen(void **state)
       KERNEL("hasty", "if (i < 1000) y[i] = ((const volatile float *)x)[i];")};
   struct fixture f;
   struct problem p;
-  if (!start(&f) || f.facts.gpu.arch < 90) return end(&f), skip();
+  if (!start(&f) || !runs(&f, CAN_CLUSTER | CAN_TMA)) return end(&f), skip();
   assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, NULL, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   const struct code *first = code_of(&f, "first", sources[0]);
@@ -201,7 +208,7 @@ static void programs_are_raced(void **state)
   (void)state;
   struct fixture f;
   int raced = 0;
-  if (!start(&f) || f.facts.gpu.arch < 80) return end(&f), skip();
+  if (!start(&f) || !runs(&f, CAN_BASE)) return end(&f), skip();
   for (int t = 0; t < target_count(); t++) {
     struct gpu_limits *limits;
     f.e = (struct err){0};
@@ -281,7 +288,7 @@ static void special_values(void **state)
   struct fixture f;
   struct gpu_limits *limits;
   struct target t;
-  if (!start(&f) || f.facts.gpu.arch < 80) return end(&f), skip();
+  if (!start(&f) || !runs(&f, CAN_BASE)) return end(&f), skip();
   hold_table(&f, (assert_int_equal(limits_for(&f, "sm_80", &limits), OK), limits));
   for (int k = 0; k < target_count(); k++) {
     if (!strcmp(target_name(k), "cpu") || target_open(target_name(k), 1, true, &t, &f.e) || limits_for(&f, target_name(k), &limits)) continue;

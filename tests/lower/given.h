@@ -2,19 +2,14 @@
 #ifndef TESTS_LOWER_GIVEN_H
 #define TESTS_LOWER_GIVEN_H
 
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "lower/lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static inline struct gpu_limits h200(void)
-{
-  struct err e = {0};
-  struct target t;
-  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  return gpu_limits(&t);
-}
+static inline struct gpu_limits h200(void) { return *gpu_of("sm_90a"); }
 
 static inline struct graph *read(struct arena *mem, const char *text)
 {

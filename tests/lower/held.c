@@ -5,6 +5,7 @@
 #include "eval/eval.h"
 #include "lower/lower.h"
 #include "plan/plan.h"
+#include "../gpu_of.h"
 #include "sim/number.h"
 #include "special.h"
 #include "thin.h"
@@ -18,16 +19,15 @@ struct held { // a row of a table
 };
 
 static const struct manner {
-  struct gpu_limits gpu;
+  const char *target;
   double off; // relative norm
-} usual = {{90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6}, 2e-3},
-  wide = {{90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.3e12, 8e12, 8e14, 1e-6}, 1.6e-2},
-  older = {{80, 108, 163 << 10, 164 << 10, 65536, 40 << 20, 1.6e12, 4e12, 3e14, 3e-6}, 2e-3};
+} usual = {"sm_90a", 2e-3}, wide = {"sm_90a", 1.6e-2}, older = {"sm_80", 2e-3};
 
 struct holding {
   struct arena *mem;
   const struct held *row;
   const struct manner *manner;
+  struct gpu_limits gpu;
   struct graph *g;
   int node; // the kernel
   const enum dtype *store;
@@ -78,8 +78,7 @@ static int lower(struct holding *h)
   char why[160] = "";
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
   if (norm_make_in(h->mem, h->g, NULL, h->node, &n, why)) return said(h, why);
-  struct lower_job j = {
-      .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->manner->gpu, .name = "kernel_under_test", .dependent = h->manner->gpu.arch >= 90};
+  struct lower_job j = {.mem = h->mem, .n = &n, .store = h->store, .gpu = &h->gpu, .name = "kernel_under_test", .dependent = h->gpu.can & CAN_PDL};
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
@@ -131,7 +130,7 @@ static int run(struct holding *h)
   struct sim_report r;
   struct tile_fill fill[32];
   int nfills = 0, status = OK;
-  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) || tile_lower(p, p->kernels[0], h->manner->gpu.arch, &h->e)) {
+  if (tile_parse(h->mem, "kernel.tile", str_text(&h->made.text), &p, &h->e) || tile_lower(p, p->kernels[0], h->gpu.arch, &h->e)) {
     str_add(&h->said, "%d:%d: %s\n", h->e.at.line, h->e.at.col, h->e.text);
     return NO;
   }
@@ -159,7 +158,7 @@ static int run(struct holding *h)
 static bool hold_row(const struct held *row, const struct manner *m)
 {
   struct arena mem = {0};
-  struct holding h = {.mem = &mem, .row = row, .manner = m};
+  struct holding h = {.mem = &mem, .row = row, .manner = m, .gpu = *gpu_of(m->target)};
   bool fine;
   int status = prepare(&h);
   if (status == OK) status = lower(&h);
@@ -242,13 +241,13 @@ void hold_bf16(const char *table)
 // The scheme's choices for a row's graph, as texts; returns how many.
 static int choices_of(struct arena *mem, const struct held *row, const char *how[CHOICES])
 {
-  struct holding h = {.mem = mem, .row = row, .manner = &usual};
+  struct holding h = {.mem = mem, .row = row, .manner = &usual, .gpu = *gpu_of(usual.target)};
   struct knobs k[CHOICES];
   struct norm n;
   char why[160];
   int found = 0;
   if (prepare(&h) == OK && scheme_parse(row->how, &h.c) && norm_make_in(mem, h.g, NULL, h.node, &n, why) == OK) {
-    struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &usual.gpu, .name = "kernel_under_test"};
+    struct lower_job j = {.mem = mem, .n = &n, .store = h.store, .gpu = &h.gpu, .name = "kernel_under_test"};
     found = scheme_at(h.c.scheme)->choices(&j, CHOICES, k, why);
   }
   for (int i = 0; i < found; i++) {
@@ -292,7 +291,7 @@ void hold_choices(const char *table, int most)
 static bool hold_if_taken(const struct held *row, int *held)
 {
   struct arena mem = {0};
-  struct holding h = {.mem = &mem, .row = row, .manner = &usual};
+  struct holding h = {.mem = &mem, .row = row, .manner = &usual, .gpu = *gpu_of(usual.target)};
   bool fine = true;
   if (prepare(&h) == OK && lower(&h) == OK) ++*held, fine = run(&h) == OK;
   if (!fine) print_error("%s (%s): %s", row->name, row->how, str_text(&h.said));

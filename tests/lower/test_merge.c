@@ -1,4 +1,5 @@
 // Kernels that go on with the tiles of the one before become one, which computes the same; others stay apart.
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "eval/eval.h"
 #include "lower/lower.h"
@@ -56,12 +57,11 @@ static void merged(void **state)
 static void planned(void **state)
 {
   (void)state;
-  static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
   struct graph *g = table_graph(&mem, "merge", "two_norms");
-  if (lower_plan(&mem, g, &h200, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, g, gpu_of("sm_90a"), &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s", e.text);
   assert_int_equal(p.nunits, 1);
   assert_true(p.unit[0].nchoices > 0);
   arena_close(&mem);

@@ -1,5 +1,6 @@
 // What the plan says of a kernel and what the scheme of products does: tiles in shared memory, operators on the side, the order in
 // which the text computes.
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "lower/mma.h"
 #include "plan/layout.h"
@@ -59,7 +60,7 @@ static void schemes_follow(void **s)
     struct arena mem = {0};
     struct graph *g = graph_of(&mem, t.row[i].text);
     struct norm n = norm_of(&mem, g);
-    struct gpu_limits gpu = {.arch = 90, .shared = 227 << 10, .registers = 65536};
+    struct gpu_limits gpu = *gpu_of("sm_90a");
     struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g), .gpu = &gpu, .name = "k"};
     struct mma_plan p;
     char why[160] = "";

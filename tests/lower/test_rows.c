@@ -1,5 +1,6 @@
 // The scheme rows: block graphs without products become tile kernels that the interpreter finds nothing against, and that
 // compute what float64 computes, for the settings that the model likes best and for many others.
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
@@ -17,8 +18,6 @@
 #include <cmocka.h>
 
 extern const struct scheme scheme_rows;
-
-static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
 
 enum { BEST = 3, SAMPLES = 14, TRIES = 400, RANDOM = 60 };
 
@@ -42,7 +41,7 @@ static void open_made(struct fixture *f, const char *name, struct graph *g)
   eval_random(&f->mem, f->g, DOM_F64, NULL, 7, f->in);
   if (eval_run(&f->mem, f->g, DOM_F64, NULL, f->in, f->out, NULL, &e)) fail_msg("%s: %s", name, e.text);
   if (norm_make_in(&f->mem, f->g, NULL, f->node, &f->n, why)) fail_msg("%s: %s", name, why);
-  f->j = (struct lower_job){.mem = &f->mem, .n = &f->n, .gpu = &H200, .name = "rows"};
+  f->j = (struct lower_job){.mem = &f->mem, .n = &f->n, .gpu = gpu_of("sm_90a"), .name = "rows"};
 }
 
 static void open_graph(struct fixture *f, const struct table_graph *x)

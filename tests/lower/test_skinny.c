@@ -1,5 +1,6 @@
 // Kernels of few rows: every setting of the scheme, run in the interpreter without a complaint, and equal to the block graph
 // in float64.
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
@@ -25,9 +26,6 @@ struct held {
   enum dtype *store;
   double **input, **output;
 };
-
-static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
-static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
 
 static void open_graph(struct held *h, const struct table_graph *x)
 {
@@ -134,7 +132,7 @@ static void settings(void **state)
                             .n = &h.n,
                             .tail = h.has_tail ? &h.tail : NULL,
                             .store = h.store,
-                            .gpu = gpu ? &a100 : &h200,
+                            .gpu = gpu ? gpu_of("sm_80") : gpu_of("sm_90a"),
                             .name = "m",
                             .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
@@ -159,7 +157,7 @@ static void reasons(void **state)
     struct knobs k[CHOICES];
     char why[160] = "";
     open_graph(&h, &t.row[i]);
-    struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = &h200, .name = "m"};
+    struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = gpu_of("sm_90a"), .name = "m"};
     assert_int_equal(scheme_skinny.choices(&j, CHOICES, k, why), 0);
     if (!strstr(why, reason)) fail_msg("%s: %s", reason, why);
     arena_close(&h.mem);
@@ -179,7 +177,7 @@ static void other_settings(void **state)
     struct lower_out out;
     struct err e = {0};
     open_graph(&h, &t.row[0]);
-    struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = &a100, .name = "m"};
+    struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = gpu_of("sm_80"), .name = "m"};
     assert_int_equal(scheme_skinny.emit(&j, &bad[i], &out, &e), USER);
     assert_true(isinf(scheme_cost(&scheme_skinny, &j, &bad[i])));
     arena_close(&h.mem);

@@ -1,5 +1,6 @@
 // Kernels with the kernel that finishes them in one launch: by clusters, and by the last block to come. Each pair is lowered in
 // all ways, run in the interpreter, and held against float64; one launch does it, and counters are left at zero.
+#include "../gpu_of.h"
 #include "../tables.h"
 #include "sim/device_host.h"
 #include "cuda/cuda.h"
@@ -12,9 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
-static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
 
 enum { CLUSTERS = 1, LAST = 2 };
 
@@ -76,7 +74,7 @@ static void compiles(struct arena *mem, const struct device_program *d)
 // The ways that there must be.
 static int ways_wanted(const struct table_graph *x, const struct gpu_limits *gpu)
 {
-  if (gpu != &h200) return strcmp(table_field(x, "scheme"), "mma") ? 0 : LAST;
+  if (gpu != gpu_of("sm_90a")) return strcmp(table_field(x, "scheme"), "mma") ? 0 : LAST;
   return (table_has(x, "ways", "clusters") ? CLUSTERS : 0) | (table_has(x, "ways", "last") ? LAST : 0);
 }
 
@@ -111,7 +109,7 @@ static void tails(void **state)
   (void)state;
   struct table t;
   table_open(&t, "tail");
-  for (int i = 0; i < t.n; i++) hold(&t.row[i], &h200), hold(&t.row[i], &a100);
+  for (int i = 0; i < t.n; i++) hold(&t.row[i], gpu_of("sm_90a")), hold(&t.row[i], gpu_of("sm_80"));
   table_close(&t);
 }
 
@@ -124,10 +122,10 @@ static void apart(void **state)
   struct lower_plan p;
   struct table t;
   table_open(&t, "tail_refused");
-  if (lower_plan(&mem, stable_of(&mem, t.row[0].text), &h200, &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, stable_of(&mem, t.row[0].text), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) assert_true(!p.unit[0].choice[c].tail || !way_of(&p.unit[0].choice[c]));
   // Columns that are summed are parts too: a cluster of all four blocks.
-  if (lower_plan(&mem, stable_of(&mem, t.row[1].text), &h200, &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, stable_of(&mem, t.row[1].text), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) {
     struct choice pick[2] = {p.unit[0].choice[c]};
     struct device_program d;

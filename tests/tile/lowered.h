@@ -30,7 +30,8 @@ static inline int lowered_text(struct lowered *l, const char *text, int arch)
 static inline int lowered_open(struct lowered *l, const char *g, const char *h, const char *body, int arch)
 {
   struct str s = {0};
-  str_add(&s, "order row\nkernel t {\n  param M\n  param N multiple 8\n  cluster 2\n  %%g:%s\n  %%h:%s\n", g, h);
+  const struct target *t = target_gpu(arch);
+  str_add(&s, "order row\nkernel t {\n  param M\n  param N multiple 8\n%s  %%g:%s\n  %%h:%s\n", t && t->cluster > 1 ? "  cluster 2\n" : "", g, h);
   str_add(&s, "  #b:[ceil(M, 128)].block\n  #t:[256].thread\n  %%g, %%h <- Spec<<<#b, #t>>>() {\n    #me = "
               "#t.scalar()\n    @bid = #b.indices()\n");
   str_add(&s, "    #lanes4s = #t.tile([4])\n    @four, @in4 = #lanes4s.indices()\n    #lanes4 = #lanes4s[@four]\n");

@@ -92,7 +92,6 @@ static bool lowered(const char *text, int arch, bool *read)
 static void mutants(void **state)
 {
   (void)state;
-  static const int archs[] = {80, 90, 100};
   struct texts t;
   struct rng r = {11};
   int read = 0, good = 0;
@@ -104,7 +103,7 @@ static void mutants(void **state)
     strcpy(text, from);
     for (int k = rng_below(&r, 4) ? 1 : 3; k; k--) mutate(&r, text);
     bool is_read;
-    good += lowered(text, archs[rng_below(&r, COUNT(archs))], &is_read);
+    good += lowered(text, target_gpu_at((int)rng_below(&r, (uint64_t)target_gpus()))->arch, &is_read);
     read += is_read;
   }
   print_message("%d mutants, %d are read, %d lowered\n", CASES, read, good);

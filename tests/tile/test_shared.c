@@ -89,16 +89,12 @@ static void alignments(void **state)
 static void a_block_has_so_much_and_no_more(void **state)
 {
   (void)state;
-  static const struct {
-    int arch;
-    int kib;
-  } targets[] = {{80, 163}, {86, 99}, {89, 99}, {90, 227}, {100, 227}};
-  for (size_t i = 0; i < COUNT(targets); i++)
+  for (int i = 0; i < target_gpus(); i++)
     for (int over = 0; over < 2; over++) {
       struct lowered l;
       char body[64];
-      snprintf(body, sizeof body, "%%s:[%d].fp16.SH", targets[i].kib * 512 + over);
-      assert_int_equal(lowered_open(&l, "[1].i32.GL", "[1].i32.GL", body, targets[i].arch), over ? USER : OK);
+      snprintf(body, sizeof body, "%%s:[%d].fp16.SH", (int)target_gpu_at(i)->scratch / 2 + over);
+      assert_int_equal(lowered_open(&l, "[1].i32.GL", "[1].i32.GL", body, target_gpu_at(i)->arch), over ? USER : OK);
       assert_true(!over || strstr(l.e.text, "bytes of shared memory"));
       arena_close(&l.mem);
     }

@@ -22,7 +22,7 @@ says() { # STATUS WORDS ARGUMENTS...
 }
 printf 'order row\n%%x:[4].fp99.GL\n' > "$folder/bad.tile"
 says 2 "bad.tile:2:8: error: \`fp99\` is no element type" check "$folder/bad.tile"
-says 2 "error: kernel gemm_bias_relu_sm90 is for sm_90a" check kernels/gemm_sm90.tile --arch sm_80
+says 2 "it needs clusters, which sm_80 does not have" check kernels/gemm_sm90.tile --arch sm_80
 says 2 "did you mean check?" chekc kernels/copy.tile
 says 2 "takes FILE..." check
 says 2 "no kernel has a constant or parameter \`Q\`" print kernels/copy.tile --set Q=1
