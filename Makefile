@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
+.PHONY: golden fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -45,6 +45,11 @@ check-all: setup venv
 	@$(MAKE) --no-print-directory debug build
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'
+
+# Rewrites the golden texts (tests/golden/texts) for review: git diff tests/golden.
+golden: build/build.ninja
+	@cmake --build build -j $(JOBS) --target golden_test_golden
+	build/tests/golden_test_golden write
 
 # On this machine's GPU: the worker and what it says of kernels that do what no kernel should, a race; tile kernels as the
 # interpreter computes them, and as programs in float64; every value of every knob of every scheme. Exit status 3: no GPU.
