@@ -1,7 +1,7 @@
 // The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
 // down slows down all of them. Who takes the lead is proven: equal to the part (verified.c), and its compiled
 // code right on random numbers.
-#include "drive/drive.h"
+#include "drive/pass.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,11 +14,6 @@ static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slo
 static const double HEATS = 40;             // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, CHANCES = 4, WHOLE_OPS = 20000000 };
 
-static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
-{
-  c->dropped = arena_printf(j->mem, "%s: %s", what, e->text);
-}
-
 static int special(struct job *j, struct candidate *k, const struct graph *stable, struct err *e)
 {
   struct special_answer a;
@@ -28,14 +23,14 @@ static int special(struct job *j, struct candidate *k, const struct graph *stabl
   return status;
 }
 
-// The certificate, then the numbers. False and a reason when it fails either.
-static bool prove(struct job *j, struct contest *c, struct candidate *k)
+int run_numbers(const struct pass_on *on, struct err *e)
 {
-  struct err e = {0};
-  if (!job_verified(j, c->part->g, k, STOP_WORK)) return false;
-  if (check_numeric(k->module, c->stable, j->opts->seed, NUMERIC_REPEATS, &k->rel, &e) != OK || special(j, k, c->stable, &e) != OK)
-    return drop(j, k, &e, "numbers"), false;
-  return k->proven = true;
+  struct err mine = {0};
+  struct candidate *x = on->x;
+  if (check_numeric(x->module, on->c->stable, on->j->opts->seed, NUMERIC_REPEATS, &x->rel, &mine) == OK &&
+      special(on->j, x, on->c->stable, &mine) == OK)
+    return OK;
+  return err_set(e, mine.id, NOWHERE, "numbers: %.700s", mine.text);
 }
 
 static double one_call(struct candidate *k, struct buffers *b)
@@ -61,13 +56,14 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   if (isinf(t)) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;
   k->timing = timing_of(&t, 1);
+  k->late = true;
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
 }
 
 bool race_lead(struct job *j, struct contest *c, int k)
 {
-  if (!c->cand[k].proven && !prove(j, c, &c->cand[k])) return false;
+  if (!c->cand[k].proven && !pass_leader(j, c, &c->cand[k])) return false;
   return c->best = k, true;
 }
 
@@ -98,7 +94,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     struct candidate *x = &c->cand[k];
     bool over = k > 1 && clock_part_over(j);
     if (over || now_seconds() - start > HEATS) {
-      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats";
+      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats", x->late = true;
       continue;
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
@@ -184,17 +180,17 @@ static int whole_modules(struct job *j, struct err *e)
 {
   struct contest *c = &j->contests[0];
   bool one = j->single, op_by_op = j->best.g == j->base.g;
-  const char *name = j->program->name ? j->program->name : "program";
+  j->base.passed = j->best.passed = PASS_THREAD_GRAPHS;
   if (one && c->cand[0].g == j->base.g && c->cand[0].module)
     j->base = c->cand[0];
   else
-    TRY(candidate_build(j, &j->base, name, e));
+    TRY(pass_candidate(j, NULL, &j->base, LAST_OF_CANDIDATE, e));
   if (op_by_op)
     j->best = j->base;
   else if (one && graph_same(j->best.g, c->cand[c->best].g))
     j->best = c->cand[c->best];
   else
-    TRY(candidate_build(j, &j->best, name, e));
+    TRY(pass_candidate(j, NULL, &j->best, LAST_OF_CANDIDATE, e));
   return OK;
 }
 

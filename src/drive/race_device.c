@@ -1,33 +1,17 @@
 // Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
 // be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
-#include "drive/drive.h"
+#include "drive/pass.h"
 
-static bool equal(struct job *j, const struct contest *c, struct candidate *k)
+int run_interpret(const struct pass_on *on, struct err *e)
 {
-  return k->g == c->cand->g || k->cert.equal || job_verified(j, c->part->g, k, STOP_PROOF);
-}
-
-// What is put together of parts is proven by parts.
-static bool parts_equal(struct job *j, struct candidate *k)
-{
-  for (int i = 0; i < j->split.n && !k->dropped; i++)
-    if (!equal(j, pipe_decided(j, i), k->of[i])) k->dropped = k->of[i]->dropped;
-  return k->cert.equal = !k->dropped;
-}
-
-// The certificate, then each kernel in the interpreter, then the compiler. False and a reason where one fails.
-bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k)
-{
-  struct err e = {0};
+  struct job *j = on->j;
+  struct lowered *d = on->x->lowered;
+  struct err mine = {0};
   const char *why = "";
-  if (!(k->of ? parts_equal(j, k) : equal(j, c, k))) return false;
-  int status = device_prove(j->mem, &k->lowered->plan, k->lowered->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &k->lowered->proof, &why, &e);
-  if (status == NO && *why) return k->dropped = arena_printf(j->mem, "interpreter: %s", why), false;
-  if (status != OK) return k->dropped = arena_printf(j->mem, "interpreter: %s", e.text), false;
-  device_compile(j, k->lowered, &e);
-  if (e.status != OK && e.id != ERR_STOPPED) return k->dropped = arena_printf(j->mem, "compiler: %s", e.text), false;
-  return k->proven = true;
+  int status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &d->proof, &why, &mine);
+  if (status == OK) return OK;
+  return err_set(e, ERR_WRONG, NOWHERE, "interpreter: %.700s", status == NO && *why ? why : mine.text);
 }
 
 static int cheapest(const struct contest *c)
@@ -44,7 +28,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
-    if (device_candidate_proven(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
+    if (pass_leader(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
   if ((j->stopped = job_stopping(j))) return OK;
@@ -56,13 +40,9 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 
 int device_joined(struct job *j, struct candidate *c, struct err *e)
 {
-  const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
-  int n = 0;
-  for (int i = 0; i < j->split.n; i++)
-    if (c->of[i]->lowered) like[n++] = c->of[i]->lowered;
-  const char *name = j->program->name ? j->program->name : "program";
-  TRY(device_make(j, c->g, name, n, like, &c->lowered, e));
-  c->kernels = c->info.kernels = c->lowered->program.nlaunch, c->cost = c->lowered->program.cost;
+  c->passed = PASS_THREAD_GRAPHS;
+  TRY(pass_candidate(j, NULL, c, LAST_OF_CANDIDATE, e));
+  c->info.kernels = c->kernels;
   c->info.workspace = c->lowered->program.workspace;
   return OK;
 }
