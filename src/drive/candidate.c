@@ -109,7 +109,9 @@ static int print_c(const struct job *j, struct candidate *x, const char *name, s
   char id[64];
   gen_identifier(id, name);
   str_free(&x->source), str_free(&x->header);
-  return gen_c(x->g, id, &j->target, &x->source, &x->header, &x->info, e);
+  int status = gen_c(x->g, id, &j->target, &x->source, &x->header, &x->info, e);
+  if (status != OK) str_free(&x->source), str_free(&x->header);
+  return status;
 }
 
 static int compile_c(const struct job *j, struct candidate *x, const char *name, struct err *e)

@@ -295,7 +295,6 @@ void job_left(struct job *j, const char *what)
 
 static void close_module(struct candidate *c)
 {
-  str_free(&c->source), str_free(&c->header);
   if (c->module) module_close(c->module);
   c->module = NULL;
 }
@@ -307,6 +306,7 @@ void job_close(struct job *j)
   for (int i = 0; i < j->split.n && j->contests; i++)
     for (int k = 0; k < j->contests[i].ncand; k++) {
       struct candidate *c = &j->contests[i].cand[k];
+      str_free(&c->source), str_free(&c->header);
       if (c->module != seen[0] && c->module != seen[1]) close_module(c);
     }
   if (j->best.module != j->base.module) close_module(&j->best);

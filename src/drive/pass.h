@@ -100,7 +100,7 @@ bool pass_is(const struct job *j, int pass, enum pass_scope scope);    // a row 
 
 // ---- pass_run.c ----
 int pass_run(int pass, const struct pass_on *on, struct err *e);
-// Passes over a candidate that it has not had, up to `last`; the row that failed in x->fell. May be called by several threads, for a
+// Passes over a candidate that it has not had, up to `last`; the row that failed in x->by. May be called by several threads, for a
 // candidate each.
 int pass_candidate(struct job *j, struct contest *c, struct candidate *x, int last, struct err *e);
 void pass_fell(struct job *j, struct contest *c, struct candidate *x, const struct err *e); // x is dropped by what that call left in e

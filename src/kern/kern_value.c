@@ -88,7 +88,10 @@ int kern_add(struct kern *k, struct kern_value v)
   return put(k, &v);
 }
 
-int kern_load(struct kern *k, const struct kern_access *at, int about) { return kern_add(k, (struct kern_value){.kind = KERN_LOAD, .at = *at, .about = about}); }
+int kern_load(struct kern *k, const struct kern_access *at, int about)
+{
+  return kern_add(k, (struct kern_value){.kind = KERN_LOAD, .at = *at, .about = about});
+}
 
 int kern_const(struct kern *k, double c, int about) { return kern_add(k, (struct kern_value){.kind = KERN_CONST, .a.scalar = c, .about = about}); }
 

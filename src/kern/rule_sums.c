@@ -67,8 +67,12 @@ bool rule_dot(struct kern *k, const struct kern_value *v, int *out)
     const struct kern_value *x = &k->v[mul->in[!i]], *w = &k->v[mul->in[i]];
     axis_set has_x = x->axes & k->letters & ~k->loops, has_w = w->axes & k->letters & ~k->loops;
     if (w->kind != KERN_LOAD || has_x != sum || (has_w & sum) != sum || has_w == sum) continue;
-    struct kern_value p = {
-        .kind = KERN_PRODUCT, .nin = 2, .in = {mul->in[!i], mul->in[i]}, .folded = v->folded, .about = v->about, .within = v->within ? v->within : v->about};
+    struct kern_value p = {.kind = KERN_PRODUCT,
+                           .nin = 2,
+                           .in = {mul->in[!i], mul->in[i]},
+                           .folded = v->folded,
+                           .about = v->about,
+                           .within = v->within ? v->within : v->about};
     return *out = kern_add(k, p), true;
   }
   return false;
